@@ -1,0 +1,218 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use ulid::Ulid;
+
+use super::part::{MAX_PARTS, PARTITIONS, PartId, Partition};
+use super::time::Timestamp;
+
+/// Random bytes in a packet id: 80 bits, so that one can't be guessed.
+pub const PACKET_ID_RANDOM_BYTES: usize = 10;
+
+const RANDOM_BITS: u32 = 80;
+const PARTS_BITS: u32 = 6;
+const TIME_BITS: u32 = 128 - RANDOM_BITS - PARTS_BITS;
+
+/// Why a text is not an id. It says what would be one, never what was given.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be {expected}")]
+pub struct IdError {
+    expected: &'static str,
+}
+
+/// A packet's id: 26 characters of Crockford's base 32 that sort by time and can't be guessed.
+///
+/// From the high bits to the low: 42 bits of milliseconds since the epoch (enough until 2109), 80 random bits, and
+/// the number of parts less one. The id thus names every Redis key of its packet, and a grab needs to read nothing
+/// before it can ask the hot store.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PacketId(u128);
+
+impl PacketId {
+    /// The id of a packet of `parts` parts created at `at`.
+    #[must_use]
+    pub fn new(at: Timestamp, parts: u32, random: [u8; PACKET_ID_RANDOM_BYTES]) -> Self {
+        debug_assert!((1..=MAX_PARTS).contains(&parts));
+        let time = u128::from(at.ms()) & ((1 << TIME_BITS) - 1);
+        let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte));
+        Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
+    }
+
+    /// In how many parts the packet lies, 1 to 64.
+    #[must_use]
+    pub const fn part_count(self) -> u32 {
+        low_byte(self.0) as u32 % (1 << PARTS_BITS) + 1
+    }
+
+    /// The packet's parts, in order.
+    pub fn parts(self) -> impl DoubleEndedIterator<Item = PartId> + Clone {
+        (0..self.part_count()).map(move |index| PartId { packet: self, index })
+    }
+
+    /// The partition of the packet, which is that of its first part: eight of the random bits.
+    #[must_use]
+    pub const fn partition(self) -> Partition {
+        const _: () = assert!(PARTITIONS == 256);
+        Partition::wrapping(low_byte(self.0 >> PARTS_BITS) as u32)
+    }
+}
+
+const fn low_byte(bits: u128) -> u8 {
+    bits.to_le_bytes()[0]
+}
+
+impl fmt::Display for PacketId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Ulid(self.0).array_to_str(&mut [0; ulid::ULID_LEN]))
+    }
+}
+
+impl FromStr for PacketId {
+    type Err = IdError;
+
+    /// Takes the one canonical form alone: a packet has one id, not several spellings of it.
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let error = IdError { expected: "a packet id" };
+        let id = Self(Ulid::from_string(text).map_err(|_| error)?.0);
+        if id.to_string() == text { Ok(id) } else { Err(error) }
+    }
+}
+
+/// A user's id as the authorizer states it: 1 to 128 printable ASCII characters other than space `/ ? # %`.
+///
+/// Without `#` no user id can reach past its place in a ledger key, and in Redis a user id is a field or a value, never
+/// a part of a key's name.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct UserId(Box<str>);
+
+impl UserId {
+    const MAX_LEN: usize = 128;
+
+    /// The id as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for UserId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for UserId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'?' | b'#' | b'%');
+        if (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(good) {
+            Ok(Self(text.into()))
+        } else {
+            Err(IdError { expected: "1 to 128 printable ASCII characters other than space / ? # %" })
+        }
+    }
+}
+
+/// The id a client gives to a request that must happen once: an idempotency key, a deposit's or a withdrawal's id.
+/// 1 to 64 of `[A-Za-z0-9_-]`.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RequestKey(Box<str>);
+
+impl RequestKey {
+    const MAX_LEN: usize = 64;
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for RequestKey {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(good) {
+            Ok(Self(text.into()))
+        } else {
+            Err(IdError { expected: "1 to 64 characters of A-Z a-z 0-9 _ -" })
+        }
+    }
+}
+
+macro_rules! as_string {
+    ($($id:ty),+) => {$(
+        impl TryFrom<String> for $id {
+            type Error = IdError;
+
+            fn try_from(text: String) -> Result<Self, IdError> {
+                text.parse()
+            }
+        }
+
+        impl From<$id> for String {
+            fn from(id: $id) -> Self {
+                id.to_string()
+            }
+        }
+    )+};
+}
+
+as_string!(PacketId, UserId, RequestKey);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_packet_id_carries_its_parts_and_sorts_by_time() {
+        let early = PacketId::new(Timestamp::from_ms(1_000), 64, [0xff; 10]);
+        let late = PacketId::new(Timestamp::from_ms(1_001), 1, [0; 10]);
+        assert_eq!((early.part_count(), late.part_count()), (64, 1));
+        assert!(early < late && early.to_string() < late.to_string());
+        assert_eq!(early.partition(), Partition::wrapping(255));
+        assert_eq!(early.to_string().parse(), Ok(early));
+    }
+
+    #[test]
+    fn a_packet_id_has_one_spelling() {
+        let id = PacketId::new(Timestamp::from_ms(1_795_181_400_000), 3, [0xab; 10]).to_string();
+        let others =
+            [id.to_lowercase(), format!("{id}0"), id[1..].to_owned(), String::new(), "8".repeat(26), "é".repeat(13)];
+        for other in others {
+            assert!(other.parse::<PacketId>().is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn user_ids_keep_separators_out() {
+        for good in ["a", "auth0|12{3}", "x:y;z@example.com", "~!$&'()*+,-.<=>[\\]^_`\"", &"u".repeat(128)] {
+            assert!(good.parse::<UserId>().is_ok(), "{good}");
+        }
+        for bad in ["", " ", "a b", "a/b", "a?b", "a#b", "a%b", "a\nb", "a\0", "é", &"u".repeat(129)] {
+            assert!(bad.parse::<UserId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn request_keys_are_short_and_plain() {
+        for good in ["0", "a-b_C", &"k".repeat(64)] {
+            assert!(good.parse::<RequestKey>().is_ok(), "{good}");
+        }
+        for bad in ["", "a.b", "a#b", "ключ", &"k".repeat(65)] {
+            assert!(bad.parse::<RequestKey>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,44 @@
+use std::time::Duration;
+
+use super::money::Amount;
+
+/// The most that one deposit or withdrawal can move: 10^12 minor units.
+pub const MAX_MOVEMENT: Amount = Amount::new(1_000_000_000_000);
+
+/// The most that deposits can fill a wallet to: 10^15 minor units, so that a balance stays an integer that every JSON
+/// client can hold (below 2^53) whatever it wins besides.
+pub const MAX_BALANCE: Amount = Amount::new(1_000_000_000_000_000);
+
+/// The limits of a deployment on what can be sent. Each packet records what it was made under, so that changing one
+/// never changes a packet under way.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Limits {
+    /// The most that one slip can hold.
+    pub slip_amount_max: Amount,
+    /// The most slips of a packet.
+    pub count_max: u32,
+}
+
+impl Limits {
+    /// The hard bound on [`Self::count_max`].
+    pub const COUNT_CEILING: u32 = 100_000;
+    /// The hard bound on [`Self::slip_amount_max`]: an amount fits four bytes.
+    pub const SLIP_AMOUNT_CEILING: Amount = Amount::new(1_000_000_000);
+    /// The longest greeting, in characters.
+    pub const GREETING_CHARS_MAX: usize = 64;
+    /// The longest passphrase, in characters.
+    pub const PASSPHRASE_CHARS_MAX: usize = 64;
+    /// The most recipients of a packet.
+    pub const RECIPIENTS_MAX: usize = 500;
+    /// The longest time for which a packet can be grabbed.
+    pub const EXPIRY_MAX: Duration = Duration::from_hours(72);
+    /// The time for which a packet can be grabbed where the sender does not say.
+    pub const EXPIRY_DEFAULT: Duration = Duration::from_hours(24);
+}
+
+impl Default for Limits {
+    /// 200.00 a slip, 100,000 slips.
+    fn default() -> Self {
+        Self { slip_amount_max: Amount::new(20_000), count_max: Self::COUNT_CEILING }
+    }
+}

@@ -1,0 +1,22 @@
+//! The pure core: money, ids, packets, parts, the split. No async, no AWS, no Redis, no clock and no randomness of its
+//! own: the time and the seed come in.
+
+mod amounts;
+mod id;
+mod limits;
+mod money;
+mod packet;
+mod part;
+mod slip;
+mod split;
+mod time;
+
+pub use amounts::{Amounts, AmountsError};
+pub use id::{IdError, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, UserId};
+pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
+pub use money::Amount;
+pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};
+pub use part::{PARTITIONS, PartId, Partition, part_count};
+pub use slip::{Claim, Fence, Hold, Owner};
+pub use split::{SPLIT_VERSION, Seed, Split, SplitError, commitment, split, split_unshuffled};
+pub use time::Timestamp;

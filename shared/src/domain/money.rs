@@ -1,0 +1,69 @@
+use std::fmt;
+use std::iter::Sum;
+
+use serde::{Deserialize, Serialize};
+
+/// An amount of money in minor units (fen for CNY), never negative.
+///
+/// Arithmetic is checked: the bounds in [`Limits`](super::Limits) keep every sum far below `u64::MAX`, and an overflow
+/// is a defect that must surface as `None`, not as another amount.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Amount(u64);
+
+impl Amount {
+    /// Nothing.
+    pub const ZERO: Self = Self(0);
+
+    /// An amount of `minor_units`.
+    #[must_use]
+    pub const fn new(minor_units: u64) -> Self {
+        Self(minor_units)
+    }
+
+    /// The number of minor units.
+    #[must_use]
+    pub const fn minor_units(self) -> u64 {
+        self.0
+    }
+
+    /// `self + other`, or `None` on overflow.
+    #[must_use]
+    pub const fn checked_add(self, other: Self) -> Option<Self> {
+        match self.0.checked_add(other.0) {
+            Some(sum) => Some(Self(sum)),
+            None => None,
+        }
+    }
+
+    /// `self - other`, or `None` where `other` is more than `self`.
+    #[must_use]
+    pub const fn checked_sub(self, other: Self) -> Option<Self> {
+        match self.0.checked_sub(other.0) {
+            Some(rest) => Some(Self(rest)),
+            None => None,
+        }
+    }
+
+    /// `self × times`, or `None` on overflow.
+    #[must_use]
+    pub const fn checked_mul(self, times: u64) -> Option<Self> {
+        match self.0.checked_mul(times) {
+            Some(product) => Some(Self(product)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for Amount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Sum for Amount {
+    /// Saturates, so that an impossible sum can't wrap round to a plausible one.
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        Self(amounts.fold(0, |sum, amount| sum.saturating_add(amount.0)))
+    }
+}

@@ -1,0 +1,148 @@
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::id::{PacketId, UserId};
+use super::money::Amount;
+use super::split::{self, Seed, Split};
+use super::time::Timestamp;
+
+/// When a grab is answered. It is a term of each packet, so that a redeployment never changes a promise under way.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AckMode {
+    /// Once the claim is committed to the ledger: as durable as `DynamoDB`.
+    #[default]
+    Ledger,
+    /// Once the hot store holds the slip; settle commits it soon after: as durable as the Redis behind it.
+    Redis,
+}
+
+/// A salted digest of a passphrase. The passphrase itself is kept nowhere.
+///
+/// The packet's id is the salt, so that a function can compute the digest of a guess without reading anything. A fast
+/// hash is a choice: a passphrase is shared with a group and lives for a day, guesses are counted and bounded by the
+/// grab itself, and a slow hash would hand every grabber a lever to stop a rush.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct PassphraseDigest(pub [u8; 32]);
+
+impl PassphraseDigest {
+    /// The digest of `passphrase` for `packet`.
+    #[must_use]
+    pub fn new(packet: PacketId, passphrase: &str) -> Self {
+        let hash = Sha256::new().chain_update("hongbao passphrase 1\0").chain_update(packet.to_string());
+        Self(hash.chain_update(passphrase).finalize().into())
+    }
+}
+
+/// Who may grab a packet.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Guard {
+    /// The passphrase that a grabber must give, if the packet has one.
+    pub passphrase: Option<PassphraseDigest>,
+    /// The only users who may grab, if the sender named any.
+    pub recipients: Option<BTreeSet<UserId>>,
+}
+
+/// Why a packet's guard turns a user away.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Refusal {
+    /// The packet is for others.
+    NotARecipient,
+    /// The passphrase is wrong, or missing.
+    WrongPassphrase,
+    /// Too many wrong passphrases from this user; he may try again after this many milliseconds.
+    TooManyTries {
+        /// Milliseconds until the next try is allowed.
+        retry_after_ms: u64,
+    },
+}
+
+impl Guard {
+    /// Whether `user` may look at the packet, and grab it if he knows its passphrase.
+    #[must_use]
+    pub fn invites(&self, user: &UserId) -> bool {
+        self.recipients.as_ref().is_none_or(|recipients| recipients.contains(user))
+    }
+
+    /// Whether `user` may grab the packet with `passphrase`. Recipients are checked first.
+    pub fn admit(&self, user: &UserId, passphrase: Option<PassphraseDigest>) -> Result<(), Refusal> {
+        if !self.invites(user) {
+            Err(Refusal::NotARecipient)
+        } else if self.passphrase.is_some() && self.passphrase != passphrase {
+            Err(Refusal::WrongPassphrase)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// A packet's terms: all of it that never changes once it is sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Terms {
+    /// The packet's id.
+    pub id: PacketId,
+    /// Who paid for it.
+    pub sender: UserId,
+    /// How it is divided.
+    pub split: Split,
+    /// The version of the split's algorithm.
+    pub split_version: u8,
+    /// What the split is drawn from; a secret until the packet is over.
+    pub seed: Seed,
+    /// The currency (ISO 4217).
+    pub currency: String,
+    /// All of its money.
+    pub total: Amount,
+    /// The number of its slips.
+    pub count: u32,
+    /// The most that a slip can hold, as configured when the packet was sent.
+    pub cap: Amount,
+    /// The sender's greeting; may be empty.
+    pub greeting: String,
+    /// When it was sent.
+    pub created_at: Timestamp,
+    /// From when on nobody can grab it any more.
+    pub expires_at: Timestamp,
+    /// When its grabs are answered.
+    pub ack: AckMode,
+    /// Who may grab it.
+    pub guard: Guard,
+}
+
+impl Terms {
+    /// What fixes the split before anyone grabs. See [`split::commitment`].
+    #[must_use]
+    pub fn commitment(&self) -> [u8; 32] {
+        split::commitment(self.split_version, self.seed, self.total, self.count, self.cap, self.split)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn user(name: &str) -> UserId {
+        name.parse().unwrap()
+    }
+
+    #[test]
+    fn recipients_are_checked_before_the_passphrase() {
+        let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
+        let digest = PassphraseDigest::new(packet, "芝麻开门");
+        let guard = Guard { passphrase: Some(digest), recipients: Some([user("ann")].into()) };
+        assert_eq!(guard.admit(&user("bob"), Some(digest)), Err(Refusal::NotARecipient));
+        assert_eq!(guard.admit(&user("ann"), None), Err(Refusal::WrongPassphrase));
+        assert_eq!(guard.admit(&user("ann"), Some(PassphraseDigest::new(packet, "x"))), Err(Refusal::WrongPassphrase));
+        assert_eq!(guard.admit(&user("ann"), Some(digest)), Ok(()));
+        assert_eq!(Guard::default().admit(&user("bob"), Some(digest)), Ok(()));
+    }
+
+    #[test]
+    fn a_digest_is_its_packets_own() {
+        let other = PacketId::new(Timestamp::from_ms(1), 1, [2; 10]);
+        let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
+        assert_ne!(PassphraseDigest::new(packet, "a"), PassphraseDigest::new(other, "a"));
+    }
+}

@@ -1,0 +1,174 @@
+use std::fmt;
+use std::ops::Range;
+use std::str::FromStr;
+
+use sha2::{Digest, Sha256};
+
+use super::id::{PacketId, UserId};
+
+/// Partitions of the hot store, a constant of every deployment: the packets in Redis lie where it says.
+pub const PARTITIONS: u32 = 256;
+
+/// The most parts a packet can have.
+pub(super) const MAX_PARTS: u32 = 64;
+
+/// A packet up to this many slips is one part.
+const SLIPS_PER_PART: u32 = 1_000;
+
+/// The number of parts of a packet of `count` slips: one per 1,000 slips, at most 64.
+#[must_use]
+pub const fn part_count(count: u32) -> u32 {
+    let parts = count.div_ceil(SLIPS_PER_PART);
+    if parts < 1 {
+        1
+    } else if parts > MAX_PARTS {
+        MAX_PARTS
+    } else {
+        parts
+    }
+}
+
+/// One of the [`PARTITIONS`] hash tags under which the hot store keeps its keys.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Partition(u32);
+
+impl Partition {
+    /// Partition `index` modulo [`PARTITIONS`].
+    #[must_use]
+    pub const fn wrapping(index: u32) -> Self {
+        Self(index % PARTITIONS)
+    }
+
+    /// The partition's number, 0 to 255.
+    #[must_use]
+    pub const fn index(self) -> u32 {
+        self.0
+    }
+}
+
+/// A part: the piece of a packet that lies under one hash tag. Most packets have a single one.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct PartId {
+    /// The packet.
+    pub packet: PacketId,
+    /// Which part of it, from 0.
+    pub index: u32,
+}
+
+impl PartId {
+    /// Part `k` of `parts` lies `k × 256 / parts` partitions after the packet's first.
+    #[must_use]
+    pub const fn partition(self) -> Partition {
+        Partition::wrapping(self.packet.partition().index() + self.index * PARTITIONS / self.packet.part_count())
+    }
+
+    /// The slips of this part of a packet of `count` slips.
+    #[must_use]
+    pub fn slips(self, count: u32) -> Range<u32> {
+        let parts = u64::from(self.packet.part_count());
+        let bound = |k: u64| u32::try_from(k * u64::from(count) / parts).unwrap_or(count);
+        bound(u64::from(self.index))..bound(u64::from(self.index) + 1)
+    }
+
+    /// The part of `packet` (of `count` slips) in which `slip` lies.
+    #[must_use]
+    pub fn of_slip(packet: PacketId, count: u32, slip: u32) -> Option<Self> {
+        packet.parts().find(|part| part.slips(count).contains(&slip))
+    }
+
+    /// The fixed order in which `user` tries the parts of `packet`: it starts anywhere and strides by a number coprime
+    /// to the count, both from a hash, so that neither the first try nor the users of a part that has run out all fall
+    /// on the same next one.
+    pub fn probe_order(packet: PacketId, user: &UserId) -> impl Iterator<Item = Self> {
+        let parts = packet.part_count();
+        let (start, stride) = if parts == 1 { (0, 1) } else { start_and_stride(packet, user, parts) };
+        (0..parts).map(move |i| Self { packet, index: (start + i * stride) % parts })
+    }
+}
+
+fn start_and_stride(packet: PacketId, user: &UserId, parts: u32) -> (u32, u32) {
+    let hash = Sha256::new().chain_update(packet.to_string()).chain_update(user.as_str()).finalize();
+    let start = u32::from(hash[0]) % parts;
+    let strides: Vec<u32> = (1..parts).filter(|&stride| gcd(stride, parts) == 1).collect();
+    let stride = strides.get(usize::from(hash[1]) % strides.len().max(1)).copied().unwrap_or(1);
+    (start, stride)
+}
+
+const fn gcd(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+impl fmt::Display for PartId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.packet, self.index)
+    }
+}
+
+impl FromStr for PartId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (packet, index) = text.split_once(':').ok_or(())?;
+        let packet: PacketId = packet.parse().map_err(drop)?;
+        let index: u32 = index.parse().map_err(drop)?;
+        if index < packet.part_count() { Ok(Self { packet, index }) } else { Err(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::domain::Timestamp;
+
+    fn packet(parts: u32) -> PacketId {
+        PacketId::new(Timestamp::from_ms(1), parts, [7; 10])
+    }
+
+    #[test]
+    fn parts_cover_every_slip_once() {
+        for count in [1, 2, 999, 1_000, 1_001, 5_000, 63_999, 64_001, 99_999, 100_000] {
+            let packet = packet(part_count(count));
+            let slips: Vec<u32> = packet.parts().flat_map(|part| part.slips(count)).collect();
+            assert_eq!(slips, (0..count).collect::<Vec<_>>());
+            for slip in [0, count / 2, count - 1] {
+                assert!(PartId::of_slip(packet, count, slip).is_some_and(|part| part.slips(count).contains(&slip)));
+            }
+            assert_eq!(PartId::of_slip(packet, count, count), None);
+        }
+    }
+
+    #[test]
+    fn the_number_of_parts_grows_to_64() {
+        assert_eq!([1, 1_000, 1_001, 64_000, 100_000].map(part_count), [1, 1, 2, 64, 64]);
+    }
+
+    #[test]
+    fn parts_spread_over_the_partitions() {
+        let partitions: BTreeSet<_> = packet(64).parts().map(|part| part.partition().index() % 4).collect();
+        assert_eq!(partitions.len(), 1, "64 parts stand four partitions apart");
+        assert_eq!(packet(64).parts().map(PartId::partition).collect::<BTreeSet<_>>().len(), 64);
+    }
+
+    #[test]
+    fn a_user_probes_every_part_once_in_an_order_of_his_own() {
+        let orders: BTreeSet<Vec<u32>> = (0..50)
+            .map(|n| {
+                let user: UserId = format!("user-{n}").parse().unwrap();
+                PartId::probe_order(packet(12), &user).map(|part| part.index).collect()
+            })
+            .collect();
+        for order in &orders {
+            assert_eq!(order.iter().copied().collect::<BTreeSet<_>>(), (0..12).collect());
+        }
+        assert!(orders.len() > 20, "{} orders", orders.len());
+    }
+
+    #[test]
+    fn a_part_reads_back_from_its_name() {
+        let part = PartId { packet: packet(3), index: 2 };
+        assert_eq!(part.to_string().parse(), Ok(part));
+        assert!(format!("{}:3", packet(3)).parse::<PartId>().is_err());
+    }
+}

@@ -1,0 +1,66 @@
+use super::id::UserId;
+use super::money::Amount;
+use super::time::Timestamp;
+
+/// What became of a slip.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Owner {
+    /// It was claimed by this user.
+    User(UserId),
+    /// It went back to the packet's sender.
+    Refunded,
+}
+
+impl Owner {
+    /// The user who claimed the slip, if one did.
+    #[must_use]
+    pub const fn user(&self) -> Option<&UserId> {
+        match self {
+            Self::User(user) => Some(user),
+            Self::Refunded => None,
+        }
+    }
+}
+
+/// The ledger's last word on a slip. A fence is written once and never changes: whoever has seen it knows a fact.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fence {
+    /// The slip's index in its packet.
+    pub slip: u32,
+    /// Who has it.
+    pub owner: Owner,
+    /// What was in it.
+    pub amount: Amount,
+    /// When it was grabbed, or refunded.
+    pub at: Timestamp,
+}
+
+/// A slip that a user got: the answer that is promised to him for ever.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Claim {
+    /// The slip's index in its packet.
+    pub slip: u32,
+    /// What was in it.
+    pub amount: Amount,
+    /// When he grabbed it, by the hot store's clock.
+    pub at: Timestamp,
+}
+
+impl Claim {
+    /// The fact that this is `user`'s slip.
+    #[must_use]
+    pub fn fence(&self, user: &UserId) -> Fence {
+        Fence { slip: self.slip, owner: Owner::User(user.clone()), amount: self.amount, at: self.at }
+    }
+}
+
+/// A slip that the hot store holds for a user until the ledger says whose it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Hold {
+    /// The slip's index in its packet.
+    pub slip: u32,
+    /// For whom it is held.
+    pub user: UserId,
+    /// Since when, by the hot store's clock: the claim's time once it is committed.
+    pub at: Timestamp,
+}

@@ -1,0 +1,64 @@
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// A moment in milliseconds since the Unix epoch; shown as RFC 3339 UTC with milliseconds.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(transparent)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The moment `ms` milliseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_ms(ms: u64) -> Self {
+        Self(ms)
+    }
+
+    /// Milliseconds since the Unix epoch.
+    #[must_use]
+    pub const fn ms(self) -> u64 {
+        self.0
+    }
+
+    /// The moment `duration` later.
+    #[must_use]
+    pub fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration_ms(duration)))
+    }
+
+    /// The moment `duration` earlier, at the earliest the epoch.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(duration_ms(duration)))
+    }
+
+    /// How long after `earlier` this is; zero where it is not after it.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn duration_ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        write!(f, "{:.3}", shown.unwrap_or(jiff::Timestamp::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Timestamp;
+
+    #[test]
+    fn is_shown_as_rfc_3339_with_milliseconds() {
+        assert_eq!(Timestamp::from_ms(0).to_string(), "1970-01-01T00:00:00.000Z");
+        assert_eq!(Timestamp::from_ms(1_795_181_400_120).to_string(), "2026-11-20T13:30:00.120Z");
+        assert!(Timestamp::from_ms(u64::MAX).to_string().starts_with("9999-"));
+    }
+}
