@@ -180,3 +180,6 @@ pub fn commitment(version: u8, seed: Seed, total: Amount, count: u32, cap: Amoun
         .finalize()
         .into()
 }
+
+#[cfg(test)]
+mod tests;
