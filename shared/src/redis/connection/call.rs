@@ -1,0 +1,82 @@
+use std::sync::Arc;
+
+use redis::{Arg, Cmd, ToRedisArgs, cmd};
+
+/// A Lua script, hashed once. Make one of each and keep it.
+#[derive(Clone, Debug)]
+pub struct Script {
+    code: Arc<str>,
+    hash: String,
+}
+
+impl Script {
+    /// The script with this source.
+    #[must_use]
+    pub fn new(code: impl Into<Arc<str>>) -> Self {
+        let code = code.into();
+        let hash = redis::Script::new(&code).get_hash().to_owned();
+        Self { code, hash }
+    }
+
+    /// Its SHA-1 in hexadecimal: the name that a server has for it.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.hash
+    }
+
+    /// A call of the script. A cluster routes it by the first of `keys`, so all of them share one hash tag, and there is
+    /// at least one: `ElastiCache` Serverless refuses a script without keys.
+    #[must_use]
+    pub fn call<K: AsRef<[u8]>>(&self, keys: &[K]) -> Call {
+        let mut command = cmd("EVALSHA");
+        command.arg(&self.hash).arg(keys.len());
+        for key in keys {
+            command.arg(key.as_ref());
+        }
+        Call { command, code: Some(Arc::clone(&self.code)) }
+    }
+}
+
+/// What one call sends: a script with its keys and arguments, or a simple command. It may be executed twice, so it must be
+/// idempotent.
+#[derive(Clone)]
+pub struct Call {
+    command: Cmd,
+    /// A script's source, for a server that does not know its hash yet.
+    code: Option<Arc<str>>,
+}
+
+impl Call {
+    /// Appends an argument. Bytes pass as they are.
+    #[must_use]
+    pub fn arg(mut self, arg: impl ToRedisArgs) -> Self {
+        self.command.arg(arg);
+        self
+    }
+
+    pub(super) fn command(&self) -> &Cmd {
+        &self.command
+    }
+
+    /// The call with the script's source in place of its hash; none if it calls no script.
+    ///
+    /// EVAL rather than SCRIPT LOAD, which a cluster client sends to every node: one dead node would fail the calls of
+    /// all others. EVAL goes where its key is, needs one round trip, and leaves the script in that server's cache.
+    pub(super) fn with_source(&self) -> Option<Cmd> {
+        let code = self.code.as_deref()?;
+        let mut eval = cmd("EVAL");
+        eval.arg(code);
+        for arg in self.command.args_iter().skip(2) {
+            if let Arg::Simple(bytes) = arg {
+                eval.arg(bytes);
+            }
+        }
+        Some(eval)
+    }
+}
+
+impl From<Cmd> for Call {
+    fn from(command: Cmd) -> Self {
+        Self { command, code: None }
+    }
+}

@@ -1,0 +1,95 @@
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use redis::{ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use thiserror::Error;
+
+/// Where the hot store is, and how long to wait for it.
+#[derive(Clone)]
+pub struct RedisConfig {
+    /// `redis://` or, with TLS, `rediss://`, with user and password inside, percent-encoded. A cluster may have several,
+    /// separated by commas; give more than one, so that a dead node does not stand in the way of the others.
+    pub url: String,
+    /// Whether the servers form a cluster.
+    pub cluster: bool,
+    /// The certificate authorities (PEM) to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// How long to wait for a connection to one server, TLS and password included.
+    pub connect_timeout: Duration,
+    /// How long to wait for an answer.
+    pub response_timeout: Duration,
+    /// After how long without a successful call a connection is replaced rather than trusted.
+    pub idle_max: Duration,
+}
+
+impl RedisConfig {
+    /// The configuration for one server at `url`, with the default timeouts.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            cluster: false,
+            ca_file: None,
+            connect_timeout: Duration::from_secs(1),
+            response_timeout: Duration::from_millis(500),
+            idle_max: Duration::from_mins(1),
+        }
+    }
+
+    /// The servers that `url` names. Its errors do not repeat the URL, which could hold a password.
+    pub(super) fn servers(&self) -> Result<Vec<ConnectionInfo>, RedisConfigError> {
+        self.url
+            .split(',')
+            .map(|url| url.trim().into_connection_info())
+            .collect::<Result<_, _>>()
+            .map_err(|source| RedisConfigError::Url { source })
+    }
+
+    /// The certificates to trust, if not the system's.
+    pub(super) fn certificates(&self) -> Result<Option<TlsCertificates>, RedisConfigError> {
+        let Some(path) = &self.ca_file else { return Ok(None) };
+        let root_cert =
+            std::fs::read(path).map_err(|source| RedisConfigError::CaFile { path: path.clone(), source })?;
+        Ok(Some(TlsCertificates { client_tls: None, root_cert: Some(root_cert) }))
+    }
+}
+
+impl fmt::Debug for RedisConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisConfig")
+            // It holds the password.
+            .field("url", &"…")
+            .field("cluster", &self.cluster)
+            .field("ca_file", &self.ca_file)
+            .field("connect_timeout", &self.connect_timeout)
+            .field("response_timeout", &self.response_timeout)
+            .field("idle_max", &self.idle_max)
+            .finish()
+    }
+}
+
+/// What is wrong with a [`RedisConfig`].
+#[derive(Debug, Error)]
+pub enum RedisConfigError {
+    /// A URL, or a combination of them, is not valid.
+    #[error("the hot store's URL is not valid")]
+    Url {
+        /// Why, without the URL.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// Several URLs were given for what is no cluster.
+    #[error("several URLs make sense for a cluster only")]
+    SeveralUrls,
+    /// The file of certificate authorities cannot be read.
+    #[error("cannot read the certificate authorities in {}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}

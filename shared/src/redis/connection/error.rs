@@ -1,0 +1,102 @@
+use redis::{ErrorKind, ParsingError, ServerErrorKind};
+use thiserror::Error;
+
+/// Why a call of the hot store has no result.
+#[derive(Clone, Debug, Error)]
+pub enum RedisError {
+    /// No server could be reached, or none that can serve now. It is unknown whether the call was executed.
+    #[error("the hot store is unavailable")]
+    Unavailable {
+        /// The last failure.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// The server answered with an error: a defect of a script, of the configuration, or a full memory.
+    #[error("the hot store refused the call")]
+    Refused {
+        /// The server's answer.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// The call was executed, and its answer has another shape than was asked for: a defect.
+    #[error("the hot store's answer was not understood")]
+    Unexpected {
+        /// What was wrong with it.
+        #[source]
+        source: ParsingError,
+    },
+}
+
+/// What a failure says about the connection that it came from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Failure {
+    /// The connection is broken, mute, or leads to a server that is not the primary any more.
+    Lost,
+    /// The right server answered that it cannot serve for a moment.
+    Busy,
+    /// The server answered, and will answer the same again.
+    Refused,
+}
+
+impl Failure {
+    pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
+        use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
+        match error.kind() {
+            ErrorKind::Io
+            | ErrorKind::Parse
+            | ErrorKind::ClusterConnectionNotFound
+            | ErrorKind::Server(ReadOnly | ClusterDown | MasterDown | BusyLoading) => Self::Lost,
+            // The cluster client follows redirections; one that is left over means that its topology is out of date.
+            ErrorKind::Server(Moved | Ask) if cluster => Self::Lost,
+            // A slot on its way: the cluster client has waited and tried again, and a new connection would not help.
+            ErrorKind::Server(TryAgain) => Self::Busy,
+            // Another caller's script is over its time limit.
+            ErrorKind::Extension if error.code() == Some("BUSY") => Self::Busy,
+            _ => Self::Refused,
+        }
+    }
+
+    pub(super) fn error(self, source: redis::RedisError) -> RedisError {
+        match self {
+            Self::Lost | Self::Busy => RedisError::Unavailable { source },
+            Self::Refused => RedisError::Refused { source },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::make_extension_error;
+
+    use super::*;
+
+    #[test]
+    fn only_what_a_new_connection_can_cure_is_lost() {
+        let server = |kind| redis::RedisError::from((ErrorKind::Server(kind), "no"));
+        let extension = |code: &str| make_extension_error(code.to_owned(), None);
+        for (error, expected) in [
+            (std::io::Error::from(std::io::ErrorKind::TimedOut).into(), Failure::Lost),
+            (server(ServerErrorKind::ReadOnly), Failure::Lost),
+            (server(ServerErrorKind::ClusterDown), Failure::Lost),
+            (server(ServerErrorKind::MasterDown), Failure::Lost),
+            (server(ServerErrorKind::BusyLoading), Failure::Lost),
+            (server(ServerErrorKind::TryAgain), Failure::Busy),
+            (extension("BUSY"), Failure::Busy),
+            (extension("OOM"), Failure::Refused),
+            (extension("NOAUTH"), Failure::Refused),
+            (extension("WRONGTYPE"), Failure::Refused),
+            (server(ServerErrorKind::NoPerm), Failure::Refused),
+            (server(ServerErrorKind::CrossSlot), Failure::Refused),
+            (server(ServerErrorKind::ResponseError), Failure::Refused),
+        ] {
+            assert_eq!(Failure::of(&error, false), expected, "{error}");
+            assert_eq!(Failure::of(&error, true), expected, "{error}");
+        }
+        assert_eq!(Failure::of(&server(ServerErrorKind::Moved), true), Failure::Lost);
+        assert_eq!(
+            Failure::of(&server(ServerErrorKind::Moved), false),
+            Failure::Refused,
+            "it is no cluster, we were told"
+        );
+    }
+}

@@ -1,0 +1,80 @@
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// A connection to a server over which faults can be put.
+pub struct Proxy {
+    pub address: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    accepted: AtomicUsize,
+    /// The connections before this one swallow everything.
+    mute_before: AtomicUsize,
+    /// How many answers are still to be dropped, with their connections.
+    cuts: AtomicUsize,
+}
+
+impl Proxy {
+    pub async fn start(server: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State::default());
+        let shared = Arc::clone(&state);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let number = shared.accepted.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(forward(client, server, number, Arc::clone(&shared)));
+            }
+        });
+        Self { address, state }
+    }
+
+    pub fn url(&self) -> String {
+        format!("redis://{}", self.address)
+    }
+
+    pub fn accepted(&self) -> usize {
+        self.state.accepted.load(Ordering::SeqCst)
+    }
+
+    /// Keeps all connections there are open and answers nothing on them; new ones work.
+    pub fn mute_open_connections(&self) {
+        self.state.mute_before.store(self.accepted(), Ordering::SeqCst);
+    }
+
+    /// Closes the connection instead of delivering an answer, this many times.
+    pub fn cut_answers(&self, count: usize) {
+        self.state.cuts.store(count, Ordering::SeqCst);
+    }
+}
+
+async fn forward(mut client: TcpStream, server: u16, number: usize, state: Arc<State>) {
+    let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, server)).await.unwrap();
+    let is_mute = || number < state.mute_before.load(Ordering::SeqCst);
+    let (mut request, mut answer) = ([0; 4096], [0; 4096]);
+    loop {
+        tokio::select! {
+            Ok(len) = client.read(&mut request) => match len {
+                0 => return,
+                _ if is_mute() => {}
+                _ => server.write_all(&request[..len]).await.unwrap(),
+            },
+            Ok(len) = server.read(&mut answer) => {
+                let cut = |count: usize| count.checked_sub(1);
+                if len == 0 || state.cuts.fetch_update(Ordering::SeqCst, Ordering::SeqCst, cut).is_ok() {
+                    return;
+                }
+                if !is_mute() {
+                    client.write_all(&answer[..len]).await.unwrap();
+                }
+            }
+            else => return,
+        }
+    }
+}

@@ -1,0 +1,250 @@
+//! Real Redis servers for tests: `redis-server` 7 from the `PATH`, on free local ports, gone with the value.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test that cannot start its servers has failed.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, FromRedisValue, cmd};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// How long a server may take for anything.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often to look whether it is ready.
+const POLL: Duration = Duration::from_millis(10);
+
+/// A port that nothing listens on, outside the range that outgoing connections take theirs from.
+///
+/// # Panics
+/// If there is none.
+#[must_use]
+pub fn free_port() -> u16 {
+    const PORTS: std::ops::Range<u16> = 10_000..32_000;
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    // Test binaries that run side by side begin at different places.
+    let start = std::process::id().wrapping_mul(7919);
+    (0..PORTS.len())
+        .map(|_| {
+            let offset = start.wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed).into());
+            PORTS.start + u16::try_from(offset % u32::from(PORTS.end - PORTS.start)).unwrap()
+        })
+        .find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok())
+        .expect("a free port")
+}
+
+/// Calls `attempt` until it returns something.
+///
+/// # Panics
+/// If it does not within 20 seconds.
+pub async fn poll<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = attempt().await {
+            return value;
+        }
+        assert!(start.elapsed() < PATIENCE, "gave up waiting for {what}");
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// One Redis server without persistence.
+#[derive(Debug)]
+pub struct TestServer {
+    process: Option<Child>,
+    port: u16,
+    dir: TempDir,
+    args: Vec<String>,
+}
+
+impl TestServer {
+    /// Starts a server with these further arguments, and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start(args: &[&str]) -> Self {
+        let args: Vec<_> = args.iter().map(ToString::to_string).collect();
+        for _ in 0..5 {
+            let dir = TempDir::new().unwrap();
+            let mut server = Self { process: None, port: free_port(), dir, args: args.clone() };
+            server.spawn();
+            if server.is_up().await {
+                return server;
+            }
+            // Its port was taken meanwhile.
+        }
+        panic!("redis-server does not start with {args:?}");
+    }
+
+    /// Its port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its URL, without a password.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Ends the process at once, as a crash would.
+    ///
+    /// # Panics
+    /// If it cannot be ended.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.kill().unwrap();
+            process.wait().unwrap();
+        }
+    }
+
+    /// Starts it again on the same port and directory, and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn restart(&mut self) {
+        self.kill();
+        self.spawn();
+        assert!(self.is_up().await, "redis-server does not start again");
+    }
+
+    /// Freezes the process: it keeps its connections and answers nothing.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn stop(&self) {
+        self.signal("-STOP");
+    }
+
+    /// Lets a frozen process go on.
+    ///
+    /// # Panics
+    /// If it does not run.
+    pub fn cont(&self) {
+        self.signal("-CONT");
+    }
+
+    /// The server's answer to a command, on a connection of its own.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        let client = redis::Client::open(self.url()).unwrap();
+        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        command.query_async(&mut connection).await.unwrap()
+    }
+
+    fn spawn(&mut self) {
+        let process = Command::new("redis-server")
+            .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
+            .arg(self.dir.path())
+            .args(&self.args)
+            .stdout(Stdio::null())
+            .spawn()
+            .expect("redis-server is in the PATH");
+        self.process = Some(process);
+    }
+
+    fn signal(&self, signal: &str) {
+        let process = self.process.as_ref().expect("a running server");
+        assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().unwrap().success());
+    }
+
+    /// Waits until the server answers; says no if it ends instead.
+    async fn is_up(&mut self) -> bool {
+        let port = self.port;
+        let process = self.process.as_mut().expect("a started server");
+        poll("redis-server", async || {
+            if process.try_wait().unwrap().is_some() {
+                return Some(false);
+            }
+            answers(port).await.then_some(true)
+        })
+        .await
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Whether a server there serves commands, or at least asks for a password.
+async fn answers(port: u16) -> bool {
+    let ping = async {
+        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
+        socket.write_all(b"PING\r\n").await.ok()?;
+        let mut answer = [0; 16];
+        let len = socket.read(&mut answer).await.ok()?;
+        Some(answer[..len].starts_with(b"+PONG") || answer[..len].starts_with(b"-NOAUTH"))
+    };
+    tokio::time::timeout(Duration::from_secs(1), ping).await.ok().flatten().unwrap_or(false)
+}
+
+/// A cluster of masters without replicas.
+#[derive(Debug)]
+pub struct TestCluster {
+    /// Its servers, each with an equal share of the slots, in their order.
+    pub nodes: Vec<TestServer>,
+}
+
+impl TestCluster {
+    const SLOTS: usize = 16_384;
+
+    /// Starts a cluster of `size` nodes and waits until all of them serve.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start(size: usize) -> Self {
+        let mut nodes = Vec::new();
+        for _ in 0..size {
+            // By default the bus takes a port that may be beyond the last, or another test's. The shards that live go on
+            // serving when one is dead, as a managed cluster's do.
+            let bus = free_port().to_string();
+            let args = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-require-full-coverage", "no"];
+            nodes.push((TestServer::start(&args).await, bus));
+        }
+        let (first, first_bus) = &nodes[0];
+        for (i, (node, _)) in nodes.iter().enumerate() {
+            let (from, to) = (Self::SLOTS * i / size, Self::SLOTS * (i + 1) / size - 1);
+            let () = node.command(cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(from).arg(to)).await;
+            if i > 0 {
+                let mut meet = cmd("CLUSTER");
+                meet.arg("MEET").arg("127.0.0.1").arg(first.port()).arg(first_bus);
+                let () = node.command(&meet).await;
+            }
+        }
+        let cluster = Self { nodes: nodes.into_iter().map(|(node, _)| node).collect() };
+        cluster.ready().await;
+        cluster
+    }
+
+    /// Waits until every node says that the cluster is whole.
+    ///
+    /// # Panics
+    /// If one does not.
+    pub async fn ready(&self) {
+        let size = self.nodes.len();
+        for node in &self.nodes {
+            poll("the cluster", async || {
+                let info: String = node.command(cmd("CLUSTER").arg("INFO")).await;
+                let is_whole = info.contains("cluster_state:ok")
+                    && info.contains(&format!("cluster_slots_ok:{}\r", Self::SLOTS))
+                    && info.contains(&format!("cluster_known_nodes:{size}\r"));
+                is_whole.then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// The URLs of all its nodes.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.nodes.iter().map(TestServer::url).collect::<Vec<_>>().join(",")
+    }
+}
