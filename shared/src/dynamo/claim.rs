@@ -1,0 +1,119 @@
+use super::commit::Committed;
+use super::items::{self, ClaimItem, FenceItem};
+use super::keys;
+use super::table::{Item, Reason, Table, Write};
+use super::{Ledger, LedgerError};
+use crate::domain::{Claim, Fence, Owner, PacketId, Terms, UserId};
+
+/// How a claim ended.
+#[derive(Debug)]
+pub enum ClaimOutcome {
+    /// It is committed: the amount is in the user's wallet.
+    Committed,
+    /// The user has a claim of this packet already, and keeps that one.
+    Already {
+        /// The claim he has.
+        claim: Claim,
+        /// The fence that stood in the way, where it is another's.
+        foreign: Option<Fence>,
+    },
+    /// The slip is another's, or was refunded.
+    Taken(Fence),
+}
+
+impl<T: Table> Ledger<T> {
+    /// Gives `claim` to `user`, all in one transaction: the slip's fence, the user's claim, the amount to his wallet.
+    /// Nothing else: winners of one packet share no item, so they don't conflict with each other.
+    ///
+    /// Called twice with the same arguments it gives the same answer and moves no more money.
+    pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
+        let fence = claim.fence(user);
+        let item = ClaimItem {
+            packet_id: terms.id,
+            slip: claim.slip,
+            amount: claim.amount,
+            at: claim.at,
+            sender_id: terms.sender.clone(),
+            greeting: terms.greeting.clone(),
+        };
+        let amount = super::wallet::signed(claim.amount)?;
+        let writes = [
+            Write::PutNew { key: keys::fence(terms.id, claim.slip), item: items::write(&FenceItem::from(&fence))? },
+            Write::PutNew { key: keys::claim(user, terms.id), item: items::write(&item)? },
+            Write::Add {
+                key: keys::wallet(user),
+                deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
+                bound: None,
+            },
+        ];
+        match self.commit(&writes).await? {
+            Committed::Yes => Ok(ClaimOutcome::Committed),
+            Committed::No(reasons) => self.what_stands(terms.id, user, claim.slip, reasons).await,
+        }
+    }
+
+    /// Reads out of a refusal what stands in the ledger: the claim that is there decides the answer, the fence that is
+    /// there decides the slip. Where the refusal does not show an item it proves nothing, and the item is read.
+    async fn what_stands(
+        &self,
+        id: PacketId,
+        user: &UserId,
+        slip: u32,
+        reasons: Vec<Reason>,
+    ) -> Result<ClaimOutcome, LedgerError> {
+        let mut reasons = reasons.into_iter();
+        let fence = match reasons.next() {
+            Some(Reason::ConditionFailed(Some(item))) => Some(read_fence(item)?),
+            Some(Reason::ConditionFailed(None)) => self.fence(id, slip).await?,
+            _ => None,
+        };
+        let own_fence = fence.as_ref().is_some_and(|fence| fence.owner.user() == Some(user));
+        let claim = match reasons.next() {
+            Some(Reason::ConditionFailed(Some(item))) => Some(items::read::<ClaimItem>(item)?.claim()),
+            Some(Reason::ConditionFailed(None)) => self.claim_of(user, id).await?,
+            _ if own_fence => self.claim_of(user, id).await?,
+            _ => None,
+        };
+        match (claim, fence) {
+            (Some(claim), fence) => Ok(ClaimOutcome::Already { claim, foreign: fence.filter(|_| !own_fence) }),
+            (None, Some(fence)) if !own_fence => Ok(ClaimOutcome::Taken(fence)),
+            (None, _) => Err(LedgerError::Impossible(format!("slip {slip} of {id}: a fence without its claim"))),
+        }
+    }
+
+    /// The user's claim of a packet, if he has one.
+    pub async fn claim_of(&self, user: &UserId, id: PacketId) -> Result<Option<Claim>, LedgerError> {
+        let item = self.table.get(keys::claim(user, id)).await?;
+        Ok(item.map(items::read::<ClaimItem>).transpose()?.map(|item| item.claim()))
+    }
+
+    /// The fence of a slip, if it has one.
+    pub async fn fence(&self, id: PacketId, slip: u32) -> Result<Option<Fence>, LedgerError> {
+        self.table.get(keys::fence(id, slip)).await?.map(read_fence).transpose()
+    }
+}
+
+pub(super) fn read_fence(item: Item) -> Result<Fence, LedgerError> {
+    Ok(items::read::<FenceItem>(item)?.into())
+}
+
+impl ClaimOutcome {
+    /// The facts that this outcome has shown, `claim` being what was asked for `user`.
+    pub fn facts(&self, user: &UserId, claim: &Claim) -> Vec<Fence> {
+        match self {
+            Self::Committed => vec![claim.fence(user)],
+            Self::Already { claim, foreign } => foreign.iter().cloned().chain([claim.fence(user)]).collect(),
+            Self::Taken(fence) => vec![fence.clone()],
+        }
+    }
+}
+
+impl Fence {
+    /// The claim of which this is the fence; `None` for a refund.
+    pub fn claim(&self) -> Option<(&UserId, Claim)> {
+        match &self.owner {
+            Owner::User(user) => Some((user, Claim { slip: self.slip, amount: self.amount, at: self.at })),
+            Owner::Refunded => None,
+        }
+    }
+}

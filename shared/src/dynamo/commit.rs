@@ -1,0 +1,55 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::table::{Reason, Table, TableError, TransactError, Write};
+use super::{Ledger, LedgerError};
+
+/// For how long a transaction is tried. Longer than `DynamoDB` keeps one "in progress" after a lost connection (5 s).
+const PATIENCE: Duration = Duration::from_secs(8);
+const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+const BACKOFF_MOST: Duration = Duration::from_millis(400);
+
+/// How a transaction ended.
+pub(super) enum Committed {
+    /// All of its writes are done, by this attempt or by an earlier one of the same call.
+    Yes,
+    /// None is done, and at least one condition failed: one reason for each write, in order.
+    No(Vec<Reason>),
+}
+
+impl<T: Table> Ledger<T> {
+    /// Tries a transaction until it commits or a condition fails. A conflict, throttling and an unknown result are no
+    /// answer: the very same items are sent again, after a jittered pause.
+    pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
+        let token = hex::encode(self.entropy.bytes16());
+        let give_up = Instant::now() + PATIENCE;
+        let mut backoff = BACKOFF_FIRST;
+        loop {
+            let error = match self.table.transact(writes, &token).await {
+                Ok(()) => return Ok(Committed::Yes),
+                Err(TransactError::Cancelled(reasons)) => {
+                    if reasons.iter().any(|reason| matches!(reason, Reason::ConditionFailed(_))) {
+                        return Ok(Committed::No(reasons));
+                    }
+                    busy(&reasons)
+                }
+                Err(TransactError::Failed(error @ TableError::Refused(_))) => return Err(error.into()),
+                Err(TransactError::Failed(error)) => error,
+            };
+            if Instant::now() + backoff >= give_up {
+                return Err(error.into());
+            }
+            tokio::time::sleep(self.entropy.jitter(backoff)).await;
+            backoff = (backoff * 2).min(BACKOFF_MOST);
+        }
+    }
+}
+
+fn busy(reasons: &[Reason]) -> TableError {
+    let said: Vec<&str> = reasons
+        .iter()
+        .filter_map(|reason| if let Reason::Busy(code) = reason { Some(&**code) } else { None })
+        .collect();
+    TableError::Unavailable(format!("cancelled: {}", said.join(", ")).into())
+}

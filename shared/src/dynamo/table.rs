@@ -1,0 +1,134 @@
+use std::future::Future;
+
+/// An item: a map from attribute names to values.
+pub use serde_dynamo::Item;
+
+/// A primary key.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Key {
+    /// The partition key.
+    pub pk: String,
+    /// The sort key.
+    pub sk: String,
+}
+
+/// Some items of one partition key, in the order of their sort keys.
+#[derive(Clone, Debug)]
+pub struct Query {
+    /// The partition key.
+    pub pk: String,
+    /// What the sort keys begin with; may be empty.
+    pub sk_prefix: &'static str,
+    /// Only what comes after this sort key, which need not exist.
+    pub after: Option<String>,
+    /// From the last sort key to the first.
+    pub descending: bool,
+    /// At most so many items.
+    pub limit: Option<u32>,
+}
+
+/// A bound on an attribute of an item before a [`Write::Add`] changes it.
+#[derive(Clone, Copy, Debug)]
+pub enum Bound {
+    /// The item exists and the attribute is at least this.
+    AtLeast(&'static str, u64),
+    /// The attribute is at most this, or the item does not exist.
+    AtMost(&'static str, u64),
+}
+
+/// One write of a transaction. There is no unconditional put and no delete: what is written stays.
+#[derive(Clone, Debug)]
+pub enum Write {
+    /// Puts an item if none has its key.
+    PutNew {
+        /// Its key.
+        key: Key,
+        /// Its other attributes.
+        item: Item,
+    },
+    /// Adds to numbers of an item, which is made (all of them 0) if it does not exist.
+    Add {
+        /// The item's key.
+        key: Key,
+        /// What to add to which attribute.
+        deltas: Vec<(&'static str, i64)>,
+        /// What must hold before.
+        bound: Option<Bound>,
+    },
+    /// Sets and removes attributes of an item if one attribute has the expected text.
+    Change {
+        /// The item's key.
+        key: Key,
+        /// The attribute that is looked at, and what it must be.
+        expect: (&'static str, &'static str),
+        /// Attributes to set.
+        set: Item,
+        /// Attributes to remove.
+        remove: &'static [&'static str],
+    },
+}
+
+/// What a cancelled transaction says of one of its writes.
+#[derive(Clone, Debug)]
+pub enum Reason {
+    /// Nothing against it.
+    None,
+    /// Its condition failed; the item that stands there, where the table tells.
+    ConditionFailed(Option<Item>),
+    /// Another transaction is under way on its item, or it is throttled: the same may succeed later.
+    Busy(String),
+}
+
+/// Why the table did not answer a question.
+#[derive(Debug, thiserror::Error)]
+pub enum TableError {
+    /// No answer, or a passing one (throttled, overloaded): ask again.
+    #[error("no answer from the table")]
+    Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The table calls the request wrong: a defect of ours.
+    #[error("the table refused the request")]
+    Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl TableError {
+    /// The error and all its causes in one line.
+    pub fn chain(&self) -> String {
+        crate::error_chain(self)
+    }
+}
+
+/// Why a transaction was not seen to commit.
+#[derive(Debug, thiserror::Error)]
+pub enum TransactError {
+    /// It was cancelled as a whole; one reason for each write.
+    #[error("the transaction was cancelled")]
+    Cancelled(Vec<Reason>),
+    /// It may have been committed or not, or was refused as malformed.
+    #[error(transparent)]
+    Failed(#[from] TableError),
+}
+
+/// A `DynamoDB` table as the ledger uses it. Reads are strongly consistent, save [`Table::due`] (an index can't be).
+pub trait Table: Send + Sync + 'static {
+    /// The item with this key.
+    fn get(&self, key: Key) -> impl Future<Output = Result<Option<Item>, TableError>> + Send;
+
+    /// Those of up to 100 items that exist, in no order.
+    fn batch_get(&self, keys: Vec<Key>) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
+
+    /// All that a query asks for, however many pages it takes.
+    fn query(&self, query: Query) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
+
+    /// Keys and expiry (in an item of `PK` and `expires_at`) of the packets of a shard of the index `due` that expire at
+    /// or before `until_ms`, the earliest first; `after` is the last one of the previous page.
+    fn due(
+        &self,
+        shard: u32,
+        until_ms: u64,
+        after: Option<(Key, u64)>,
+        limit: u32,
+    ) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
+
+    /// Does all the writes or none. The same `token` within ten minutes means the same transaction, done once.
+    fn transact(&self, writes: &[Write], token: &str) -> impl Future<Output = Result<(), TransactError>> + Send;
+}
