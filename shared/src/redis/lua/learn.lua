@@ -1,0 +1,69 @@
+-- learn: tells a part what the ledger says of slips. The only way back from the ledger to the hot store: it confirms a
+-- win, repairs a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order
+-- it ends the same, since facts never change.
+--
+-- KEYS[1] claims  KEYS[2] slips  KEYS[3] held  KEYS[4] facts  KEYS[5] dirty
+-- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of facts
+-- then the facts: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
+-- then what was decided by them, for a part that is not loaded any more: "<slip> <user>"
+--
+-- Returns 0 if the part is not loaded (only its outbox is tidied then), 1 if it is, 2 if every slip's fact is known.
+
+local claims, slips, held, facts, dirty = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local function holder(slip)
+  local hold = redis.call('HGET', held, slip)
+  return hold and hold:match('^%d+ (%S+)')
+end
+
+local terms = redis.call('HMGET', claims, '#x', '#c')
+local expires = tonumber(terms[1])
+local state = 0
+
+if not expires then
+  local fenced, owners = {}, {}
+  for i = 5, 4 + count do
+    local slip, owner = ARGV[i]:match('^(%d+) %d+ %d+ (.*)$')
+    fenced[slip], owners[owner] = true, true
+  end
+  for i = 5 + count, #ARGV do
+    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
+    if (fenced[slip] or owners[user]) and holder(slip) == user then redis.call('HDEL', held, slip) end
+  end
+else
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  for i = 5, 4 + count do
+    local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
+    local place = tonumber(slip) - first
+    local here = place >= 0 and tonumber(slip) < last
+    if here and redis.call('SETBIT', facts, place, 1) == 0 then
+      redis.call('HINCRBY', claims, '#n', 1)
+      local user = holder(slip)
+      if user then
+        redis.call('HDEL', held, slip)
+        local claim = user ~= owner and redis.call('HGET', claims, user)
+        if claim and claim:match('^h' .. slip .. ':') then redis.call('HDEL', claims, user) end
+      else
+        redis.call('LREM', slips, 1, slip) -- met only in repairs: a rollback had made it free again
+      end
+    end
+    if owner ~= '' then
+      local claim = redis.call('HGET', claims, owner)
+      local other = claim and claim:match('^h(%d+):')
+      if other and other ~= slip and holder(other) == owner then
+        redis.call('HDEL', held, other)
+        if now < expires and redis.call('GETBIT', facts, other - first) == 0 then
+          redis.call('RPUSH', slips, other)
+          redis.call('PEXPIREAT', slips, terms[1])
+        end
+      end
+      redis.call('HSET', claims, owner, 'g' .. slip .. ':' .. amount .. ':' .. at)
+    end
+  end
+  state = redis.call('HGET', claims, '#n') == terms[2] and 2 or 1
+end
+
+if redis.call('EXISTS', held) == 0 then redis.call('ZREM', dirty, part) end
+return state

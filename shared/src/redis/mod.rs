@@ -1,0 +1,12 @@
+//! The hot store in Redis or Valkey: who gets which slip, decided by a few Lua scripts.
+
+mod connection;
+mod keys;
+mod reply;
+mod store;
+#[cfg(any(test, feature = "test-support"))]
+pub mod test_server;
+
+pub use connection::{Call, Connection, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider};
+pub use keys::PartKeys;
+pub use store::RedisStore;

@@ -1,0 +1,118 @@
+//! The scripts' answers, read. Each function takes what the header of its script lists, and nothing else.
+
+use std::sync::Arc;
+
+use redis::{Value, from_redis_value};
+
+use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
+use crate::service::{FinalPart, Finality, Found, Held};
+
+/// One user's answer of `grab.lua`.
+pub fn found(answer: &str) -> Option<Found> {
+    let nothing = |expired, certain| Some(Found::Nothing { expired, certain });
+    match answer {
+        "r" => return Some(Found::Refused(Refusal::NotARecipient)),
+        "p" => return Some(Found::Refused(Refusal::WrongPassphrase)),
+        "s0" => return nothing(false, false),
+        "s1" => return nothing(false, true),
+        "e0" => return nothing(true, false),
+        "e1" => return nothing(true, true),
+        _ => {}
+    }
+    let (kind, rest) = answer.split_at_checked(1)?;
+    match kind {
+        "g" => claim(answer).map(Found::Confirmed),
+        "h" | "n" => {
+            let (slip, at) = rest.split_once(':')?;
+            Some(Found::Held { slip: slip.parse().ok()?, at: timestamp(at)?, fresh: kind == "n" })
+        }
+        "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: rest.parse().ok()? })),
+        _ => None,
+    }
+}
+
+/// A confirmed claim as the hash `claims` keeps it: `g<slip>:<amount>:<at>`.
+fn claim(text: &str) -> Option<Claim> {
+    let mut fields = text.strip_prefix('g')?.split(':');
+    let claim = Claim {
+        slip: fields.next()?.parse().ok()?,
+        amount: Amount::new(fields.next()?.parse().ok()?),
+        at: timestamp(fields.next()?)?,
+    };
+    fields.next().is_none().then_some(claim)
+}
+
+/// The answer of `owners.lua`.
+pub fn finality(reply: &Value) -> Option<Finality> {
+    let Value::Array(fields) = reply else { return None };
+    let (state, rest) = fields.split_first()?;
+    match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
+        (0, []) => Some(Finality::NotLoaded),
+        (1, []) => Some(Finality::NotYet),
+        (2, []) => Some(Finality::Guarded),
+        (3, [expires_at, owners @ ..]) => {
+            let text = |value: &Value| from_redis_value::<String>(value.clone()).ok();
+            let owner = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, claim(&text(&pair[1])?)?));
+            let owners = owners.chunks_exact(2).map(owner).collect::<Option<_>>()?;
+            let part = FinalPart { expires_at: timestamp(&text(expires_at)?)?, owners };
+            Some(Finality::Final(Arc::new(part)))
+        }
+        _ => None,
+    }
+}
+
+/// An entry of the hash `held`: the slip, and `<at> <user>` with, once it is parked, ` <reason>`.
+pub fn held(slip: &str, value: &str) -> Option<Held> {
+    let mut fields = value.splitn(3, ' ');
+    let at = timestamp(fields.next()?)?;
+    let hold = Hold { slip: slip.parse().ok()?, user: fields.next()?.parse().ok()?, at };
+    Some(Held { hold, parked: fields.next().map(str::to_owned) })
+}
+
+fn timestamp(text: &str) -> Option<Timestamp> {
+    text.parse().ok().map(Timestamp::from_ms)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_answer_of_grab_reads() {
+        let at = Timestamp::from_ms(7);
+        let expected = [
+            ("g3:520:7", Found::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
+            ("h3:7", Found::Held { slip: 3, at, fresh: false }),
+            ("n3:7", Found::Held { slip: 3, at, fresh: true }),
+            ("r", Found::Refused(Refusal::NotARecipient)),
+            ("p", Found::Refused(Refusal::WrongPassphrase)),
+            ("t59", Found::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
+            ("s0", Found::Nothing { expired: false, certain: false }),
+            ("s1", Found::Nothing { expired: false, certain: true }),
+            ("e0", Found::Nothing { expired: true, certain: false }),
+            ("e1", Found::Nothing { expired: true, certain: true }),
+        ];
+        for (answer, meaning) in expected {
+            assert_eq!(found(answer), Some(meaning), "{answer}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_answer_does_not_read() {
+        for answer in ["", "g", "g3:520", "g3:520:7:8", "g-1:520:7", "h", "h3", "n3:x", "t", "t-1", "s", "s2", "x", "é"]
+        {
+            assert_eq!(found(answer), None, "{answer}");
+        }
+        for (slip, value) in [("x", "7 ann"), ("3", "7"), ("3", "x ann"), ("3", "7 a#b"), ("3", "")] {
+            assert_eq!(held(slip, value), None, "{slip} {value}");
+        }
+    }
+
+    #[test]
+    fn a_parked_hold_keeps_its_reason() {
+        let hold = Hold { slip: 3, user: "ann".parse().unwrap(), at: Timestamp::from_ms(7) };
+        assert_eq!(held("3", "7 ann"), Some(Held { hold: hold.clone(), parked: None }));
+        let parked = Some("no such slip".to_owned());
+        assert_eq!(held("3", "7 ann no such slip"), Some(Held { hold, parked }));
+    }
+}

@@ -1,0 +1,209 @@
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use redis::{Cmd, cmd};
+
+use super::connection::{Call, Connection, RedisError, Script};
+use super::keys::{self, PartKeys};
+use super::reply;
+use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, UserId};
+use crate::service::{Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+
+/// For how long after a packet's expiry its claims answer replays; then the ledger does.
+const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
+
+/// Facts in one call of `learn`: bounds for how long it keeps Redis busy, and its arguments (a serverless Redis takes no
+/// more than 3,999).
+const FACTS_PER_CALL: usize = 500;
+
+static GRAB: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/grab.lua")));
+static LEARN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/learn.lua")));
+static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load.lua")));
+static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/owners.lua")));
+static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/park.lua")));
+
+/// The hot store in Redis or Valkey: one server, a replication group's primary, or a cluster.
+#[derive(Clone, Debug)]
+pub struct RedisStore {
+    connection: Connection,
+}
+
+impl RedisStore {
+    /// The store behind `connection`.
+    pub const fn new(connection: Connection) -> Self {
+        Self { connection }
+    }
+}
+
+impl HotStore for RedisStore {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<Found>>, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let mut call = GRAB.call(&[&keys.claims, &keys.slips, &keys.held, &keys.dirty]).arg(&keys.name);
+        for grabber in grabbers {
+            let digest = grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default();
+            call = call.arg(grabber.user.as_str()).arg(digest);
+        }
+        let answers: Option<Vec<String>> = self.connection.run(&call).await?;
+        let Some(answers) = answers else { return Ok(None) };
+        if answers.len() != grabbers.len() {
+            return Err(impossible(format!("{} answers for {} users", answers.len(), grabbers.len())));
+        }
+        let found = answers.iter().map(|answer| reply::found(answer).ok_or_else(|| impossible(answer)));
+        found.collect::<Result<Vec<_>, _>>().map(Some)
+    }
+
+    async fn learn(
+        &self,
+        part: PartId,
+        count: u32,
+        facts: &[Fence],
+        decided: &[Hold],
+    ) -> Result<Learned, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let slips = part.slips(count);
+        let mut learned = Learned::NotLoaded;
+        let mut chunks = facts.chunks(FACTS_PER_CALL);
+        let first = chunks.next().unwrap_or_default();
+        for facts in std::iter::once(first).chain(chunks) {
+            let mut call = LEARN
+                .call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts, &keys.dirty])
+                .arg(&keys.name)
+                .arg(slips.start)
+                .arg(slips.end)
+                .arg(facts.len());
+            for fact in facts {
+                call = call.arg(fact_text(fact));
+            }
+            for hold in decided {
+                call = call.arg(format!("{} {}", hold.slip, hold.user));
+            }
+            learned = match self.connection.run::<u8>(&call).await? {
+                0 => Learned::NotLoaded,
+                1 => Learned::Loaded,
+                2 => Learned::Final,
+                other => return Err(impossible(other)),
+            };
+        }
+        Ok(learned)
+    }
+
+    async fn load(&self, part: PartId, terms: &Terms, facts: &[Fence]) -> Result<Loaded, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let slips = part.slips(terms.count);
+        let recipients = terms.guard.recipients.as_ref();
+        let mut call = LOAD
+            .call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts, &keys.dirty])
+            .arg(&keys.name)
+            .arg(slips.start)
+            .arg(slips.end)
+            .arg(terms.expires_at.ms())
+            .arg(terms.expires_at.after(REMEMBER_AFTER_EXPIRY).ms())
+            .arg(ack_text(terms.ack))
+            .arg(guard_text(&terms.guard))
+            .arg(recipients.map_or(0, std::collections::BTreeSet::len));
+        for recipient in recipients.into_iter().flatten() {
+            call = call.arg(recipient.as_str());
+        }
+        for fact in facts {
+            call = call.arg(fact_text(fact));
+        }
+        match self.connection.run::<u8>(&call).await? {
+            0 | 1 => Ok(Loaded::Yes),
+            2 => Ok(Loaded::Expired),
+            other => Err(impossible(other)),
+        }
+    }
+
+    async fn lead(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
+        let mut set = cmd("SET");
+        set.arg(PartKeys::of(part).loading)
+            .arg("1")
+            .arg("NX")
+            .arg("PX")
+            .arg(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
+        Ok(self.run::<Option<String>>(set).await?.is_some())
+    }
+
+    async fn follow(&self, part: PartId) -> Result<(), HotStoreError> {
+        let mut del = cmd("DEL");
+        del.arg(PartKeys::of(part).loading);
+        self.run::<u8>(del).await.map(drop)
+    }
+
+    async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let reply: redis::Value = self.connection.run(&OWNERS.call(&[&keys.claims])).await?;
+        reply::finality(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+    }
+
+    async fn dirty(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
+        let mut range = cmd("ZRANGE");
+        range.arg(keys::dirty(partition)).arg(0).arg(-1);
+        let names: Vec<String> = self.run(range).await?;
+        // What can't be read must not stand in the way of the rest.
+        let unreadable = |name: &String| tracing::error!(%name, ?partition, "not the name of a part");
+        Ok(names.iter().filter_map(|name| name.parse().map_err(|()| unreadable(name)).ok()).collect())
+    }
+
+    async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {
+        let mut all = cmd("HGETALL");
+        all.arg(PartKeys::of(part).held);
+        let holds: Vec<(String, String)> = self.run(all).await?;
+        let read = |(slip, hold): &(String, String)| {
+            let held = reply::held(slip, hold);
+            if held.is_none() {
+                tracing::error!(%part, %slip, "not a hold");
+            }
+            held
+        };
+        let mut holds: Vec<Held> = holds.iter().filter_map(read).collect();
+        holds.sort_by_key(|held| (held.hold.at, held.hold.slip));
+        Ok(holds)
+    }
+
+    async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {
+        let keys = PartKeys::of(part);
+        let call = PARK.call(&[&keys.held]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
+        self.connection.run::<u8>(&call).await.map(drop).map_err(Into::into)
+    }
+}
+
+impl RedisStore {
+    async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
+        Ok(self.connection.run(&Call::from(command)).await?)
+    }
+}
+
+fn fact_text(fact: &Fence) -> String {
+    let owner = fact.owner.user().map_or("", UserId::as_str);
+    format!("{} {} {} {owner}", fact.slip, fact.amount, fact.at.ms())
+}
+
+const fn ack_text(ack: AckMode) -> &'static str {
+    match ack {
+        AckMode::Ledger => "ledger",
+        AckMode::Redis => "redis",
+    }
+}
+
+fn guard_text(guard: &Guard) -> String {
+    let recipients = if guard.recipients.is_some() { "r" } else { "" };
+    let passphrase = guard.passphrase.map(|digest| format!("p{}", hex::encode(digest.0))).unwrap_or_default();
+    format!("{recipients}{passphrase}")
+}
+
+impl From<RedisError> for HotStoreError {
+    fn from(error: RedisError) -> Self {
+        // A full memory passes: settle empties the outbox, and keys expire.
+        let passing = match &error {
+            RedisError::Unavailable { .. } => true,
+            RedisError::Refused { source } => source.code() == Some("OOM"),
+            RedisError::Unexpected { .. } => false,
+        };
+        if passing { Self::Unavailable(Arc::new(error)) } else { Self::Impossible(Arc::new(error)) }
+    }
+}
+
+fn impossible(what: impl std::fmt::Display) -> HotStoreError {
+    HotStoreError::Impossible(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(what.to_string())))
+}
