@@ -1,0 +1,48 @@
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use rand::Rng;
+
+use crate::domain::Timestamp;
+
+/// What time it is.
+pub trait Clock: Send + Sync + 'static {
+    /// Now.
+    fn now(&self) -> Timestamp;
+}
+
+/// A source of randomness.
+pub trait Entropy: Send + Sync + 'static {
+    /// Fills `bytes`. What seeds a packet or makes an id must not be predictable.
+    fn fill(&self, bytes: &mut [u8]);
+
+    /// Sixteen random bytes.
+    fn bytes16(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        self.fill(&mut bytes);
+        bytes
+    }
+
+    /// A pause between half of `pause` and all of it, so that those who failed together don't come back together.
+    fn jitter(&self, pause: Duration) -> Duration {
+        let mut bytes = [0; 2];
+        self.fill(&mut bytes);
+        pause / 2 + pause / 2 * u32::from(u16::from_le_bytes(bytes)) / u32::from(u16::MAX)
+    }
+}
+
+/// The machine's clock and the operating system's randomness.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Clock for System {
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+impl Entropy for System {
+    fn fill(&self, bytes: &mut [u8]) {
+        rand::rng().fill_bytes(bytes);
+    }
+}

@@ -1,0 +1,46 @@
+use std::error::Error;
+use std::sync::Arc;
+
+use super::hot_store::HotStoreError;
+use crate::dynamo::LedgerError;
+
+/// Why a use case has no outcome. Whatever it was about may have happened or not; asking again is safe.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Failure {
+    /// A store did not answer in time: try again later.
+    #[error("a store did not answer")]
+    Unavailable(#[source] Arc<dyn Error + Send + Sync>),
+    /// What can't be: a defect, for the log.
+    #[error("a defect")]
+    Defect(#[source] Arc<dyn Error + Send + Sync>),
+}
+
+impl Failure {
+    /// Unavailable for a reason of the use case's own.
+    pub(super) fn unavailable(why: &'static str) -> Self {
+        Self::Unavailable(Arc::from(Box::<dyn Error + Send + Sync>::from(why)))
+    }
+
+    /// A defect that the use case itself met.
+    pub(super) fn defect(what: impl Into<String>) -> Self {
+        Self::Defect(Arc::from(Box::<dyn Error + Send + Sync>::from(what.into())))
+    }
+}
+
+impl From<LedgerError> for Failure {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::Unavailable(_) => Self::Unavailable(Arc::new(error)),
+            LedgerError::Impossible(_) => Self::Defect(Arc::new(error)),
+        }
+    }
+}
+
+impl From<HotStoreError> for Failure {
+    fn from(error: HotStoreError) -> Self {
+        match error {
+            HotStoreError::Unavailable(_) => Self::Unavailable(Arc::new(error)),
+            HotStoreError::Impossible(_) => Self::Defect(Arc::new(error)),
+        }
+    }
+}

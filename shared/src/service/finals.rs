@@ -1,0 +1,92 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use moka::future::Cache;
+use tokio::time::Instant;
+
+use super::Failure;
+use super::environment::Entropy;
+use super::flights::Flights;
+use super::hot_store::{FinalPart, Finality, HotStore};
+use crate::domain::PartId;
+
+/// For how long a process answers from a final part by itself. It can't change, but its expiry passes and a process must
+/// not hold what nobody asks for.
+const REMEMBER: Duration = Duration::from_secs(5);
+/// Owners that a process remembers in all.
+const OWNERS_MAX: u64 = 200_000;
+
+/// After how long a process looks again at a part that turned out not to be final, or to have a guard.
+const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const PARTS_LOOKED_MAX: u64 = 10_000;
+
+/// For how long losers wait, in the moment between the last slip's pop and its commit, for the part to become final.
+const WAIT_MAX: Duration = Duration::from_millis(1_500);
+const POLL_FIRST: Duration = Duration::from_millis(4);
+const POLL_MOST: Duration = Duration::from_millis(100);
+
+/// The final parts that this process knows, with their owners: they need no call to the hot store.
+pub struct Finals<H> {
+    hot: Arc<H>,
+    entropy: Arc<dyn Entropy>,
+    known: Cache<PartId, Arc<FinalPart>>,
+    looked: Cache<PartId, ()>,
+    waits: Flights<PartId, Result<(), Failure>>,
+}
+
+impl<H: HotStore> Finals<H> {
+    /// Of the parts in `hot`.
+    pub fn new(hot: Arc<H>, entropy: Arc<dyn Entropy>) -> Self {
+        let known = Cache::builder()
+            .time_to_live(REMEMBER)
+            .weigher(|_, part: &Arc<FinalPart>| u32::try_from(part.owners.len() + 1).unwrap_or(u32::MAX))
+            .max_capacity(OWNERS_MAX)
+            .build();
+        let looked = Cache::builder().time_to_live(LOOK_AGAIN).max_capacity(PARTS_LOOKED_MAX).build();
+        Self { hot, entropy, known, looked, waits: Flights::new() }
+    }
+
+    /// A part, if it is known to be final.
+    pub async fn get(&self, part: PartId) -> Option<Arc<FinalPart>> {
+        self.known.get(&part).await
+    }
+
+    /// Waits until a part is final, but not for ever: one poll for all who wait. Then ask it again.
+    pub async fn wait(&self, part: PartId) -> Result<(), Failure> {
+        let (hot, known, entropy) = (Arc::clone(&self.hot), self.known.clone(), Arc::clone(&self.entropy));
+        let poll = || async move {
+            let give_up = Instant::now() + WAIT_MAX;
+            let mut pause = POLL_FIRST;
+            loop {
+                tokio::time::sleep(entropy.jitter(pause)).await;
+                match look(&*hot, &known, part).await? {
+                    Finality::NotYet if Instant::now() < give_up => pause = (pause * 2).min(POLL_MOST),
+                    _ => return Ok(()),
+                }
+            }
+        };
+        self.waits.join(part, poll).await.unwrap_or_else(|| Err(Failure::defect("waiting for a part panicked")))
+    }
+
+    /// Finds out about a part of which a loser was told for certain, for those who come after him. Nobody waits for it.
+    pub fn look_later(&self, part: PartId) {
+        if self.looked.contains_key(&part) || self.known.contains_key(&part) {
+            return;
+        }
+        let (hot, known, looked) = (Arc::clone(&self.hot), self.known.clone(), self.looked.clone());
+        tokio::spawn(async move {
+            looked.insert(part, ()).await;
+            if let Err(failure) = look(&*hot, &known, part).await {
+                tracing::debug!(%part, error = crate::error_chain(&failure), "its owners are not known");
+            }
+        });
+    }
+}
+
+async fn look<H: HotStore>(hot: &H, known: &Cache<PartId, Arc<FinalPart>>, part: PartId) -> Result<Finality, Failure> {
+    let finality = hot.finality(part).await?;
+    if let Finality::Final(owners) = &finality {
+        known.insert(part, Arc::clone(owners)).await;
+    }
+    Ok(finality)
+}

@@ -1,0 +1,249 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Failure;
+use super::collector::Collector;
+use super::environment::{Clock, Entropy};
+use super::finals::Finals;
+use super::hot_store::{Found, Grabber, HotStore};
+use super::loader::{Ensured, Loader};
+use super::packets::Packets;
+use crate::domain::{AckMode, Claim, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
+use crate::dynamo::{ClaimOutcome, Ledger, Table};
+
+/// For how long one grab keeps trying before it says that it does not know.
+const PATIENCE: Duration = Duration::from_secs(8);
+/// For how long, of that, a loser waits for certainty before his own claim item is read.
+const DOUBT_MAX: Duration = Duration::from_secs(2);
+
+/// How a grab ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum GrabOutcome {
+    /// The user has a slip: a promise.
+    Grabbed {
+        /// Which, and what is in it.
+        claim: Claim,
+        /// Whether he had it before this grab.
+        replayed: bool,
+    },
+    /// Every slip is taken, and none is his.
+    SoldOut,
+    /// The packet's time is over, and no slip is his.
+    Expired,
+    /// The packet is not for him.
+    Refused(Refusal),
+    /// There is no such packet.
+    NotFound,
+}
+
+/// The use case of a user who grabs a slip. The only one whose speed decides a rush.
+pub struct GrabSlip<T, H> {
+    ledger: Arc<Ledger<T>>,
+    hot: Arc<H>,
+    packets: Arc<Packets<T>>,
+    loader: Arc<Loader<T, H>>,
+    collector: Collector<H>,
+    finals: Arc<Finals<H>>,
+    clock: Arc<dyn Clock>,
+    currency: String,
+}
+
+/// What one pass over a packet's parts came to.
+enum Pass {
+    Done(GrabOutcome),
+    /// Something was loaded or repaired.
+    Again,
+    /// No slip for the user, as far as the hot store knows.
+    Nothing {
+        expired: bool,
+        /// The first part that is not certain of it, if one is not.
+        doubt: Option<PartId>,
+    },
+}
+
+impl<T: Table, H: HotStore> GrabSlip<T, H> {
+    /// Over the two stores, whose money is all in `currency`.
+    pub fn new(
+        ledger: Arc<Ledger<T>>,
+        hot: Arc<H>,
+        packets: Arc<Packets<T>>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        currency: String,
+    ) -> Self {
+        Self {
+            loader: Arc::new(Loader::new(
+                Arc::clone(&ledger),
+                Arc::clone(&hot),
+                Arc::clone(&packets),
+                Arc::clone(&clock),
+                Arc::clone(&entropy),
+            )),
+            collector: Collector::new(Arc::clone(&hot)),
+            finals: Arc::new(Finals::new(Arc::clone(&hot), entropy)),
+            ledger,
+            hot,
+            packets,
+            clock,
+            currency,
+        }
+    }
+
+    /// The currency of every packet (ISO 4217).
+    pub fn currency(&self) -> &str {
+        &self.currency
+    }
+
+    /// Grabs a slip of packet `id` for `user`; `passphrase` is the digest of what he gave, if anything.
+    pub async fn grab(
+        &self,
+        id: PacketId,
+        user: &UserId,
+        passphrase: Option<PassphraseDigest>,
+    ) -> Result<GrabOutcome, Failure> {
+        let started = Instant::now();
+        let grabber = Grabber { user: user.clone(), passphrase };
+        while started.elapsed() < PATIENCE {
+            match self.pass(id, &grabber).await? {
+                Pass::Done(outcome) => return Ok(outcome),
+                Pass::Again => {}
+                Pass::Nothing { expired, doubt: None } => return Ok(nothing(expired)),
+                Pass::Nothing { expired: false, doubt: Some(part) } if started.elapsed() < DOUBT_MAX => {
+                    // In the milliseconds between the last pop and its commit: mostly the part is final soon.
+                    self.finals.wait(part).await?;
+                }
+                Pass::Nothing { expired, doubt: Some(_) } => return self.ask_the_ledger(id, user, expired).await,
+            }
+        }
+        Err(Failure::unavailable("the packet did not come to rest"))
+    }
+
+    /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
+    async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
+        let mut expired = false;
+        let mut doubt = None;
+        for part in PartId::probe_order(id, &grabber.user) {
+            if let Some(known) = self.finals.get(part).await {
+                if let Some(claim) = known.owners.get(&grabber.user) {
+                    return Ok(Pass::Done(GrabOutcome::Grabbed { claim: claim.clone(), replayed: true }));
+                }
+                expired |= self.clock.now() >= known.expires_at;
+                continue;
+            }
+            match self.collector.grab(part, grabber.clone()).await? {
+                None => return self.load(part, grabber).await,
+                Some(Found::Confirmed(claim)) => {
+                    return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }));
+                }
+                Some(Found::Held { slip, at, fresh }) => {
+                    let hold = Hold { slip, user: grabber.user.clone(), at };
+                    return self.take(part, hold, fresh).await;
+                }
+                Some(Found::Refused(refusal)) => return Ok(Pass::Done(GrabOutcome::Refused(refusal))),
+                Some(Found::Nothing { expired: over, certain }) => {
+                    expired |= over;
+                    if certain {
+                        self.finals.look_later(part);
+                    } else {
+                        doubt = doubt.or(Some(part));
+                    }
+                }
+            }
+        }
+        Ok(Pass::Nothing { expired, doubt })
+    }
+
+    /// Brings a held slip to the ledger: only then is it the user's.
+    async fn take(&self, part: PartId, hold: Hold, fresh: bool) -> Result<Pass, Failure> {
+        let terms = self.packets.terms(part.packet).await?;
+        let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that is not there")))?;
+        // The amount is the ledger's: whatever the hot store says, it can't change what is in a slip.
+        let amount = self.packets.amount(part, &terms, hold.slip).await?;
+        let amount = amount.ok_or_else(|| Failure::defect(format!("{part}: a hold of slip {}", hold.slip)))?;
+        let claim = Claim { slip: hold.slip, amount, at: hold.at };
+        if terms.ack == AckMode::Redis {
+            return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
+        }
+
+        let outcome = self.ledger.claim(&terms, &hold.user, &claim).await?;
+        let facts = outcome.facts(&hold.user, &claim);
+        match outcome {
+            ClaimOutcome::Committed => {
+                self.learn(part, &terms, &facts, hold).await;
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: false }))
+            }
+            ClaimOutcome::Already { claim, foreign: None } => {
+                self.learn(part, &terms, &facts, hold).await;
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
+            }
+            ClaimOutcome::Already { claim, foreign: Some(_) } => {
+                // The answer stands whether or not the hot store can be mended now.
+                if let Err(failure) = self.loader.repair(part, &terms, &facts).await {
+                    tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");
+                }
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
+            }
+            ClaimOutcome::Taken(_) => {
+                self.loader.repair(part, &terms, &facts).await?;
+                Ok(Pass::Again)
+            }
+        }
+    }
+
+    /// Tells the hot store facts. If it can't be told now, the answer stands all the same, and settle tells it later.
+    async fn learn(&self, part: PartId, terms: &Terms, facts: &[crate::domain::Fence], decided: Hold) {
+        if let Err(error) = self.hot.learn(part, terms.count, facts, &[decided]).await {
+            tracing::warn!(%part, error = crate::error_chain(&error), "a claim was not confirmed to the hot store");
+        }
+    }
+
+    /// What to do about a part that is not loaded.
+    async fn load(&self, part: PartId, grabber: &Grabber) -> Result<Pass, Failure> {
+        match self.loader.ensure(part).await? {
+            Ensured::AskAgain => Ok(Pass::Again),
+            Ensured::NotFound => Ok(Pass::Done(GrabOutcome::NotFound)),
+            Ensured::Expired(terms) => self.expired_and_forgotten(&terms, grabber).await.map(Pass::Done),
+        }
+    }
+
+    /// An expired packet that the hot store has forgotten: the ledger answers for it.
+    async fn expired_and_forgotten(&self, terms: &Terms, grabber: &Grabber) -> Result<GrabOutcome, Failure> {
+        if let Some(claim) = self.ledger.claim_of(&grabber.user, terms.id).await? {
+            return Ok(GrabOutcome::Grabbed { claim, replayed: true });
+        }
+        if let Err(refusal) = terms.guard.admit(&grabber.user, grabber.passphrase) {
+            return Ok(GrabOutcome::Refused(refusal));
+        }
+        if terms.ack == AckMode::Redis {
+            // A promise may still be in the outbox: until the packet is settled nobody can say no.
+            let packet = self.ledger.packet(terms.id).await?;
+            if packet.is_none_or(|packet| packet.closed.is_none()) {
+                return Err(Failure::unavailable("a packet acknowledged by the hot store is not settled yet"));
+            }
+            // Settled since the user's claim was read, perhaps: read it once more.
+            if let Some(claim) = self.ledger.claim_of(&grabber.user, terms.id).await? {
+                return Ok(GrabOutcome::Grabbed { claim, replayed: true });
+            }
+        }
+        Ok(GrabOutcome::Expired)
+    }
+
+    /// The user's own claim item, read consistently, ends all doubt.
+    async fn ask_the_ledger(&self, id: PacketId, user: &UserId, expired: bool) -> Result<GrabOutcome, Failure> {
+        let Some(claim) = self.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };
+        if let Some(terms) = self.packets.terms(id).await? {
+            let part = PartId::of_slip(id, terms.count, claim.slip);
+            if let Some(part) = part {
+                let decided = Hold { slip: claim.slip, user: user.clone(), at: claim.at };
+                self.learn(part, &terms, &[claim.fence(user)], decided).await;
+            }
+        }
+        Ok(GrabOutcome::Grabbed { claim, replayed: true })
+    }
+}
+
+const fn nothing(expired: bool) -> GrabOutcome {
+    if expired { GrabOutcome::Expired } else { GrabOutcome::SoldOut }
+}

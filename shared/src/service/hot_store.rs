@@ -1,0 +1,151 @@
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::{Claim, Fence, Hold, PartId, Partition, PassphraseDigest, Refusal, Terms, Timestamp, UserId};
+
+/// Why the hot store has no answer. Callers can do nothing about it but try again later, so the causes are for logs.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum HotStoreError {
+    /// It did not answer, or can't serve now. What was asked may have been done.
+    #[error("the hot store did not answer")]
+    Unavailable(#[source] Arc<dyn std::error::Error + Send + Sync>),
+    /// It answered what can't be. A defect.
+    #[error("the hot store was told or said something impossible")]
+    Impossible(#[source] Arc<dyn std::error::Error + Send + Sync>),
+}
+
+/// A user who wants a slip.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Grabber {
+    /// Who.
+    pub user: UserId,
+    /// The digest of the passphrase he gave, if he gave one.
+    pub passphrase: Option<PassphraseDigest>,
+}
+
+/// What a part had for a user.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Found {
+    /// The claim that the ledger is known to have.
+    Confirmed(Claim),
+    /// A slip that is held for him, and not yet known to be in the ledger.
+    Held {
+        /// The slip.
+        slip: u32,
+        /// Since when.
+        at: Timestamp,
+        /// Whether it is held since this very call.
+        fresh: bool,
+    },
+    /// The packet's guard turned him away.
+    Refused(Refusal),
+    /// There is no slip for him.
+    Nothing {
+        /// Whether the packet is expired.
+        expired: bool,
+        /// Whether that is beyond doubt, for him too.
+        certain: bool,
+    },
+}
+
+/// What became of an attempt to load a part.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Loaded {
+    /// It is loaded, by this call or before.
+    Yes,
+    /// It is expired, and not loaded again.
+    Expired,
+}
+
+/// What a part knows, after it was told facts.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Learned {
+    /// It is not loaded: only its outbox was tidied.
+    NotLoaded,
+    /// It is loaded.
+    Loaded,
+    /// It is loaded and knows the fact of every slip: it is final.
+    Final,
+}
+
+/// Whether a part is final, and who has its slips.
+#[derive(Clone, Debug)]
+pub enum Finality {
+    /// It is not loaded.
+    NotLoaded,
+    /// A slip is free, or held.
+    NotYet,
+    /// Every slip's fact is known, but the part has a guard, whose answers only a grab gives.
+    Guarded,
+    /// Every slip's fact is known.
+    Final(Arc<FinalPart>),
+}
+
+/// A part that can't change any more.
+#[derive(Clone, Debug)]
+pub struct FinalPart {
+    /// From when on losers hear that it is expired.
+    pub expires_at: Timestamp,
+    /// Who has a slip, and which.
+    pub owners: HashMap<UserId, Claim>,
+}
+
+/// A slip in the outbox.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Held {
+    /// The slip, for whom, and since when.
+    pub hold: Hold,
+    /// Why settle can't persist it, if it can't.
+    pub parked: Option<String>,
+}
+
+/// The hot store: it decides who gets which slip, and nothing else. It may forget, roll back or lie.
+///
+/// Every operation may be executed twice, or late, without harm.
+pub trait HotStore: fmt::Debug + Send + Sync + 'static {
+    /// Takes a slip of a part for each of `grabbers`, no two of whom are the same user. `None`: it is not loaded.
+    fn grab(
+        &self,
+        part: PartId,
+        grabbers: &[Grabber],
+    ) -> impl Future<Output = Result<Option<Vec<Found>>, HotStoreError>> + Send;
+
+    /// Tells a part of a packet of `count` slips what the ledger says. `decided` are holds that these facts decide, for a
+    /// part that is not loaded any more.
+    fn learn(
+        &self,
+        part: PartId,
+        count: u32,
+        facts: &[Fence],
+        decided: &[Hold],
+    ) -> impl Future<Output = Result<Learned, HotStoreError>> + Send;
+
+    /// Loads a part, of which `facts` are known, unless it is loaded or expired.
+    fn load(
+        &self,
+        part: PartId,
+        terms: &Terms,
+        facts: &[Fence],
+    ) -> impl Future<Output = Result<Loaded, HotStoreError>> + Send;
+
+    /// Whether the caller is to load a part: one of all who ask within `lease`, until it is given up.
+    fn lead(&self, part: PartId, lease: Duration) -> impl Future<Output = Result<bool, HotStoreError>> + Send;
+
+    /// Gives up what [`Self::lead`] gave.
+    fn follow(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
+
+    /// Whether a part is final, and its owners.
+    fn finality(&self, part: PartId) -> impl Future<Output = Result<Finality, HotStoreError>> + Send;
+
+    /// The parts of a partition that hold something, those that have longest first.
+    fn dirty(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;
+
+    /// What a part holds, oldest first.
+    fn held(&self, part: PartId) -> impl Future<Output = Result<Vec<Held>, HotStoreError>> + Send;
+
+    /// Notes with a hold why it can't be persisted.
+    fn park(&self, part: PartId, hold: &Hold, reason: &str) -> impl Future<Output = Result<(), HotStoreError>> + Send;
+}

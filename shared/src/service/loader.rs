@@ -1,0 +1,106 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::Failure;
+use super::environment::{Clock, Entropy};
+use super::flights::Flights;
+use super::hot_store::{HotStore, Loaded};
+use super::packets::Packets;
+use crate::domain::{Fence, PartId, Terms};
+use crate::dynamo::{Ledger, Table};
+
+/// After this long another process may take over from one that set out to load a part.
+const LEASE: Duration = Duration::from_secs(2);
+/// How long those who don't load wait before they ask again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Parts of one packet that are loaded at once after a send.
+const PARTS_AT_ONCE: usize = 16;
+
+/// Loads parts from the ledger into the hot store.
+pub struct Loader<T, H> {
+    ledger: Arc<Ledger<T>>,
+    hot: Arc<H>,
+    packets: Arc<Packets<T>>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    flights: Flights<PartId, Result<Ensured, Failure>>,
+}
+
+/// What a part that was not loaded turned out to be.
+#[derive(Clone, Debug)]
+pub enum Ensured {
+    /// It may be loaded now: ask again.
+    AskAgain,
+    /// It is expired, and not loaded again: the ledger answers for it.
+    Expired(Arc<Terms>),
+    /// There is no such packet.
+    NotFound,
+}
+
+impl<T: Table, H: HotStore> Loader<T, H> {
+    /// Between `ledger` and `hot`.
+    pub fn new(
+        ledger: Arc<Ledger<T>>,
+        hot: Arc<H>,
+        packets: Arc<Packets<T>>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+    ) -> Self {
+        Self { ledger, hot, packets, clock, entropy, flights: Flights::new() }
+    }
+
+    /// Sees to it that a part that the hot store does not have gets loaded: by one of all who ask, in whatever process,
+    /// while the others wait a little.
+    pub async fn ensure(self: &Arc<Self>, part: PartId) -> Result<Ensured, Failure> {
+        let this = Arc::clone(self);
+        let work = move || async move { this.ensure_alone(part).await };
+        self.flights.join(part, work).await.unwrap_or_else(|| Err(Failure::defect("loading a part panicked")))
+    }
+
+    async fn ensure_alone(&self, part: PartId) -> Result<Ensured, Failure> {
+        let Some(terms) = self.packets.terms(part.packet).await? else { return Ok(Ensured::NotFound) };
+        if self.clock.now() >= terms.expires_at {
+            return Ok(Ensured::Expired(terms));
+        }
+        if !self.hot.lead(part, LEASE).await? {
+            tokio::time::sleep(self.entropy.jitter(PAUSE)).await;
+            return Ok(Ensured::AskAgain);
+        }
+        let loaded = self.load(part, &terms).await;
+        // The lease ends by itself: that it could not be given up costs others a moment, not this grab its answer.
+        if let Err(error) = self.hot.follow(part).await {
+            tracing::warn!(%part, error = crate::error_chain(&error), "the lease of a load was left to run out");
+        }
+        Ok(match loaded? {
+            Loaded::Yes => Ensured::AskAgain,
+            Loaded::Expired => Ensured::Expired(terms),
+        })
+    }
+
+    async fn load(&self, part: PartId, terms: &Terms) -> Result<Loaded, Failure> {
+        let facts = self.ledger.fences(terms.id, part.slips(terms.count)).await?;
+        Ok(self.hot.load(part, terms, &facts).await?)
+    }
+
+    /// Loads all parts of a packet that was just sent and thus has no fences.
+    pub async fn load_new(&self, terms: &Terms) -> Result<(), Failure> {
+        stream::iter(terms.id.parts())
+            .map(|part| async move { self.hot.load(part, terms, &[]).await })
+            .buffer_unordered(PARTS_AT_ONCE)
+            .try_for_each(|_| async { Ok(()) })
+            .await?;
+        Ok(())
+    }
+
+    /// Tells a part all that the ledger knows of it, and `met`: after a fence was met that the part did not know of, which
+    /// is a sign that it was rolled back. One read of the part costs less than a failed transaction for each such slip.
+    pub async fn repair(&self, part: PartId, terms: &Terms, met: &[Fence]) -> Result<(), Failure> {
+        tracing::warn!(%part, "the hot store did not know of a slip's fence: repairing the part");
+        let mut facts = self.ledger.fences(terms.id, part.slips(terms.count)).await?;
+        facts.extend_from_slice(met);
+        self.hot.learn(part, terms.count, &facts, &[]).await?;
+        Ok(())
+    }
+}

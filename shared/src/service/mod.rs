@@ -1,0 +1,25 @@
+//! The use cases: send, grab, view, wallet, settle. Each stands on the ledger and, where it needs it, the hot store.
+
+mod collector;
+mod environment;
+mod failure;
+mod finals;
+mod flights;
+mod grab;
+mod hot_store;
+mod loader;
+mod packets;
+mod send;
+mod settle;
+mod view;
+mod wallet;
+
+pub use environment::{Clock, Entropy, System};
+pub use failure::Failure;
+pub use grab::{GrabOutcome, GrabSlip};
+pub use hot_store::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+pub use packets::Packets;
+pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
+pub use settle::{Report, Settle};
+pub use view::{ListedClaim, PacketView, SentRecord, Status, ViewPackets, Viewed};
+pub use wallet::Wallets;

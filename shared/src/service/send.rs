@@ -1,0 +1,185 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+
+use super::Failure;
+use super::environment::{Clock, Entropy};
+use super::hot_store::HotStore;
+use super::loader::Loader;
+use super::packets::Packets;
+use crate::domain::{
+    AckMode, Amount, Amounts, Guard, Limits, PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, RequestKey,
+    SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
+};
+use crate::dynamo::{self, Ledger, Table};
+
+/// What a deployment gives to every packet that it sends.
+#[derive(Clone, Debug)]
+pub struct SendPolicy {
+    /// The one currency (ISO 4217).
+    pub currency: String,
+    /// When grabs are answered.
+    pub ack: AckMode,
+    /// What can be sent.
+    pub limits: Limits,
+}
+
+/// What a user asks for, within the limits.
+#[derive(Clone, Debug)]
+pub struct NewPacket {
+    /// Who pays.
+    pub sender: UserId,
+    /// How to divide it.
+    pub split: Split,
+    /// All of its money.
+    pub total: Amount,
+    /// Into how many slips.
+    pub count: u32,
+    /// What to say with it; may be empty.
+    pub greeting: String,
+    /// For how long it can be grabbed.
+    pub expires_in: Duration,
+    /// What a grabber must say.
+    pub passphrase: Option<String>,
+    /// Who alone may grab it.
+    pub recipients: Option<BTreeSet<UserId>>,
+}
+
+/// How a send ended.
+#[derive(Clone, Debug)]
+pub enum SendOutcome {
+    /// The packet is paid for, and can be grabbed.
+    Sent(Arc<Terms>),
+    /// This key sent this packet before; no money moved.
+    Replayed(Arc<Terms>),
+    /// This key sent another packet before.
+    KeyReused,
+    /// The wallet can't pay.
+    InsufficientBalance,
+}
+
+/// The use case of a user who sends a packet.
+pub struct SendPacket<T, H> {
+    ledger: Arc<Ledger<T>>,
+    packets: Arc<Packets<T>>,
+    loader: Loader<T, H>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    policy: SendPolicy,
+}
+
+impl<T: Table, H: HotStore> SendPacket<T, H> {
+    /// Over the two stores.
+    pub fn new(
+        ledger: Arc<Ledger<T>>,
+        hot: Arc<H>,
+        packets: Arc<Packets<T>>,
+        clock: Arc<dyn Clock>,
+        entropy: Arc<dyn Entropy>,
+        policy: SendPolicy,
+    ) -> Self {
+        let loader =
+            Loader::new(Arc::clone(&ledger), hot, Arc::clone(&packets), Arc::clone(&clock), Arc::clone(&entropy));
+        Self { ledger, packets, loader, clock, entropy, policy }
+    }
+
+    /// What can be sent.
+    pub const fn limits(&self) -> &Limits {
+        &self.policy.limits
+    }
+
+    /// Pays for a packet and opens it. Once for each key, however often it is called.
+    pub async fn send(&self, request: NewPacket, key: &RequestKey) -> Result<SendOutcome, Failure> {
+        let body_hash = body_hash(&request, key);
+        let terms = self.terms(request);
+        let amounts = amounts(&terms)?;
+        let request = dynamo::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
+        match self.ledger.send(&request).await? {
+            dynamo::SendOutcome::Sent => {
+                // The ledger first, then the hot store: if that fails, the first grab does it.
+                if let Err(failure) = self.loader.load_new(&terms).await {
+                    tracing::warn!(packet = %terms.id, error = crate::error_chain(&failure), "not loaded at once");
+                }
+                Ok(SendOutcome::Sent(Arc::new(terms)))
+            }
+            dynamo::SendOutcome::Replayed(id) => {
+                let terms = self.packets.terms(id).await?;
+                let terms =
+                    terms.ok_or_else(|| Failure::defect(format!("{id}: a key of a packet that is not there")))?;
+                Ok(SendOutcome::Replayed(terms))
+            }
+            dynamo::SendOutcome::KeyReused => Ok(SendOutcome::KeyReused),
+            dynamo::SendOutcome::InsufficientBalance => Ok(SendOutcome::InsufficientBalance),
+        }
+    }
+
+    fn terms(&self, request: NewPacket) -> Terms {
+        let mut random = [0; PACKET_ID_RANDOM_BYTES];
+        self.entropy.fill(&mut random);
+        let mut seed = Seed([0; 32]);
+        self.entropy.fill(&mut seed.0);
+        let created_at = self.clock.now();
+        let id = PacketId::new(created_at, part_count(request.count), random);
+        Terms {
+            id,
+            sender: request.sender,
+            split: request.split,
+            split_version: SPLIT_VERSION,
+            seed,
+            currency: self.policy.currency.clone(),
+            total: request.total,
+            count: request.count,
+            cap: self.policy.limits.slip_amount_max,
+            greeting: request.greeting,
+            created_at,
+            expires_at: created_at.after(request.expires_in),
+            ack: self.policy.ack,
+            guard: Guard {
+                passphrase: request.passphrase.map(|passphrase| PassphraseDigest::new(id, &passphrase)),
+                recipients: request.recipients,
+            },
+        }
+    }
+}
+
+/// The amounts of each part's slips.
+fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
+    let slips = split(terms.split, terms.total, terms.count, terms.cap, terms.seed)
+        .map_err(|error| Failure::defect(format!("a packet within the limits does not split: {error}")))?;
+    let part = |range: std::ops::Range<u32>| Amounts::pack(&slips[range.start as usize..range.end as usize]);
+    let parts = terms.id.parts().map(|id| part(id.slips(terms.count)));
+    parts.collect::<Result<_, _>>().map_err(|error| Failure::defect(error.to_string()))
+}
+
+/// A hash of what was asked for, the same for the same wishes however they were written. Sender and key are in it, so that
+/// equal passphrases don't show as equal hashes.
+fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
+    let NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients } = request;
+    let mut hash = Sha256::new();
+    // Each text is led by its length, so that no two requests run together to the same bytes.
+    let mut field = |text: &str| {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    };
+    field("hongbao send 1");
+    field(sender.as_str());
+    field(key.as_str());
+    field(split.name());
+    field(&total.to_string());
+    field(&count.to_string());
+    field(greeting);
+    field(&expires_in.as_millis().to_string());
+    if let Some(passphrase) = passphrase {
+        field("passphrase");
+        field(passphrase);
+    }
+    if let Some(recipients) = recipients {
+        field("recipients");
+        for user in recipients {
+            field(user.as_str());
+        }
+    }
+    hash.finalize().into()
+}

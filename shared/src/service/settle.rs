@@ -1,0 +1,400 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::Failure;
+use super::environment::Clock;
+use super::hot_store::{Held, HotStore};
+use super::packets::Packets;
+use crate::domain::{AckMode, Amount, Claim, Fence, Hold, PacketId, PartId, Partition, Terms, Timestamp};
+use crate::dynamo::{ClaimOutcome, Due, Ledger, REFUND_SLIPS_MAX, RefundOutcome, Summary, Table, due_shard};
+
+/// Partitions whose outboxes are emptied at once.
+const PARTITIONS_AT_ONCE: usize = 16;
+/// Holds of one part that are committed at once.
+const CLAIMS_AT_ONCE: usize = 8;
+/// Shards of due packets that are worked on at once; the packets of one shard come one after another.
+const SHARDS_AT_ONCE: usize = 4;
+/// Due packets that are read at once.
+const DUE_PAGE: u32 = 100;
+/// Where counting what is left ends: the number is for an alarm, not for the books.
+const DUE_LEFT_MAX: u64 = 10_000;
+
+/// What a run of settle did, and what is left.
+#[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct Report {
+    /// Holds that were brought to the ledger.
+    pub persisted: u64,
+    /// Holds that can't be, and wait for an operator.
+    pub parked: u64,
+    /// Packets of which slips went back.
+    pub refunded_packets: u64,
+    /// Slips that went back.
+    pub refunded_slips: u64,
+    /// What was in them, in minor units.
+    pub refunded_amount: u64,
+    /// Holds left in the outbox, those parked too; `null`: the hot store could not tell for all partitions.
+    pub outbox_left: Option<u64>,
+    /// The age of the oldest of them in milliseconds, 0 if there is none; `null` as above.
+    pub oldest_outbox_ms: Option<u64>,
+    /// Packets past expiry and grace that are not settled.
+    pub due_left: u64,
+}
+
+/// The scheduled use case: brings to the ledger what the hot store still holds, and takes back what nobody grabbed.
+///
+/// It is safe to run twice at once and to end anywhere: each step is a transaction of the ledger that is done or not.
+pub struct Settle<T, H> {
+    ledger: Arc<Ledger<T>>,
+    hot: Arc<H>,
+    packets: Arc<Packets<T>>,
+    clock: Arc<dyn Clock>,
+    grace: Duration,
+}
+
+/// What became of a part's outbox.
+#[derive(Debug, Default)]
+struct Drained {
+    persisted: u64,
+    left: Vec<Held>,
+}
+
+/// The bounds of one run.
+struct Run {
+    partitions: RangeInclusive<u32>,
+    /// When it looked at the clock; refunds are booked under this time.
+    now: Timestamp,
+    /// Packets that expired at or before this are due.
+    until: Timestamp,
+    deadline: Instant,
+}
+
+impl Run {
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.deadline
+    }
+}
+
+/// What became of the due packets of a shard.
+#[derive(Debug, Default)]
+struct Shard {
+    refunded_packets: u64,
+    refunded_slips: u64,
+    refunded_amount: u64,
+    left: u64,
+}
+
+impl Shard {
+    fn add(&mut self, id: PacketId, result: Result<Returned, Failure>) {
+        match result {
+            Ok(returned) => {
+                self.refunded_packets += u64::from(returned.slips > 0);
+                self.refunded_slips += returned.slips;
+                self.refunded_amount += returned.amount;
+                self.left += u64::from(!returned.settled);
+            }
+            Err(failure) => {
+                tracing::error!(packet = %id, error = crate::error_chain(&failure), "not settled");
+                self.left += 1;
+            }
+        }
+    }
+}
+
+/// What became of a due packet.
+#[derive(Debug, Default)]
+struct Returned {
+    slips: u64,
+    amount: u64,
+    settled: bool,
+}
+
+impl<T: Table, H: HotStore> Settle<T, H> {
+    /// Over the two stores. `grace`: how long after its expiry a packet's refund waits; longer than a grab can last plus
+    /// the difference of the clocks.
+    pub const fn new(
+        ledger: Arc<Ledger<T>>,
+        hot: Arc<H>,
+        packets: Arc<Packets<T>>,
+        clock: Arc<dyn Clock>,
+        grace: Duration,
+    ) -> Self {
+        Self { ledger, hot, packets, clock, grace }
+    }
+
+    /// Settles what lies in `partitions`, until `deadline`; what is not done by then the next run does.
+    pub async fn run(&self, partitions: RangeInclusive<u32>, deadline: Instant) -> Result<Report, Failure> {
+        let mut report = Report::default();
+        // A hot store that does not answer must leave time for the refunds, most of which don't need it.
+        let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
+        self.empty_outboxes(partitions.clone(), half_time, &mut report).await;
+        let now = self.clock.now();
+        let run = Run { partitions, now, until: now.before(self.grace), deadline };
+        self.refund_due(&run, &mut report).await?;
+        Ok(report)
+    }
+
+    /// Every partition on its own: one that can't be reached is not in the way of the others, nor of any refund.
+    async fn empty_outboxes(&self, partitions: RangeInclusive<u32>, deadline: Instant, report: &mut Report) {
+        let drained: Vec<Option<Vec<Drained>>> = stream::iter(partitions)
+            .map(|index| async move {
+                let partition = Partition::wrapping(index);
+                if Instant::now() >= deadline {
+                    return None;
+                }
+                match self.empty_partition(partition, deadline).await {
+                    Ok(drained) => Some(drained),
+                    Err(failure) => {
+                        tracing::error!(?partition, error = crate::error_chain(&failure), "an outbox was not emptied");
+                        None
+                    }
+                }
+            })
+            .buffer_unordered(PARTITIONS_AT_ONCE)
+            .collect()
+            .await;
+        let known = drained.iter().all(Option::is_some);
+        let parts: Vec<Drained> = drained.into_iter().flatten().flatten().collect();
+        report.persisted += parts.iter().map(|part| part.persisted).sum::<u64>();
+        let left: Vec<&Held> = parts.iter().flat_map(|part| &part.left).collect();
+        report.parked = left.iter().filter(|held| held.parked.is_some()).count() as u64;
+        if known {
+            let now = self.clock.now();
+            let age = |held: &&Held| u64::try_from(now.since(held.hold.at).as_millis()).unwrap_or(u64::MAX);
+            report.outbox_left = Some(left.len() as u64);
+            report.oldest_outbox_ms = Some(left.iter().map(age).max().unwrap_or(0));
+        }
+    }
+
+    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Result<Vec<Drained>, Failure> {
+        let mut drained = Vec::new();
+        for part in self.hot.dirty(partition).await? {
+            drained.push(self.drain(part, deadline).await?);
+        }
+        Ok(drained)
+    }
+
+    /// Brings what a part holds to the ledger. What is fenced already is only learned: a read costs less than a failed
+    /// transaction.
+    async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
+        let held = self.hot.held(part).await?;
+        let holds: Vec<Hold> = held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
+        if held.is_empty() {
+            // Nothing is held: the part's place in the queue is all that is left to tidy.
+            self.hot.learn(part, 0, &[], &[]).await?;
+            return Ok(Drained::default());
+        }
+        if holds.is_empty() || Instant::now() >= deadline {
+            return Ok(Drained { persisted: 0, left: held });
+        }
+        let Some(terms) = self.packets.terms(part.packet).await? else {
+            for hold in &holds {
+                self.park(part, hold, "no such packet").await?;
+            }
+            return Ok(Drained { persisted: 0, left: self.hot.held(part).await? });
+        };
+        let mut facts = self.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
+        let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
+        let open: Vec<Hold> = holds.iter().filter(|hold| !fenced.contains(&hold.slip)).cloned().collect();
+        let results: Vec<Result<Vec<Fence>, Failure>> = stream::iter(open)
+            .map(|hold| self.persist(part, &terms, hold, deadline))
+            .buffer_unordered(CLAIMS_AT_ONCE)
+            .collect()
+            .await;
+        let mut persisted = 0;
+        for result in results {
+            match result {
+                Ok(learned) => {
+                    persisted += u64::from(!learned.is_empty());
+                    facts.extend(learned);
+                }
+                Err(failure) => {
+                    tracing::error!(%part, error = crate::error_chain(&failure), "a hold was not persisted");
+                }
+            }
+        }
+        self.hot.learn(part, terms.count, &facts, &holds).await?;
+        Ok(Drained { persisted, left: self.hot.held(part).await? })
+    }
+
+    /// Brings one hold to the ledger, and returns the facts that this has shown; none if the hold is parked, or time is up.
+    async fn persist(&self, part: PartId, terms: &Terms, hold: Hold, deadline: Instant) -> Result<Vec<Fence>, Failure> {
+        if Instant::now() >= deadline {
+            return Ok(Vec::new());
+        }
+        let Some(amount) = self.packets.amount(part, terms, hold.slip).await? else {
+            self.park(part, &hold, "no such slip").await?;
+            return Ok(Vec::new());
+        };
+        let claim = Claim { slip: hold.slip, amount, at: hold.at };
+        match self.ledger.claim(terms, &hold.user, &claim).await {
+            Ok(outcome @ (ClaimOutcome::Committed | ClaimOutcome::Already { .. } | ClaimOutcome::Taken(_))) => {
+                Ok(outcome.facts(&hold.user, &claim))
+            }
+            Err(error @ crate::dynamo::LedgerError::Impossible(_)) => {
+                self.park(part, &hold, &error.to_string()).await?;
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), Failure> {
+        tracing::error!(%part, slip = hold.slip, reason, "a hold is parked: it can't be persisted");
+        Ok(self.hot.park(part, hold, reason).await?)
+    }
+
+    async fn refund_due(&self, run: &Run, report: &mut Report) -> Result<(), Failure> {
+        let shards = due_shard(Partition::wrapping(*run.partitions.start()))
+            ..=due_shard(Partition::wrapping(*run.partitions.end()));
+        let outcomes: Vec<Result<Shard, Failure>> = stream::iter(shards)
+            .map(|shard| self.refund_shard(shard, run))
+            .buffer_unordered(SHARDS_AT_ONCE)
+            .collect()
+            .await;
+        for outcome in outcomes {
+            let outcome = outcome?;
+            report.refunded_packets += outcome.refunded_packets;
+            report.refunded_slips += outcome.refunded_slips;
+            report.refunded_amount += outcome.refunded_amount;
+            report.due_left += outcome.left;
+        }
+        Ok(())
+    }
+
+    /// Settles the due packets of a shard, one after another. One that fails is not in the way of the next; past the
+    /// deadline the rest is only counted.
+    async fn refund_shard(&self, shard: u32, run: &Run) -> Result<Shard, Failure> {
+        let mut outcome = Shard::default();
+        let mut last: Option<Due> = None;
+        loop {
+            let page = self.ledger.due(shard, run.until, last, DUE_PAGE).await?;
+            let Some(&end) = page.last() else { return Ok(outcome) };
+            last = Some(end);
+            for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
+                if run.is_over() {
+                    outcome.left += 1;
+                } else {
+                    let result = self.settle_packet(due.id, run).await;
+                    outcome.add(due.id, result);
+                }
+            }
+            if run.is_over() && outcome.left >= DUE_LEFT_MAX {
+                return Ok(outcome);
+            }
+        }
+    }
+
+    /// Refunds what nobody grabbed of a packet past its grace, and settles it once every slip is seen to be fenced.
+    async fn settle_packet(&self, id: PacketId, run: &Run) -> Result<Returned, Failure> {
+        let packet = self.ledger.packet(id).await?;
+        let packet = packet.ok_or_else(|| Failure::defect(format!("{id}: due, but not there")))?;
+        if packet.closed.is_some() {
+            // The index is a little behind.
+            return Ok(Returned { settled: true, ..Returned::default() });
+        }
+        let terms = packet.terms;
+        if terms.expires_at > run.until {
+            return Err(Failure::defect(format!("{id}: due before its time")));
+        }
+        let withheld = match terms.ack {
+            AckMode::Ledger => BTreeSet::new(),
+            AckMode::Redis => self.drain_packet(&terms, run.deadline).await?,
+        };
+
+        let fences = self.ledger.fences(id, 0..terms.count).await?;
+        let mut fences: BTreeMap<u32, Fence> = fences.into_iter().map(|fence| (fence.slip, fence)).collect();
+        let mut returned = Returned::default();
+        let free: Vec<u32> =
+            (0..terms.count).filter(|slip| !fences.contains_key(slip) && !withheld.contains(slip)).collect();
+        for chunk in free.chunks(REFUND_SLIPS_MAX) {
+            if run.is_over() {
+                return Ok(returned);
+            }
+            self.refund_chunk(&terms, chunk, run.now, &mut fences, &mut returned).await?;
+        }
+        if returned.slips > 0 {
+            // What is settled is what a read shows, not what was counted.
+            let seen = self.ledger.fences(id, 0..terms.count).await?;
+            fences = seen.into_iter().map(|fence| (fence.slip, fence)).collect();
+        }
+        if fences.len() == terms.count as usize {
+            let fences: Vec<Fence> = fences.into_values().collect();
+            self.ledger.close(&terms, &Summary::of(&fences)).await?;
+            returned.settled = true;
+            self.tell(&terms, &fences).await;
+        }
+        Ok(returned)
+    }
+
+    /// Refunds the slips of a chunk that have no fence; `at` is the time it is booked under. One that turns out to be
+    /// fenced is taken out, and the rest is tried again.
+    async fn refund_chunk(
+        &self,
+        terms: &Terms,
+        chunk: &[u32],
+        at: Timestamp,
+        fences: &mut BTreeMap<u32, Fence>,
+        returned: &mut Returned,
+    ) -> Result<(), Failure> {
+        let mut slips: Vec<(u32, Amount)> = Vec::with_capacity(chunk.len());
+        for &slip in chunk {
+            let part = PartId::of_slip(terms.id, terms.count, slip);
+            let amount = match part {
+                Some(part) => self.packets.amount(part, terms, slip).await?,
+                None => None,
+            };
+            slips.push((slip, amount.ok_or_else(|| Failure::defect(format!("{}: no slip {slip}", terms.id)))?));
+        }
+        loop {
+            match self.ledger.refund(terms, &slips, at).await? {
+                RefundOutcome::Refunded(refunded) => {
+                    returned.slips += refunded.len() as u64;
+                    returned.amount += refunded.iter().map(|fence| fence.amount).sum::<Amount>().minor_units();
+                    fences.extend(refunded.into_iter().map(|fence| (fence.slip, fence)));
+                    return Ok(());
+                }
+                RefundOutcome::Fenced(seen) => {
+                    slips.retain(|(slip, _)| seen.iter().all(|fence| fence.slip != *slip));
+                    fences.extend(seen.into_iter().map(|fence| (fence.slip, fence)));
+                    if slips.is_empty() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the hot store acknowledged for a packet is persisted before anything is refunded. Returns the slips that are
+    /// parked, which the refund must leave alone.
+    async fn drain_packet(&self, terms: &Terms, deadline: Instant) -> Result<BTreeSet<u32>, Failure> {
+        let mut parked = BTreeSet::new();
+        for part in terms.id.parts() {
+            for held in self.drain(part, deadline).await?.left {
+                if held.parked.is_none() {
+                    return Err(Failure::unavailable("slips of an expired packet are still to be persisted"));
+                }
+                parked.insert(held.hold.slip);
+            }
+        }
+        Ok(parked)
+    }
+
+    /// Tells the hot store how a packet ended, so that it answers for it without the ledger. If it can't be told, the
+    /// ledger answers.
+    async fn tell(&self, terms: &Terms, fences: &[Fence]) {
+        for part in terms.id.parts() {
+            let slips = part.slips(terms.count);
+            let facts: Vec<Fence> = fences.iter().filter(|fence| slips.contains(&fence.slip)).cloned().collect();
+            if let Err(error) = self.hot.learn(part, terms.count, &facts, &[]).await {
+                tracing::warn!(%part, error = crate::error_chain(&error), "the hot store was not told of a settlement");
+                return;
+            }
+        }
+    }
+}
