@@ -1,0 +1,165 @@
+//! The configuration of a deployment, from environment variables. All of it is checked at start-up, and one message names
+//! every fault.
+
+use std::fmt::Write;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::domain::{AckMode, Amount, Limits};
+use crate::redis::RedisConfig;
+use crate::service::SendPolicy;
+
+/// What the functions are told.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// `TABLE_NAME`: the ledger's table. Required.
+    pub table: String,
+    /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): what packets are sent
+    /// under.
+    pub policy: SendPolicy,
+    /// `REDIS_URL` (required by send, grab and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
+    /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
+    pub redis: Option<RedisConfig>,
+    /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
+    pub settle_grace: Duration,
+}
+
+/// What is wrong with the environment, all of it.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration is not valid: {0}")]
+pub struct ConfigError(String);
+
+impl Config {
+    /// For a function that uses both stores.
+    pub fn for_both_stores(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Self::read(&variable, true)
+    }
+
+    /// For a function that uses the ledger alone.
+    pub fn for_the_ledger(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Self::read(&variable, false)
+    }
+
+    fn read(variable: &dyn Fn(&str) -> Option<String>, needs_redis: bool) -> Result<Self, ConfigError> {
+        let mut reader = Reader { variable, faults: String::new() };
+        let table = reader.required("TABLE_NAME");
+        let currency = reader.parsed("CURRENCY", "CNY".to_owned(), "three capital letters (ISO 4217)", |text| {
+            (text.len() == 3 && text.bytes().all(|byte| byte.is_ascii_uppercase())).then(|| text.to_owned())
+        });
+        let ack = reader.parsed("GRAB_ACK", AckMode::Ledger, "ledger or redis", |text| match text {
+            "ledger" => Some(AckMode::Ledger),
+            "redis" => Some(AckMode::Redis),
+            _ => None,
+        });
+        let defaults = Limits::default();
+        let slip_amount_max = reader.number(
+            "MAX_SLIP_AMOUNT",
+            defaults.slip_amount_max.minor_units(),
+            1..=Limits::SLIP_AMOUNT_CEILING.minor_units(),
+        );
+        let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
+        let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
+        let redis = needs_redis.then(|| reader.redis());
+        let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
+        let config = Self {
+            table,
+            policy: SendPolicy { currency, ack, limits },
+            redis,
+            settle_grace: Duration::from_millis(settle_grace),
+        };
+        if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }
+    }
+}
+
+/// Reads variables and collects what is wrong with them; what it returns for a faulty one is never used.
+struct Reader<'a> {
+    variable: &'a dyn Fn(&str) -> Option<String>,
+    faults: String,
+}
+
+impl Reader<'_> {
+    fn get(&self, name: &str) -> Option<String> {
+        (self.variable)(name).filter(|value| !value.is_empty())
+    }
+
+    /// Never shows a value: one of them holds a password.
+    fn fault(&mut self, name: &str, what: &str) {
+        let separator = if self.faults.is_empty() { "" } else { "; " };
+        // Writing to a `String` can't fail.
+        let _ = write!(self.faults, "{separator}{name} {what}");
+    }
+
+    fn required(&mut self, name: &str) -> String {
+        self.get(name).unwrap_or_else(|| {
+            self.fault(name, "is required");
+            String::new()
+        })
+    }
+
+    fn parsed<V>(&mut self, name: &str, default: V, expected: &str, parse: impl Fn(&str) -> Option<V>) -> V {
+        let Some(text) = self.get(name) else { return default };
+        parse(&text).unwrap_or_else(|| {
+            self.fault(name, &format!("must be {expected}"));
+            default
+        })
+    }
+
+    fn number<N>(&mut self, name: &str, default: N, range: std::ops::RangeInclusive<N>) -> N
+    where
+        N: Copy + FromStr + PartialOrd + std::fmt::Display,
+    {
+        let expected = format!("an integer from {} to {}", range.start(), range.end());
+        self.parsed(name, default, &expected, |text| text.parse().ok().filter(|number| range.contains(number)))
+    }
+
+    fn redis(&mut self) -> RedisConfig {
+        let mut redis = RedisConfig::new(self.required("REDIS_URL"));
+        redis.cluster = self.parsed("REDIS_CLUSTER", false, "true or false", |text| text.parse().ok());
+        redis.ca_file = self.get("REDIS_CA_FILE").map(Into::into);
+        let connect = self.number("REDIS_CONNECT_TIMEOUT_MS", 1_000, 1..=60_000);
+        let response = self.number("REDIS_RESPONSE_TIMEOUT_MS", 500, 1..=60_000);
+        redis.connect_timeout = Duration::from_millis(connect);
+        redis.response_timeout = Duration::from_millis(response);
+        redis
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
+        Config::for_both_stores(|name| {
+            variables.iter().find(|(given, _)| *given == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_contract() {
+        let config = read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://localhost")]).unwrap();
+        assert_eq!(config.policy.currency, "CNY");
+        assert_eq!(config.policy.ack, AckMode::Ledger);
+        assert_eq!(config.policy.limits, Limits::default());
+        assert!(!config.redis.unwrap().cluster);
+    }
+
+    #[test]
+    fn one_message_names_every_fault_and_shows_no_value() {
+        let error = read(&[
+            ("CURRENCY", "yuan"),
+            ("GRAB_ACK", "s3cret"),
+            ("MAX_COUNT", "100001"),
+            ("MAX_SLIP_AMOUNT", "0"),
+            ("REDIS_CLUSTER", "yes"),
+            ("REDIS_RESPONSE_TIMEOUT_MS", "-1"),
+        ]);
+        assert_eq!(
+            error.unwrap_err().to_string(),
+            "the configuration is not valid: TABLE_NAME is required; \
+             CURRENCY must be three capital letters (ISO 4217); GRAB_ACK must be ledger or redis; \
+             MAX_SLIP_AMOUNT must be an integer from 1 to 1000000000; MAX_COUNT must be an integer from 1 to 100000; \
+             REDIS_URL is required; REDIS_CLUSTER must be true or false; \
+             REDIS_RESPONSE_TIMEOUT_MS must be an integer from 1 to 60000"
+        );
+    }
+}

@@ -1,0 +1,200 @@
+use std::fmt;
+
+use lambda_http::{Body, Request};
+use serde::de::{DeserializeOwned, Error, Visitor};
+use serde::{Deserialize, Deserializer};
+
+use super::problem::{Code, FieldError, Problem};
+
+/// A JSON integer of any size that a parser takes; what is allowed of it a field says by itself.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Int(i128);
+
+impl Int {
+    /// The number, if it is in the range.
+    pub fn within(self, range: std::ops::RangeInclusive<u64>) -> Option<u64> {
+        u64::try_from(self.0).ok().filter(|number| range.contains(number))
+    }
+}
+
+impl<'de> Deserialize<'de> for Int {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct IntVisitor;
+
+        impl Visitor<'_> for IntVisitor {
+            type Value = Int;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an integer")
+            }
+
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Int, E> {
+                Ok(Int(number.into()))
+            }
+
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Int, E> {
+                Ok(Int(number.into()))
+            }
+        }
+
+        deserializer.deserialize_any(IntVisitor)
+    }
+}
+
+/// For an optional field: it may be absent, but not `null`.
+pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// Collects what is wrong with fields, so that a client hears of all at once.
+pub fn fields() -> Fields {
+    Fields::default()
+}
+
+/// See [`fields`].
+#[derive(Debug, Default)]
+pub struct Fields(Vec<FieldError>);
+
+impl Fields {
+    /// `value`, or a note that `field` is at fault.
+    pub fn check<V>(&mut self, field: &str, value: Option<V>, reason: impl Into<String>) -> Option<V> {
+        if value.is_none() {
+            self.0.push(FieldError { field: field.to_owned(), reason: reason.into() });
+        }
+        value
+    }
+
+    /// The problem, if any field is at fault.
+    pub fn finish(self) -> Result<(), Problem> {
+        if self.0.is_empty() { Ok(()) } else { Err(Problem::fields(self.0)) }
+    }
+}
+
+/// The request's body, a JSON object of at most `bytes_max`; `None` if there is none.
+pub fn parse_body<B: DeserializeOwned>(request: &Request, bytes_max: usize) -> Result<Option<B>, Problem> {
+    let bytes: &[u8] = match request.body() {
+        Body::Text(text) => text.as_bytes(),
+        Body::Binary(bytes) => bytes,
+        _ => &[],
+    };
+    if bytes.len() > bytes_max {
+        return Err(Problem::new(Code::PayloadTooLarge, format!("The body may have at most {bytes_max} bytes.")));
+    }
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => return Ok(None),
+        // A derived `Deserialize` would take an array for an object.
+        Some(b'{') => {}
+        Some(_) => return Err(not_an_object()),
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let body = serde_path_to_error::deserialize(&mut json).map_err(|error| problem(&error))?;
+    json.end().map_err(|_| not_an_object())?;
+    Ok(Some(body))
+}
+
+fn not_an_object() -> Problem {
+    Problem::new(Code::InvalidRequest, "The body must be a JSON object.")
+}
+
+/// Says what is wrong in our own words: a parser's text would show types of ours, or echo a passphrase.
+fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
+    let text = error.inner().to_string();
+    let quoted = || text.split('`').nth(1).unwrap_or_default().chars().take(64).collect::<String>();
+    for (prefix, reason) in
+        [("missing field", "is required"), ("unknown field", "is not known"), ("duplicate field", "is given twice")]
+    {
+        if text.starts_with(prefix) {
+            return Problem::field(quoted(), reason);
+        }
+    }
+    match error.inner().classify() {
+        serde_json::error::Category::Data => Problem::field(error.path().to_string(), "has the wrong type"),
+        _ => not_an_object(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, Deserialize, PartialEq)]
+    #[serde(deny_unknown_fields)]
+    struct Sample {
+        amount: Int,
+        #[serde(default, deserialize_with = "given")]
+        note: Option<String>,
+    }
+
+    fn parse(body: impl Into<Body>) -> Result<Option<Sample>, Problem> {
+        parse_body(&Request::new(body.into()), 4_096)
+    }
+
+    fn fault(body: &str) -> (Code, String) {
+        let problem = parse(body).unwrap_err();
+        let fields = problem.errors.iter().map(|error| format!("{} {}", error.field, error.reason));
+        (problem.code, fields.collect::<Vec<_>>().join(", "))
+    }
+
+    #[test]
+    fn an_object_reads() {
+        let sample = Sample { amount: Int(5), note: Some("恭喜".to_owned()) };
+        assert_eq!(parse(r#" {"note": "恭喜", "amount": 5} "#).unwrap(), Some(sample));
+        assert_eq!(parse("").unwrap(), None);
+        assert_eq!(parse(" \n").unwrap(), None);
+    }
+
+    #[test]
+    fn fields_at_fault_are_named() {
+        for (body, expected) in [
+            ("{}", "amount is required"),
+            (r#"{"amount":1,"x":[[]]}"#, "x is not known"),
+            (r#"{"amount":1,"amount":1}"#, "amount is given twice"),
+            (r#"{"amount":1.0}"#, "amount has the wrong type"),
+            (r#"{"amount":1e2}"#, "amount has the wrong type"),
+            (r#"{"amount":"1"}"#, "amount has the wrong type"),
+            (r#"{"amount":null}"#, "amount has the wrong type"),
+            (r#"{"amount":true}"#, "amount has the wrong type"),
+            (r#"{"amount":99999999999999999999999999}"#, "amount has the wrong type"),
+            (r#"{"amount":1,"note":null}"#, "note has the wrong type"),
+            (r#"{"amount":1,"note":7}"#, "note has the wrong type"),
+        ] {
+            assert_eq!(fault(body), (Code::InvalidRequest, expected.to_owned()), "{body}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_object_is_said_to_be_none() {
+        let deep = format!(r#"{{"amount":{}"#, "[".repeat(4_000));
+        let hostile = [
+            "[5, \"x\"]",
+            "5",
+            "null",
+            "\"{\"",
+            "{",
+            "{\"amount\":1}}",
+            "{\"amount\":1} {}",
+            "{\"amount\":1e400}",
+            "{\"amount\":01}",
+            "{\"note\":\"\\ud800\",\"amount\":1}",
+            "{\"amount\":1,}",
+            "{\u{0}}",
+            "{'amount':1}",
+            &deep,
+        ];
+        for body in hostile {
+            let problem = parse(body).unwrap_err();
+            assert_eq!(problem.code, Code::InvalidRequest, "{body}");
+            assert!(!problem.detail.contains("struct"), "{}", problem.detail);
+        }
+        assert_eq!(parse(vec![b'{', 0xff, b'}']).unwrap_err().code, Code::InvalidRequest);
+        assert_eq!(parse(" ".repeat(4_097)).unwrap_err().code, Code::PayloadTooLarge);
+    }
+
+    #[test]
+    fn an_integer_is_within_its_range() {
+        assert_eq!(Int(5).within(1..=5), Some(5));
+        assert_eq!(Int(6).within(1..=5), None);
+        assert_eq!(Int(-1).within(0..=5), None);
+        assert_eq!(Int(i128::from(u64::MAX) + 1).within(0..=u64::MAX), None);
+    }
+}

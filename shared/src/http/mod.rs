@@ -1,0 +1,18 @@
+//! The HTTP edge: a request of API Gateway (payload 2.0) becomes typed input, an outcome becomes an answer, and whatever
+//! goes wrong becomes a problem (RFC 9457) from one closed list.
+
+mod answer;
+mod body;
+mod page;
+mod problem;
+mod request;
+mod route;
+mod views;
+
+pub use answer::{Answer, respond};
+pub use body::{Fields, Int, fields, given, parse_body};
+pub use page::{Page, page};
+pub use problem::{Code, FieldError, Problem};
+pub use request::{caller, header, operator};
+pub use route::{Route, route};
+pub use views::{ClaimRow, MineView, MovementRow, PacketBody, SentRow, Totals, ViewBody, WalletBody};

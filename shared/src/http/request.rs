@@ -1,0 +1,50 @@
+use lambda_http::request::RequestContext;
+use lambda_http::{Request, RequestExt};
+
+use super::problem::{Code, Problem};
+use crate::domain::UserId;
+
+/// The id under which API Gateway knows the request.
+pub(super) fn request_id(request: &Request) -> &str {
+    match request.request_context_ref() {
+        Some(RequestContext::ApiGatewayV2(context)) => context.request_id.as_deref().unwrap_or_default(),
+        _ => "",
+    }
+}
+
+/// The caller: the `sub` of the token that API Gateway's authorizer verified, and nothing that a client can write.
+pub fn caller(request: &Request) -> Result<UserId, Problem> {
+    let claims = match request.request_context_ref() {
+        Some(RequestContext::ApiGatewayV2(context)) => {
+            context.authorizer.as_ref().and_then(|authorizer| authorizer.jwt.as_ref()).map(|jwt| &jwt.claims)
+        }
+        _ => None,
+    };
+    claims
+        .and_then(|claims| claims.get("sub"))
+        .and_then(|subject| subject.parse().ok())
+        .ok_or_else(|| Problem::new(Code::Unauthenticated, "The request has no verified caller."))
+}
+
+/// Whether the operator signed the request: with IAM credentials of the account, not with those that an identity pool
+/// hands out to users, and never with a user's token.
+pub fn operator(request: &Request) -> Result<(), Problem> {
+    let authorizer = match request.request_context_ref() {
+        Some(RequestContext::ApiGatewayV2(context)) => context.authorizer.as_ref(),
+        _ => None,
+    };
+    match authorizer {
+        Some(authorizer) if authorizer.iam.as_ref().is_some_and(|iam| iam.cognito_identity.is_none()) => Ok(()),
+        Some(_) => Err(Problem::new(Code::Forbidden, "The route is the operator's.")),
+        None => Err(Problem::new(Code::Unauthenticated, "The request has no verified caller.")),
+    }
+}
+
+/// The one value of a header; `None` if it is absent, given twice, or not text.
+pub fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    let mut values = request.headers().get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        _ => None,
+    }
+}

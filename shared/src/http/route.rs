@@ -1,0 +1,93 @@
+use lambda_http::http::Method;
+use lambda_http::{Request, RequestExt};
+
+use super::problem::{Code, Problem};
+
+/// A route of the API, with the texts that its path holds, not yet checked.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Route<'a> {
+    /// `POST /packets`
+    Send,
+    /// `POST /packets/{packet_id}/grab`
+    Grab(&'a str),
+    /// `GET /packets/{packet_id}`
+    Packet(&'a str),
+    /// `GET /packets/{packet_id}/claims`
+    PacketClaims(&'a str),
+    /// `GET /me/wallet`
+    MyWallet,
+    /// `GET /me/packets`
+    MyPackets,
+    /// `GET /me/claims`
+    MyClaims,
+    /// `PUT /wallets/{user_id}/deposits/{deposit_id}`
+    Deposit(&'a str, &'a str),
+    /// `PUT /wallets/{user_id}/withdrawals/{withdrawal_id}`
+    Withdrawal(&'a str, &'a str),
+    /// `GET /wallets/{user_id}`
+    Wallet(&'a str),
+    /// `GET /wallets/{user_id}/movements`
+    Movements(&'a str),
+}
+
+/// The route of a request. Every function asks for it, since API Gateway's `$default` route leads whatever matches no
+/// other to one of them.
+pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
+    let path = request.raw_http_path().strip_prefix('/').ok_or_else(Problem::route_not_found)?;
+    let segments: Vec<&str> = path.split('/').collect();
+    let (method, allow, route) = match segments[..] {
+        ["packets"] => (Method::POST, "POST", Route::Send),
+        ["packets", id] => (Method::GET, "GET", Route::Packet(id)),
+        ["packets", id, "grab"] => (Method::POST, "POST", Route::Grab(id)),
+        ["packets", id, "claims"] => (Method::GET, "GET", Route::PacketClaims(id)),
+        ["me", "wallet"] => (Method::GET, "GET", Route::MyWallet),
+        ["me", "packets"] => (Method::GET, "GET", Route::MyPackets),
+        ["me", "claims"] => (Method::GET, "GET", Route::MyClaims),
+        ["wallets", user] => (Method::GET, "GET", Route::Wallet(user)),
+        ["wallets", user, "movements"] => (Method::GET, "GET", Route::Movements(user)),
+        ["wallets", user, "deposits", id] => (Method::PUT, "PUT", Route::Deposit(user, id)),
+        ["wallets", user, "withdrawals", id] => (Method::PUT, "PUT", Route::Withdrawal(user, id)),
+        _ => return Err(Problem::route_not_found()),
+    };
+    if *request.method() == method {
+        Ok(route)
+    } else {
+        let detail = format!("The route takes {allow} alone.");
+        Err(Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use lambda_http::Body;
+
+    use super::*;
+
+    fn of(method: Method, path: &str) -> Request {
+        let mut request = Request::new(Body::Empty).with_raw_http_path(path);
+        *request.method_mut() = method;
+        request
+    }
+
+    #[test]
+    fn routes_are_found() {
+        assert_eq!(route(&of(Method::POST, "/packets")).unwrap(), Route::Send);
+        assert_eq!(route(&of(Method::POST, "/packets/x/grab")).unwrap(), Route::Grab("x"));
+        assert_eq!(route(&of(Method::PUT, "/wallets/a{b}/deposits/d")).unwrap(), Route::Deposit("a{b}", "d"));
+    }
+
+    #[test]
+    fn what_is_none_is_said_to_be_none() {
+        for path in ["", "/", "packets", "/packets/x/", "/packets/a/b/grab", "/me", "/ME/wallet", "/wallets/a/deposits"]
+        {
+            assert_eq!(route(&of(Method::GET, path)).unwrap_err().code, Code::RouteNotFound, "{path}");
+        }
+    }
+
+    #[test]
+    fn another_method_is_told_which_to_use() {
+        let problem = route(&of(Method::DELETE, "/packets/x/grab")).unwrap_err();
+        assert_eq!((problem.code, problem.allow), (Code::MethodNotAllowed, Some("POST")));
+        assert!(route(&of(Method::HEAD, "/me/wallet")).is_err());
+    }
+}

@@ -1,0 +1,216 @@
+//! The bodies of answers, in the field order of the contract.
+
+use std::collections::BTreeSet;
+
+use serde::{Serialize, Serializer};
+
+use crate::domain::{Amount, Claim, PacketId, Terms, Timestamp, UserId};
+use crate::dynamo::{Best, ClaimRecord, Movement, Wallet};
+use crate::service::{ListedClaim, PacketView, SentRecord, Status};
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
+fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_str(at)
+}
+
+/// A packet, as its send answers.
+#[derive(Serialize)]
+pub struct PacketBody<'a> {
+    packet_id: PacketId,
+    sender_id: &'a UserId,
+    split: &'static str,
+    currency: &'a str,
+    total_amount: Amount,
+    count: u32,
+    greeting: &'a str,
+    #[serde(serialize_with = "rfc3339")]
+    created_at: Timestamp,
+    #[serde(serialize_with = "rfc3339")]
+    expires_at: Timestamp,
+    status: &'static str,
+    commitment: String,
+}
+
+impl<'a> PacketBody<'a> {
+    /// The packet of these terms, at `status`.
+    pub fn new(terms: &'a Terms, status: Status) -> Self {
+        Self {
+            packet_id: terms.id,
+            sender_id: &terms.sender,
+            split: terms.split.name(),
+            currency: &terms.currency,
+            total_amount: terms.total,
+            count: terms.count,
+            greeting: &terms.greeting,
+            created_at: terms.created_at,
+            expires_at: terms.expires_at,
+            status: status.name(),
+            commitment: hex::encode(terms.commitment()),
+        }
+    }
+}
+
+/// The viewer's own slip.
+#[derive(Serialize)]
+pub struct MineView {
+    slip: u32,
+    amount: Amount,
+    #[serde(serialize_with = "rfc3339")]
+    grabbed_at: Timestamp,
+}
+
+impl From<&Claim> for MineView {
+    fn from(claim: &Claim) -> Self {
+        Self { slip: claim.slip, amount: claim.amount, grabbed_at: claim.at }
+    }
+}
+
+#[derive(Serialize)]
+struct BestView<'a> {
+    user_id: &'a UserId,
+    amount: Amount,
+}
+
+/// A packet, as one of its viewers sees it.
+#[derive(Serialize)]
+pub struct ViewBody<'a> {
+    #[serde(flatten)]
+    packet: PacketBody<'a>,
+    claimed_count: u32,
+    claimed_amount: Amount,
+    refunded_amount: Amount,
+    mine: Option<MineView>,
+    best: Option<BestView<'a>>,
+    seed: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recipients: Option<&'a BTreeSet<UserId>>,
+}
+
+impl<'a> ViewBody<'a> {
+    /// What `viewer` may see. The seed and the luckiest claim wait for the end; the recipients are the sender's to see.
+    pub fn new(view: &'a PacketView, viewer: &UserId) -> Self {
+        let PacketView { terms, status, summary, mine, over } = view;
+        let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
+        Self {
+            packet: PacketBody::new(terms, *status),
+            claimed_count: summary.claimed_count,
+            claimed_amount: summary.claimed_amount,
+            refunded_amount: summary.refunded_amount,
+            mine: mine.as_ref().map(MineView::from),
+            best: summary.best.as_ref().filter(|_| *over).map(best),
+            seed: over.then(|| hex::encode(terms.seed.0)),
+            recipients: terms.guard.recipients.as_ref().filter(|_| terms.sender == *viewer),
+        }
+    }
+}
+
+/// A claim in a packet's list, or in its owner's.
+#[derive(Serialize)]
+pub struct ClaimRow<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    packet_id: Option<PacketId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sender_id: Option<&'a UserId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user_id: Option<&'a UserId>,
+    #[serde(flatten)]
+    claim: MineView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    best: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    greeting: Option<&'a str>,
+}
+
+impl<'a> ClaimRow<'a> {
+    /// In a packet's list.
+    pub fn of_packet(listed: &'a ListedClaim) -> Self {
+        let claim = MineView::from(&listed.claim);
+        let (user_id, best) = (Some(&listed.user), Some(listed.best));
+        Self { packet_id: None, sender_id: None, user_id, claim, best, greeting: None }
+    }
+
+    /// In its owner's history.
+    pub fn of_user(record: &'a ClaimRecord) -> Self {
+        let claim = MineView::from(&record.claim);
+        let (packet_id, sender_id, greeting) = (Some(record.packet_id), Some(&record.sender), Some(&*record.greeting));
+        Self { packet_id, sender_id, user_id: None, claim, best: None, greeting }
+    }
+}
+
+/// A packet in its sender's history.
+#[derive(Serialize)]
+pub struct SentRow<'a> {
+    packet_id: PacketId,
+    split: &'static str,
+    total_amount: Amount,
+    count: u32,
+    greeting: &'a str,
+    #[serde(serialize_with = "rfc3339")]
+    created_at: Timestamp,
+    #[serde(serialize_with = "rfc3339")]
+    expires_at: Timestamp,
+    status: &'static str,
+    claimed_count: u32,
+    claimed_amount: Amount,
+    refunded_amount: Amount,
+}
+
+impl<'a> From<&'a SentRecord> for SentRow<'a> {
+    fn from(SentRecord { terms, status, summary }: &'a SentRecord) -> Self {
+        Self {
+            packet_id: terms.id,
+            split: terms.split.name(),
+            total_amount: terms.total,
+            count: terms.count,
+            greeting: &terms.greeting,
+            created_at: terms.created_at,
+            expires_at: terms.expires_at,
+            status: status.name(),
+            claimed_count: summary.claimed_count,
+            claimed_amount: summary.claimed_amount,
+            refunded_amount: summary.refunded_amount,
+        }
+    }
+}
+
+/// What a history comes to over everything, gross of refunds.
+#[derive(Serialize)]
+pub struct Totals {
+    /// How many.
+    pub count: u64,
+    /// How much.
+    pub amount: Amount,
+}
+
+/// A wallet.
+#[derive(Serialize)]
+pub struct WalletBody<'a> {
+    user_id: &'a UserId,
+    balance: Amount,
+    currency: &'a str,
+}
+
+impl<'a> WalletBody<'a> {
+    /// A user's wallet.
+    pub const fn new(user_id: &'a UserId, wallet: &Wallet, currency: &'a str) -> Self {
+        Self { user_id, balance: wallet.balance, currency }
+    }
+}
+
+/// A movement of a wallet.
+#[derive(Serialize)]
+pub struct MovementRow<'a> {
+    kind: &'static str,
+    id: &'a str,
+    amount: i64,
+    #[serde(serialize_with = "rfc3339")]
+    at: Timestamp,
+    packet_id: Option<PacketId>,
+}
+
+impl<'a> From<&'a Movement> for MovementRow<'a> {
+    fn from(movement: &'a Movement) -> Self {
+        let Movement { kind, id, amount, at, packet_id } = movement;
+        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id }
+    }
+}
