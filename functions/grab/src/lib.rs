@@ -1,1 +1,79 @@
-//! stub
+//! `POST /packets/{packet_id}/grab`: a user grabs a slip.
+
+use lambda_http::{Body, Request, Response};
+use serde::{Deserialize, Serialize};
+use shared::domain::{PacketId, PassphraseDigest, Refusal};
+use shared::dynamo::Table;
+use shared::http::{Answer, Code, Problem, Route, caller, given, parse_body, respond, route};
+use shared::service::{GrabOutcome, GrabSlip, HotStore};
+
+const BODY_BYTES_MAX: usize = 16 * 1_024;
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrabBody {
+    #[serde(default, deserialize_with = "given")]
+    passphrase: Option<String>,
+}
+
+#[derive(Serialize)]
+struct GrabbedBody<'a> {
+    outcome: &'static str,
+    packet_id: PacketId,
+    slip: u32,
+    amount: shared::domain::Amount,
+    currency: &'a str,
+    grabbed_at: String,
+    replayed: bool,
+}
+
+#[derive(Serialize)]
+struct LostBody {
+    outcome: &'static str,
+    packet_id: PacketId,
+}
+
+/// Answers a request of the grab function.
+pub async fn handle<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: Request) -> Response<Body> {
+    let result = answer(grab, &request).await;
+    respond(&request, result)
+}
+
+async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request) -> Result<Answer, Problem> {
+    let Route::Grab(packet_id) = route(request)? else { return Err(Problem::route_not_found()) };
+    let user = caller(request)?;
+    let body: GrabBody = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
+    let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
+    // What no packet's passphrase can be is a wrong one, and one that is not needed is ignored, so there is no limit to
+    // check but the body's.
+    let passphrase = body.passphrase.map(|passphrase| PassphraseDigest::new(packet_id, &passphrase));
+
+    match grab.grab(packet_id, &user, passphrase).await? {
+        GrabOutcome::Grabbed { claim, replayed } => Answer::ok(&GrabbedBody {
+            outcome: "grabbed",
+            packet_id,
+            slip: claim.slip,
+            amount: claim.amount,
+            currency: grab.currency(),
+            grabbed_at: claim.at.to_string(),
+            replayed,
+        }),
+        GrabOutcome::SoldOut => Answer::ok(&LostBody { outcome: "sold_out", packet_id }),
+        GrabOutcome::Expired => Answer::ok(&LostBody { outcome: "expired", packet_id }),
+        GrabOutcome::Refused(refusal) => Err(refused(refusal)),
+        GrabOutcome::NotFound => Err(Problem::packet_not_found()),
+    }
+}
+
+fn refused(refusal: Refusal) -> Problem {
+    match refusal {
+        Refusal::NotARecipient => Problem::not_a_recipient(),
+        Refusal::WrongPassphrase => {
+            Problem::new(Code::WrongPassphrase, "The packet has a passphrase, and this is not it.")
+        }
+        Refusal::TooManyTries { retry_after_ms } => Problem {
+            retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
+            ..Problem::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
+        },
+    }
+}

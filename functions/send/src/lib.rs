@@ -1,1 +1,128 @@
-//! stub
+//! `POST /packets`: a user sends a packet.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use lambda_http::http::StatusCode;
+use lambda_http::{Body, Request, Response};
+use serde::Deserialize;
+use shared::domain::{Amount, Limits, RequestKey, Split, UserId};
+use shared::dynamo::Table;
+use shared::http::{
+    Answer, Code, Int, PacketBody, Problem, Route, caller, fields, given, header, parse_body, respond, route,
+};
+use shared::service::{HotStore, NewPacket, SendOutcome, SendPacket, Status};
+
+const BODY_BYTES_MAX: usize = 128 * 1_024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendBody {
+    split: String,
+    total_amount: Int,
+    count: Int,
+    #[serde(default, deserialize_with = "given")]
+    greeting: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    expires_in_s: Option<Int>,
+    #[serde(default, deserialize_with = "given")]
+    passphrase: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    recipients: Option<Vec<String>>,
+}
+
+/// Answers a request of the send function.
+pub async fn handle<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: Request) -> Response<Body> {
+    let result = answer(send, &request).await;
+    respond(&request, result)
+}
+
+async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Request) -> Result<Answer, Problem> {
+    let Route::Send = route(request)? else { return Err(Problem::route_not_found()) };
+    let sender = caller(request)?;
+    let key: RequestKey = header(request, "idempotency-key")
+        .and_then(|key| key.parse().ok())
+        .ok_or_else(|| Problem::field("Idempotency-Key", "is required once: 1 to 64 characters of A-Z a-z 0-9 _ -"))?;
+    let body = parse_body(request, BODY_BYTES_MAX)?
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let packet = within_limits(sender, body, send.limits())?;
+    match send.send(packet, &key).await? {
+        SendOutcome::Sent(terms) => Answer::json(StatusCode::CREATED, &PacketBody::new(&terms, Status::Open)),
+        SendOutcome::Replayed(terms) => {
+            // The first answer again, as it was: what has become of the packet since, its own route tells.
+            Ok(Answer::ok(&PacketBody::new(&terms, Status::Open))?.with_header("idempotent-replayed", "true"))
+        }
+        SendOutcome::KeyReused => {
+            Err(Problem::new(Code::IdempotencyKeyReused, "This Idempotency-Key has sent another packet."))
+        }
+        SendOutcome::InsufficientBalance => {
+            Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the packet's total."))
+        }
+    }
+}
+
+/// The packet that the body asks for, or all that is wrong with it.
+fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
+    let mut fields = fields();
+    let split = match &*body.split {
+        "random" => Some(Split::Random),
+        "equal" => Some(Split::Equal),
+        _ => None,
+    };
+    let split = fields.check("split", split, "must be random or equal");
+    let count = body.count.within(1..=limits.count_max.into()).and_then(|count| u32::try_from(count).ok());
+    let count = fields.check("count", count, format!("must be an integer from 1 to {}", limits.count_max));
+    // Without a count there is no telling what the total may be.
+    let total = count.and_then(|count| {
+        let most = limits.slip_amount_max.checked_mul(count.into())?.minor_units();
+        let total = body.total_amount.within(count.into()..=most).map(Amount::new);
+        fields.check("total_amount", total, format!("must be an integer from {count} to {most} for {count} slips"))
+    });
+    let greeting = body.greeting.unwrap_or_default();
+    let greeting = Some(greeting).filter(|text| is_text(text, 0, Limits::GREETING_CHARS_MAX));
+    let reason = format!("must be at most {} characters, none of them a control character", Limits::GREETING_CHARS_MAX);
+    let greeting = fields.check("greeting", greeting, reason);
+    let expires_in = match body.expires_in_s {
+        None => Some(Limits::EXPIRY_DEFAULT),
+        Some(seconds) => {
+            let most = Limits::EXPIRY_MAX.as_secs();
+            let expiry = seconds.within(1..=most).map(Duration::from_secs);
+            fields.check("expires_in_s", expiry, format!("must be an integer from 1 to {most}"))
+        }
+    };
+    if let Some(passphrase) = &body.passphrase {
+        let most = Limits::PASSPHRASE_CHARS_MAX;
+        let good = is_text(passphrase, 1, most).then_some(());
+        let reason = format!("must be 1 to {most} characters, none of them a control character");
+        fields.check("passphrase", good, reason);
+    }
+    let recipients = match body.recipients {
+        None => Some(None),
+        Some(users) => recipients(&users, &mut fields).map(Some),
+    };
+    fields.finish()?;
+    match (split, total, count, greeting, expires_in, recipients) {
+        (Some(split), Some(total), Some(count), Some(greeting), Some(expires_in), Some(recipients)) => {
+            let passphrase = body.passphrase;
+            Ok(NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients })
+        }
+        _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
+    }
+}
+
+fn is_text(text: &str, least: usize, most: usize) -> bool {
+    (least..=most).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+}
+
+fn recipients(users: &[String], fields: &mut shared::http::Fields) -> Option<BTreeSet<UserId>> {
+    let most = Limits::RECIPIENTS_MAX;
+    let good_number = (1..=most).contains(&users.len()).then_some(());
+    fields.check("recipients", good_number, format!("must be 1 to {most} user ids"))?;
+    let mut distinct = BTreeSet::new();
+    for (i, user) in users.iter().enumerate() {
+        let field = format!("recipients[{i}]");
+        let user: UserId = fields.check(&field, user.parse().ok(), "is not a user id")?;
+        fields.check(&field, distinct.insert(user).then_some(()), "is named twice")?;
+    }
+    Some(distinct)
+}

@@ -1,1 +1,66 @@
-//! stub
+//! The scheduled function: brings to the ledger what the hot store still holds, and refunds what nobody grabbed.
+
+use std::ops::RangeInclusive;
+
+use serde::Deserialize;
+use shared::domain::PARTITIONS;
+use shared::dynamo::Table;
+use shared::service::{Failure, HotStore, Report, Settle};
+use tokio::time::Instant;
+
+/// The event: `{}` for all, or `{"partitions": [from, to]}`, both included, so that several runs can share the work.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    #[serde(default)]
+    partitions: Option<(u32, u32)>,
+}
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum SettleError {
+    /// The event names partitions that don't exist.
+    #[error("partitions must be [from, to] with 0 <= from <= to <= 255")]
+    NoSuchPartitions,
+    /// The ledger could not say what is due.
+    #[error("the run ended early")]
+    Failed(#[from] Failure),
+}
+
+/// Settles what the event asks for, until `deadline`.
+pub async fn handle<T: Table, H: HotStore>(
+    settle: &Settle<T, H>,
+    event: Event,
+    deadline: Instant,
+) -> Result<Report, SettleError> {
+    let report = settle.run(event.range()?, deadline).await?;
+    tracing::info!(?report, "settled");
+    Ok(report)
+}
+
+impl Event {
+    fn range(self) -> Result<RangeInclusive<u32>, SettleError> {
+        match self.partitions {
+            None => Ok(0..=PARTITIONS - 1),
+            Some((from, to)) if from <= to && to < PARTITIONS => Ok(from..=to),
+            Some(_) => Err(SettleError::NoSuchPartitions),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_event_names_partitions_or_none() {
+        let range = |json: &str| serde_json::from_str::<Event>(json).ok().and_then(|event| event.range().ok());
+        assert_eq!(range("{}"), Some(0..=255));
+        assert_eq!(range(r#"{"partitions": [0, 0]}"#), Some(0..=0));
+        assert_eq!(range(r#"{"partitions": [16, 31]}"#), Some(16..=31));
+        for bad in [r#"{"partitions": [1, 0]}"#, r#"{"partitions": [0, 256]}"#, r#"{"partitions": [0]}"#, r#"{"x": 1}"#]
+        {
+            assert_eq!(range(bad), None, "{bad}");
+        }
+    }
+}

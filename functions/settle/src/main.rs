@@ -1,1 +1,29 @@
-fn main() {}
+//! The settle function on AWS Lambda: wiring only.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
+use settle::Event;
+use shared::config::Config;
+use shared::parts::{self, Parts};
+use tokio::time::Instant;
+
+/// How long before the function is stopped a run ends: longer than the ledger tries one transaction.
+const MARGIN: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    shared::start();
+    let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
+    let settle = Arc::new(Parts::new(config, parts::dynamodb().await)?.settle());
+    run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
+        let settle = Arc::clone(&settle);
+        async move {
+            let left = event.context.deadline().duration_since(std::time::SystemTime::now()).unwrap_or_default();
+            let deadline = Instant::now() + left.saturating_sub(MARGIN);
+            settle::handle(&settle, event.payload, deadline).await.map_err(Error::from)
+        }
+    }))
+    .await
+}

@@ -1,1 +1,95 @@
-//! stub
+//! `GET /packets/…` and `GET /me/…`: users look. Also API Gateway's `$default` route, so that what leads nowhere gets this
+//! API's own answers.
+
+use lambda_http::{Body, Request, Response};
+use serde::Serialize;
+use shared::domain::{PacketId, UserId};
+use shared::dynamo::Table;
+use shared::http::{
+    Answer, ClaimRow, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, caller, page, respond, route,
+};
+use shared::service::{ViewPackets, Viewed};
+
+#[derive(Serialize)]
+struct ClaimsBody<'a> {
+    claims: Vec<ClaimRow<'a>>,
+    next_cursor: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<Totals>,
+}
+
+#[derive(Serialize)]
+struct PacketsBody<'a> {
+    packets: Vec<SentRow<'a>>,
+    next_cursor: Option<String>,
+    totals: Totals,
+}
+
+/// Answers a request of the view function.
+pub async fn handle<T: Table>(view: &ViewPackets<T>, request: Request) -> Response<Body> {
+    let result = answer(view, &request).await;
+    respond(&request, result)
+}
+
+async fn answer<T: Table>(view: &ViewPackets<T>, request: &Request) -> Result<Answer, Problem> {
+    match route(request)? {
+        Route::Packet(id) => packet(view, caller(request)?, packet_id(id)?).await,
+        Route::PacketClaims(id) => packet_claims(view, caller(request)?, packet_id(id)?, page(request)?).await,
+        Route::MyWallet => {
+            let user = caller(request)?;
+            Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
+        }
+        Route::MyPackets => my_packets(view, caller(request)?, page(request)?).await,
+        Route::MyClaims => my_claims(view, caller(request)?, page(request)?).await,
+        _ => Err(Problem::route_not_found()),
+    }
+}
+
+fn packet_id(text: &str) -> Result<PacketId, Problem> {
+    text.parse().map_err(|_| Problem::packet_not_found())
+}
+
+fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
+    match viewed {
+        Viewed::Shown(view) => Ok(view),
+        Viewed::NotForYou => Err(Problem::not_a_recipient()),
+        Viewed::NotFound => Err(Problem::packet_not_found()),
+    }
+}
+
+async fn packet<T: Table>(view: &ViewPackets<T>, viewer: UserId, id: PacketId) -> Result<Answer, Problem> {
+    let packet = shown(view.packet(id, &viewer).await?)?;
+    Answer::ok(&ViewBody::new(&packet, &viewer))
+}
+
+async fn packet_claims<T: Table>(
+    view: &ViewPackets<T>,
+    viewer: UserId,
+    id: PacketId,
+    page: Page<u32>,
+) -> Result<Answer, Problem> {
+    let slice = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
+    Answer::ok(&ClaimsBody {
+        claims: slice.rows.iter().map(ClaimRow::of_packet).collect(),
+        next_cursor: slice.next.as_ref().map(Page::encode),
+        totals: None,
+    })
+}
+
+async fn my_packets<T: Table>(view: &ViewPackets<T>, user: UserId, page: Page<PacketId>) -> Result<Answer, Problem> {
+    let (slice, wallet) = view.sent(&user, page.cursor, page.limit).await?;
+    Answer::ok(&PacketsBody {
+        packets: slice.rows.iter().map(SentRow::from).collect(),
+        next_cursor: slice.next.as_ref().map(Page::encode),
+        totals: Totals { count: wallet.sent_count, amount: wallet.sent_amount },
+    })
+}
+
+async fn my_claims<T: Table>(view: &ViewPackets<T>, user: UserId, page: Page<PacketId>) -> Result<Answer, Problem> {
+    let (slice, wallet) = view.claimed(&user, page.cursor, page.limit).await?;
+    Answer::ok(&ClaimsBody {
+        claims: slice.rows.iter().map(ClaimRow::of_user).collect(),
+        next_cursor: slice.next.as_ref().map(Page::encode),
+        totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
+    })
+}

@@ -1,1 +1,104 @@
-//! stub
+//! `/wallets/…`: the operator moves money in and out, and looks at wallets.
+
+use lambda_http::http::StatusCode;
+use lambda_http::{Body, Request, Response};
+use serde::{Deserialize, Serialize};
+use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, RequestKey, UserId};
+use shared::dynamo::{MovementCursor, MovementOutcome, Table};
+use shared::http::{
+    Answer, Code, Int, MovementRow, Page, Problem, Route, WalletBody, fields, operator, page, parse_body, respond,
+    route,
+};
+use shared::service::Wallets;
+
+const BODY_BYTES_MAX: usize = 16 * 1_024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MovementBody {
+    amount: Int,
+}
+
+#[derive(Serialize)]
+struct MovementsBody<'a> {
+    movements: Vec<MovementRow<'a>>,
+    next_cursor: Option<String>,
+}
+
+/// Answers a request of the wallet function.
+pub async fn handle<T: Table>(wallets: &Wallets<T>, request: Request) -> Response<Body> {
+    let result = answer(wallets, &request).await;
+    respond(&request, result)
+}
+
+async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
+    let route = route(request)?;
+    operator(request)?;
+    match route {
+        Route::Deposit(user, id) => {
+            let (user, id, amount) = movement(request, user, "deposit_id", id)?;
+            let outcome = wallets.deposit(&user, &id, amount).await?;
+            moved(wallets, &user, outcome).await
+        }
+        Route::Withdrawal(user, id) => {
+            let (user, id, amount) = movement(request, user, "withdrawal_id", id)?;
+            let outcome = wallets.withdraw(&user, &id, amount).await?;
+            moved(wallets, &user, outcome).await
+        }
+        Route::Wallet(user) => {
+            let user = user_id(user)?;
+            Answer::ok(&WalletBody::new(&user, &wallets.wallet(&user).await?, wallets.currency()))
+        }
+        Route::Movements(user) => movements(wallets, user_id(user)?, page(request)?).await,
+        _ => Err(Problem::route_not_found()),
+    }
+}
+
+fn user_id(text: &str) -> Result<UserId, Problem> {
+    text.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
+}
+
+fn movement(request: &Request, user: &str, id_field: &str, id: &str) -> Result<(UserId, RequestKey, Amount), Problem> {
+    let body: MovementBody = parse_body(request, BODY_BYTES_MAX)?
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    let mut fields = fields();
+    let user = fields.check("user_id", user.parse().ok(), "is not a user id");
+    let id = fields.check(id_field, id.parse().ok(), "must be 1 to 64 characters of A-Z a-z 0-9 _ -");
+    let most = MAX_MOVEMENT.minor_units();
+    let amount = body.amount.within(1..=most).map(Amount::new);
+    let amount = fields.check("amount", amount, format!("must be an integer from 1 to {most}"));
+    fields.finish()?;
+    match (user, id, amount) {
+        (Some(user), Some(id), Some(amount)) => Ok((user, id, amount)),
+        _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
+    }
+}
+
+async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementOutcome) -> Result<Answer, Problem> {
+    let status = match outcome {
+        MovementOutcome::Moved => StatusCode::CREATED,
+        MovementOutcome::Replayed => StatusCode::OK,
+        MovementOutcome::IdReused => {
+            return Err(Problem::new(Code::IdempotencyKeyReused, "This id has moved another amount."));
+        }
+        MovementOutcome::InsufficientBalance => {
+            return Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the withdrawal."));
+        }
+        MovementOutcome::TooFull => {
+            return Err(Problem::field("amount", format!("would fill the wallet above {MAX_BALANCE}")));
+        }
+    };
+    Answer::json(status, &WalletBody::new(user, &wallets.wallet(user).await?, wallets.currency()))
+}
+
+async fn movements<T: Table>(
+    wallets: &Wallets<T>,
+    user: UserId,
+    page: Page<MovementCursor>,
+) -> Result<Answer, Problem> {
+    let slice = wallets.movements(&user, page.cursor, page.limit).await?;
+    Answer::ok(&MovementsBody {
+        movements: slice.rows.iter().map(MovementRow::from).collect(),
+        next_cursor: slice.next.as_ref().map(Page::encode),
+    })
+}
