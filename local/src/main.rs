@@ -1,1 +1,100 @@
-fn main() {}
+//! Starts the whole system on one machine and keeps it running until it is told to stop.
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use local::{Local, Options};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing_subscriber::EnvFilter;
+
+/// What is logged unless `RUST_LOG` says otherwise.
+const LOG_FILTER: &str = "warn,local=info";
+/// A connection is an open file, and the usual limit of 1,024 is soon reached in a rush.
+const OPEN_FILES: u64 = 65_536;
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    raise_open_files();
+    // Only the first provider counts, and it is this one: nothing ran before.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {}", chain(&*error));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(options: Options) -> Result<(), Box<dyn Error>> {
+    // Before anything runs: a signal during the start must not leave half of it behind.
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let local = tokio::select! {
+        started = Local::start(options) => started?,
+        () = either(&mut terminate, &mut interrupt) => return Ok(()),
+    };
+    // Whoever started this may not read on.
+    let _ = writeln!(std::io::stdout(), "{}", welcome(&local));
+    let failure = tokio::select! {
+        failure = local.failed() => Some(failure),
+        () = either(&mut terminate, &mut interrupt) => None,
+    };
+    local.stop().await;
+    failure.map_or(Ok(()), |failure| Err(failure.into()))
+}
+
+async fn either(one: &mut Signal, other: &mut Signal) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
+/// The limit stays as it is where it can't be raised.
+fn raise_open_files() {
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));
+    if limit.current.is_some_and(|current| current < wanted) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
+    }
+}
+
+/// An error with all its causes, in one line.
+fn chain(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let _ = write!(line, ": {cause}");
+        source = cause.source();
+    }
+    line
+}
+
+fn welcome(local: &Local) -> String {
+    let url = local.url();
+    let stores: Vec<String> =
+        local.own_stores().iter().map(|(name, address)| format!("  {name} runs at {address}")).collect();
+    let stores = stores.join("\n");
+    format!(
+        r#"hongbao is ready at {url}
+{stores}
+
+Money for alice (the operator's route):
+
+  curl -X PUT "{url}/wallets/alice/deposits/$(date +%s)" -d '{{"amount": 100000}}'
+
+Send 100 yuan in 10 random slips, grab one, look:
+
+  PACKET=$(curl -s {url}/packets -H 'X-User-Id: alice' -H "Idempotency-Key: $(date +%s)" -d '{{"split": "random", "total_amount": 10000, "count": 10}}' | sed 's/.*"packet_id":"\([^"]*\)".*/\1/'); echo "$PACKET"
+  curl -X POST "{url}/packets/$PACKET/grab" -H 'X-User-Id: bob'
+  curl "{url}/packets/$PACKET" -H 'X-User-Id: alice'
+"#
+    )
+}

@@ -1,0 +1,127 @@
+//! Which function answers which route.
+
+use std::collections::HashMap;
+
+/// A function behind the gateway.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Function {
+    /// Sends packets.
+    Send,
+    /// Grabs slips.
+    Grab,
+    /// Shows packets, claims and the caller's own wallet.
+    View,
+    /// Moves and shows money for the operator.
+    Wallet,
+}
+
+/// A route, as the template writes it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Route {
+    /// The HTTP method.
+    pub method: &'static str,
+    /// The path, with parameters in braces.
+    pub path: &'static str,
+    /// Who answers.
+    pub function: Function,
+}
+
+const fn route(method: &'static str, path: &'static str, function: Function) -> Route {
+    Route { method, path, function }
+}
+
+/// All routes. Whatever is none of them has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
+pub const ROUTES: [Route; 11] = [
+    route("POST", "/packets", Function::Send),
+    route("POST", "/packets/{packet_id}/grab", Function::Grab),
+    route("GET", "/packets/{packet_id}", Function::View),
+    route("GET", "/packets/{packet_id}/claims", Function::View),
+    route("GET", "/me/wallet", Function::View),
+    route("GET", "/me/packets", Function::View),
+    route("GET", "/me/claims", Function::View),
+    route("PUT", "/wallets/{user_id}/deposits/{deposit_id}", Function::Wallet),
+    route("PUT", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Function::Wallet),
+    route("GET", "/wallets/{user_id}", Function::Wallet),
+    route("GET", "/wallets/{user_id}/movements", Function::Wallet),
+];
+
+/// Who answers what no route names.
+pub const DEFAULT: Function = Function::View;
+/// The route key of what no route names.
+pub const DEFAULT_KEY: &str = "$default";
+
+/// The route that a request takes.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Match {
+    /// Such as `GET /packets/{packet_id}`, or `$default`.
+    pub key: String,
+    /// Who answers.
+    pub function: Function,
+    /// The path's parameters by name.
+    pub parameters: HashMap<String, String>,
+}
+
+/// Finds the route of a decoded path.
+#[must_use]
+pub fn find(method: &str, path: &str) -> Match {
+    ROUTES
+        .iter()
+        .filter(|route| route.method == method)
+        .find_map(|route| {
+            let parameters = parameters(route.path, path)?;
+            Some(Match { key: format!("{} {}", route.method, route.path), function: route.function, parameters })
+        })
+        .unwrap_or_else(|| Match { key: DEFAULT_KEY.to_owned(), function: DEFAULT, parameters: HashMap::new() })
+}
+
+/// The parameters of `path` where it fits `pattern`.
+fn parameters(pattern: &str, path: &str) -> Option<HashMap<String, String>> {
+    let mut parameters = HashMap::new();
+    let mut given = path.split('/');
+    for wanted in pattern.split('/') {
+        let segment = given.next()?;
+        match wanted.strip_prefix('{').and_then(|name| name.strip_suffix('}')) {
+            Some(_) if segment.is_empty() => return None,
+            Some(name) => drop(parameters.insert(name.to_owned(), segment.to_owned())),
+            None if wanted == segment => {}
+            None => return None,
+        }
+    }
+    given.next().is_none().then_some(parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_route_finds_itself() {
+        for route in ROUTES {
+            let path = route.path.replace(['{', '}'], "");
+            let found = find(route.method, &path);
+            assert_eq!((found.key, found.function), (format!("{} {}", route.method, route.path), route.function));
+            assert!(found.parameters.iter().all(|(name, value)| name == value));
+            assert_eq!(found.parameters.len(), route.path.matches('{').count());
+        }
+    }
+
+    #[test]
+    fn anything_else_is_the_default() {
+        for (method, path) in [
+            ("GET", "/"),
+            ("GET", ""),
+            ("GET", "/packets"),
+            ("GET", "/packets/"),
+            ("GET", "/packets//claims"),
+            ("GET", "/packets/1/"),
+            ("GET", "//packets/1"),
+            ("DELETE", "/packets/1"),
+            ("HEAD", "/packets/1"),
+            ("get", "/packets/1"),
+            ("PUT", "/wallets/u/deposits/a/b"),
+            ("GET", "/me"),
+        ] {
+            assert_eq!(find(method, path).key, DEFAULT_KEY, "{method} {path}");
+        }
+    }
+}

@@ -1,0 +1,235 @@
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderValue, Method, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use jiff::Timestamp;
+use lambda_http::Body;
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
+
+use super::event::{self, Origin};
+use super::{Invoke, problem, routes};
+
+/// The largest body that is passed on: well above what any route takes, so that the functions' own limits are met.
+pub const BODY_BYTES_MAX: usize = 1 << 20;
+/// How much of a larger body is read and dropped: a client that is still sending does not hear the answer.
+const BODY_BYTES_READ: usize = 32 << 20;
+/// How long to wait when no connection can be taken, as when the process has no file left to open.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
+
+const HEALTH: &str = "/_local/health";
+const SETTLE: &str = "/_local/settle";
+
+/// A running gateway.
+#[derive(Debug)]
+pub struct Gateway {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    server: JoinHandle<()>,
+}
+
+impl Gateway {
+    /// Serves what `listener` accepts with the functions of `stack`.
+    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>) -> io::Result<Self> {
+        let address = listener.local_addr()?;
+        let (stop, stopped) = oneshot::channel();
+        let server = tokio::spawn(accept(listener, stack, address, stopped));
+        Ok(Self { address, stop, server })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Takes no more connections and waits up to `limit` for the requests under way.
+    pub async fn stop(mut self, limit: Duration) {
+        let _ = self.stop.send(());
+        if timeout(limit, &mut self.server).await.is_err() {
+            self.server.abort();
+            tracing::warn!(?limit, "requests were still under way at the end");
+        }
+    }
+}
+
+/// What each request needs.
+struct Shared<S> {
+    stack: Arc<S>,
+    address: SocketAddr,
+    requests: AtomicU64,
+    /// Each call holds a clone: the receiving end learns when the last has ended, its client long gone or not.
+    under_way: mpsc::Sender<()>,
+}
+
+async fn accept<S: Invoke>(
+    listener: TcpListener,
+    stack: Arc<S>,
+    address: SocketAddr,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    let (under_way, mut all_ended) = mpsc::channel(1);
+    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), under_way });
+    let connections = GracefulShutdown::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => break,
+        };
+        match accepted {
+            Ok((socket, client)) => serve_connection(socket, client, &shared, &connections),
+            Err(error) => {
+                tracing::warn!(%error, "a connection can't be taken");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    connections.shutdown().await;
+    drop(shared);
+    all_ended.recv().await;
+}
+
+fn serve_connection<S: Invoke>(
+    socket: TcpStream,
+    client: SocketAddr,
+    shared: &Arc<Shared<S>>,
+    connections: &GracefulShutdown,
+) {
+    if let Err(error) = socket.set_nodelay(true) {
+        tracing::debug!(%error, "a connection without TCP_NODELAY");
+    }
+    let shared = Arc::clone(shared);
+    let service = service_fn(move |request: http::Request<Incoming>| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (parts, body) = request.into_parts();
+            Ok::<_, Infallible>(to_hyper(answer(shared, client, parts, body).await))
+        }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        // An idle connection may stay: clients that keep a pool would otherwise meet closed ones.
+        .header_read_timeout(None)
+        .serve_connection(TokioIo::new(socket), service);
+    let connection = connections.watch(connection);
+    tokio::spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection broke");
+        }
+    });
+}
+
+async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Parts, body: Incoming) -> Response<Body> {
+    let number = shared.requests.fetch_add(1, Ordering::Relaxed);
+    let at = Timestamp::now();
+    let request_id = format!("{:x}-{number}", at.as_millisecond());
+    let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long() };
+    let body = match read(body).await {
+        Read::Body(body) => body,
+        Read::TooLarge => return problem::too_large(),
+        Read::Broken => return problem::unreadable(),
+    };
+    match (raw_path.as_str(), &parts.method) {
+        (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
+        (HEALTH, _) => return problem::method_not_allowed("GET"),
+        (SETTLE, &Method::POST) => {
+            return run(&shared, &request_id, |stack| async move {
+                match stack.settle().await {
+                    Ok(report) => json_response(&report),
+                    Err(error) => {
+                        tracing::error!(%error, "settle failed");
+                        problem::unavailable("Settle could not run; the log says why.")
+                    }
+                }
+            })
+            .await;
+        }
+        (SETTLE, _) => return problem::method_not_allowed("POST"),
+        _ => {}
+    }
+    let matched = routes::find(parts.method.as_str(), &raw_path);
+    let function = matched.function;
+    let origin = Origin { client, server: shared.address, request_id: &request_id, at };
+    let event = event::event(parts, raw_path, matched, &body, origin);
+    let request = event::request(event, &request_id);
+    run(&shared, &request_id, |stack| async move { stack.call(function, request).await }).await
+}
+
+/// Runs a call to its end in a task of its own, as Lambda does: neither a client that goes away nor a panic in the call
+/// takes anything else with it.
+async fn run<S: Invoke, F>(shared: &Shared<S>, request_id: &str, call: impl FnOnce(Arc<S>) -> F) -> Response<Body>
+where
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let under_way = shared.under_way.clone();
+    let call = call(Arc::clone(&shared.stack));
+    let task = tokio::spawn(async move {
+        let response = call.await;
+        drop(under_way);
+        response
+    });
+    match task.await {
+        Ok(response) => response,
+        Err(error) => {
+            tracing::error!(request_id, %error, "a call panicked");
+            problem::internal(request_id)
+        }
+    }
+}
+
+enum Read {
+    Body(Vec<u8>),
+    TooLarge,
+    Broken,
+}
+
+async fn read(mut body: Incoming) -> Read {
+    let mut bytes = Vec::new();
+    let mut total = 0;
+    while let Some(frame) = body.frame().await {
+        let Ok(frame) = frame else { return Read::Broken };
+        let Ok(data) = frame.into_data() else { continue };
+        total += data.len();
+        if total > BODY_BYTES_READ {
+            break;
+        }
+        if total <= BODY_BYTES_MAX {
+            bytes.extend_from_slice(&data);
+        }
+    }
+    if total > BODY_BYTES_MAX { Read::TooLarge } else { Read::Body(bytes) }
+}
+
+fn json_response(value: &Value) -> Response<Body> {
+    let mut response = Response::new(Body::Text(value.to_string()));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn to_hyper(response: Response<Body>) -> Response<Full<Bytes>> {
+    let (mut parts, body) = response.into_parts();
+    // How long the body is, is between the server and its client.
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.remove(TRANSFER_ENCODING);
+    let bytes = match body {
+        Body::Text(text) => Bytes::from(text),
+        Body::Binary(bytes) => Bytes::from(bytes),
+        _ => Bytes::new(),
+    };
+    Response::from_parts(parts, Full::new(bytes))
+}

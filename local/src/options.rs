@@ -1,0 +1,154 @@
+//! The command line.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+
+/// The whole system on one machine: the functions, Redis and `DynamoDB` behind one address.
+#[derive(Clone, Debug, clap::Parser)]
+#[command(name = "local", version)]
+pub struct Options {
+    /// The port to serve on; 0 takes any free one
+    #[arg(long, default_value_t = Options::PORT)]
+    pub port: u16,
+
+    /// Where the data lies; a second start on the same folder finds everything again
+    #[arg(long, value_name = "FOLDER", default_value = Options::DATA_DIR)]
+    pub data_dir: PathBuf,
+
+    /// Keep nothing: `DynamoDB` in memory, Redis without a file
+    #[arg(long, conflicts_with = "data_dir")]
+    pub ephemeral: bool,
+
+    /// Use this Redis or Valkey server instead of starting one
+    #[arg(long, value_name = "URL")]
+    pub redis_url: Option<String>,
+
+    /// The given server is a node of a cluster
+    #[arg(long, requires = "redis_url")]
+    pub redis_cluster: bool,
+
+    /// Use this `DynamoDB` endpoint instead of the embedded one
+    #[arg(long, value_name = "URL")]
+    pub dynamodb_url: Option<String>,
+
+    /// The table; it is created if absent
+    #[arg(long, value_name = "NAME", default_value = Options::TABLE)]
+    pub table: String,
+
+    /// How often to persist claims and refund what has expired, such as 5s or 1m; 0s means never
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub settle_every: Duration,
+
+    /// What a grab waits for before it answers
+    #[arg(long, value_enum, default_value_t = Ack::Ledger)]
+    pub ack: Ack,
+}
+
+/// What a grab waits for before it promises money.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
+pub enum Ack {
+    /// The ledger holds the claim
+    Ledger,
+    /// Redis holds the claim, and settle will bring it to the ledger
+    Redis,
+}
+
+impl Ack {
+    /// The value of `GRAB_ACK` that says the same.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ledger => "ledger",
+            Self::Redis => "redis",
+        }
+    }
+}
+
+impl Options {
+    const PORT: u16 = 3000;
+    const DATA_DIR: &str = ".local";
+    const TABLE: &str = "hongbao";
+
+    /// What tests start from: any free port, nothing kept, and settle only when asked to, so that a test decides when.
+    #[must_use]
+    pub fn ephemeral() -> Self {
+        Self {
+            port: 0,
+            data_dir: Self::DATA_DIR.into(),
+            ephemeral: true,
+            redis_url: None,
+            redis_cluster: false,
+            dynamodb_url: None,
+            table: Self::TABLE.to_owned(),
+            settle_every: Duration::ZERO,
+            ack: Ack::Ledger,
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: SignedDuration = text.parse().map_err(|_| "expected a time such as 5s, 500ms or 1m".to_owned())?;
+    Duration::try_from(duration).map_err(|_| "a time can't be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory, Parser};
+
+    use super::*;
+
+    fn parse(arguments: &str) -> Result<Options, clap::Error> {
+        Options::try_parse_from(std::iter::once("local").chain(arguments.split_whitespace()))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn nothing_given_is_the_documented_default() {
+        let options = parse("").unwrap();
+        assert_eq!(options.port, 3000);
+        assert_eq!(options.data_dir, PathBuf::from(".local"));
+        assert!(!options.ephemeral && !options.redis_cluster);
+        assert_eq!((options.redis_url, options.dynamodb_url), (None, None));
+        assert_eq!(options.settle_every, Duration::from_secs(5));
+        assert_eq!(options.ack, Ack::Ledger);
+        assert_eq!(options.table, "hongbao");
+    }
+
+    #[test]
+    fn all_can_be_given() {
+        let options = parse(
+            "--port 0 --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
+             --settle-every 1m30s --ack redis --table t",
+        )
+        .unwrap();
+        assert_eq!(options.port, 0);
+        assert!(options.ephemeral && options.redis_cluster);
+        assert_eq!(options.redis_url.as_deref(), Some("redis://h:1"));
+        assert_eq!(options.dynamodb_url.as_deref(), Some("http://h:2"));
+        assert_eq!(options.settle_every, Duration::from_secs(90));
+        assert_eq!(options.ack, Ack::Redis);
+        assert_eq!(options.table, "t");
+    }
+
+    #[test]
+    fn times_have_a_unit_and_zero_is_never() {
+        assert_eq!(parse("--settle-every 0s").unwrap().settle_every, Duration::ZERO);
+        assert_eq!(parse("--settle-every 250ms").unwrap().settle_every, Duration::from_millis(250));
+        for bad in ["5", "-5s", "soon", "5s5"] {
+            assert!(parse(&format!("--settle-every={bad}")).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_contradicts_is_refused() {
+        assert!(parse("--ephemeral --data-dir x").is_err());
+        assert!(parse("--redis-cluster").is_err());
+        assert!(parse("--port 65536").is_err());
+        assert!(parse("--ack both").is_err());
+    }
+}

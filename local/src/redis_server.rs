@@ -1,0 +1,219 @@
+//! A Redis or Valkey server as a child process that never outlives its parent.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::{ChildStdin, Command};
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::data_dir::{DataDir, lock_file, lock_within};
+
+/// Names the program to start, where it is not on the PATH.
+pub const PROGRAM_VARIABLE: &str = "HONGBAO_REDIS_SERVER";
+
+const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
+/// Where `scripts/install-tools.sh` puts what the system's packages don't have.
+const TOOLS_FOLDER: &str = ".tools";
+const SUPERVISOR: &str = include_str!("redis_server.sh");
+
+/// How long a server may take until it answers, its append-only file read.
+const READY_WITHIN: Duration = Duration::from_secs(10);
+/// How long the server of a stack that was killed may take to end.
+const PREVIOUS_ENDS_WITHIN: Duration = Duration::from_secs(10);
+/// How long the supervisor may take to end: it grants the server 5 s before it kills it.
+const STOPS_WITHIN: Duration = Duration::from_secs(8);
+const POLL: Duration = Duration::from_millis(3);
+const ANSWER_WITHIN: Duration = Duration::from_millis(500);
+/// A free port is found by asking for one and giving it back, so another process may be quicker.
+const PORTS_TRIED: usize = 5;
+const LOG_FILE: &str = "redis.log";
+/// What Redis and Valkey log when the port is not free.
+const PORT_TAKEN: &str = "Address already in use";
+const LOG_LINES_SHOWN: usize = 8;
+
+/// A running server.
+#[derive(Debug)]
+pub struct RedisServer {
+    port: u16,
+    /// The server lives as long as this is open.
+    lifeline: ChildStdin,
+    ended: watch::Receiver<Option<String>>,
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum RedisServerError {
+    /// No program to start.
+    #[error(
+        "no redis-server or valkey-server was found: run scripts/install-tools.sh, name one in {PROGRAM_VARIABLE}, or \
+         give --redis-url"
+    )]
+    NotInstalled,
+    /// A file or process operation failed.
+    #[error("the Redis server can't be started")]
+    System(#[from] io::Error),
+    /// The server that an earlier stack left on this folder is still there.
+    #[error("an earlier Redis server still runs on {folder}")]
+    PreviousStillRuns {
+        /// Its data folder.
+        folder: PathBuf,
+    },
+    /// It ended, or did not answer in time.
+    #[error("the Redis server {what}; the end of its log:\n{log}")]
+    NotReady {
+        /// What it did instead.
+        what: String,
+        /// The last lines of its log.
+        log: String,
+    },
+}
+
+impl RedisServer {
+    /// Starts a server on its own free port with its data in `data`, and waits until it answers.
+    pub async fn start(data: &DataDir) -> Result<Self, RedisServerError> {
+        let program = find_program().ok_or(RedisServerError::NotInstalled)?;
+        let folder = data.path().join("redis");
+        std::fs::create_dir_all(&folder)?;
+        let lock = lock_file(&folder.join("lock"))?;
+        if !lock_within(&lock, PREVIOUS_ENDS_WITHIN).await? {
+            return Err(RedisServerError::PreviousStillRuns { folder });
+        }
+        let mut tries_left = PORTS_TRIED;
+        loop {
+            tries_left -= 1;
+            let port = free_port()?;
+            let log_start = std::fs::metadata(folder.join(LOG_FILE)).map_or(0, |log| log.len());
+            let mut server = Self::spawn(&program, data, &folder, port, &lock)?;
+            match server.ready(&folder, log_start).await {
+                Ok(()) => return Ok(server),
+                Err(RedisServerError::NotReady { log, .. }) if tries_left > 0 && log.contains(PORT_TAKEN) => {
+                    server.stop().await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn spawn(program: &Path, data: &DataDir, folder: &Path, port: u16, lock: &File) -> io::Result<Self> {
+        let log = folder.join(LOG_FILE);
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SUPERVISOR, "redis-supervisor"]);
+        command.arg(if data.is_temporary() { data.path().as_os_str() } else { OsStr::new("") });
+        command.arg(program).arg("--dir").arg(folder).arg("--logfile").arg(&log);
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
+        // Claims that settle has yet to persist live here alone: full memory is an error, never an eviction.
+        command.args(["--save", "", "--maxmemory-policy", "noeviction"]);
+        command.args(["--appendonly", if data.is_temporary() { "no" } else { "yes" }, "--appendfsync", "everysec"]);
+        command.stdin(Stdio::piped());
+        // The server inherits the lock, which thus outlasts a killed stack for as long as its server does.
+        command.stdout(lock.try_clone()?);
+        command.stderr(File::options().create(true).append(true).open(&log)?);
+        // A terminal sends Ctrl-C to its whole group: the stack has to go first, and needs Redis until it is gone.
+        command.process_group(0);
+        let mut child = command.spawn()?;
+        let lifeline = child.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
+        let (end, ended) = watch::channel(None);
+        tokio::spawn(async move {
+            let how = match child.wait().await {
+                Ok(status) => format!("ended by itself ({status})"),
+                Err(error) => format!("can't be waited for ({error})"),
+            };
+            end.send_replace(Some(how));
+        });
+        Ok(Self { port, lifeline, ended })
+    }
+
+    /// Waits until the server answers as the one on `folder`: on its port there might be another.
+    async fn ready(&mut self, folder: &Path, log_start: u64) -> Result<(), RedisServerError> {
+        let not_ready =
+            |what| Err(RedisServerError::NotReady { what, log: log_end(&folder.join(LOG_FILE), log_start) });
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
+        let deadline = Instant::now() + READY_WITHIN;
+        while Instant::now() < deadline {
+            if let Some(how) = self.ended.borrow().clone() {
+                return not_ready(how);
+            }
+            if answers_for(address, folder).await {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+        not_ready(format!("did not answer within {READY_WITHIN:?}"))
+    }
+
+    /// Where to reach the server.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Waits for the server's end and says how it ended.
+    pub async fn ended(&self) -> String {
+        let mut ended = self.ended.clone();
+        match ended.wait_for(Option::is_some).await {
+            Ok(how) => how.clone().unwrap_or_default(),
+            Err(_) => "is no longer watched".to_owned(),
+        }
+    }
+
+    /// Ends the server, its file written, and waits until it is gone.
+    pub async fn stop(self) {
+        let Self { lifeline, mut ended, .. } = self;
+        drop(lifeline);
+        if timeout(STOPS_WITHIN, ended.wait_for(Option::is_some)).await.is_err() {
+            tracing::warn!("the Redis server did not end in time");
+        }
+    }
+}
+
+/// Asks the server at `address` whether it is up and keeps its data in `folder`.
+async fn answers_for(address: SocketAddr, folder: &Path) -> bool {
+    let ask = async {
+        let mut socket = TcpStream::connect(address).await?;
+        socket.write_all(b"CONFIG GET dir\r\nPING\r\n").await?;
+        let mut answer = Vec::new();
+        while !answer.ends_with(b"+PONG\r\n") {
+            // An error instead, such as LOADING, means that it is not up yet.
+            let refused = answer.starts_with(b"-") || answer.windows(3).any(|bytes| bytes == b"\r\n-");
+            if refused || socket.read_buf(&mut answer).await? == 0 {
+                return Ok(false);
+            }
+        }
+        let dir = format!("\r\n{}\r\n", folder.display());
+        Ok::<_, io::Error>(String::from_utf8_lossy(&answer).contains(&dir))
+    };
+    matches!(timeout(ANSWER_WITHIN, ask).await, Ok(Ok(true)))
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
+}
+
+/// The last lines that were logged from `start` on.
+fn log_end(log: &Path, start: u64) -> String {
+    let bytes = std::fs::read(log).unwrap_or_default();
+    let since = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or(&bytes);
+    let text = String::from_utf8_lossy(since);
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
+}
+
+/// The server's program: the one named in the environment, else from the PATH, else from the workspace's tools.
+pub fn find_program() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(PROGRAM_VARIABLE) {
+        return Some(PathBuf::from(named)).filter(|program| program.is_file());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_path = std::env::split_paths(&path);
+    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
+    let tools = starts.iter().flatten().flat_map(|start| start.ancestors()).map(|folder| folder.join(TOOLS_FOLDER));
+    on_path.chain(tools).flat_map(|folder| PROGRAMS.map(|name| folder.join(name))).find(|program| program.is_file())
+}

@@ -1,0 +1,280 @@
+use std::io;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::data_dir::{DataDir, DataDirError};
+use crate::dynamodb::{DynamoDb, DynamoDbError};
+use crate::gateway::{Gateway, Invoke};
+use crate::options::Options;
+use crate::redis_server::{RedisServer, RedisServerError};
+use crate::stack::{Settings, Stack, StackError};
+
+/// How long requests under way may take at the end.
+const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
+/// How long a run of settle may take at the end.
+const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
+const DYNAMODB_FILE: &str = "dynamodb.sqlite";
+
+/// The running system.
+///
+/// Dropped without [`Self::stop`] it ends too, Redis included, but whatever is under way is cut off.
+#[derive(Debug)]
+pub struct Local {
+    gateway: Gateway,
+    ticker: Option<Ticker>,
+    redis: Option<RedisServer>,
+    dynamodb: Option<DynamoDb>,
+    redis_url: String,
+    dynamodb_url: String,
+    /// Last, because fields are dropped in order: the folder is ours until nothing uses it.
+    data: Option<DataDir>,
+}
+
+/// Why the system did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The port can't be had.
+    #[error("port {port} can't be used")]
+    Port {
+        /// The port.
+        port: u16,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The data folder.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// The Redis server.
+    #[error(transparent)]
+    Redis(#[from] RedisServerError),
+    /// The embedded database.
+    #[error(transparent)]
+    DynamoDb(#[from] DynamoDbError),
+    /// The functions.
+    #[error(transparent)]
+    Stack(#[from] StackError),
+}
+
+impl Local {
+    /// Starts everything and returns when it is ready for requests.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let port = options.port;
+        let unusable = |source| StartError::Port { port, source };
+        // First, for it is the likeliest to fail. Who connects early waits until there is something to answer.
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(unusable)?;
+        let data = open_data(&options).await?;
+        let (redis, dynamodb) =
+            tokio::try_join!(start_redis(&options, data.as_ref()), start_dynamodb(&options, data.as_ref()))?;
+        let redis_url = redis.as_ref().map(RedisServer::url).or(options.redis_url).unwrap_or_default();
+        let dynamodb_url = dynamodb.as_ref().map(DynamoDb::url).or(options.dynamodb_url).unwrap_or_default();
+        let settings = Settings {
+            redis_url: redis_url.clone(),
+            redis_cluster: options.redis_cluster,
+            dynamodb_url: dynamodb_url.clone(),
+            table: options.table,
+            ack: options.ack,
+        };
+        let stack = Arc::new(Stack::connect(settings).await?);
+        let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
+        let gateway = Gateway::serve(listener, stack).map_err(unusable)?;
+        Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, data })
+    }
+
+    /// The address to send requests to.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}", self.gateway.address())
+    }
+
+    /// The Redis server's address, which may hold a password where it was given.
+    #[must_use]
+    pub fn redis_url(&self) -> &str {
+        &self.redis_url
+    }
+
+    /// The `DynamoDB` endpoint.
+    #[must_use]
+    pub fn dynamodb_url(&self) -> &str {
+        &self.dynamodb_url
+    }
+
+    /// The stores that were started here, by name and address. Those that were given are not shown: their addresses may
+    /// hold passwords.
+    #[must_use]
+    pub fn own_stores(&self) -> Vec<(&'static str, String)> {
+        let redis = self.redis.as_ref().map(|redis| ("Redis", redis.url()));
+        let dynamodb = self.dynamodb.as_ref().map(|dynamodb| ("DynamoDB", dynamodb.url()));
+        redis.into_iter().chain(dynamodb).collect()
+    }
+
+    /// Waits for a part to fail by itself, and says which and how. Where all are well it waits for ever.
+    pub async fn failed(&self) -> String {
+        match &self.redis {
+            Some(redis) => format!("the Redis server {}", redis.ended().await),
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops in an order that loses nothing: no new requests, those under way to their end, then settle, then the
+    /// stores. Each step has its limit.
+    pub async fn stop(self) {
+        self.gateway.stop(REQUESTS_END_WITHIN).await;
+        if let Some(ticker) = self.ticker {
+            ticker.stop().await;
+        }
+        if let Some(redis) = self.redis {
+            redis.stop().await;
+        }
+        if let Some(dynamodb) = self.dynamodb {
+            dynamodb.stop().await;
+        }
+        drop(self.data);
+    }
+}
+
+/// The data folder, where something is to be kept in it.
+async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
+    if options.redis_url.is_some() && options.dynamodb_url.is_some() {
+        return Ok(None);
+    }
+    let data = if options.ephemeral { DataDir::temporary()? } else { DataDir::open(&options.data_dir).await? };
+    Ok(Some(data))
+}
+
+async fn start_redis(options: &Options, data: Option<&DataDir>) -> Result<Option<RedisServer>, StartError> {
+    match data {
+        Some(data) if options.redis_url.is_none() => Ok(Some(RedisServer::start(data).await?)),
+        _ => Ok(None),
+    }
+}
+
+async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Option<DynamoDb>, StartError> {
+    match data {
+        Some(data) if options.dynamodb_url.is_none() => {
+            let file = data.path().join(DYNAMODB_FILE);
+            Ok(Some(DynamoDb::start((!data.is_temporary()).then_some(&*file)).await?))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Runs settle again and again, one run at a time. It stands in for the schedule.
+#[derive(Debug)]
+struct Ticker {
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+impl Ticker {
+    fn start<S: Invoke>(stack: Arc<S>, period: Duration) -> Self {
+        let (stop, mut stopped) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            let mut ticks = interval(period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            // The first tick is at once, and a start has better things to do.
+            ticks.tick().await;
+            loop {
+                tokio::select! {
+                    _ = ticks.tick() => settle(&*stack).await,
+                    _ = &mut stopped => return,
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    /// Lets a run under way end.
+    async fn stop(self) {
+        let _ = self.stop.send(());
+        let mut task = self.task;
+        if timeout(SETTLE_ENDS_WITHIN, &mut task).await.is_err() {
+            task.abort();
+            tracing::warn!("settle was still under way at the end");
+        }
+    }
+}
+
+async fn settle(stack: &impl Invoke) {
+    match stack.settle().await {
+        Ok(report) if did_something(&report) => tracing::info!(%report, "settle"),
+        Ok(_) => {}
+        Err(error) => tracing::error!(%error, "settle failed"),
+    }
+}
+
+/// Whether a report is worth a line: most runs of an idle system find nothing to do.
+fn did_something(report: &Value) -> bool {
+    ["persisted", "parked", "refunded_packets"]
+        .iter()
+        .any(|field| report.get(field).and_then(Value::as_u64).is_some_and(|count| count > 0))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http::Response;
+    use lambda_http::{Body, Request};
+    use serde_json::json;
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::gateway::Function;
+
+    /// Runs of settle that last until they are let go.
+    struct Slow {
+        begun: Semaphore,
+        gate: Semaphore,
+        running: AtomicUsize,
+        ended: AtomicUsize,
+    }
+
+    impl Invoke for Slow {
+        async fn call(&self, _: Function, _: Request) -> Response<Body> {
+            unreachable!("only settle is called")
+        }
+
+        async fn settle(&self) -> Result<Value, StackError> {
+            assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two runs at once");
+            self.begun.add_permits(1);
+            self.gate.acquire().await.unwrap().forget();
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            self.ended.fetch_add(1, Ordering::SeqCst);
+            Err(StackError::Unavailable("a failure does not end the ticker".to_owned()))
+        }
+    }
+
+    #[tokio::test]
+    async fn settle_runs_again_and_again_but_never_twice_at_once() {
+        let slow = Arc::new(Slow {
+            begun: Semaphore::new(0),
+            gate: Semaphore::new(0),
+            running: AtomicUsize::new(0),
+            ended: AtomicUsize::new(0),
+        });
+        let ticker = Ticker::start(Arc::clone(&slow), Duration::from_millis(1));
+        for _ in 0..3 {
+            slow.begun.acquire().await.unwrap().forget();
+            slow.gate.add_permits(1);
+        }
+        slow.begun.acquire().await.unwrap().forget();
+        let stop = tokio::spawn(ticker.stop());
+        slow.gate.add_permits(1);
+        stop.await.unwrap();
+        assert_eq!(slow.ended.load(Ordering::SeqCst), 4, "the run under way came to its end");
+    }
+
+    #[test]
+    fn only_a_run_that_did_something_is_worth_a_line() {
+        assert!(did_something(&json!({"persisted": 1, "parked": 0, "refunded_packets": 0})));
+        assert!(!did_something(&json!({"persisted": 0, "parked": 0, "refunded_packets": 0, "due_left": 9})));
+        assert!(!did_something(&json!(null)));
+    }
+}

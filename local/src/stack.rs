@@ -1,0 +1,112 @@
+//! The functions' handlers over the two stores: what runs behind the gateway.
+
+use std::time::Duration;
+
+use http::Response;
+use lambda_http::{Body, Request};
+use serde_json::Value;
+use shared::config::{Config, ConfigError};
+use shared::dynamo::{SdkTable, create_table};
+use shared::error_chain;
+use shared::parts::{self, Parts};
+use shared::redis::{RedisConfigError, RedisStore};
+use shared::service::{GrabSlip, SendPacket, Settle, ViewPackets, Wallets};
+use tokio::time::Instant;
+
+use crate::gateway::{Function, Invoke};
+use crate::options::Ack;
+
+/// How long a run of settle may take, as on AWS.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// How long after its expiry a packet is refunded: on one machine there is one clock, so next to nothing.
+const SETTLE_GRACE_MS: &str = "250";
+
+/// Where the stores are and how to use them.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The Redis or Valkey server, or a node of the cluster.
+    pub redis_url: String,
+    /// Whether that is a cluster.
+    pub redis_cluster: bool,
+    /// The `DynamoDB` endpoint.
+    pub dynamodb_url: String,
+    /// The table, created if absent.
+    pub table: String,
+    /// What a grab waits for.
+    pub ack: Ack,
+}
+
+/// The five functions, ready to be called.
+pub struct Stack {
+    send: SendPacket<SdkTable, RedisStore>,
+    grab: GrabSlip<SdkTable, RedisStore>,
+    view: ViewPackets<SdkTable>,
+    wallet: Wallets<SdkTable>,
+    settle: Settle<SdkTable, RedisStore>,
+}
+
+/// Why the functions can't run.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// An option or an environment variable is not valid.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The Redis URL is not valid.
+    #[error("{}", error_chain(.0))]
+    Redis(#[from] RedisConfigError),
+    /// A store can't be reached or prepared, or a run of settle failed.
+    #[error("the stores can't be used: {0}")]
+    Unavailable(String),
+}
+
+impl Settings {
+    /// The same configuration as the functions have: what the options don't say comes from the environment.
+    fn variable(&self, name: &str) -> Option<String> {
+        match name {
+            "TABLE_NAME" => Some(self.table.clone()),
+            "REDIS_URL" => Some(self.redis_url.clone()),
+            "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
+            "GRAB_ACK" => Some(self.ack.name().to_owned()),
+            "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
+            _ => std::env::var(name).ok(),
+        }
+    }
+}
+
+impl Stack {
+    /// Connects to the stores and creates the table where it is absent.
+    pub async fn connect(settings: Settings) -> Result<Self, StackError> {
+        let config = Config::for_both_stores(|name| settings.variable(name))?;
+        let client = parts::dynamodb_at(&settings.dynamodb_url).await;
+        create_table(&client, &settings.table)
+            .await
+            .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
+        let parts = Parts::new(config, client)?;
+        Ok(Self {
+            send: parts.send_packet(),
+            grab: parts.grab_slip(),
+            view: parts.ledger_parts().view_packets(),
+            wallet: parts.ledger_parts().wallets(),
+            settle: parts.settle(),
+        })
+    }
+}
+
+impl Invoke for Stack {
+    async fn call(&self, function: Function, request: Request) -> Response<Body> {
+        match function {
+            Function::Send => send::handle(&self.send, request).await,
+            Function::Grab => grab::handle(&self.grab, request).await,
+            Function::View => view::handle(&self.view, request).await,
+            Function::Wallet => wallet::handle(&self.wallet, request).await,
+        }
+    }
+
+    async fn settle(&self) -> Result<Value, StackError> {
+        let failed = |error: &dyn std::error::Error| StackError::Unavailable(error_chain(error));
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
+        let report = report.map_err(|error| failed(&error))?;
+        serde_json::to_value(report).map_err(|error| failed(&error))
+    }
+}

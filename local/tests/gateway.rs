@@ -1,0 +1,193 @@
+//! The gateway over real sockets, with a stand-in for the functions.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Response;
+use lambda_http::{Body, Request, RequestExt};
+use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke};
+use local::stack::StackError;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// Says who was called, and does as the path says.
+struct Fake {
+    /// `/packets/slow` waits here.
+    gate: Semaphore,
+    begun: Semaphore,
+    ended: AtomicUsize,
+}
+
+impl Invoke for Fake {
+    async fn call(&self, function: Function, request: Request) -> Response<Body> {
+        let path = request.raw_http_path().to_owned();
+        assert!(path != "/packets/panic", "as asked");
+        if path == "/packets/slow" {
+            self.begun.add_permits(1);
+            self.gate.acquire().await.unwrap().forget();
+            self.ended.fetch_add(1, Ordering::SeqCst);
+        }
+        let length = request.body().len();
+        let body = json!({"function": format!("{function:?}"), "path": path, "length": length});
+        Response::builder().status(418).header("x-answer", "yes").body(Body::Text(body.to_string())).unwrap()
+    }
+
+    async fn settle(&self) -> Result<Value, StackError> {
+        Ok(json!({"persisted": 1}))
+    }
+}
+
+async fn start() -> (Gateway, Arc<Fake>, String) {
+    let fake = Arc::new(Fake { gate: Semaphore::new(0), begun: Semaphore::new(0), ended: AtomicUsize::new(0) });
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let gateway = Gateway::serve(listener, Arc::clone(&fake)).unwrap();
+    let url = format!("http://{}", gateway.address());
+    (gateway, fake, url)
+}
+
+/// Sends bytes as they are and returns all that comes back.
+async fn raw(gateway: &Gateway, request: &[u8]) -> String {
+    let exchange = async {
+        let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
+        socket.write_all(request).await.unwrap();
+        let mut answer = Vec::new();
+        socket.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    timeout(SOON, exchange).await.unwrap()
+}
+
+#[tokio::test]
+async fn requests_reach_their_function_and_answers_come_back() {
+    let (gateway, _fake, url) = start().await;
+    let client = reqwest::Client::new();
+    for (method, path, function) in [
+        ("POST", "/packets", "Send"),
+        ("POST", "/packets/a/grab", "Grab"),
+        ("GET", "/me/wallet", "View"),
+        ("PUT", "/wallets/u/deposits/d", "Wallet"),
+        ("PATCH", "/nowhere", "View"),
+    ] {
+        let answer = client.request(method.parse().unwrap(), format!("{url}{path}")).body("abc").send().await.unwrap();
+        assert_eq!(answer.status(), 418);
+        assert_eq!(answer.headers()["x-answer"], "yes");
+        let body: Value = answer.json().await.unwrap();
+        assert_eq!(body, json!({"function": function, "path": path, "length": 3}));
+    }
+    gateway.stop(SOON).await;
+    assert!(client.get(&url).send().await.is_err(), "the port is free again");
+}
+
+#[tokio::test]
+async fn the_local_routes_answer_themselves() {
+    let (gateway, _fake, url) = start().await;
+    let client = reqwest::Client::new();
+    let health = client.get(format!("{url}/_local/health")).send().await.unwrap();
+    assert_eq!(health.status(), 200);
+    assert_eq!(health.json::<Value>().await.unwrap(), json!({"status": "ok"}));
+    let settle = client.post(format!("{url}/_local/settle")).send().await.unwrap();
+    assert_eq!(settle.json::<Value>().await.unwrap(), json!({"persisted": 1}));
+    for (method, path, allow) in [("POST", "health", "GET"), ("GET", "settle", "POST"), ("HEAD", "health", "GET")] {
+        let answer = client.request(method.parse().unwrap(), format!("{url}/_local/{path}")).send().await.unwrap();
+        assert_eq!((answer.status().as_u16(), &answer.headers()["allow"]), (405, &allow.parse().unwrap()));
+    }
+    assert_eq!(client.get(format!("{url}/_local/else")).send().await.unwrap().status(), 418);
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_panic_is_one_failed_call() {
+    let (gateway, _fake, url) = start().await;
+    let answer = reqwest::get(format!("{url}/packets/panic")).await.unwrap();
+    assert_eq!(answer.status(), 500);
+    assert_eq!(answer.headers()["content-type"], "application/problem+json");
+    let body: Value = answer.json().await.unwrap();
+    assert_eq!(body["code"], "internal");
+    assert!(!body.to_string().contains("as asked"));
+    assert_eq!(reqwest::get(format!("{url}/packets/a")).await.unwrap().status(), 418);
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_body_too_large_is_answered_and_not_passed_on() {
+    let (gateway, _fake, url) = start().await;
+    let client = reqwest::Client::new();
+    let send = |length| client.post(format!("{url}/packets")).body(vec![b'a'; length]).send();
+    let most = send(BODY_BYTES_MAX).await.unwrap();
+    assert_eq!(most.json::<Value>().await.unwrap()["length"], BODY_BYTES_MAX);
+    for length in [BODY_BYTES_MAX + 1, 8 * BODY_BYTES_MAX] {
+        let answer = send(length).await.unwrap();
+        assert_eq!(answer.status(), 413);
+        assert_eq!(answer.json::<Value>().await.unwrap()["code"], "payload-too-large");
+    }
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn hostile_requests_get_an_answer_and_break_nothing() {
+    let (gateway, _fake, url) = start().await;
+    let requests: [&[u8]; 14] = [
+        b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET // HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /packets/a%2Fb HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /packets/%0a%00%ff HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /packets/\xff\xfe HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"GET /packets/a HTTP/1.1\r\nHost: a b\r\nConnection: close\r\n\r\n",
+        b"GET /packets/a HTTP/1.1\r\nHost: \xff\r\nConnection: close\r\n\r\n",
+        b"GET /packets/a HTTP/1.1\r\nHost: a\r\nX-Forwarded-Proto: a b\r\nConnection: close\r\n\r\n",
+        b"GET /packets/a HTTP/1.0\r\n\r\n",
+        b"GET http://b:99999/packets/a HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"CONNECT b:80 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
+        b"POST /packets HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /packets HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 this is not HTTP\r\n\r\n",
+    ];
+    for request in requests {
+        let answer = raw(&gateway, request).await;
+        let name = String::from_utf8_lossy(request);
+        assert!(answer.starts_with("HTTP/1."), "{name}: {answer}");
+        assert!(!answer.contains(" 500 "), "{name}: {answer}");
+    }
+    let long = format!("GET /{} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", "%ff".repeat(4000));
+    assert!(raw(&gateway, long.as_bytes()).await.starts_with("HTTP/1.1 414 "));
+    assert_eq!(reqwest::get(format!("{url}/_local/health")).await.unwrap().status(), 200);
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_call_whose_client_left_runs_to_its_end_and_stop_waits_for_it() {
+    let (gateway, fake, _url) = start().await;
+    let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
+    socket.write_all(b"GET /packets/slow HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    timeout(SOON, fake.begun.acquire()).await.unwrap().unwrap().forget();
+    drop(socket);
+    let stop = tokio::spawn(gateway.stop(SOON));
+    fake.gate.add_permits(1);
+    timeout(SOON, stop).await.unwrap().unwrap();
+    assert_eq!(fake.ended.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn many_are_served_at_once() {
+    const CLIENTS: usize = 200;
+    let (gateway, fake, url) = start().await;
+    let client = reqwest::Client::new();
+    let mut calls = tokio::task::JoinSet::new();
+    for _ in 0..CLIENTS {
+        let request = client.get(format!("{url}/packets/slow"));
+        calls.spawn(async move { request.send().await.unwrap().status().as_u16() });
+    }
+    let all = u32::try_from(CLIENTS).unwrap();
+    timeout(SOON, fake.begun.acquire_many(all)).await.unwrap().unwrap().forget();
+    fake.gate.add_permits(CLIENTS);
+    assert!(calls.join_all().await.iter().all(|&status| status == 418));
+    gateway.stop(SOON).await;
+}

