@@ -1,1 +1,3 @@
-//! stub
+//! Tests on real parts: a Redis server, a `DynamoDB` API, the functions' own programs.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
