@@ -1,5 +1,18 @@
 //! The split: total and count in, amounts out; integers only, from a 32-byte seed. Every packet records
 //! [`SPLIT_VERSION`], and the algorithm of a version never changes: whoever knows the seed can compute the amounts again.
+//!
+//! # Version 1
+//!
+//! The randomness is the keystream of `ChaCha20` (RFC 8439) under the seed as key, with a zero nonce and the counter from
+//! 0, read as 64-bit words, little end first. `below(b)` is a number in `0..b`: words are drawn until one is less than
+//! `2^64 - (2^64 mod b)`; that word modulo `b`. It draws a word for `b = 1` too.
+//!
+//! 1. `equal`: `total / count` (rounded down) for each slip, one more for the first `total mod count`.
+//!    `random`: with `s = total - count`, `c = cap - 1`, and `p` = `count`, `count - 1`, … 2 slips left, each slip is
+//!    `1 + x`, where `x = share(s, p)`, or, if `2s > p·c`, `x = c - share(p·c - s, p)`; then `s` becomes `s - x`. The last
+//!    slip is `1 + s` and draws nothing. `share(t, p)`: first `u = below(p)`; `k = 2t / p` (rounded down), and one more if
+//!    `u < 2t mod p`; then `below(k + 1)`. Both words are always drawn.
+//! 2. The shuffle, from the same stream: for `i` from `count - 1` down to 1, swap slip `i` with slip `below(i + 1)`.
 
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher};
