@@ -22,7 +22,9 @@ impl<T: Table> Ledger<T> {
     /// Tries a transaction until it commits or a condition fails. A conflict, throttling and an unknown result are no
     /// answer: the very same items are sent again, after a jittered pause.
     pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
-        let token = hex::encode(self.entropy.bytes16());
+        // One token for all attempts of this call, so that one whose answer was lost counts as this call's own. It only
+        // saves work: a new one, or none, would end the same.
+        let mut token = hex::encode(self.entropy.bytes16());
         let give_up = Instant::now() + PATIENCE;
         let mut backoff = BACKOFF_FIRST;
         loop {
@@ -33,6 +35,10 @@ impl<T: Table> Ledger<T> {
                         return Ok(Committed::No(reasons));
                     }
                     busy(&reasons)
+                }
+                Err(TransactError::TokenSpent(source)) => {
+                    token = hex::encode(self.entropy.bytes16());
+                    TableError::Unavailable(source)
                 }
                 Err(TransactError::Failed(error @ TableError::Refused(_))) => return Err(error.into()),
                 Err(TransactError::Failed(error)) => error,

@@ -205,6 +205,9 @@ impl Table for SdkTable {
                     let reasons = cancelled.cancellation_reasons().iter().map(reason).collect::<Option<_>>();
                     Err(reasons.map_or_else(|| failed(error).into(), TransactError::Cancelled))
                 }
+                Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
+                    Err(TransactError::TokenSpent(error.into()))
+                }
                 _ => Err(failed(error).into()),
             },
         }
@@ -233,10 +236,9 @@ fn refused(error: aws_sdk_dynamodb::error::BuildError) -> TableError {
 }
 
 /// Errors that say that the request is wrong, and would be at any other time; every other one is passing, or unknown.
-const REFUSALS: [&str; 6] = [
+const REFUSALS: [&str; 5] = [
     "ValidationException",
     "SerializationException",
-    "IdempotentParameterMismatchException",
     "AccessDeniedException",
     "ResourceNotFoundException",
     "TransactionCanceledException",

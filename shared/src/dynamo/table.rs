@@ -103,6 +103,9 @@ pub enum TransactError {
     /// It was cancelled as a whole; one reason for each write.
     #[error("the transaction was cancelled")]
     Cancelled(Vec<Reason>),
+    /// Its token stands for another transaction, or for this one written in another order: nothing is known.
+    #[error("the transaction's token is spent")]
+    TokenSpent(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// It may have been committed or not, or was refused as malformed.
     #[error(transparent)]
     Failed(#[from] TableError),

@@ -61,7 +61,20 @@ pub struct Settle<T, H> {
 #[derive(Debug, Default)]
 struct Drained {
     persisted: u64,
-    left: Vec<Held>,
+    /// Holds that the next run will try again.
+    waiting: u64,
+    /// Slips whose holds are parked.
+    parked: Vec<u32>,
+    /// When the oldest that is left was made.
+    oldest: Option<Timestamp>,
+}
+
+impl Drained {
+    fn new(persisted: u64, left: &[Held]) -> Self {
+        let parked: Vec<u32> = left.iter().filter(|held| held.parked.is_some()).map(|held| held.hold.slip).collect();
+        let waiting = (left.len() - parked.len()) as u64;
+        Self { persisted, waiting, parked, oldest: left.iter().map(|held| held.hold.at).min() }
+    }
 }
 
 /// The bounds of one run.
@@ -139,44 +152,50 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(report)
     }
 
-    /// Every partition on its own: one that can't be reached is not in the way of the others, nor of any refund.
+    /// Every part on its own: one that can't be emptied is not in the way of the others, nor of any refund.
     async fn empty_outboxes(&self, partitions: RangeInclusive<u32>, deadline: Instant, report: &mut Report) {
-        let drained: Vec<Option<Vec<Drained>>> = stream::iter(partitions)
-            .map(|index| async move {
-                let partition = Partition::wrapping(index);
-                if Instant::now() >= deadline {
-                    return None;
-                }
-                match self.empty_partition(partition, deadline).await {
-                    Ok(drained) => Some(drained),
-                    Err(failure) => {
-                        tracing::error!(?partition, error = crate::error_chain(&failure), "an outbox was not emptied");
-                        None
-                    }
-                }
-            })
+        let parts: Vec<Option<Drained>> = stream::iter(partitions)
+            .map(|index| self.empty_partition(Partition::wrapping(index), deadline))
             .buffer_unordered(PARTITIONS_AT_ONCE)
+            .flat_map(stream::iter)
             .collect()
             .await;
-        let known = drained.iter().all(Option::is_some);
-        let parts: Vec<Drained> = drained.into_iter().flatten().flatten().collect();
-        report.persisted += parts.iter().map(|part| part.persisted).sum::<u64>();
-        let left: Vec<&Held> = parts.iter().flat_map(|part| &part.left).collect();
-        report.parked = left.iter().filter(|held| held.parked.is_some()).count() as u64;
-        if known {
-            let now = self.clock.now();
-            let age = |held: &&Held| u64::try_from(now.since(held.hold.at).as_millis()).unwrap_or(u64::MAX);
-            report.outbox_left = Some(left.len() as u64);
-            report.oldest_outbox_ms = Some(left.iter().map(age).max().unwrap_or(0));
+        let all_known = parts.iter().all(Option::is_some);
+        let (mut left, mut oldest) = (0, None);
+        for part in parts.into_iter().flatten() {
+            report.persisted += part.persisted;
+            report.parked += part.parked.len() as u64;
+            left += part.waiting + part.parked.len() as u64;
+            oldest = oldest.into_iter().chain(part.oldest).min();
+        }
+        if all_known {
+            let age = oldest.map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest));
+            report.outbox_left = Some(left);
+            report.oldest_outbox_ms = Some(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         }
     }
 
-    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Result<Vec<Drained>, Failure> {
-        let mut drained = Vec::new();
-        for part in self.hot.dirty(partition).await? {
-            drained.push(self.drain(part, deadline).await?);
+    /// What became of the outbox of each part of a partition; `None` for what could not be found out.
+    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Vec<Option<Drained>> {
+        if Instant::now() >= deadline {
+            return vec![None];
         }
-        Ok(drained)
+        let parts = match self.hot.dirty(partition).await {
+            Ok(parts) => parts,
+            Err(error) => {
+                tracing::error!(?partition, error = crate::error_chain(&error), "outboxes were not found");
+                return vec![None];
+            }
+        };
+        let mut drained = Vec::with_capacity(parts.len());
+        for part in parts {
+            let result = self.drain(part, deadline).await;
+            if let Err(failure) = &result {
+                tracing::error!(%part, error = crate::error_chain(failure), "an outbox was not emptied");
+            }
+            drained.push(result.ok());
+        }
+        drained
     }
 
     /// Brings what a part holds to the ledger. What is fenced already is only learned: a read costs less than a failed
@@ -190,13 +209,13 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             return Ok(Drained::default());
         }
         if holds.is_empty() || Instant::now() >= deadline {
-            return Ok(Drained { persisted: 0, left: held });
+            return Ok(Drained::new(0, &held));
         }
         let Some(terms) = self.packets.terms(part.packet).await? else {
             for hold in &holds {
                 self.park(part, hold, "no such packet").await?;
             }
-            return Ok(Drained { persisted: 0, left: self.hot.held(part).await? });
+            return Ok(Drained::new(0, &self.hot.held(part).await?));
         };
         let mut facts = self.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
         let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
@@ -219,7 +238,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             }
         }
         self.hot.learn(part, terms.count, &facts, &holds).await?;
-        Ok(Drained { persisted, left: self.hot.held(part).await? })
+        Ok(Drained::new(persisted, &self.hot.held(part).await?))
     }
 
     /// Brings one hold to the ledger, and returns the facts that this has shown; none if the hold is parked, or time is up.
@@ -375,12 +394,11 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     async fn drain_packet(&self, terms: &Terms, deadline: Instant) -> Result<BTreeSet<u32>, Failure> {
         let mut parked = BTreeSet::new();
         for part in terms.id.parts() {
-            for held in self.drain(part, deadline).await?.left {
-                if held.parked.is_none() {
-                    return Err(Failure::unavailable("slips of an expired packet are still to be persisted"));
-                }
-                parked.insert(held.hold.slip);
+            let drained = self.drain(part, deadline).await?;
+            if drained.waiting > 0 {
+                return Err(Failure::unavailable("slips of an expired packet are still to be persisted"));
             }
+            parked.extend(drained.parked);
         }
         Ok(parked)
     }
