@@ -45,7 +45,7 @@ pub struct PartKeys {
     pub held: String,
     /// Bitmap: the slips whose fact is known.
     pub facts: String,
-    /// See [`dirty`].
+    /// Sorted set of the whole partition: its parts that hold something, by the time of the first hold.
     pub dirty: String,
     /// String: there while somebody loads the part.
     pub loading: String,
