@@ -63,6 +63,11 @@ async fn given_stores_it_starts_none_and_leaves_them_running() {
     })
     .await
     .unwrap();
+    let deposit = format!("{}/wallets/alice/deposits/d1", owner.url());
+    let deposit = reqwest::Client::new().put(deposit).body(r#"{"amount":7}"#).send().await.unwrap();
+    assert_eq!(deposit.status(), 201);
+    let wallet = reqwest::get(format!("{}/wallets/alice", guest.url())).await.unwrap().text().await.unwrap();
+    assert_eq!(wallet, r#"{"user_id":"alice","balance":7,"currency":"CNY"}"#, "they are the same stores");
     assert!(guest.own_stores().is_empty());
     assert_eq!((guest.redis_url(), guest.dynamodb_url()), (owner.redis_url(), owner.dynamodb_url()));
     guest.stop().await;

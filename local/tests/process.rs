@@ -65,6 +65,19 @@ impl Stack {
         line.trim().to_owned()
     }
 
+    /// A request of alice's, and its answer, which must be a good one.
+    async fn http(&self, method: &str, path: &str, body: Value) -> Value {
+        let request = reqwest::Client::new()
+            .request(method.parse().unwrap(), format!("http://{}{path}", self.http))
+            .header("x-user-id", "alice")
+            .header("idempotency-key", "k1");
+        let request = if body.is_null() { request } else { request.body(body.to_string()) };
+        let answer = request.send().await.unwrap();
+        let (status, text) = (answer.status(), answer.text().await.unwrap());
+        assert!(status.is_success(), "{method} {path}: {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
     async fn dynamodb(&self, operation: &str, body: Value) -> Value {
         let request = reqwest::Client::new()
             .post(format!("http://{}", self.dynamodb))
@@ -156,6 +169,28 @@ async fn killed_it_finds_everything_again_on_the_same_folder() {
             assert_eq!(stack.redis(&format!("EXISTS k{earlier}")), ":1");
         }
     }
+}
+
+#[tokio::test]
+async fn money_and_promises_survive_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(&mut on(folder.path()));
+    let deposit = stack.http("PUT", "/wallets/alice/deposits/d1", json!({"amount": 1_000})).await;
+    assert_eq!(deposit["balance"], 1_000);
+    let body = json!({"split": "random", "total_amount": 100, "count": 3});
+    let packet = stack.http("POST", "/packets", body.clone()).await;
+    let grab = format!("/packets/{}/grab", packet["packet_id"].as_str().unwrap());
+    let mut promised = stack.http("POST", &grab, json!({})).await;
+    assert_eq!((&promised["outcome"], &promised["replayed"]), (&json!("grabbed"), &json!(false)));
+    stack.child.kill().unwrap();
+    stack.wait();
+
+    stack = Stack::start(&mut on(folder.path()));
+    promised["replayed"] = json!(true);
+    assert_eq!(stack.http("POST", &grab, json!({})).await, promised);
+    assert_eq!(stack.http("POST", "/packets", body).await, packet, "the same key sends nothing anew");
+    let balance = 900 + promised["amount"].as_i64().unwrap();
+    assert_eq!(stack.http("GET", "/me/wallet", Value::Null).await["balance"], balance);
 }
 
 #[test]
