@@ -11,8 +11,9 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// What is logged unless `RUST_LOG` says otherwise.
-const LOG_FILTER: &str = "warn,local=info";
+/// What is logged unless `RUST_LOG` says otherwise. The embedded `DynamoDB` would warn of every condition that fails,
+/// which in a rush is most of them and as it should be.
+const LOG_FILTER: &str = "warn,local=info,dynoxide=error";
 /// A connection is an open file, and the usual limit of 1,024 is soon reached in a rush.
 const OPEN_FILES: u64 = 65_536;
 
@@ -21,8 +22,7 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     raise_open_files();
-    // Only the first provider counts, and it is this one: nothing ran before.
-    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+    shared::redis::install_crypto_provider();
     match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
