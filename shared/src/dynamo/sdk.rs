@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
@@ -8,22 +9,29 @@ use aws_sdk_dynamodb::types::{
     Update,
 };
 
+use tokio::sync::Semaphore;
+
 use super::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
 use super::table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 type Attributes = HashMap<String, AttributeValue>;
+
+/// Transactions of one process under way at once. The SDK opens a connection for each request beyond those that are
+/// free; in a rush of thousands that would be thousands.
+const TRANSACTIONS_AT_ONCE: usize = 256;
 
 /// The table behind the AWS SDK.
 #[derive(Clone, Debug)]
 pub struct SdkTable {
     client: Client,
     name: String,
+    transactions: Arc<Semaphore>,
 }
 
 impl SdkTable {
     /// The table `name`, as `client` reaches it.
-    pub const fn new(client: Client, name: String) -> Self {
-        Self { client, name }
+    pub fn new(client: Client, name: String) -> Self {
+        Self { client, name, transactions: Arc::new(Semaphore::new(TRANSACTIONS_AT_ONCE)) }
     }
 
     fn write(&self, write: &Write) -> Result<TransactWriteItem, TableError> {
@@ -197,6 +205,7 @@ impl Table for SdkTable {
 
     async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
         let writes = writes.iter().map(|write| self.write(write)).collect::<Result<Vec<_>, _>>()?;
+        let _permit = self.transactions.acquire().await.map_err(|error| TableError::Unavailable(error.into()))?;
         let request = self.client.transact_write_items().set_transact_items(Some(writes)).client_request_token(token);
         match request.send().await {
             Ok(_) => Ok(()),
