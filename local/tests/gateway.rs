@@ -111,6 +111,8 @@ async fn a_panic_is_one_failed_call() {
     assert_eq!(answer.headers()["content-type"], "application/problem+json");
     let body: Value = answer.json().await.unwrap();
     assert_eq!(body["code"], "internal");
+    assert_eq!(body["type"], "urn:hongbao:problem:internal");
+    assert!(body["request_id"].is_string());
     assert!(!body.to_string().contains("as asked"));
     assert_eq!(reqwest::get(format!("{url}/packets/a")).await.unwrap().status(), 418);
     gateway.stop(SOON).await;
