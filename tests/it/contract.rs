@@ -3,18 +3,18 @@
 pub mod api;
 pub mod spec;
 
-// mod bodies;
-// mod callers;
+mod bodies;
+mod callers;
 // mod coverage;
-// mod cursors;
+mod cursors;
 // mod examples;
 mod expiry;
-// mod fields;
+mod fields;
 mod grab;
 mod guards;
 mod me;
 mod packet;
-// mod paths;
+mod paths;
 mod replay;
 mod send;
 mod wallets;

@@ -35,7 +35,11 @@ impl Api {
     }
 
     pub async fn start_with(options: Options) -> Self {
-        Self { local: Local::start(options).await.unwrap(), client: reqwest::Client::new(), deposits: AtomicU64::new(0) }
+        Self {
+            local: Local::start(options).await.unwrap(),
+            client: reqwest::Client::new(),
+            deposits: AtomicU64::new(0),
+        }
     }
 
     pub fn call(&self, method: &str, path: impl Into<String>) -> Call<'_> {

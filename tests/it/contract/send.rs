@@ -11,7 +11,8 @@ use super::spec::Answer;
 async fn a_packet_is_sent_and_paid_for() {
     let api = Api::start().await;
     api.fund("alice", 20_000).await;
-    let body = json!({"split": "equal", "total_amount": 2_000, "count": 4, "greeting": "恭喜发财 🧧", "expires_in_s": 3_600});
+    let body =
+        json!({"split": "equal", "total_amount": 2_000, "count": 4, "greeting": "恭喜发财 🧧", "expires_in_s": 3_600});
     let answer = api.post("/packets").by("alice").key("k-1").json(&body).await;
     assert_eq!(answer.header("idempotent-replayed"), None);
     let packet = answer.expect(201);
@@ -49,8 +50,9 @@ async fn packet_ids_sort_by_time() {
         let created = text(&api.look("alice", &ids[i]).await.expect(200)["created_at"]);
         // Ids of one millisecond are in any order.
         shared::redis::test_server::poll("the next millisecond", async || {
-            (jiff::Timestamp::now() > created.parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_millis(1))
-                .then_some(())
+            (jiff::Timestamp::now()
+                > created.parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_millis(1))
+            .then_some(())
         })
         .await;
     }

@@ -13,30 +13,8 @@ const HEADERS: [&str; 3] = ["Allow", "Idempotent-Replayed", "Retry-After"];
 
 /// What no text for clients may hold: types of ours, a parser's words, names of keys and parts.
 const INTERNALS: [&str; 24] = [
-    "struct",
-    "enum",
-    "serde",
-    "line ",
-    "column",
-    "expected",
-    "::",
-    "`",
-    "u32",
-    "i64",
-    "u64",
-    "i128",
-    "f64",
-    "Option",
-    "PACKET#",
-    "PART#",
-    "SLIPS#",
-    "USER#",
-    "KEY#",
-    "hb:",
-    "redis",
-    "Redis",
-    "DynamoDB",
-    "panic",
+    "struct", "enum", "serde", "line ", "column", "expected", "::", "`", "u32", "i64", "u64", "i128", "f64", "Option",
+    "PACKET#", "PART#", "SLIPS#", "USER#", "KEY#", "hb:", "redis", "Redis", "DynamoDB", "panic",
 ];
 
 pub static SPEC: LazyLock<Spec> = LazyLock::new(Spec::load);
