@@ -5,9 +5,9 @@ pub mod spec;
 
 mod bodies;
 mod callers;
-// mod coverage;
+mod coverage;
 mod cursors;
-// mod examples;
+mod examples;
 mod expiry;
 mod fields;
 mod grab;
