@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod contract;
+mod programs;
+mod readme;
 
 /// A file of the repository.
 fn repository(path: &str) -> std::path::PathBuf {
