@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod contract;
+#[cfg(target_os = "linux")] // The emulator runs there alone.
+mod functions;
 mod programs;
 mod readme;
 
