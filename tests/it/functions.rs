@@ -300,8 +300,8 @@ async fn an_event_that_is_none_does_not_end_the_process() {
             assert!(failure["errorType"].is_string(), "{name} {}: {failure}", String::from_utf8_lossy(event));
         }
         let next = function.invoke(good.as_bytes()).await;
-        assert_eq!(next["statusCode"], first["statusCode"], "{name}");
         assert_eq!(next.get("errorType"), None, "{name}: {next}");
+        assert_eq!(next.get("statusCode").is_some(), name != "settle", "{name}: {next}");
         assert_eq!(function.process(), Some(process), "{name}: the process is the same");
     }
 }

@@ -7,6 +7,7 @@ mod contract;
 mod functions;
 mod programs;
 mod readme;
+mod template;
 
 /// A file of the repository.
 fn repository(path: &str) -> std::path::PathBuf {
