@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what the workspace needs beyond Rust, and only what is missing. Debian and macOS.
 #
-#   scripts/install-tools.sh         a C compiler, and a Redis or Valkey server: for `make run` and the tests
+#   scripts/install-tools.sh         a C compiler, curl, and a Redis or Valkey server: for `make run` and the tests
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
 #   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
@@ -46,6 +46,11 @@ compiler() {
         Darwin) fail "a C compiler is missing: run xcode-select --install" ;;
     esac
     apt_install gcc libc6-dev || fail "a C compiler is missing, and apt-get can't install one"
+}
+
+# The readmes' walk and the greeting of the local stack are for curl.
+curl() {
+    has curl || apt_install curl || brew_install curl || fail "curl is missing"
 }
 
 redis() {
@@ -116,7 +121,7 @@ deny() {
 }
 
 case ${1:-} in
-    '') compiler; redis ;;
+    '') compiler; curl; redis ;;
     rie | sam | deny) "$1" ;;
     *) fail "unknown tool $1: rie, sam or deny" ;;
 esac

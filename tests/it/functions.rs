@@ -196,8 +196,8 @@ async fn the_sample_events_are_answered_as_the_contract_says() {
             .try_into()
             .unwrap_or_else(|_| unreachable!());
 
-    let broke = send.answer(&sample("send", "")).await;
-    broke.refused(402, "insufficient-balance");
+    let too_early = send.answer(&sample("send", "")).await;
+    too_early.refused(402, "insufficient-balance");
     let deposit = sample("wallet", "");
     let money = json!({"user_id": "alice", "balance": 100_000, "currency": "CNY"});
     assert_eq!(wallet.answer(&deposit).await.expect(201), money);
@@ -217,8 +217,8 @@ async fn the_sample_events_are_answered_as_the_contract_says() {
     assert_eq!((&grabbed["outcome"], &grabbed["replayed"]), (&json!("grabbed"), &json!(false)));
     let replayed = grab.answer(&sample("grab", id)).await.expect(200);
     assert_eq!((&replayed["slip"], &replayed["replayed"]), (&grabbed["slip"], &json!(true)));
-    let seen = view.answer(&sample("view", id)).await.expect(200);
-    assert_eq!((&seen["claimed_count"], &seen["mine"]["amount"]), (&json!(1), &grabbed["amount"]));
+    let looked = view.answer(&sample("view", id)).await.expect(200);
+    assert_eq!((&looked["claimed_count"], &looked["mine"]["amount"]), (&json!(1), &grabbed["amount"]));
 
     let report = settle.invoke(&std::fs::read(repository("events/settle.json")).unwrap()).await;
     let nothing = json!({

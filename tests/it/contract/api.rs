@@ -3,10 +3,12 @@
 use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use local::{Local, Options};
 use serde_json::{Value, json};
+use shared::parts::dynamodb_at;
 use shared::redis::test_server::poll;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -104,6 +106,19 @@ impl Api {
             (view["status"] == status).then_some(view)
         })
         .await
+    }
+
+    /// Puts an item into the ledger's table as it is, past everything that guards it.
+    pub async fn put_item(&self, pk: &str, sk: &str, attributes: &[(&str, AttributeValue)]) {
+        let client = dynamodb_at(self.local.dynamodb_url()).await;
+        let mut put = client.put_item().table_name("hongbao");
+        for (name, value) in [("PK", pk), ("SK", sk)] {
+            put = put.item(name, AttributeValue::S(value.to_owned()));
+        }
+        for (name, value) in attributes {
+            put = put.item(*name, value.clone());
+        }
+        put.send().await.unwrap();
     }
 
     /// Makes Redis forget everything.
@@ -229,6 +244,10 @@ fn parse(method: &str, target: &str, bytes: &[u8]) -> Answer {
 
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
+
+pub fn number(number: u64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
 }
 
 /// A body of a send that is fine.

@@ -73,7 +73,7 @@ async fn strange_users_have_wallets_of_their_own() {
     api.fund("alice", 7).await;
     let longest = "u".repeat(128);
     let users: Vec<&str> = STRANGE.into_iter().chain([&*longest]).collect();
-    let encoded = |user: &str| user.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>();
+    let encoded = |user: &str| user.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
     for (i, user) in users.iter().enumerate() {
         let amount = json!({"amount": 100 + i});
         let target = format!("/wallets/{}/deposits/d", encoded(user));

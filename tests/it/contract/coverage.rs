@@ -12,7 +12,7 @@ use shared::config::Config;
 use shared::domain::{PacketId, Timestamp};
 use shared::parts::{LedgerParts, dynamodb_at};
 
-use super::api::{Api, Call, random, with};
+use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
 /// What only API Gateway itself answers: it throttles, the functions count nothing but wrong passphrases.
@@ -215,7 +215,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
 
 /// A wallet as full as deposits can make it.
 async fn too_full(tour: &mut Tour, api: &Api) {
-    put_item(api, "USER#rich", "WALLET", &[("balance", number(1_000_000_000_000_000))]).await;
+    api.put_item("USER#rich", "WALLET", &[("balance", number(1_000_000_000_000_000))]).await;
     tour.saw(400, &api.put("/wallets/rich/deposits/d").json(&json!({"amount": 1})).await);
 }
 
@@ -259,11 +259,11 @@ fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
 /// Items that do not read: a defect, wherever one is met.
 async fn broken(tour: &mut Tour, api: &Api) {
     let packet = PacketId::new(Timestamp::from_ms(1_795_181_400_001), 1, [8; 10]).to_string();
-    put_item(api, &format!("PACKET#{packet}"), "META", &[]).await;
+    api.put_item(&format!("PACKET#{packet}"), "META", &[]).await;
     for sk in ["KEY#k", &format!("SENT#{packet}"), &format!("CLAIM#{packet}"), "DEPOSIT#d", "WITHDRAW#w"] {
-        put_item(api, "USER#broken", sk, &[]).await;
+        api.put_item("USER#broken", sk, &[]).await;
     }
-    put_item(api, "USER#broken", "WALLET", &[("balance", number(100))]).await;
+    api.put_item("USER#broken", "WALLET", &[("balance", number(100))]).await;
     let put = |path: &str| api.put(format!("/wallets/broken/{path}")).json(&json!({"amount": 1}));
     let calls = vec![
         api.post("/packets").by("broken").key("k").json(&random(100, 10)),
@@ -277,24 +277,8 @@ async fn broken(tour: &mut Tour, api: &Api) {
         put("withdrawals/w"),
     ];
     tour.all(500, calls).await;
-    put_item(api, "USER#broken", "WALLET", &[("balance", AttributeValue::S("x".to_owned()))]).await;
+    api.put_item("USER#broken", "WALLET", &[("balance", AttributeValue::S("x".to_owned()))]).await;
     tour.all(500, vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken")]).await;
-}
-
-fn number(number: u64) -> AttributeValue {
-    AttributeValue::N(number.to_string())
-}
-
-async fn put_item(api: &Api, pk: &str, sk: &str, attributes: &[(&str, AttributeValue)]) {
-    let client = dynamodb_at(api.local.dynamodb_url()).await;
-    let mut put = client.put_item().table_name("hongbao");
-    for (name, value) in [("PK", pk), ("SK", sk)] {
-        put = put.item(name, AttributeValue::S(value.to_owned()));
-    }
-    for (name, value) in attributes {
-        put = put.item(*name, value.clone());
-    }
-    put.send().await.unwrap();
 }
 
 /// A ledger that is gone: nobody knows, and everybody may ask again.

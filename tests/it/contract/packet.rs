@@ -97,7 +97,7 @@ pub fn from_seed(packet: &Value) -> (Vec<u64>, String) {
     let cap = Amount::new(20_000);
     let amounts = split(kind, total, count, cap, seed).unwrap();
     let digest = commitment(shared::domain::SPLIT_VERSION, seed, total, count, cap, kind);
-    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     (amounts, digest)
 }
 

@@ -11,7 +11,7 @@ async fn another_method_is_told_which_the_path_has() {
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     let books = api.books("alice").await;
     for operation in SPEC.operations() {
-        let path = operation.path.replace("{packet_id}", &packet).replace('{', "").replace('}', "");
+        let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
         for method in METHODS.into_iter().filter(|method| *method != operation.method) {
             for headers in [&[][..], &[("x-user-id", &b"alice"[..]), ("idempotency-key", b"k-2")]] {
                 let answer = api.raw(method, path.as_bytes(), headers, b"").await;
