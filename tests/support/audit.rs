@@ -196,7 +196,8 @@ impl Items {
             self.metas.iter().map(|(id, meta)| (id.clone(), self.packet(id, meta))).collect();
         let balances = self.balances(&packets);
 
-        let outside = i128::from(self.deposits.values().sum::<u64>()) - i128::from(self.withdrawals.values().sum::<u64>());
+        let outside =
+            i128::from(self.deposits.values().sum::<u64>()) - i128::from(self.withdrawals.values().sum::<u64>());
         let in_wallets = i128::from(balances.values().sum::<u64>());
         let in_packets = i128::from(packets.values().map(PacketBooks::unfenced_amount).sum::<u64>());
         assert_eq!(outside, in_wallets + in_packets, "conservation: {in_wallets} in wallets, {in_packets} in slips");
@@ -384,5 +385,7 @@ fn slip_of(digits: &str) -> u32 {
 fn decode(blob: &[u8]) -> Vec<u64> {
     let (width, rest) = (usize::from(blob[0]), &blob[1..]);
     assert!(width >= 1 && rest.len() % width == 0, "amounts: {} bytes, {width} each", rest.len());
-    rest.chunks(width).map(|bytes| bytes.iter().rev().fold(0, |amount, byte| (amount << 8) | u64::from(*byte))).collect()
+    rest.chunks(width)
+        .map(|bytes| bytes.iter().rev().fold(0, |amount, byte| (amount << 8) | u64::from(*byte)))
+        .collect()
 }

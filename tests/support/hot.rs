@@ -96,7 +96,8 @@ impl World {
             }
             for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with('#')) {
                 if let Some(said) = said.strip_prefix('g') {
-                    let (slip, amount, at) = packet.claims.get(user).unwrap_or_else(|| panic!("{part}: {user}'s {said}"));
+                    let (slip, amount, at) =
+                        packet.claims.get(user).unwrap_or_else(|| panic!("{part}: {user}'s {said}"));
                     assert_eq!(said, format!("{slip}:{amount}:{at}"), "{part}: {user}'s claim");
                 } else {
                     let slip = said.trim_start_matches('h').split(':').next().unwrap().parse().unwrap();

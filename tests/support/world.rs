@@ -252,7 +252,8 @@ impl World {
     /// # Panics
     /// If Redis holds anything that the ledger does not have yet.
     pub async fn outbox_is_empty(&self) {
-        let left: Vec<String> = self.keys().await.into_iter().filter(|key| key.contains("held") || key.contains("dirty")).collect();
+        let left: Vec<String> =
+            self.keys().await.into_iter().filter(|key| key.contains("held") || key.contains("dirty")).collect();
         assert!(left.is_empty(), "the outbox is not empty: {left:?}");
     }
 }
