@@ -3,5 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod guard;
+mod http_rush;
+mod repair;
 mod rush;
 mod send;
+mod settle;

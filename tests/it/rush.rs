@@ -105,7 +105,7 @@ async fn rush_on_parts(ack: AckMode) {
     let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
     assert_eq!(terms.id.part_count(), 5);
     let begun = Instant::now();
-    let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 512).await;
+    let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 64).await;
     println!("12,000 grabs on 5,000 slips in parts, {ack:?}: {:?}", begun.elapsed());
     let winners = winners(&answers, &terms);
 
@@ -159,7 +159,7 @@ async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_ever
     };
     stream::iter(users.iter().cloned().enumerate())
         .map(one)
-        .buffer_unordered(200)
+        .buffer_unordered(100)
         .for_each(|joined| async { joined.unwrap() })
         .await;
 
@@ -168,7 +168,7 @@ async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_ever
         if wiped {
             world.flush().await;
         }
-        let answers = rush(&processes, terms.id, &users, 1, 200).await;
+        let answers = rush(&processes, terms.id, &users, 1, 100).await;
         let lost = answers.iter().filter(|(_, answer)| *answer == GrabOutcome::SoldOut).count();
         assert_eq!(lost, users.len() - count as usize, "after a wipe: {wiped}");
         for user in &users {

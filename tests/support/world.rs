@@ -135,7 +135,12 @@ pub struct World {
 impl World {
     /// With one Redis server.
     pub async fn single() -> Self {
-        Self::over(Servers::Single(TestServer::start(&[]).await)).await
+        Self::single_with(&[]).await
+    }
+
+    /// With one Redis server that is given these arguments.
+    pub async fn single_with(args: &[&str]) -> Self {
+        Self::over(Servers::Single(TestServer::start(args).await)).await
     }
 
     /// With a Redis cluster of `size` masters.
