@@ -13,8 +13,8 @@ async fn a_thousand_requests_on_twenty_slips() {
     let (url, client) = (local.url(), Client::new());
     let deposit = client.put(format!("{url}/wallets/alice/deposits/d")).json(&json!({"amount": 10_000}));
     assert_eq!(deposit.send().await.unwrap().status(), 201);
-    let send = client.post(format!("{url}/packets")).header("x-user-id", "alice").header("idempotency-key", "k");
-    let sent = send.json(&json!({"split": "random", "total_amount": 5_000, "count": 20})).send().await.unwrap();
+    let packet = client.post(format!("{url}/packets")).header("x-user-id", "alice").header("idempotency-key", "k");
+    let sent = packet.json(&json!({"split": "random", "total_amount": 5_000, "count": 20})).send().await.unwrap();
     assert_eq!(sent.status(), 201);
     let id = sent.json::<Value>().await.unwrap()["packet_id"].as_str().unwrap().to_owned();
 

@@ -164,7 +164,7 @@ async fn fifty_deposits_of_one_id_move_money_once() {
     let world = World::single().await;
     let process = world.process();
     let ann = user("ann");
-    let moves = |outgoing: bool, amount: u64| {
+    let fifty = |outgoing: bool, amount: u64| {
         let calls = (0..50).map(|_| {
             let (process, ann) = (process.clone(), ann.clone());
             tokio::spawn(async move {
@@ -181,7 +181,7 @@ async fn fifty_deposits_of_one_id_move_money_once() {
     };
     for (outgoing, amount, left) in [(false, 700, 700), (true, 300, 400)] {
         let outcomes: Vec<_> =
-            moves(outgoing, amount).await.into_iter().map(|joined| joined.unwrap().unwrap()).collect();
+            fifty(outgoing, amount).await.into_iter().map(|joined| joined.unwrap().unwrap()).collect();
         let moved = outcomes.iter().filter(|outcome| **outcome == MovementOutcome::Moved).count();
         let replayed = outcomes.iter().filter(|outcome| **outcome == MovementOutcome::Replayed).count();
         assert_eq!((moved, replayed), (1, 49));

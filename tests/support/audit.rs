@@ -276,12 +276,12 @@ impl Items {
             let (slips, amount) = booked.entry(refund.at).or_default();
             (*slips, *amount) = (*slips + refund.slips, *amount + refund.amount);
         }
-        let mut fenced: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for fence in fences.values().filter(|fence| fence.user.is_none()) {
-            let (slips, amount) = fenced.entry(fence.at).or_default();
+            let (slips, amount) = expected.entry(fence.at).or_default();
             (*slips, *amount) = (*slips + 1, *amount + fence.amount);
         }
-        assert_eq!(booked, fenced, "{id}: the refunds and the refunded fences: time → (slips, amount)");
+        assert_eq!(booked, expected, "{id}: the refunds and the refunded fences: time → (slips, amount)");
     }
 
     /// Every balance is the sum of its movements, every total what the items add up to.
