@@ -11,4 +11,4 @@ pub mod world;
 pub use audit::{Books, PacketBooks, audit};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
-pub use world::{Process, Servers, Setup, SkewedClock, World, packet, user, users};
+pub use world::{Process, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

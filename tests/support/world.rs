@@ -118,6 +118,10 @@ pub struct Setup {
     pub grace: Duration,
 }
 
+/// What a Redis server held at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Vec<Vec<u8>>);
+
 /// The stores.
 pub struct World {
     /// Redis.
@@ -219,28 +223,25 @@ impl World {
         keys
     }
 
-    /// All keys in Redis with their values, in Redis' own form: an older state to go back to.
-    pub async fn snapshot(&self) -> Vec<(String, Vec<u8>, i64)> {
-        let mut all = Vec::new();
-        for key in self.keys().await {
-            let value: Vec<u8> = self.redis(cmd("DUMP").arg(&key)).await;
-            let expires: i64 = self.redis(cmd("PEXPIRETIME").arg(&key)).await;
-            all.push((key, value, expires));
-        }
-        all
+    /// All that a single Redis server holds, in its own form and of one moment: an older state to go back to.
+    pub async fn snapshot(&self) -> Snapshot {
+        const DUMP: &str = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+            for _, part in ipairs({key, redis.call('DUMP', key), string.format('%d', redis.call('PEXPIRETIME', key))}) do \
+            all[#all + 1] = part end end return all";
+        Snapshot(self.redis(cmd("EVAL").arg(DUMP).arg(0)).await)
     }
 
-    /// Takes Redis back to an older state.
-    pub async fn restore(&self, snapshot: &[(String, Vec<u8>, i64)]) {
-        self.flush().await;
-        for (key, value, expires) in snapshot {
-            let mut restore = cmd("RESTORE");
-            restore.arg(key).arg((*expires).max(0)).arg(value.as_slice());
-            if *expires > 0 {
-                restore.arg("ABSTTL");
-            }
-            let () = self.redis(&restore).await;
+    /// Takes a single Redis server back to an older state, in one moment.
+    pub async fn restore(&self, snapshot: &Snapshot) {
+        const RESTORE: &str = "redis.call('FLUSHALL') for i = 1, #ARGV, 3 do \
+            local expires = math.max(0, tonumber(ARGV[i + 2])) \
+            redis.call('RESTORE', ARGV[i], string.format('%d', expires), ARGV[i + 1], 'ABSTTL') end";
+        let mut eval = cmd("EVAL");
+        eval.arg(RESTORE).arg(0);
+        for part in &snapshot.0 {
+            eval.arg(part.as_slice());
         }
+        let () = self.redis(&eval).await;
     }
 
     /// Waits until Redis' clock, and so everybody's, is past the expiry of a packet.
