@@ -175,7 +175,8 @@ async fn all_who_meet_a_rollback_at_once_read_the_part_once() {
     scene.is_mended(200).await;
 }
 
-/// Redis is wiped and rolled back, answers of the ledger get lost, and settles and grabs go on all the while.
+/// Redis is wiped and rolled back, the ledger's answers get lost, conflict, are throttled or say less than they could, and
+/// settles and grabs go on all the while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_goes_wrong_at_once() {
     let seed = u64::from(rand::random::<u32>());
@@ -208,6 +209,7 @@ async fn everything_goes_wrong_at_once() {
         .collect();
     let mut random = StdRng::seed_from_u64(seed);
     let (mut older, mut settling) = (vec![world.snapshot().await], Vec::new());
+    world.rig.misbehave(4);
     for _ in 0..100 {
         // Not faster than users grab, or nothing would happen between two faults.
         let transactions = world.rig.transactions() + 10;
@@ -218,7 +220,7 @@ async fn everything_goes_wrong_at_once() {
         match random.random_range(0..8) {
             0 => world.flush().await,
             1 | 2 => world.restore(&older[random.random_range(0..older.len())]).await,
-            3 => world.rig.lose_answers(random.random_range(1..4)),
+            3 => world.rig.lose_answers(random.random_range(2..6)),
             4 => {
                 let process = Arc::clone(&processes[0]);
                 settling.push(tokio::spawn(async move { drop(process.settle().await) }));
@@ -228,6 +230,7 @@ async fn everything_goes_wrong_at_once() {
     }
     over.store(true, Ordering::SeqCst);
     world.rig.lose_answers(0);
+    world.rig.misbehave(0);
     for joined in join_all(grabbing.into_iter().chain(settling)).await {
         joined.unwrap();
     }

@@ -19,9 +19,37 @@ pub struct Rig {
     answers_to_lose: AtomicU32,
     answers_to_hold: AtomicU32,
     held: Notify,
+    misbehaves_one_in: AtomicU32,
+}
+
+/// What can go wrong with a transaction that `DynamoDB` takes, besides what the embedded one does by itself.
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// It is not executed, and nobody knows.
+    Unsent,
+    /// It is executed, and nobody knows.
+    Unheard,
+    /// It is cancelled, since another one is under way on one of its items.
+    Conflict,
+    /// If it is cancelled, the reasons show no items.
+    Bare,
+    /// If it is cancelled, what its conditions don't speak against was throttled.
+    Mixed,
 }
 
 impl Rig {
+    /// From now on one transaction in so many meets a fault of any kind; 0: none.
+    pub fn misbehave(&self, one_in: u32) {
+        self.misbehaves_one_in.store(one_in, Ordering::SeqCst);
+    }
+
+    fn fault(&self) -> Option<Fault> {
+        const FAULTS: [Fault; 5] = [Fault::Unsent, Fault::Unheard, Fault::Conflict, Fault::Bare, Fault::Mixed];
+        let one_in = self.misbehaves_one_in.load(Ordering::SeqCst);
+        let struck = one_in > 0 && rand::random_range(0..one_in) == 0;
+        struck.then(|| FAULTS[rand::random_range(0..FAULTS.len())])
+    }
+
     /// Single items read so far.
     pub fn gets(&self) -> u64 {
         self.gets.load(Ordering::SeqCst)
@@ -68,6 +96,27 @@ fn take_one(left: &AtomicU32) -> bool {
     left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
+fn conflict(writes: usize) -> TransactError {
+    let mut reasons = vec![Reason::None; writes];
+    reasons[rand::random_range(0..writes)] = Reason::Busy("TransactionConflict".to_owned());
+    TransactError::Cancelled(reasons)
+}
+
+fn each_reason(error: TransactError, change: fn(Reason) -> Reason) -> TransactError {
+    match error {
+        TransactError::Cancelled(reasons) => TransactError::Cancelled(reasons.into_iter().map(change).collect()),
+        other => other,
+    }
+}
+
+fn bare(reason: Reason) -> Reason {
+    if matches!(reason, Reason::ConditionFailed(_)) { Reason::ConditionFailed(None) } else { reason }
+}
+
+fn throttled(reason: Reason) -> Reason {
+    if matches!(reason, Reason::None) { Reason::Busy("ThrottlingError".to_owned()) } else { reason }
+}
+
 /// The real table behind a [`Rig`].
 #[derive(Debug)]
 pub struct Rigged {
@@ -111,7 +160,18 @@ impl Table for Rigged {
         self.rig.transactions.fetch_add(1, Ordering::SeqCst);
         let fresh = format!("{:032x}", rand::random::<u128>());
         let token = if self.rig.keep_tokens.load(Ordering::SeqCst) { token } else { &fresh };
-        let answer = self.table.transact(writes, token).await;
+        let fault = self.rig.fault();
+        let answer = match fault {
+            Some(Fault::Unsent) => Err(TableError::Unavailable("the test did not send it".into()).into()),
+            Some(Fault::Conflict) => Err(conflict(writes.len())),
+            _ => self.table.transact(writes, token).await,
+        };
+        let answer = match fault {
+            Some(Fault::Unheard) => Err(TableError::Unavailable("the test lost the answer".into()).into()),
+            Some(Fault::Bare) => answer.map_err(|error| each_reason(error, bare)),
+            Some(Fault::Mixed) => answer.map_err(|error| each_reason(error, throttled)),
+            _ => answer,
+        };
         if take_one(&self.rig.answers_to_hold) {
             self.rig.held.notify_one();
             std::future::pending::<()>().await;
