@@ -223,7 +223,9 @@ async fn everything_goes_wrong_at_once() {
             3 => world.rig.lose_answers(random.random_range(1..4)),
             4 => {
                 let process = Arc::clone(&processes[0]);
-                settling.push(tokio::spawn(async move { drop(process.settle().await) }));
+                settling.push(tokio::spawn(async move {
+                    process.settle().await;
+                }));
             }
             _ => older.push(world.snapshot().await),
         }
