@@ -8,7 +8,7 @@ mod server;
 
 use http::Response;
 use lambda_http::{Body, Request};
-use serde_json::Value;
+use shared::service::Report;
 
 pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
@@ -21,5 +21,5 @@ pub trait Invoke: Send + Sync + 'static {
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
 
     /// Runs settle once over everything and returns its report.
-    fn settle(&self) -> impl Future<Output = Result<Value, StackError>> + Send;
+    fn settle(&self) -> impl Future<Output = Result<Report, StackError>> + Send;
 }

@@ -3,7 +3,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use shared::service::Report;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -203,17 +203,15 @@ impl Ticker {
 
 async fn settle(stack: &impl Invoke) {
     match stack.settle().await {
-        Ok(report) if did_something(&report) => tracing::info!(%report, "settle"),
+        Ok(report) if did_something(&report) => tracing::info!(?report, "settle"),
         Ok(_) => {}
         Err(error) => tracing::error!(%error, "settle failed"),
     }
 }
 
 /// Whether a report is worth a line: most runs of an idle system find nothing to do.
-fn did_something(report: &Value) -> bool {
-    ["persisted", "parked", "refunded_packets"]
-        .iter()
-        .any(|field| report.get(field).and_then(Value::as_u64).is_some_and(|count| count > 0))
+fn did_something(report: &Report) -> bool {
+    [report.persisted, report.parked, report.refunded_packets].iter().any(|count| *count > 0)
 }
 
 #[cfg(test)]
@@ -222,7 +220,6 @@ mod tests {
 
     use http::Response;
     use lambda_http::{Body, Request};
-    use serde_json::json;
     use tokio::sync::Semaphore;
 
     use super::*;
@@ -241,7 +238,7 @@ mod tests {
             unreachable!("only settle is called")
         }
 
-        async fn settle(&self) -> Result<Value, StackError> {
+        async fn settle(&self) -> Result<Report, StackError> {
             assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two runs at once");
             self.begun.add_permits(1);
             self.gate.acquire().await.unwrap().forget();
@@ -273,8 +270,7 @@ mod tests {
 
     #[test]
     fn only_a_run_that_did_something_is_worth_a_line() {
-        assert!(did_something(&json!({"persisted": 1, "parked": 0, "refunded_packets": 0})));
-        assert!(!did_something(&json!({"persisted": 0, "parked": 0, "refunded_packets": 0, "due_left": 9})));
-        assert!(!did_something(&json!(null)));
+        assert!(did_something(&Report { persisted: 1, ..Report::default() }));
+        assert!(!did_something(&Report { due_left: 9, ..Report::default() }));
     }
 }

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use http::Response;
 use lambda_http::{Body, Request};
-use serde_json::Value;
 use shared::config::{Config, ConfigError};
 use shared::dynamo::{SdkTable, create_table};
 use shared::error_chain;
 use shared::parts::{self, Parts};
 use shared::redis::{RedisConfigError, RedisStore};
-use shared::service::{GrabSlip, SendPacket, Settle, ViewPackets, Wallets};
+use shared::service::{GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
 use tokio::time::Instant;
 
 use crate::gateway::{Function, Invoke};
@@ -102,11 +101,9 @@ impl Invoke for Stack {
         }
     }
 
-    async fn settle(&self) -> Result<Value, StackError> {
-        let failed = |error: &dyn std::error::Error| StackError::Unavailable(error_chain(error));
+    async fn settle(&self) -> Result<Report, StackError> {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
-        let report = report.map_err(|error| failed(&error))?;
-        serde_json::to_value(report).map_err(|error| failed(&error))
+        report.map_err(|error| StackError::Unavailable(error_chain(&error)))
     }
 }

@@ -11,6 +11,7 @@ use lambda_http::{Body, Request, RequestExt};
 use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke};
 use local::stack::StackError;
 use serde_json::{Value, json};
+use shared::service::Report;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -40,8 +41,8 @@ impl Invoke for Fake {
         Response::builder().status(418).header("x-answer", "yes").body(Body::Text(body.to_string())).unwrap()
     }
 
-    async fn settle(&self) -> Result<Value, StackError> {
-        Ok(json!({"persisted": 1}))
+    async fn settle(&self) -> Result<Report, StackError> {
+        Ok(Report { persisted: 1, oldest_outbox_ms: Some(0), ..Report::default() })
     }
 }
 
@@ -94,7 +95,8 @@ async fn the_local_routes_answer_themselves() {
     assert_eq!(health.status(), 200);
     assert_eq!(health.json::<Value>().await.unwrap(), json!({"status": "ok"}));
     let settle = client.post(format!("{url}/_local/settle")).send().await.unwrap();
-    assert_eq!(settle.json::<Value>().await.unwrap(), json!({"persisted": 1}));
+    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0}"#;
+    assert_eq!(settle.text().await.unwrap(), report, "in the contract's order");
     for (method, path, allow) in [("POST", "health", "GET"), ("GET", "settle", "POST"), ("HEAD", "health", "GET")] {
         let answer = client.request(method.parse().unwrap(), format!("{url}/_local/{path}")).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), &answer.headers()["allow"]), (405, &allow.parse().unwrap()));
@@ -111,6 +113,8 @@ async fn a_panic_is_one_failed_call() {
     assert_eq!(answer.headers()["content-type"], "application/problem+json");
     let body: Value = answer.json().await.unwrap();
     assert_eq!(body["code"], "internal");
+    assert_eq!(body["type"], "urn:hongbao:problem:internal");
+    assert!(body["request_id"].is_string());
     assert!(!body.to_string().contains("as asked"));
     assert_eq!(reqwest::get(format!("{url}/packets/a")).await.unwrap().status(), 418);
     gateway.stop(SOON).await;

@@ -1,12 +1,13 @@
 //! The configuration of a deployment, from environment variables. All of it is checked at start-up, and one message names
 //! every fault.
 
-use std::fmt::Write;
+use std::fmt::{self, Write};
+use std::fs::File;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Amount, Limits};
-use crate::redis::RedisConfig;
+use crate::redis::{Connection, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
 /// What the functions are told.
@@ -25,9 +26,16 @@ pub struct Config {
 }
 
 /// What is wrong with the environment, all of it.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[error("the configuration is not valid: {0}")]
 pub struct ConfigError(String);
+
+/// The last words of a `main` that fails are an error's `Debug` form, and these are for people.
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl Config {
     /// For a function that uses both stores.
@@ -106,7 +114,7 @@ impl Reader<'_> {
 
     fn number<N>(&mut self, name: &str, default: N, range: std::ops::RangeInclusive<N>) -> N
     where
-        N: Copy + FromStr + PartialOrd + std::fmt::Display,
+        N: Copy + FromStr + PartialOrd + fmt::Display,
     {
         let expected = format!("an integer from {} to {}", range.start(), range.end());
         self.parsed(name, default, &expected, |text| text.parse().ok().filter(|number| range.contains(number)))
@@ -120,7 +128,25 @@ impl Reader<'_> {
         let response = self.number("REDIS_RESPONSE_TIMEOUT_MS", 500, 1..=60_000);
         redis.connect_timeout = Duration::from_millis(connect);
         redis.response_timeout = Duration::from_millis(response);
+        self.check(redis.clone());
         redis
+    }
+
+    /// What its parts refuse to work with, told with everything else.
+    fn check(&mut self, mut redis: RedisConfig) {
+        if redis.ca_file.as_ref().is_some_and(|file| File::open(file).is_err()) {
+            self.fault("REDIS_CA_FILE", "can't be read");
+            redis.ca_file = None;
+        }
+        if redis.url.is_empty() {
+            return;
+        }
+        match Connection::new(&redis) {
+            Ok(_) => {}
+            Err(RedisConfigError::SeveralUrls) => self.fault("REDIS_URL", "may name several servers of a cluster only"),
+            Err(_) if redis.ca_file.is_some() => self.fault("REDIS_URL", "or REDIS_CA_FILE is not valid"),
+            Err(_) => self.fault("REDIS_URL", "is not valid"),
+        }
     }
 }
 
@@ -161,5 +187,21 @@ mod tests {
              REDIS_URL is required; REDIS_CLUSTER must be true or false; \
              REDIS_RESPONSE_TIMEOUT_MS must be an integer from 1 to 60000"
         );
+    }
+
+    #[test]
+    fn a_redis_that_can_not_be_is_told_with_the_rest() {
+        let faults = |variables: &[(&str, &str)]| {
+            let error = read(variables).unwrap_err();
+            assert_eq!(format!("{error:?}"), error.to_string());
+            error.to_string().replace("the configuration is not valid: ", "")
+        };
+        let url = ("REDIS_URL", "http://user:s3cret@localhost");
+        let ca_file = ("REDIS_CA_FILE", "/nowhere/ca.pem");
+        let bad = "TABLE_NAME is required; REDIS_CA_FILE can't be read; REDIS_URL is not valid";
+        assert_eq!(faults(&[url, ca_file]), bad);
+        let several = ("REDIS_URL", "redis://a,redis://b");
+        assert_eq!(faults(&[("TABLE_NAME", "t"), several]), "REDIS_URL may name several servers of a cluster only");
+        assert!(read(&[("TABLE_NAME", "t"), several, ("REDIS_CLUSTER", "true")]).is_ok());
     }
 }

@@ -3,9 +3,20 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod audit;
+mod contract;
+#[cfg(target_os = "linux")] // The emulator runs there alone.
+mod functions;
 mod guard;
 mod http_rush;
+mod programs;
+mod readme;
 mod repair;
 mod rush;
 mod send;
 mod settle;
+mod template;
+
+/// A file of the repository.
+fn repository(path: &str) -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}

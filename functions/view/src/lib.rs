@@ -34,13 +34,13 @@ pub async fn handle<T: Table>(view: &ViewPackets<T>, request: Request) -> Respon
 async fn answer<T: Table>(view: &ViewPackets<T>, request: &Request) -> Result<Answer, Problem> {
     match route(request)? {
         Route::Packet(id) => packet(view, caller(request)?, packet_id(id)?).await,
-        Route::PacketClaims(id) => packet_claims(view, caller(request)?, packet_id(id)?, page(request)?).await,
+        Route::PacketClaims(id) => packet_claims(view, request, caller(request)?, packet_id(id)?).await,
         Route::MyWallet => {
             let user = caller(request)?;
             Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
         }
-        Route::MyPackets => my_packets(view, caller(request)?, page(request)?).await,
-        Route::MyClaims => my_claims(view, caller(request)?, page(request)?).await,
+        Route::MyPackets => my_packets(view, request, caller(request)?).await,
+        Route::MyClaims => my_claims(view, request, caller(request)?).await,
         _ => Err(Problem::route_not_found()),
     }
 }
@@ -64,32 +64,38 @@ async fn packet<T: Table>(view: &ViewPackets<T>, viewer: UserId, id: PacketId) -
 
 async fn packet_claims<T: Table>(
     view: &ViewPackets<T>,
+    request: &Request,
     viewer: UserId,
     id: PacketId,
-    page: Page<u32>,
 ) -> Result<Answer, Problem> {
+    let list = format!("claims of packet {id}");
+    let page = page(request, &list)?;
     let slice = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
     Answer::ok(&ClaimsBody {
         claims: slice.rows.iter().map(ClaimRow::of_packet).collect(),
-        next_cursor: slice.next.as_ref().map(Page::encode),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: None,
     })
 }
 
-async fn my_packets<T: Table>(view: &ViewPackets<T>, user: UserId, page: Page<PacketId>) -> Result<Answer, Problem> {
+async fn my_packets<T: Table>(view: &ViewPackets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
+    let list = format!("packets of user {user}");
+    let page = page(request, &list)?;
     let (slice, wallet) = view.sent(&user, page.cursor, page.limit).await?;
     Answer::ok(&PacketsBody {
         packets: slice.rows.iter().map(SentRow::from).collect(),
-        next_cursor: slice.next.as_ref().map(Page::encode),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: Totals { count: wallet.sent_count, amount: wallet.sent_amount },
     })
 }
 
-async fn my_claims<T: Table>(view: &ViewPackets<T>, user: UserId, page: Page<PacketId>) -> Result<Answer, Problem> {
+async fn my_claims<T: Table>(view: &ViewPackets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
+    let list = format!("claims of user {user}");
+    let page = page(request, &list)?;
     let (slice, wallet) = view.claimed(&user, page.cursor, page.limit).await?;
     Answer::ok(&ClaimsBody {
         claims: slice.rows.iter().map(ClaimRow::of_user).collect(),
-        next_cursor: slice.next.as_ref().map(Page::encode),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
     })
 }

@@ -49,7 +49,7 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
             let user = user_id(user)?;
             Answer::ok(&WalletBody::new(&user, &wallets.wallet(&user).await?, wallets.currency()))
         }
-        Route::Movements(user) => movements(wallets, user_id(user)?, page(request)?).await,
+        Route::Movements(user) => movements(wallets, request, user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
 }
@@ -91,14 +91,12 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
     Answer::json(status, &WalletBody::new(user, &wallets.wallet(user).await?, wallets.currency()))
 }
 
-async fn movements<T: Table>(
-    wallets: &Wallets<T>,
-    user: UserId,
-    page: Page<MovementCursor>,
-) -> Result<Answer, Problem> {
+async fn movements<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
+    let list = format!("movements of user {user}");
+    let page: Page<MovementCursor> = page(request, &list)?;
     let slice = wallets.movements(&user, page.cursor, page.limit).await?;
     Answer::ok(&MovementsBody {
         movements: slice.rows.iter().map(MovementRow::from).collect(),
-        next_cursor: slice.next.as_ref().map(Page::encode),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
 }

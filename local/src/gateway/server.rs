@@ -15,7 +15,8 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use jiff::Timestamp;
 use lambda_http::Body;
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -215,8 +216,9 @@ async fn read(mut body: Incoming) -> Read {
     if total > BODY_BYTES_MAX { Read::TooLarge } else { Read::Body(bytes) }
 }
 
-fn json_response(value: &Value) -> Response<Body> {
-    let mut response = Response::new(Body::Text(value.to_string()));
+fn json_response(value: &impl Serialize) -> Response<Body> {
+    // Plain strings and numbers: there is nothing in them that could fail to serialize.
+    let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
 }

@@ -4,6 +4,7 @@ use std::str::FromStr;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lambda_http::{Request, RequestExt};
+use sha2::{Digest, Sha256};
 
 use super::body::fields;
 use super::problem::Problem;
@@ -20,16 +21,29 @@ pub struct Page<C> {
 const LIMIT_DEFAULT: u32 = 20;
 const LIMIT_MAX: u32 = 100;
 
+/// The bytes of a cursor that name its list.
+const LIST_BYTES: usize = 6;
+
 impl<C: Display> Page<C> {
-    /// A cursor as clients get it: opaque, of `[A-Za-z0-9_-]`.
-    pub fn encode(cursor: &C) -> String {
-        URL_SAFE_NO_PAD.encode(cursor.to_string())
+    /// A cursor of a list as clients get it: opaque, of `[A-Za-z0-9_-]`.
+    pub fn encode(list: &str, cursor: &C) -> String {
+        let place = cursor.to_string();
+        let mut bytes = fingerprint(list, &place).to_vec();
+        bytes.extend(place.into_bytes());
+        URL_SAFE_NO_PAD.encode(bytes)
     }
 }
 
-/// The page that `limit` and `cursor` in the query ask for. A cursor says where in the caller's own list to go on, so
-/// even a forged one leads nowhere else.
-pub fn page<C: FromStr + Display>(request: &Request) -> Result<Page<C>, Problem> {
+/// What ties a place to its list, so that a cursor cut short or taken from another list is noticed. It is no secret: a
+/// cursor says where in a list to go on that its reader may see anyway, so even a forged one leads nowhere else.
+fn fingerprint(list: &str, place: &str) -> [u8; LIST_BYTES] {
+    // No list's name and no place has this separator.
+    let digest = Sha256::new().chain_update(list).chain_update("\n").chain_update(place).finalize();
+    std::array::from_fn(|i| digest[i])
+}
+
+/// The page of `list` (a name that no other list has) that `limit` and `cursor` in the query ask for.
+pub fn page<C: FromStr + Display>(request: &Request, list: &str) -> Result<Page<C>, Problem> {
     let query = request.query_string_parameters_ref();
     let values = |name: &str| query.and_then(|query| query.all(name)).unwrap_or_default();
     let mut fields = fields();
@@ -40,7 +54,7 @@ pub fn page<C: FromStr + Display>(request: &Request) -> Result<Page<C>, Problem>
     };
     let cursor = match values("cursor")[..] {
         [] => None,
-        [text] => fields.check("cursor", decode(text), "is not one that a list gave"),
+        [text] => fields.check("cursor", decode(list, text), "is not one that this list gave"),
         _ => fields.check("cursor", None, "is given twice"),
     };
     fields.finish()?;
@@ -53,10 +67,10 @@ fn parse_limit(text: &str) -> Option<u32> {
 }
 
 /// Takes the one spelling of a cursor: what it stands for must encode to it again.
-fn decode<C: FromStr + Display>(text: &str) -> Option<C> {
+fn decode<C: FromStr + Display>(list: &str, text: &str) -> Option<C> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
-    let cursor: C = std::str::from_utf8(&bytes).ok()?.parse().ok()?;
-    (Page::encode(&cursor) == text).then_some(cursor)
+    let cursor: C = std::str::from_utf8(bytes.get(LIST_BYTES..)?).ok()?.parse().ok()?;
+    (Page::encode(list, &cursor) == text).then_some(cursor)
 }
 
 #[cfg(test)]
@@ -70,13 +84,13 @@ mod tests {
         for (name, value) in pairs {
             query.entry((*name).to_owned()).or_default().push((*value).to_owned());
         }
-        page(&Request::new(Body::Empty).with_query_string_parameters(query))
+        page(&Request::new(Body::Empty).with_query_string_parameters(query), "a list")
     }
 
     #[test]
     fn a_page_reads() {
         assert_eq!(parse(&[]).unwrap(), Page { limit: 20, cursor: None });
-        let cursor = Page::encode(&7_u32);
+        let cursor = Page::encode("a list", &7_u32);
         assert_eq!(parse(&[("limit", "100"), ("cursor", &cursor)]).unwrap(), Page { limit: 100, cursor: Some(7) });
     }
 
@@ -85,8 +99,12 @@ mod tests {
         for limit in ["", "0", "101", "+5", "-1", "1.0", "ten", "99999999999999999999", " 5"] {
             assert_eq!(parse(&[("limit", limit)]).unwrap_err().errors[0].field, "limit", "{limit}");
         }
-        let leading_zero = URL_SAFE_NO_PAD.encode("07");
-        for cursor in ["", "!", "Nw==", "x", &leading_zero, "AAAA", "\u{0}", "/w"] {
+        let cursor = Page::encode("a list", &7_u32);
+        let of_another = Page::encode("another", &7_u32);
+        let padded = format!("{cursor}=");
+        let leading_zero = [&fingerprint("a list", "7")[..], b"07"].concat();
+        let leading_zero = URL_SAFE_NO_PAD.encode(leading_zero);
+        for cursor in ["", "!", "Nw", "x", &cursor[1..], &of_another, &padded, &leading_zero, "AAAA", "\u{0}", "/w"] {
             assert_eq!(parse(&[("cursor", cursor)]).unwrap_err().errors[0].field, "cursor", "{cursor}");
         }
         assert!(parse(&[("limit", "1"), ("limit", "1")]).is_err());

@@ -47,6 +47,11 @@ impl Code {
         self.facts().0
     }
 
+    /// Its title, the same for every problem of this code.
+    pub const fn title(self) -> &'static str {
+        self.facts().2
+    }
+
     const fn facts(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::InvalidRequest => (StatusCode::BAD_REQUEST, "invalid-request", "Invalid request"),

@@ -35,6 +35,10 @@ pub enum Route<'a> {
 pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
     let path = request.raw_http_path().strip_prefix('/').ok_or_else(Problem::route_not_found)?;
     let segments: Vec<&str> = path.split('/').collect();
+    // A parameter has at least one character, as at API Gateway.
+    if segments.contains(&"") {
+        return Err(Problem::route_not_found());
+    }
     let (method, allow, route) = match segments[..] {
         ["packets"] => (Method::POST, "POST", Route::Send),
         ["packets", id] => (Method::GET, "GET", Route::Packet(id)),
@@ -78,8 +82,10 @@ mod tests {
 
     #[test]
     fn what_is_none_is_said_to_be_none() {
-        for path in ["", "/", "packets", "/packets/x/", "/packets/a/b/grab", "/me", "/ME/wallet", "/wallets/a/deposits"]
-        {
+        let paths =
+            ["", "/", "packets", "/packets/x/", "/packets/a/b/grab", "/me", "/ME/wallet", "/wallets/a/deposits"];
+        let empty_parameters = ["/packets/", "/packets//grab", "/wallets//deposits/d", "/wallets/a/deposits/"];
+        for path in paths.into_iter().chain(empty_parameters) {
             assert_eq!(route(&of(Method::GET, path)).unwrap_err().code, Code::RouteNotFound, "{path}");
         }
     }

@@ -1,0 +1,20 @@
+//! The HTTP contract, asked from outside. Every answer is held against `openapi.yaml`.
+
+pub mod api;
+pub mod spec;
+
+mod bodies;
+mod callers;
+mod coverage;
+mod cursors;
+mod examples;
+mod expiry;
+mod fields;
+mod grab;
+mod guards;
+mod me;
+mod packet;
+mod paths;
+mod replay;
+mod send;
+mod wallets;

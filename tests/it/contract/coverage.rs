@@ -1,0 +1,321 @@
+//! Every documented status of every operation is caused once; and every example of a problem is what somebody hears.
+
+use std::collections::BTreeSet;
+use std::future::IntoFuture;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use lambda_http::http::Response;
+use lambda_http::{Body, Request};
+use local::dynamodb::DynamoDb;
+use serde_json::{Value, json};
+use shared::config::Config;
+use shared::domain::{PacketId, Timestamp};
+use shared::parts::{LedgerParts, dynamodb_at};
+
+use super::api::{Api, Call, random, with};
+use super::spec::{Answer, SPEC};
+
+/// What only API Gateway itself answers: it throttles, the functions count nothing but wrong passphrases.
+const NOT_CAUSED_HERE: [(&str, u16); 10] = [
+    ("deposit", 429),
+    ("getMyWallet", 429),
+    ("getPacket", 429),
+    ("getWallet", 429),
+    ("listMovements", 429),
+    ("listMyClaims", 429),
+    ("listMyPackets", 429),
+    ("listPacketClaims", 429),
+    ("sendPacket", 429),
+    ("withdraw", 429),
+];
+
+#[derive(Default)]
+struct Tour {
+    seen: BTreeSet<(String, u16)>,
+    problems: Vec<Value>,
+}
+
+impl Tour {
+    #[track_caller]
+    fn saw(&mut self, status: u16, answer: &Answer) {
+        assert_eq!(answer.status, status, "{}", answer.describe());
+        self.seen.extend(SPEC.check(answer));
+        if status >= 400 {
+            self.problems.push(without_request_id(answer.json()));
+        }
+    }
+
+    async fn all(&mut self, status: u16, calls: Vec<Call<'_>>) {
+        for answer in futures::future::join_all(calls.into_iter().map(IntoFuture::into_future)).await {
+            self.saw(status, &answer);
+        }
+    }
+}
+
+fn without_request_id(mut problem: Value) -> Value {
+    problem.as_object_mut().unwrap().remove("request_id");
+    problem
+}
+
+#[tokio::test]
+async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
+    let mut tour = Tour::default();
+    let api = Api::start().await;
+    let packets = Packets::of(&api).await;
+    as_documented(&mut tour, &api, &packets).await;
+    refused(&mut tour, &api, &packets).await;
+    not_the_operator(&mut tour, &api).await;
+    broken(&mut tour, &api).await;
+    without_a_ledger(&mut tour).await;
+
+    let mut documented = BTreeSet::new();
+    for operation in SPEC.operations() {
+        for status in operation.value["responses"].as_object().unwrap().keys() {
+            documented.insert((operation.id.to_owned(), status.parse().unwrap()));
+        }
+    }
+    let excepted = NOT_CAUSED_HERE.map(|(id, status)| (id.to_owned(), status)).into();
+    let unseen: BTreeSet<(String, u16)> = documented.difference(&tour.seen).cloned().collect();
+    assert_eq!(unseen, excepted);
+
+    let mut told = Vec::new();
+    problems_in(&SPEC.document, &mut told);
+    assert!(told.len() > 15, "only {}", told.len());
+    let never: Vec<&Value> = told.iter().filter(|problem| !tour.problems.contains(problem)).collect();
+    assert!(never.is_empty(), "examples that nobody hears: {}", serde_json::to_string_pretty(&never).unwrap());
+}
+
+/// Every value of an example that is a problem of ours.
+fn problems_in(value: &Value, found: &mut Vec<Value>) {
+    let kind = value.pointer("/value/type").and_then(Value::as_str).unwrap_or_default();
+    if kind.starts_with("urn:hongbao:problem:") {
+        found.push(without_request_id(value["value"].clone()));
+        return;
+    }
+    match value {
+        Value::Object(fields) => fields.values().for_each(|value| problems_in(value, found)),
+        Value::Array(items) => items.iter().for_each(|value| problems_in(value, found)),
+        _ => {}
+    }
+}
+
+struct Packets {
+    open: String,
+    guarded: String,
+    absent: String,
+}
+
+impl Packets {
+    async fn of(api: &Api) -> Self {
+        api.fund("alice", 1_000).await;
+        let guard = json!({"recipients": ["bob"], "passphrase": "abc"});
+        Self {
+            open: api.packet("sender", "open", &random(100, 2)).await,
+            guarded: api.packet("sender", "guarded", &with(random(100, 2), &guard)).await,
+            absent: PacketId::new(Timestamp::from_ms(1_795_181_400_000), 1, [7; 10]).to_string(),
+        }
+    }
+}
+
+fn send<'a>(api: &'a Api, key: &str) -> Call<'a> {
+    api.post("/packets").by("alice").key(key).json(&random(100, 10))
+}
+
+fn movement<'a>(api: &'a Api, path: &str, amount: u64) -> Call<'a> {
+    api.put(format!("/wallets/alice/{path}")).json(&json!({"amount": amount}))
+}
+
+async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
+    let Packets { open, .. } = packets;
+    let first = vec![send(api, "k"), movement(api, "deposits/d", 10), movement(api, "withdrawals/w", 10)];
+    tour.all(201, first).await;
+    let again = vec![send(api, "k"), movement(api, "deposits/d", 10), movement(api, "withdrawals/w", 10)];
+    tour.all(200, again).await;
+    let looks = vec![
+        api.grab("bob", open),
+        api.look("bob", open),
+        api.get(format!("/packets/{open}/claims")).by("bob"),
+        api.get("/me/wallet").by("bob"),
+        api.get("/me/packets").by("bob"),
+        api.get("/me/claims").by("bob"),
+        api.get("/wallets/bob"),
+        api.get("/wallets/bob/movements"),
+    ];
+    tour.all(200, looks).await;
+}
+
+async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
+    let Packets { open, guarded, absent } = packets;
+    let claims = |id: &str| api.get(format!("/packets/{id}/claims"));
+    let bad = vec![
+        send(api, "bad").json(&json!({"split": "half", "total_amount": 100, "count": 0})),
+        api.post("/packets").by("alice").json(&random(100, 10)),
+        send(api, "bad").body("[]"),
+        api.grab("bob", open).body(r#"{"passphrase":1}"#),
+        api.get(format!("/packets/{open}/claims?limit=0")).by("bob"),
+        api.get("/me/packets?cursor=AAAA").by("bob"),
+        api.get("/me/claims?limit=101").by("bob"),
+        api.get("/wallets/a%20b"),
+        api.get("/wallets/a/movements?limit=x"),
+        movement(api, "deposits/bad", 0),
+        movement(api, "deposits/b.d", 1),
+        movement(api, "withdrawals/bad", 0),
+    ];
+    tour.all(400, bad).await;
+    too_full(tour, api).await;
+
+    let nobody = vec![
+        api.post("/packets"),
+        api.post(format!("/packets/{open}/grab")),
+        api.get(format!("/packets/{open}")),
+        claims(open),
+        api.get("/me/wallet"),
+        api.get("/me/packets"),
+        api.get("/me/claims"),
+    ];
+    tour.all(401, nobody).await;
+    let poor = send(api, "poor").json(&random(10_000, 10));
+    tour.all(402, vec![poor, movement(api, "withdrawals/poor", 10_000)]).await;
+    let others =
+        vec![api.grab("eve", guarded), api.grab("bob", guarded), api.look("eve", guarded), claims(guarded).by("eve")];
+    tour.all(403, others).await;
+    let nowhere = vec![
+        api.grab("bob", absent),
+        api.look("bob", absent),
+        api.look("bob", "a%2Fb"),
+        claims(absent).by("bob"),
+        api.get("/wallets/a%2Fb"),
+        api.get("/wallets/a%2Fb/movements"),
+        movement(api, "deposits/a%2Fb", 1),
+        movement(api, "withdrawals/a%2Fb", 1),
+    ];
+    tour.all(404, nowhere).await;
+    let paths: BTreeSet<&str> = SPEC.operations().iter().map(|operation| operation.path).collect();
+    tour.all(405, paths.into_iter().map(|path| api.call("DELETE", path.replace(['{', '}'], ""))).collect()).await;
+    let large = " ".repeat(128 * 1_024 + 1);
+    let large = [
+        send(api, "large"),
+        api.grab("bob", open),
+        movement(api, "deposits/large", 1),
+        movement(api, "withdrawals/large", 1),
+    ]
+    .map(|call| call.body(large.clone()));
+    tour.all(413, large.into()).await;
+    let reused = vec![
+        send(api, "k").json(&random(101, 10)),
+        movement(api, "deposits/d", 11),
+        movement(api, "withdrawals/w", 11),
+    ];
+    tour.all(422, reused).await;
+    for _ in 1..10 {
+        api.grab("bob", guarded).await.refused(403, "wrong-passphrase");
+    }
+    tour.all(429, vec![api.grab("bob", guarded)]).await;
+}
+
+/// A wallet as full as deposits can make it.
+async fn too_full(tour: &mut Tour, api: &Api) {
+    put_item(api, "USER#rich", "WALLET", &[("balance", number(1_000_000_000_000_000))]).await;
+    tour.saw(400, &api.put("/wallets/rich/deposits/d").json(&json!({"amount": 1})).await);
+}
+
+/// The local stack counts every request of the operator's routes as signed, so the handler is asked itself.
+async fn not_the_operator(tour: &mut Tour, api: &Api) {
+    let config = Config::for_the_ledger(|name| (name == "TABLE_NAME").then(|| "hongbao".to_owned())).unwrap();
+    let wallets = LedgerParts::new(config, dynamodb_at(api.local.dynamodb_url()).await).wallets();
+    let event: Value =
+        serde_json::from_str(&std::fs::read_to_string(crate::repository("events/wallet.json")).unwrap()).unwrap();
+    let user = json!({"jwt": {"claims": {"sub": "alice"}, "scopes": null}});
+    for (method, path) in [
+        ("GET", "/wallets/alice"),
+        ("GET", "/wallets/alice/movements"),
+        ("PUT", "/wallets/alice/deposits/x"),
+        ("PUT", "/wallets/alice/withdrawals/x"),
+    ] {
+        for (status, authorizer) in [(401, Value::Null), (403, user.clone())] {
+            let mut event = event.clone();
+            event["rawPath"] = path.into();
+            event["requestContext"]["http"]["path"] = path.into();
+            event["requestContext"]["http"]["method"] = method.into();
+            event["requestContext"]["authorizer"] = authorizer;
+            let request: Request = local::gateway::event::request(serde_json::from_value(event).unwrap(), "r");
+            let answer = wallet::handle(&wallets, request).await;
+            tour.saw(status, &of_handler(method, path, answer));
+        }
+    }
+}
+
+fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
+    let (parts, body) = response.into_parts();
+    Answer {
+        method: method.to_owned(),
+        target: path.to_owned(),
+        status: parts.status.as_u16(),
+        headers: parts.headers,
+        bytes: body.to_vec(),
+    }
+}
+
+/// Items that do not read: a defect, wherever one is met.
+async fn broken(tour: &mut Tour, api: &Api) {
+    let packet = PacketId::new(Timestamp::from_ms(1_795_181_400_001), 1, [8; 10]).to_string();
+    put_item(api, &format!("PACKET#{packet}"), "META", &[]).await;
+    for sk in ["KEY#k", &format!("SENT#{packet}"), &format!("CLAIM#{packet}"), "DEPOSIT#d", "WITHDRAW#w"] {
+        put_item(api, "USER#broken", sk, &[]).await;
+    }
+    put_item(api, "USER#broken", "WALLET", &[("balance", number(100))]).await;
+    let put = |path: &str| api.put(format!("/wallets/broken/{path}")).json(&json!({"amount": 1}));
+    let calls = vec![
+        api.post("/packets").by("broken").key("k").json(&random(100, 10)),
+        api.grab("bob", &packet),
+        api.look("bob", &packet),
+        api.get(format!("/packets/{packet}/claims")).by("bob"),
+        api.get("/me/packets").by("broken"),
+        api.get("/me/claims").by("broken"),
+        api.get("/wallets/broken/movements"),
+        put("deposits/d"),
+        put("withdrawals/w"),
+    ];
+    tour.all(500, calls).await;
+    put_item(api, "USER#broken", "WALLET", &[("balance", AttributeValue::S("x".to_owned()))]).await;
+    tour.all(500, vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken")]).await;
+}
+
+fn number(number: u64) -> AttributeValue {
+    AttributeValue::N(number.to_string())
+}
+
+async fn put_item(api: &Api, pk: &str, sk: &str, attributes: &[(&str, AttributeValue)]) {
+    let client = dynamodb_at(api.local.dynamodb_url()).await;
+    let mut put = client.put_item().table_name("hongbao");
+    for (name, value) in [("PK", pk), ("SK", sk)] {
+        put = put.item(name, AttributeValue::S(value.to_owned()));
+    }
+    for (name, value) in attributes {
+        put = put.item(*name, value.clone());
+    }
+    put.send().await.unwrap();
+}
+
+/// A ledger that is gone: nobody knows, and everybody may ask again.
+async fn without_a_ledger(tour: &mut Tour) {
+    let ledger = DynamoDb::start(None).await.unwrap();
+    let options = local::Options { dynamodb_url: Some(ledger.url()), ..local::Options::ephemeral() };
+    let api = Api::start_with(options).await;
+    let packet = api.packet("alice", "k", &random(100, 10)).await;
+    ledger.stop().await;
+    let calls = vec![
+        send(&api, "k-2"),
+        api.grab("bob", &packet),
+        api.look("bob", &packet),
+        api.get(format!("/packets/{packet}/claims")).by("bob"),
+        api.get("/me/wallet").by("bob"),
+        api.get("/me/packets").by("bob"),
+        api.get("/me/claims").by("bob"),
+        api.get("/wallets/bob"),
+        api.get("/wallets/bob/movements"),
+        movement(&api, "deposits/d", 10),
+        movement(&api, "withdrawals/w", 10),
+    ];
+    tour.all(503, calls).await;
+}

@@ -1,0 +1,116 @@
+//! The examples of the document: requests are sent, answers are held against their own schemas.
+
+use serde_json::Value;
+
+use super::api::{Api, random};
+use super::packet::from_seed;
+use super::spec::{Operation, SPEC};
+
+fn examples(media: &Value) -> Vec<(&String, &Value)> {
+    let examples = media["examples"].as_object().expect("examples");
+    examples.iter().map(|(name, example)| (name, &SPEC.resolve(example)["value"])).collect()
+}
+
+fn contents(holder: &Value) -> Vec<(&String, &Value)> {
+    holder["content"].as_object().into_iter().flatten().collect()
+}
+
+fn responses(operation: &Operation<'static>) -> Vec<(&'static String, &'static Value)> {
+    let responses = operation.value["responses"].as_object().unwrap();
+    responses.iter().map(|(status, response)| (status, SPEC.resolve(response))).collect()
+}
+
+#[track_caller]
+fn fits(what: &str, schema: &Value, example: &Value) {
+    let faults = SPEC.faults(schema, example);
+    assert!(faults.is_empty(), "{what}: {faults:?} in {example}");
+}
+
+#[test]
+fn every_answer_has_an_example_that_fits_its_schema() {
+    for operation in SPEC.operations() {
+        for (status, response) in responses(&operation) {
+            for (kind, media) in contents(response) {
+                for (name, example) in examples(media) {
+                    fits(&format!("{} {status} {kind} {name}", operation.id), &media["schema"], example);
+                }
+            }
+            for (name, header) in response["headers"].as_object().into_iter().flatten() {
+                let header = SPEC.resolve(header);
+                fits(name, &header["schema"], &header["example"]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_parameter_has_an_example_that_fits_its_schema() {
+    for (name, parameter) in SPEC.document["components"]["parameters"].as_object().unwrap() {
+        fits(name, &parameter["schema"], &parameter["example"]);
+    }
+    for (name, schema) in SPEC.document["components"]["schemas"].as_object().unwrap() {
+        for example in schema["examples"].as_array().into_iter().flatten() {
+            fits(name, schema, example);
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_example_of_a_request_is_accepted() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000_000).await;
+    let packet = api.packet("sender", "k", &random(1_000, 10)).await;
+    let mut sent = 0;
+    for operation in SPEC.operations() {
+        let Some(request) = operation.value.get("requestBody") else { continue };
+        for (_, media) in contents(SPEC.resolve(request)) {
+            for (name, example) in examples(media) {
+                fits(name, &media["schema"], example);
+                let key = format!("example-{name}");
+                let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
+                let user = format!("user-{name}");
+                let caller = if operation.id == "sendPacket" { "alice" } else { &user };
+                if operation.id == "withdraw" {
+                    api.fund("user_id", example["amount"].as_u64().unwrap()).await;
+                }
+                let answer = api.call(operation.method, path).by(caller).key(&key).json(example).await;
+                assert!(answer.status == 201 || answer.status == 200, "{name}: {}", answer.describe());
+                sent += 1;
+            }
+        }
+    }
+    assert!(sent >= 7, "only {sent}");
+}
+
+#[test]
+fn the_packets_of_the_examples_are_real_ones() {
+    let schema = &SPEC.document["paths"]["/packets/{packet_id}"]["get"]["responses"]["200"];
+    let mut proven = 0;
+    for (name, packet) in examples(&schema["content"]["application/json"]) {
+        if packet["seed"].is_null() {
+            continue;
+        }
+        let (amounts, commitment) = from_seed(packet);
+        assert_eq!(packet["commitment"], commitment, "{name}");
+        let slip = |claim: &Value| amounts[usize::try_from(claim["slip"].as_u64().unwrap()).unwrap()];
+        if !packet["mine"].is_null() {
+            assert_eq!(packet["mine"]["amount"], slip(&packet["mine"]), "{name}");
+        }
+        assert!(amounts.iter().any(|amount| packet["best"]["amount"] == *amount), "{name}");
+        if packet["claimed_count"] == packet["count"] {
+            assert_eq!(packet["best"]["amount"], *amounts.iter().max().unwrap(), "{name}");
+        }
+        proven += 1;
+    }
+    assert!(proven >= 2);
+}
+
+/// Else an unknown field would pass.
+#[test]
+fn every_object_is_closed() {
+    for (name, schema) in SPEC.document["components"]["schemas"].as_object().unwrap() {
+        if schema["type"] == "object" {
+            assert_eq!(schema["additionalProperties"], false, "{name}");
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Passphrases and recipients.
+
+use serde_json::json;
+
+use super::api::{Api, random, with};
+
+#[tokio::test]
+async fn a_passphrase_opens_a_packet() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"passphrase": "芝麻开门"}))).await;
+    let grab = |user: &str, passphrase: &str| api.grab(user, &packet).json(&json!({"passphrase": passphrase}));
+    for body in ["", "{}"] {
+        api.grab("bob", &packet).body(body).await.refused(403, "wrong-passphrase");
+    }
+    for wrong in ["", "芝麻", "芝麻开门 ", "\u{0}", &"x".repeat(10_000)] {
+        grab("bob", wrong).await.refused(403, "wrong-passphrase");
+    }
+    // The sender is no exception, and looking needs no passphrase.
+    api.grab("alice", &packet).await.refused(403, "wrong-passphrase");
+    let view = api.look("bob", &packet).await;
+    assert!(!String::from_utf8_lossy(&view.bytes).contains("芝麻"));
+    assert_eq!(view.expect(200)["claimed_count"], 0);
+    assert_eq!(api.look("alice", &packet).await.expect(200).get("passphrase"), None);
+
+    let grabbed = grab("bob", "芝麻开门").await.expect(200);
+    assert_eq!(grabbed["replayed"], false);
+    // The winner needs it no more, nor does a wrong one hurt him.
+    let replayed = with(grabbed, &json!({"replayed": true}));
+    assert_eq!(api.grab("bob", &packet).await.expect(200), replayed);
+    assert_eq!(grab("bob", "wrong").await.expect(200), replayed);
+    // The packet that is over is still closed to who does not know it.
+    grab("carol", "芝麻开门").await.expect(200);
+    api.grab("dave", &packet).await.refused(403, "wrong-passphrase");
+    assert_eq!(grab("dave", "芝麻开门").await.expect(200)["outcome"], "sold_out");
+}
+
+#[tokio::test]
+async fn a_passphrase_that_is_not_asked_for_is_ignored() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &random(100, 4)).await;
+    for (user, passphrase) in [("a", "x"), ("b", ""), ("c", "\u{0}\u{1}"), ("d", &*"x".repeat(10_000))] {
+        let grabbed = api.grab(user, &packet).json(&json!({"passphrase": passphrase})).await.expect(200);
+        assert_eq!(grabbed["outcome"], "grabbed");
+    }
+}
+
+#[tokio::test]
+async fn who_guesses_too_often_has_to_wait() {
+    let api = Api::start().await;
+    let body = with(random(100, 2), &json!({"passphrase": "abc"}));
+    let packet = api.packet("alice", "k", &body).await;
+    let other = api.packet("alice", "k-2", &body).await;
+    let grab = |user: &str, passphrase: &str| api.grab(user, &packet).json(&json!({"passphrase": passphrase}));
+    for i in 0..10 {
+        grab("mallory", &format!("guess {i}")).await.refused(403, "wrong-passphrase");
+    }
+    for passphrase in ["guess", "abc"] {
+        let answer = grab("mallory", passphrase).await;
+        answer.refused(429, "too-many-requests");
+        let wait: u32 = answer.header("retry-after").unwrap().parse().unwrap();
+        assert!((1..=60).contains(&wait), "{wait}");
+    }
+    api.grab("mallory", &packet).await.refused(429, "too-many-requests");
+    // It is his own matter, and this packet's.
+    assert_eq!(grab("bob", "abc").await.expect(200)["outcome"], "grabbed");
+    api.grab("mallory", &other).await.refused(403, "wrong-passphrase");
+    assert_eq!(api.look("alice", &packet).await.expect(200)["claimed_count"], 1);
+
+    // A winner may guess as he likes: he only hears his slip again.
+    for _ in 0..12 {
+        assert_eq!(grab("bob", "nonsense").await.expect(200)["replayed"], true);
+    }
+}
+
+#[tokio::test]
+async fn recipients_are_the_only_ones() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"recipients": ["carol", "bob"]}))).await;
+    let claims = format!("/packets/{packet}/claims");
+    api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+    api.look("dave", &packet).await.refused(403, "not-a-recipient");
+    api.get(&claims).by("dave").await.refused(403, "not-a-recipient");
+    // Who sends may look, and is told whom he named; to grab he would have to be one of them.
+    assert_eq!(api.look("alice", &packet).await.expect(200)["recipients"], json!(["bob", "carol"]));
+    api.get(&claims).by("alice").await.expect(200);
+    api.grab("alice", &packet).await.refused(403, "not-a-recipient");
+    for user in ["bob", "carol"] {
+        assert_eq!(api.look(user, &packet).await.expect(200).get("recipients"), None);
+        assert_eq!(api.grab(user, &packet).await.expect(200)["outcome"], "grabbed");
+        api.get(&claims).by(user).await.expect(200);
+    }
+    // Nothing changes for the others when it is over.
+    api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+    // A case is a difference, and so is every byte.
+    api.grab("Bob", &packet).await.refused(403, "not-a-recipient");
+}
+
+#[tokio::test]
+async fn recipients_are_checked_before_the_passphrase() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["alice", "bob"], "passphrase": "abc"});
+    let packet = api.packet("alice", "k", &with(random(100, 2), &guard)).await;
+    for _ in 0..12 {
+        for body in ["{}", r#"{"passphrase":"abc"}"#, r#"{"passphrase":"x"}"#] {
+            api.grab("dave", &packet).body(body).await.refused(403, "not-a-recipient");
+        }
+    }
+    api.grab("bob", &packet).await.refused(403, "wrong-passphrase");
+    api.grab("bob", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+    api.grab("alice", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+}
+
+#[tokio::test]
+async fn guards_hold_when_redis_has_forgotten_them() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["bob"], "passphrase": "abc"});
+    let packet = api.packet("alice", "k", &with(random(100, 2), &guard)).await;
+    api.flush().await;
+    api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+    api.flush().await;
+    api.grab("bob", &packet).await.refused(403, "wrong-passphrase");
+    api.flush().await;
+    api.grab("bob", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+}
+
+#[tokio::test]
+async fn guards_hold_when_the_packet_is_over() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["bob"], "passphrase": "abc", "expires_in_s": 1});
+    let packet = api.packet("alice", "k", &with(random(100, 2), &guard)).await;
+    for status in ["expired", "settled"] {
+        api.until("alice", &packet, status).await;
+        for flushed in [false, true] {
+            if flushed {
+                api.flush().await;
+            }
+            api.grab("dave", &packet).await.refused(403, "not-a-recipient");
+            api.grab("bob", &packet).await.refused(403, "wrong-passphrase");
+            let right = api.grab("bob", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+            assert_eq!(right["outcome"], "expired");
+            api.look("dave", &packet).await.refused(403, "not-a-recipient");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `GET /packets/{packet_id}` and `GET /packets/{packet_id}/claims`
+
+use serde_json::{Value, json};
+use shared::domain::{Amount, Split, commitment, split};
+
+use super::api::{Api, random, text};
+
+#[tokio::test]
+async fn a_packet_shows_what_was_sent_and_how_it_stands() {
+    let api = Api::start().await;
+    let sent = api.send("alice", "k", &random(1_000, 3)).await;
+    let packet = text(&sent["packet_id"]);
+    let stands = |view: &Value, status: &str, count: u64, amount: u64| {
+        for (field, value) in sent.as_object().unwrap() {
+            if field != "status" {
+                assert_eq!(view[field], *value, "{field}");
+            }
+        }
+        assert_eq!((&view["status"], &view["refunded_amount"]), (&json!(status), &json!(0)));
+        assert_eq!((&view["claimed_count"], &view["claimed_amount"]), (&json!(count), &json!(amount)));
+    };
+    stands(&api.look("zoe", &packet).await.expect(200), "open", 0, 0);
+    let mut claimed = 0;
+    let mut grabs = Vec::new();
+    for (i, user) in ["bob", "carol", "dave"].into_iter().enumerate() {
+        let view = api.look(user, &packet).await.expect(200);
+        assert_eq!((&view["mine"], &view["best"], &view["seed"]), (&json!(null), &json!(null), &json!(null)));
+        stands(&view, "open", i as u64, claimed);
+        let grabbed = api.grab(user, &packet).await.expect(200);
+        claimed += grabbed["amount"].as_u64().unwrap();
+        let mine = json!({"slip": grabbed["slip"], "amount": grabbed["amount"], "grabbed_at": grabbed["grabbed_at"]});
+        assert_eq!(api.look(user, &packet).await.expect(200)["mine"], mine);
+        grabs.push((user, grabbed));
+    }
+    let over = api.look("zoe", &packet).await.expect(200);
+    stands(&over, "sold_out", 3, 1_000);
+    assert_eq!(over["mine"], json!(null));
+    let best = grabs.iter().map(|(_, grabbed)| grabbed["amount"].as_u64().unwrap()).max().unwrap();
+    let (luckiest, _) = grabs.iter().find(|(_, grabbed)| grabbed["amount"] == best).unwrap();
+    assert_eq!(over["best"], json!({"user_id": luckiest, "amount": best}));
+}
+
+#[tokio::test]
+async fn of_equal_slips_the_earliest_grabbed_is_the_best() {
+    let api = Api::start().await;
+    let body = json!({"split": "equal", "total_amount": 400, "count": 4});
+    let packet = api.packet("alice", "k", &body).await;
+    let mut first: Option<(String, String)> = None;
+    for user in ["d", "c", "b", "a"] {
+        let grabbed = api.grab(user, &packet).await.expect(200);
+        let at = text(&grabbed["grabbed_at"]);
+        // Times are in milliseconds: only the first one of all has to be the only one of its time.
+        if first.is_none() {
+            shared::redis::test_server::poll("the next millisecond", async || {
+                (jiff::Timestamp::now().as_millisecond() > at.parse::<jiff::Timestamp>().unwrap().as_millisecond())
+                    .then_some(())
+            })
+            .await;
+        }
+        first.get_or_insert((user.to_owned(), at));
+    }
+    let best = &api.look("a", &packet).await.expect(200)["best"];
+    assert_eq!(*best, json!({"user_id": "d", "amount": 100}));
+    let claims = api.get(format!("/packets/{packet}/claims")).by("a").await.expect(200);
+    let best: Vec<&Value> = claims["claims"].as_array().unwrap().iter().filter(|claim| claim["best"] == true).collect();
+    assert_eq!(best.len(), 1);
+    assert_eq!(best[0]["user_id"], "d");
+}
+
+#[tokio::test]
+async fn the_commitment_fixes_the_amounts_that_the_seed_gives() {
+    let api = Api::start().await;
+    let sent = api.send("alice", "k", &random(10_000, 10)).await;
+    let packet = text(&sent["packet_id"]);
+    for i in 0..10 {
+        api.grab(&format!("user{i}"), &packet).await.expect(200);
+    }
+    let over = api.look("alice", &packet).await.expect(200);
+    let claims = api.all("alice", &format!("/packets/{packet}/claims"), "claims", 100).await;
+    let amounts: Vec<u64> = claims.iter().map(|claim| claim["amount"].as_u64().unwrap()).collect();
+    let (drawn, committed) = from_seed(&over);
+    assert_eq!(amounts, drawn);
+    assert_eq!(sent["commitment"], committed);
+}
+
+/// The amounts and the commitment that a packet's seed gives, by its own description.
+pub fn from_seed(packet: &Value) -> (Vec<u64>, String) {
+    let seed: Vec<u8> = text(&packet["seed"])
+        .as_bytes()
+        .chunks(2)
+        .map(|byte| u8::from_str_radix(std::str::from_utf8(byte).unwrap(), 16).unwrap())
+        .collect();
+    let seed = shared::domain::Seed(seed.try_into().unwrap());
+    let kind = if packet["split"] == "random" { Split::Random } else { Split::Equal };
+    let total = Amount::new(packet["total_amount"].as_u64().unwrap());
+    let count = u32::try_from(packet["count"].as_u64().unwrap()).unwrap();
+    let cap = Amount::new(20_000);
+    let amounts = split(kind, total, count, cap, seed).unwrap();
+    let digest = commitment(shared::domain::SPLIT_VERSION, seed, total, count, cap, kind);
+    let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    (amounts, digest)
+}
+
+#[tokio::test]
+async fn claims_are_listed_in_slip_order_each_once() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &random(10_000, 25)).await;
+    let path = format!("/packets/{packet}/claims");
+    let none = api.get(&path).by("alice").await.expect(200);
+    assert_eq!(none, json!({"claims": [], "next_cursor": null}));
+    let mut grabs = Vec::new();
+    for i in 0..22 {
+        let user = format!("user{i}");
+        let grabbed = api.grab(&user, &packet).await.expect(200);
+        grabs.push(json!({
+            "user_id": user, "slip": grabbed["slip"], "amount": grabbed["amount"], "grabbed_at": grabbed["grabbed_at"],
+            "best": false
+        }));
+    }
+    grabs.sort_by_key(|claim| claim["slip"].as_u64());
+    for limit in [1, 2, 7, 21, 22, 23, 100] {
+        assert_eq!(api.all("user3", &path, "claims", limit).await, grabs, "{limit}");
+    }
+    let page = api.get(&path).by("user3").await.expect(200);
+    assert_eq!(page["claims"].as_array().unwrap().len(), 20, "the default");
+    for i in 22..25 {
+        api.grab(&format!("user{i}"), &packet).await.expect(200);
+    }
+    let claims = api.all("alice", &path, "claims", 4).await;
+    assert_eq!(claims.len(), 25);
+    assert_eq!(claims.iter().filter(|claim| claim["best"] == true).count(), 1);
+}

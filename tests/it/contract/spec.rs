@@ -1,0 +1,214 @@
+//! `openapi.yaml` as the judge of answers.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, Mutex};
+
+use http::HeaderMap;
+use jsonschema::Validator;
+use percent_encoding::percent_decode_str;
+use serde_json::{Value, json};
+
+/// The headers that carry meaning: each is there where it is documented, and nowhere else.
+const HEADERS: [&str; 3] = ["Allow", "Idempotent-Replayed", "Retry-After"];
+
+/// What no text for clients may hold: types of ours, a parser's words, names of keys and parts.
+const INTERNALS: [&str; 24] = [
+    "struct", "enum", "serde", "line ", "column", "expected", "::", "`", "u32", "i64", "u64", "i128", "f64", "Option",
+    "PACKET#", "PART#", "SLIPS#", "USER#", "KEY#", "hb:", "redis", "Redis", "DynamoDB", "panic",
+];
+
+pub static SPEC: LazyLock<Spec> = LazyLock::new(Spec::load);
+
+/// An answer, and what it answers.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    pub method: String,
+    pub target: String,
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub bytes: Vec<u8>,
+}
+
+impl Answer {
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}: {}", self.describe()))
+    }
+
+    /// The JSON of an answer with this status.
+    #[track_caller]
+    pub fn expect(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.describe());
+        self.json()
+    }
+
+    /// The fields at fault of a problem with this status and code, or no fields.
+    #[track_caller]
+    pub fn refused(&self, status: u16, code: &str) -> Vec<String> {
+        let body = self.expect(status);
+        assert_eq!(body["code"], code, "{}", self.describe());
+        let errors = body["errors"].as_array().cloned().unwrap_or_default();
+        errors.iter().map(|error| error["field"].as_str().unwrap().to_owned()).collect()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().unwrap())
+    }
+
+    pub fn describe(&self) -> String {
+        let target: String = self.target.chars().take(200).collect();
+        format!("{} {target}: {} {}", self.method, self.status, String::from_utf8_lossy(&self.bytes))
+    }
+}
+
+/// One method of one path.
+#[derive(Clone, Copy, Debug)]
+pub struct Operation<'a> {
+    pub id: &'a str,
+    pub method: &'a str,
+    pub path: &'a str,
+    pub value: &'a Value,
+}
+
+pub struct Spec {
+    pub document: Value,
+    validators: Mutex<HashMap<String, Arc<Validator>>>,
+}
+
+impl Spec {
+    fn load() -> Self {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../openapi.yaml");
+        let document = yaml_serde::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
+        Self { document, validators: Mutex::default() }
+    }
+
+    pub fn operations(&self) -> Vec<Operation<'_>> {
+        const METHODS: [(&str, &str); 5] =
+            [("get", "GET"), ("post", "POST"), ("put", "PUT"), ("patch", "PATCH"), ("delete", "DELETE")];
+        let mut operations = Vec::new();
+        for (path, item) in self.document["paths"].as_object().unwrap() {
+            for (key, method) in METHODS {
+                if let Some(value) = item.get(key) {
+                    operations.push(Operation { id: value["operationId"].as_str().unwrap(), method, path, value });
+                }
+            }
+        }
+        operations
+    }
+
+    /// What a reference refers to, or the value itself.
+    pub fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
+        let mut value = value;
+        while let Some(reference) = value.get("$ref").and_then(Value::as_str) {
+            let pointer = reference.strip_prefix('#').unwrap();
+            value = self.document.pointer(pointer).unwrap_or_else(|| panic!("{reference} leads nowhere"));
+        }
+        value
+    }
+
+    /// What of `instance` a schema of the document does not allow.
+    pub fn faults(&self, schema: &Value, instance: &Value) -> Vec<String> {
+        let validator = self.validator(schema);
+        validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
+    }
+
+    fn validator(&self, schema: &Value) -> Arc<Validator> {
+        let mut validators = self.validators.lock().unwrap();
+        let compile = || {
+            let whole = json!({
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "allOf": [schema],
+                "components": {"schemas": self.document["components"]["schemas"]},
+            });
+            Arc::new(jsonschema::validator_for(&whole).unwrap())
+        };
+        Arc::clone(validators.entry(schema.to_string()).or_insert_with(compile))
+    }
+
+    /// Which operations a path has. API Gateway decodes it before it looks; an id that then falls apart at an encoded slash
+    /// is documented with the operation that was meant.
+    fn operations_at(&self, target: &str) -> Vec<Operation<'_>> {
+        let path = target.split('?').next().unwrap();
+        let decoded = percent_decode_str(path).decode_utf8_lossy();
+        let at = |path: &str| -> Vec<Operation<'_>> {
+            self.operations().into_iter().filter(|operation| fits(operation.path, path)).collect()
+        };
+        let found = at(&decoded);
+        if found.is_empty() { at(path) } else { found }
+    }
+
+    /// Holds an answer against the document, and says which operations and statuses it shows.
+    #[track_caller]
+    pub fn check(&self, answer: &Answer) -> Vec<(String, u16)> {
+        let operations = self.operations_at(&answer.target);
+        let meant = operations.iter().find(|operation| operation.method == answer.method);
+        let (seen, response) = match meant {
+            Some(operation) => {
+                let response = &operation.value["responses"][answer.status.to_string()];
+                assert!(!response.is_null(), "{}: not documented: {}", operation.id, answer.describe());
+                (vec![*operation], response)
+            }
+            None if operations.is_empty() => {
+                assert_eq!(answer.status, 404, "{}", answer.describe());
+                (Vec::new(), &self.document["components"]["responses"]["RouteNotFound"])
+            }
+            None => {
+                assert_eq!(answer.status, 405, "{}", answer.describe());
+                let methods: Vec<&str> = operations.iter().map(|operation| operation.method).collect();
+                assert_eq!(answer.header("allow"), Some(&*methods.join(", ")), "{}", answer.describe());
+                (operations.clone(), &self.document["components"]["responses"]["MethodNotAllowed"])
+            }
+        };
+        self.check_response(answer, self.resolve(response));
+        seen.into_iter().map(|operation| (operation.id.to_owned(), answer.status)).collect()
+    }
+
+    #[track_caller]
+    fn check_response(&self, answer: &Answer, response: &Value) {
+        let content_type = if answer.status < 400 { "application/json" } else { "application/problem+json" };
+        assert_eq!(answer.header("content-type"), Some(content_type), "{}", answer.describe());
+        assert_eq!(answer.header("cache-control"), Some("no-store"), "{}", answer.describe());
+        for name in HEADERS {
+            let documented = response["headers"].get(name).map(|header| self.resolve(header));
+            match (documented, answer.header(name)) {
+                (None, None) => {}
+                (Some(header), Some(text)) => {
+                    let is_integer = header["schema"]["type"] == "integer";
+                    let value = if is_integer { serde_json::from_str(text).unwrap() } else { json!(text) };
+                    let faults = self.faults(&header["schema"], &value);
+                    assert!(faults.is_empty(), "{name}: {text}: {faults:?}");
+                }
+                (documented, given) => panic!("{name}: {given:?}, documented: {documented:?}: {}", answer.describe()),
+            }
+        }
+        if answer.method == "HEAD" {
+            assert!(answer.bytes.is_empty());
+            return;
+        }
+        let body = answer.json();
+        let faults = self.faults(&response["content"][content_type]["schema"], &body);
+        assert!(faults.is_empty(), "{faults:#?}\n{}", answer.describe());
+        if answer.status >= 400 {
+            no_internals(&body);
+        }
+    }
+}
+
+/// No text of ours in a problem shows how we are made. A field's name may be the client's own.
+#[track_caller]
+fn no_internals(problem: &Value) {
+    let reasons = problem["errors"].as_array().into_iter().flatten().map(|error| &error["reason"]);
+    for text in reasons.chain([&problem["detail"], &problem["title"]]) {
+        let text = text.as_str().unwrap();
+        let shown: BTreeSet<&str> = INTERNALS.into_iter().filter(|internal| text.contains(internal)).collect();
+        assert!(shown.is_empty(), "{shown:?} in {problem}");
+    }
+}
+
+fn fits(pattern: &str, path: &str) -> bool {
+    let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
+    pattern.len() == path.len()
+        && pattern.iter().zip(path).all(|(wanted, given)| match wanted.strip_prefix('{') {
+            Some(_) => !given.is_empty(),
+            None => *wanted == given,
+        })
+}

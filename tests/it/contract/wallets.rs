@@ -1,0 +1,121 @@
+//! The operator's routes.
+
+use serde_json::{Value, json};
+
+use super::api::{Api, random, text, with};
+
+const MOST: u64 = 1_000_000_000_000;
+
+fn wallet(user: &str, balance: u64) -> Value {
+    json!({"user_id": user, "balance": balance, "currency": "CNY"})
+}
+
+#[tokio::test]
+async fn money_comes_in_and_goes_out_once_for_each_id() {
+    let api = Api::start().await;
+    let put = |path: &str, amount: u64| api.put(format!("/wallets/alice/{path}")).json(&json!({"amount": amount}));
+    assert_eq!(put("deposits/d-1", 500).await.expect(201), wallet("alice", 500));
+    assert_eq!(put("withdrawals/d-1", 200).await.expect(201), wallet("alice", 300), "an id is of its kind");
+    // The same again shows today's balance.
+    assert_eq!(put("deposits/d-1", 500).await.expect(200), wallet("alice", 300));
+    assert_eq!(put("withdrawals/d-1", 200).await.expect(200), wallet("alice", 300));
+    for path in ["deposits/d-1", "withdrawals/d-1"] {
+        put(path, 501).await.refused(422, "idempotency-key-reused");
+    }
+    // Refused for want of money, an id is free; used, it is used also when the wallet is empty.
+    put("withdrawals/w-2", 301).await.refused(402, "insufficient-balance");
+    assert_eq!(put("withdrawals/w-2", 300).await.expect(201), wallet("alice", 0));
+    put("withdrawals/w-2", 301).await.refused(422, "idempotency-key-reused");
+    assert_eq!(put("withdrawals/w-2", 300).await.expect(200), wallet("alice", 0));
+    put("withdrawals/w-3", 1).await.refused(402, "insufficient-balance");
+    // Another user's id is another id.
+    let other = api.put("/wallets/bob/deposits/d-1").json(&json!({"amount": 1})).await;
+    assert_eq!(other.expect(201), wallet("bob", 1));
+    api.put("/wallets/zoe/withdrawals/w").json(&json!({"amount": 1})).await.refused(402, "insufficient-balance");
+    assert_eq!(api.get("/wallets/alice").await.expect(200), wallet("alice", 0));
+    assert_eq!(api.get("/wallets/zoe").await.expect(200), wallet("zoe", 0));
+}
+
+#[tokio::test]
+async fn fifty_deposits_at_once_under_one_id_are_one() {
+    let api = Api::start().await;
+    for kind in ["deposits", "withdrawals"] {
+        api.fund("alice", 1_000).await;
+        let before = api.balance("alice").await;
+        let puts = (0..50).map(|_| async {
+            api.put(format!("/wallets/alice/{kind}/same")).json(&json!({"amount": 10})).await.status
+        });
+        let statuses = futures::future::join_all(puts).await;
+        assert_eq!(statuses.iter().filter(|&&status| status == 201).count(), 1, "{kind}");
+        assert_eq!(statuses.iter().filter(|&&status| status == 200).count(), 49, "{kind}");
+        assert_eq!((api.balance("alice").await - before).abs(), 10);
+    }
+}
+
+#[tokio::test]
+async fn a_wallet_can_be_filled_up_to_its_bound() {
+    let api = Api::start().await;
+    // A thousand deposits of the most that one can move.
+    let put = |i: u32, amount: u64| api.put(format!("/wallets/rich/deposits/d{i}")).json(&json!({"amount": amount}));
+    for i in 0..1_000 {
+        assert_eq!(put(i, MOST).await.status, 201);
+    }
+    assert_eq!(api.get("/wallets/rich").await.expect(200), wallet("rich", 1_000 * MOST));
+    assert_eq!(put(1_000, 1).await.refused(400, "invalid-request"), ["amount"]);
+    let out = api.put("/wallets/rich/withdrawals/w").json(&json!({"amount": 1})).await;
+    assert_eq!(out.expect(201), wallet("rich", 1_000 * MOST - 1));
+    assert_eq!(put(1_000, 2).await.refused(400, "invalid-request"), ["amount"], "its id is free");
+    assert_eq!(put(1_000, 1).await.expect(201), wallet("rich", 1_000 * MOST));
+    assert_eq!(put(999, MOST).await.expect(200), wallet("rich", 1_000 * MOST), "a replay does not overfill");
+}
+
+#[tokio::test]
+async fn movements_sum_to_the_balance_and_are_listed_each_once() {
+    let api = Api::start().await;
+    for i in 0..3 {
+        api.put(format!("/wallets/alice/deposits/d{i}")).json(&json!({"amount": 10_000})).await.expect(201);
+        api.put(format!("/wallets/alice/withdrawals/w{i}")).json(&json!({"amount": 7})).await.expect(201);
+    }
+    let send = |key: &'static str, fields: Value| {
+        let body = with(random(1_000, 4), &fields);
+        let api = &api;
+        async move { text(&api.post("/packets").by("alice").key(key).json(&body).await.expect(201)["packet_id"]) }
+    };
+    let open = send("k-1", json!({})).await;
+    let late = send("k-2", json!({"expires_in_s": 2})).await;
+    let open_slip = api.grab("alice", &open).await.expect(200);
+    let late_slip = api.grab("alice", &late).await.expect(200);
+    let settled = api.until("alice", &late, "settled").await;
+
+    let movements = api.all("", "/wallets/alice/movements", "movements", 100).await;
+    let mut expected = Vec::new();
+    let mut claims = [(&open, &open_slip), (&late, &late_slip)];
+    claims.sort_by_key(|(packet, _)| *packet);
+    for (packet, slip) in claims {
+        expected.push(json!(["claim", packet, slip["amount"], packet]));
+    }
+    for i in 0..3 {
+        expected.push(json!(["deposit", format!("d{i}"), 10_000, null]));
+    }
+    let lowest = u32::from(late_slip["slip"] == 0);
+    expected.push(json!(["refund", format!("{late}-{lowest}"), settled["refunded_amount"], late]));
+    let mut sent = [&open, &late];
+    sent.sort();
+    for packet in sent {
+        expected.push(json!(["sent", packet, -1_000, packet]));
+    }
+    for i in 0..3 {
+        expected.push(json!(["withdrawal", format!("w{i}"), -7, null]));
+    }
+    let found: Vec<Value> =
+        movements.iter().map(|row| json!([row["kind"], row["id"], row["amount"], row["packet_id"]])).collect();
+    assert_eq!(found, expected);
+    let claim = movements.iter().find(|row| row["packet_id"] == open && row["kind"] == "claim").unwrap();
+    assert_eq!(claim["at"], open_slip["grabbed_at"]);
+    let sum: i64 = movements.iter().map(|row| row["amount"].as_i64().unwrap()).sum();
+    assert_eq!(sum, api.balance("alice").await);
+    for limit in [1, 2, 3, 5, movements.len()] {
+        assert_eq!(api.all("", "/wallets/alice/movements", "movements", limit).await, movements, "{limit}");
+    }
+    assert_eq!(api.get("/wallets/zoe/movements").await.expect(200), json!({"movements": [], "next_cursor": null}));
+}

@@ -1,0 +1,351 @@
+//! The functions' own programs under the Lambda runtime interface emulator, with the sample events.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+use local::dynamodb::DynamoDb;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use shared::dynamo::create_table;
+use shared::parts::dynamodb_at;
+use shared::redis::test_server::{TestServer, free_port, poll};
+use tempfile::TempDir;
+use tokio::net::TcpStream;
+use tokio::sync::Mutex;
+
+use crate::contract::spec::{Answer, SPEC};
+use crate::programs::built;
+use crate::repository;
+
+/// The packet of the sample events, which does not exist.
+const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
+const TABLE: &str = "hongbao";
+const BOTH_STORES: [&str; 3] = ["send", "grab", "settle"];
+const LEDGER_ALONE: [&str; 2] = ["view", "wallet"];
+
+/// The two stores.
+struct Stores {
+    redis: TestServer,
+    dynamodb: DynamoDb,
+}
+
+impl Stores {
+    async fn start() -> Self {
+        let (redis, dynamodb) = (TestServer::start(&[]).await, DynamoDb::start(None).await.unwrap());
+        create_table(&dynamodb_at(&dynamodb.url()).await, TABLE).await.unwrap();
+        Self { redis, dynamodb }
+    }
+
+    /// A function over them, with these further variables.
+    async fn function(&self, name: &str, variables: &[(&str, &str)]) -> Function {
+        let (redis, dynamodb) = (self.redis.url(), self.dynamodb.url());
+        let mut all = vec![
+            ("TABLE_NAME", TABLE),
+            ("AWS_ENDPOINT_URL_DYNAMODB", &*dynamodb),
+            ("AWS_REGION", "local"),
+            ("AWS_ACCESS_KEY_ID", "local"),
+            ("AWS_SECRET_ACCESS_KEY", "local"),
+            ("SETTLE_GRACE_MS", "0"),
+        ];
+        if BOTH_STORES.contains(&name) {
+            all.push(("REDIS_URL", &redis));
+        }
+        all.extend(variables);
+        Function::start(name, &all).await
+    }
+}
+
+/// A function's program under an emulator of its own.
+struct Function {
+    name: String,
+    emulator: Child,
+    address: SocketAddr,
+    client: reqwest::Client,
+    /// The emulator takes one event at a time.
+    turn: Mutex<()>,
+    dir: TempDir,
+}
+
+impl Function {
+    async fn start(name: &str, variables: &[(&str, &str)]) -> Self {
+        let dir = TempDir::new().unwrap();
+        let log = || File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
+        let [address, runtime_api] = [(); 2].map(|()| SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())));
+        let emulator = Command::new(emulator())
+            .args(["--runtime-interface-emulator-address", &address.to_string()])
+            .args(["--runtime-api-address", &runtime_api.to_string()])
+            .arg(built(name))
+            .env_clear()
+            .envs(variables.iter().copied())
+            .current_dir(dir.path())
+            .stdin(Stdio::null())
+            .stdout(log())
+            .stderr(log())
+            // A signal of the terminal reaches the tests, and they end it.
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let (name, client, turn) = (name.to_owned(), reqwest::Client::new(), Mutex::new(()));
+        let mut function = Self { name, emulator, address, client, turn, dir };
+        poll("the emulator", async || {
+            assert_eq!(function.emulator.try_wait().unwrap(), None, "it ended: {}", function.log());
+            TcpStream::connect(address).await.ok()
+        })
+        .await;
+        function
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    /// What the function makes of an event.
+    async fn invoke(&self, event: &[u8]) -> Value {
+        let _turn = self.turn.lock().await;
+        let url = format!("http://{}/2015-03-31/functions/function/invocations", self.address);
+        let answer = self.client.post(url).body(event.to_vec()).send().await;
+        let answer = answer.unwrap_or_else(|error| panic!("{}: {error}: {}", self.name, self.log()));
+        let text = answer.text().await.unwrap();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text} {}", self.name, self.log()))
+    }
+
+    /// The HTTP answer that API Gateway would make of the function's.
+    async fn answer(&self, event: &Value) -> Answer {
+        let response = self.invoke(event.to_string().as_bytes()).await;
+        let answer = http_answer(event, &response);
+        SPEC.check(&answer);
+        answer
+    }
+
+    /// The id of the function's process.
+    fn process(&self) -> Option<u32> {
+        descendants(self.emulator.id()).into_iter().find(|process| {
+            std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|program| program == built(&self.name))
+        })
+    }
+}
+
+impl Drop for Function {
+    fn drop(&mut self) {
+        // Whoever is left behind has no parent to be found by, so the children are looked for first.
+        let children = descendants(self.emulator.id());
+        let _ = self.emulator.kill();
+        let _ = self.emulator.wait();
+        for child in children {
+            if let Some(child) = i32::try_from(child).ok().and_then(Pid::from_raw) {
+                let _ = kill_process(child, Signal::KILL);
+            }
+        }
+    }
+}
+
+/// The processes that a process has started, and those that they have.
+fn descendants(process: u32) -> Vec<u32> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
+        let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
+        // "id (name) state parent …", and a name may hold anything.
+        let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
+        if parent.and_then(|parent| parent.parse().ok()) == Some(process) {
+            all.push(id);
+            all.extend(descendants(id));
+        }
+    }
+    all
+}
+
+fn emulator() -> PathBuf {
+    let program = repository(".tools/aws-lambda-rie");
+    assert!(program.is_file(), "{} is missing: run `scripts/install-tools.sh rie` first", program.display());
+    program.canonicalize().unwrap()
+}
+
+/// A sample event, with a packet in it that exists.
+fn sample(name: &str, packet: &str) -> Value {
+    let text = std::fs::read_to_string(repository(&format!("events/{name}.json"))).unwrap();
+    serde_json::from_str(&text.replace(PLACEHOLDER, packet)).unwrap()
+}
+
+/// Reads a function's answer as API Gateway does (payload format 2.0).
+fn http_answer(event: &Value, response: &Value) -> Answer {
+    let status = response["statusCode"].as_u64().unwrap_or_else(|| panic!("no answer of HTTP: {response}"));
+    assert_eq!(response["isBase64Encoded"], false, "{response}");
+    let headers = response["headers"].as_object().unwrap().iter().map(|(name, value)| {
+        (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value.as_str().unwrap()).unwrap())
+    });
+    Answer {
+        method: event["requestContext"]["http"]["method"].as_str().unwrap().to_owned(),
+        target: event["rawPath"].as_str().unwrap().to_owned(),
+        status: status.try_into().unwrap(),
+        headers: headers.collect::<HeaderMap>(),
+        bytes: response["body"].as_str().unwrap().as_bytes().to_vec(),
+    }
+}
+
+#[tokio::test]
+async fn the_sample_events_are_answered_as_the_contract_says() {
+    let stores = Stores::start().await;
+    let [wallet, send, grab, view, settle] =
+        futures::future::join_all(["wallet", "send", "grab", "view", "settle"].map(|name| stores.function(name, &[])))
+            .await
+            .try_into()
+            .unwrap_or_else(|_| unreachable!());
+
+    let broke = send.answer(&sample("send", "")).await;
+    broke.refused(402, "insufficient-balance");
+    let deposit = sample("wallet", "");
+    let money = json!({"user_id": "alice", "balance": 100_000, "currency": "CNY"});
+    assert_eq!(wallet.answer(&deposit).await.expect(201), money);
+    assert_eq!(wallet.answer(&deposit).await.expect(200), money);
+
+    let sent = send.answer(&sample("send", "")).await;
+    let again = send.answer(&sample("send", "")).await;
+    let packet = sent.expect(201);
+    assert_eq!(packet["greeting"], "恭喜发财");
+    assert_eq!((again.status, again.header("idempotent-replayed")), (200, Some("true")));
+    assert_eq!(again.bytes, sent.bytes);
+
+    grab.answer(&sample("grab", PLACEHOLDER)).await.refused(404, "packet-not-found");
+    view.answer(&sample("view", PLACEHOLDER)).await.refused(404, "packet-not-found");
+    let id = packet["packet_id"].as_str().unwrap();
+    let grabbed = grab.answer(&sample("grab", id)).await.expect(200);
+    assert_eq!((&grabbed["outcome"], &grabbed["replayed"]), (&json!("grabbed"), &json!(false)));
+    let replayed = grab.answer(&sample("grab", id)).await.expect(200);
+    assert_eq!((&replayed["slip"], &replayed["replayed"]), (&grabbed["slip"], &json!(true)));
+    let seen = view.answer(&sample("view", id)).await.expect(200);
+    assert_eq!((&seen["claimed_count"], &seen["mine"]["amount"]), (&json!(1), &grabbed["amount"]));
+
+    let report = settle.invoke(&std::fs::read(repository("events/settle.json")).unwrap()).await;
+    let nothing = json!({
+        "persisted": 0, "parked": 0, "refunded_packets": 0, "refunded_slips": 0, "refunded_amount": 0, "outbox_left": 0,
+        "oldest_outbox_ms": 0, "due_left": 0
+    });
+    assert_eq!(report, nothing);
+
+    // Nobody's request, a user's on the operator's route, and what API Gateway's `$default` route brings.
+    let mut nobody = sample("view", id);
+    nobody["requestContext"].as_object_mut().unwrap().remove("authorizer");
+    view.answer(&nobody).await.refused(401, "unauthenticated");
+    let mut user = deposit.clone();
+    user["requestContext"]["authorizer"] = sample("view", id)["requestContext"]["authorizer"].clone();
+    wallet.answer(&user).await.refused(403, "forbidden");
+    for (method, path, status) in [("GET", "/nowhere", 404), ("DELETE", "/me/wallet", 405), ("HEAD", "/packets", 405)] {
+        let mut event = nobody.clone();
+        event["routeKey"] = "$default".into();
+        event["rawPath"] = path.into();
+        event["requestContext"]["http"]["method"] = method.into();
+        let answer = http_answer(&event, &view.invoke(event.to_string().as_bytes()).await);
+        assert_eq!(answer.status, status, "{}", answer.describe());
+    }
+}
+
+#[tokio::test]
+async fn settle_reports_what_it_brought_to_the_ledger() {
+    let stores = Stores::start().await;
+    let variables = [("GRAB_ACK", "redis")];
+    let (wallet, send, grab, settle) = futures::join!(
+        stores.function("wallet", &[]),
+        stores.function("send", &variables),
+        stores.function("grab", &[]),
+        stores.function("settle", &[]),
+    );
+    wallet.answer(&sample("wallet", "")).await.expect(201);
+    let packet = send.answer(&sample("send", "")).await.expect(201);
+    grab.answer(&sample("grab", packet["packet_id"].as_str().unwrap())).await.expect(200);
+    let report = settle.invoke(b"{}").await;
+    assert_eq!((&report["persisted"], &report["outbox_left"]), (&json!(1), &json!(0)), "{report}");
+
+    // A packet that expires: short enough to see its refund.
+    let mut short = sample("send", "");
+    short["headers"]["idempotency-key"] = "short".into();
+    short["body"] = r#"{"split":"equal","total_amount":900,"count":3,"expires_in_s":1}"#.into();
+    send.answer(&short).await.expect(201);
+    let report = poll("the refund", async || {
+        let report = settle.invoke(br#"{"partitions": [0, 255]}"#).await;
+        (report["refunded_packets"] != 0).then_some(report)
+    })
+    .await;
+    assert_eq!((&report["refunded_slips"], &report["refunded_amount"]), (&json!(3), &json!(900)), "{report}");
+}
+
+#[tokio::test]
+async fn an_event_that_is_none_does_not_end_the_process() {
+    let stores = Stores::start().await;
+    for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
+        let function = stores.function(name, &[]).await;
+        let good = sample(name, PLACEHOLDER).to_string();
+        let first = function.invoke(good.as_bytes()).await;
+        assert_eq!(first.get("errorType"), None, "{name}: {first}");
+        let process = function.process().expect("a running function");
+        let mut bad: Vec<&[u8]> = vec![b"not JSON", b"null", b"7", b"\"\"", b"{", b"\xff\xfe"];
+        if name == "settle" {
+            bad.extend([
+                &br#"{"partitions": [1, 0]}"#[..],
+                br#"{"partitions": [0, 256]}"#,
+                br#"{"partitions": [-1, 0]}"#,
+                br#"{"partitions": [0]}"#,
+                br#"{"partitions": "all"}"#,
+                br#"{"partition": 1}"#,
+            ]);
+        } else {
+            bad.extend([&b"{}"[..], b"[]", br#"{"version": "2.0"}"#, br#"{"version": "2.0", "requestContext": 1}"#]);
+        }
+        for event in bad {
+            let failure = function.invoke(event).await;
+            assert!(failure["errorType"].is_string(), "{name} {}: {failure}", String::from_utf8_lossy(event));
+        }
+        let next = function.invoke(good.as_bytes()).await;
+        assert_eq!(next.get("errorType"), None, "{name}: {next}");
+        assert_eq!(next.get("statusCode").is_some(), name != "settle", "{name}: {next}");
+        assert_eq!(function.process(), Some(process), "{name}: the process is the same");
+    }
+}
+
+/// What a function says that is started with these variables alone, and has to end at once.
+fn ends(name: &str, variables: &[(&str, &str)]) -> (Output, String) {
+    let output = Command::new(built(name)).env_clear().envs(variables.iter().copied()).output().unwrap();
+    let said = String::from_utf8([&*output.stdout, &*output.stderr].concat()).unwrap();
+    (output, said)
+}
+
+#[test]
+fn a_wrong_configuration_is_told_at_once_and_whole() {
+    let wrong = [
+        ("CURRENCY", "yuan"),
+        ("GRAB_ACK", "maybe"),
+        ("MAX_SLIP_AMOUNT", "0"),
+        ("MAX_COUNT", "many"),
+        ("SETTLE_GRACE_MS", "-1"),
+    ];
+    let of_redis = [
+        ("REDIS_URL", "https://user:s3cret@localhost"),
+        ("REDIS_CLUSTER", "yes"),
+        ("REDIS_CA_FILE", "/nowhere"),
+        ("REDIS_CONNECT_TIMEOUT_MS", "1s"),
+        ("REDIS_RESPONSE_TIMEOUT_MS", "0"),
+    ];
+    for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
+        let needs_redis = BOTH_STORES.contains(&name);
+        let mut variables = wrong.to_vec();
+        if needs_redis {
+            variables.extend(of_redis);
+        }
+        let (output, said) = ends(name, &variables);
+        assert!(!output.status.success(), "{name}");
+        assert_eq!(said.trim().lines().count(), 1, "{name}: {said}");
+        assert!(said.starts_with("Error: the configuration is not valid: TABLE_NAME is required; "), "{name}: {said}");
+        for (variable, _) in variables {
+            assert!(said.contains(&format!("{variable} ")), "{name}: {variable} in {said}");
+        }
+        assert!(!said.contains("s3cret"), "{name}: {said}");
+
+        let (output, said) = ends(name, &[]);
+        assert!(!output.status.success(), "{name}");
+        assert_eq!(said.contains("REDIS_URL is required"), needs_redis, "{name}: {said}");
+    }
+}

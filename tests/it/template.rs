@@ -1,0 +1,282 @@
+//! `template.yaml` against what it has to agree with: the routes, the document, the configuration, the table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use aws_sdk_dynamodb::types::{AttributeDefinition, KeySchemaElement};
+use local::dynamodb::DynamoDb;
+use local::gateway::routes::DEFAULT;
+use local::gateway::{Function, ROUTES};
+use serde_json::{Map, Value, json};
+use shared::config::Config;
+use shared::dynamo::create_table;
+use shared::parts::dynamodb_at;
+
+use crate::contract::spec::SPEC;
+use crate::repository;
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(repository(path)).unwrap()
+}
+
+/// The template; a short form such as `!Ref Table` becomes `{"!Ref": "Table"}`.
+fn template() -> Value {
+    plain(yaml_serde::from_str(&read("template.yaml")).unwrap())
+}
+
+fn plain(value: yaml_serde::Value) -> Value {
+    match value {
+        yaml_serde::Value::Tagged(tagged) => json!({tagged.tag.to_string(): plain(tagged.value)}),
+        yaml_serde::Value::Sequence(items) => items.into_iter().map(plain).collect(),
+        yaml_serde::Value::Mapping(fields) => {
+            let fields = fields.into_iter().map(|(name, value)| (name.as_str().unwrap().to_owned(), plain(value)));
+            Value::Object(fields.collect())
+        }
+        scalar => serde_json::to_value(scalar).unwrap(),
+    }
+}
+
+/// The functions by the name of their program.
+fn functions(template: &Value) -> BTreeMap<String, &Value> {
+    let resources = template["Resources"].as_object().unwrap().values();
+    let functions = resources.filter(|resource| resource["Type"] == "AWS::Serverless::Function");
+    functions
+        .map(|function| (text(&function["Metadata"]["BuildProperties"]["Binary"]), &function["Properties"]))
+        .collect()
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_else(|| panic!("{value} is no text")).to_owned()
+}
+
+const fn name(function: Function) -> &'static str {
+    match function {
+        Function::Send => "send",
+        Function::Grab => "grab",
+        Function::View => "view",
+        Function::Wallet => "wallet",
+    }
+}
+
+/// A method, a path, the function that answers, and who may call it.
+type Route = (String, String, String, &'static str);
+
+const USER: &str = "a signed-in user";
+const OPERATOR: &str = "the operator";
+
+#[test]
+fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
+    let template = template();
+    let mut of_template: BTreeSet<Route> = BTreeSet::new();
+    let mut default = Vec::new();
+    for (function, properties) in functions(&template) {
+        for event in properties["Events"].as_object().unwrap().values().filter(|event| event["Type"] == "HttpApi") {
+            let event = &event["Properties"];
+            assert_eq!(event["ApiId"], json!({"!Ref": "Api"}));
+            let who = match &event["Auth"]["Authorizer"] {
+                Value::Null => USER,
+                authorizer if authorizer == "AWS_IAM" => OPERATOR,
+                other => {
+                    assert_eq!(*other, "NONE", "{function}");
+                    assert_eq!((event.get("Method"), event.get("Path")), (None, None), "only $default is for everyone");
+                    default.push(function.clone());
+                    continue;
+                }
+            };
+            of_template.insert((text(&event["Method"]), text(&event["Path"]), function.clone(), who));
+        }
+    }
+    assert_eq!(default, [name(DEFAULT)]);
+    assert_eq!(template["Resources"]["Api"]["Properties"]["Auth"]["DefaultAuthorizer"], "UserToken");
+
+    let operations = SPEC.operations();
+    let of_document = operations.iter().map(|operation| {
+        let who = match &operation.value["security"] {
+            security if *security == json!([{"userToken": []}]) => USER,
+            security if *security == json!([{"operatorSignature": []}]) => OPERATOR,
+            other => panic!("{}: {other}", operation.id),
+        };
+        let function = text(&operation.value["x-hongbao-function"]);
+        (operation.method.to_owned(), operation.path.to_owned(), function, who)
+    });
+    assert_eq!(of_document.collect::<BTreeSet<Route>>(), of_template);
+
+    let of_gateway = ROUTES.map(|route| {
+        let who = if route.path.starts_with("/wallets/") { OPERATOR } else { USER };
+        (route.method.to_owned(), route.path.to_owned(), name(route.function).to_owned(), who)
+    });
+    assert_eq!(BTreeSet::from(of_gateway), of_template);
+}
+
+/// What a function reads when it starts: all variables, and those that it can't do without.
+struct Reads {
+    all: BTreeSet<String>,
+    required: BTreeSet<String>,
+}
+
+impl Reads {
+    fn of(function: &str) -> Self {
+        let main = read(&format!("functions/{function}/src/main.rs"));
+        let asked = std::cell::RefCell::new(BTreeSet::new());
+        let nothing = |name: &str| {
+            asked.borrow_mut().insert(name.to_owned());
+            None
+        };
+        let error = match (main.contains("Config::for_both_stores("), main.contains("Config::for_the_ledger(")) {
+            (true, false) => Config::for_both_stores(nothing),
+            (false, true) => Config::for_the_ledger(nothing),
+            other => panic!("{function}: {other:?}"),
+        };
+        let error = error.unwrap_err().to_string();
+        let all = asked.into_inner();
+        let required = all.iter().filter(|name| error.contains(&format!("{name} is required"))).cloned().collect();
+        Self { all, required }
+    }
+}
+
+/// What the template sets for a function.
+fn set(template: &Value, properties: &Value) -> Map<String, Value> {
+    let variables = |value: &Value| value["Environment"]["Variables"].as_object().cloned().unwrap_or_default();
+    variables(&template["Globals"]["Function"]).into_iter().chain(variables(properties)).collect()
+}
+
+/// The table of the readme: each variable's default and readers.
+fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
+    let readme = read(file);
+    let rows = readme.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
+    rows.map(|row| {
+        let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
+        let all = ["send", "grab", "view", "wallet", "settle"].map(str::to_owned).to_vec();
+        let readers: Vec<String> = cells[3].split([',', '、', '，']).map(|reader| reader.trim().to_owned()).collect();
+        let is_all = readers.iter().any(|reader| reader == "all" || reader == "全部");
+        (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
+    })
+    .collect()
+}
+
+#[test]
+fn each_function_is_told_what_it_reads_and_no_more() {
+    let (template, readme) = (template(), documented("README.md"));
+    for (function, properties) in functions(&template) {
+        let (set, reads) = (set(&template, properties), Reads::of(&function));
+        let names: BTreeSet<String> = set.keys().cloned().collect();
+        assert!(reads.required.is_subset(&names), "{function} lacks {:?}", reads.required.difference(&names));
+        assert!(names.is_subset(&reads.all), "{function} never reads {:?}", names.difference(&reads.all));
+        for name in names {
+            let (_, readers) = readme.get(&name).unwrap_or_else(|| panic!("the readme lacks {name}"));
+            assert!(readers.contains(&function), "{function} has no use for {name}, the readme says");
+        }
+    }
+}
+
+#[test]
+fn the_readmes_list_all_variables_with_their_defaults() {
+    let both = |set: Option<(&str, &str)>| {
+        let config = Config::for_both_stores(|name| match (name, set) {
+            ("TABLE_NAME", _) => Some("t".to_owned()),
+            ("REDIS_URL", _) => Some("redis://localhost".to_owned()),
+            (name, Some((set, value))) if name == set => Some(value.to_owned()),
+            _ => None,
+        });
+        format!("{:?}", config.unwrap())
+    };
+    let reads = Reads::of("send");
+    let (english, chinese) = (documented("README.md"), documented("README.zh-CN.md"));
+    assert_eq!(english.keys().collect::<Vec<_>>(), chinese.keys().collect::<Vec<_>>());
+    assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), reads.all);
+    for (name, (default, readers)) in &english {
+        assert_eq!(*readers, chinese[name].1, "{name}");
+        if reads.required.contains(name) {
+            assert_eq!(default, "required", "{name}");
+        } else if name != "REDIS_CA_FILE" {
+            assert_eq!(chinese[name].0, *default, "{name}");
+            assert_eq!(both(Some((name, default))), both(None), "{name} is {default} by default");
+        }
+    }
+}
+
+#[test]
+fn the_parameters_defaults_are_those_of_the_functions() {
+    let template = template();
+    let readme = documented("README.md");
+    for (function, properties) in functions(&template) {
+        for (name, value) in set(&template, properties) {
+            let Some(parameter) = value["!Ref"].as_str().and_then(|name| template["Parameters"].get(name)) else {
+                assert_eq!((&*name, value), ("TABLE_NAME", json!({"!Ref": "Table"})), "{function}");
+                continue;
+            };
+            let Some(default) = parameter.get("Default") else {
+                assert_eq!(readme[&name].0, "required", "{name}");
+                continue;
+            };
+            let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
+            // On AWS a cluster is the rule.
+            let expected = if name == "REDIS_CLUSTER" { "true" } else { &readme[&name].0 };
+            assert_eq!(default, expected, "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_table_is_the_one_that_local_stacks_make() {
+    let dynamodb = DynamoDb::start(None).await.unwrap();
+    let client = dynamodb_at(&dynamodb.url()).await;
+    create_table(&client, "hongbao").await.unwrap();
+    let table = client.describe_table().table_name("hongbao").send().await.unwrap().table.unwrap();
+    let [index] = table.global_secondary_indexes() else { panic!("not one index") };
+    let made = json!({
+        "attributes": sorted(table.attribute_definitions().iter().map(attribute).collect()),
+        "keys": table.key_schema().iter().map(key).collect::<Vec<_>>(),
+        "index": index.index_name(),
+        "index_keys": index.key_schema().iter().map(key).collect::<Vec<_>>(),
+        "projection": index.projection().unwrap().projection_type().unwrap().as_str(),
+        "billing": table.billing_mode_summary().unwrap().billing_mode().unwrap().as_str(),
+        "other_indexes": table.local_secondary_indexes().len(),
+    });
+
+    let template = template();
+    let properties = &template["Resources"]["Table"]["Properties"];
+    let [index] = &properties["GlobalSecondaryIndexes"].as_array().unwrap()[..] else { panic!("not one index") };
+    let planned = json!({
+        "attributes": sorted(properties["AttributeDefinitions"].as_array().unwrap().clone()),
+        "keys": properties["KeySchema"],
+        "index": index["IndexName"],
+        "index_keys": index["KeySchema"],
+        "projection": index["Projection"]["ProjectionType"],
+        "billing": properties["BillingMode"],
+        "other_indexes": properties["LocalSecondaryIndexes"].as_array().map_or(0, Vec::len),
+    });
+    assert_eq!(made, planned);
+    dynamodb.stop().await;
+}
+
+fn attribute(attribute: &AttributeDefinition) -> Value {
+    json!({"AttributeName": attribute.attribute_name(), "AttributeType": attribute.attribute_type().as_str()})
+}
+
+fn key(key: &KeySchemaElement) -> Value {
+    json!({"AttributeName": key.attribute_name(), "KeyType": key.key_type().as_str()})
+}
+
+fn sorted(mut items: Vec<Value>) -> Vec<Value> {
+    items.sort_by_key(|item| text(&item["AttributeName"]));
+    items
+}
+
+/// The sample events go to routes that exist, with the ids that their paths hold.
+#[test]
+fn the_sample_events_are_of_these_routes() {
+    for function in ["send", "grab", "view", "wallet"] {
+        let event: Value = serde_json::from_str(&read(&format!("events/{function}.json"))).unwrap();
+        let http = &event["requestContext"]["http"];
+        assert_eq!(http["path"], event["rawPath"], "{function}");
+        assert_eq!(event["requestContext"]["routeKey"], event["routeKey"], "{function}");
+        let found = local::gateway::routes::find(http["method"].as_str().unwrap(), event["rawPath"].as_str().unwrap());
+        assert_eq!((event["routeKey"].as_str(), function), (Some(&*found.key), name(found.function)));
+        let parameters: Value = serde_json::to_value(&found.parameters).unwrap();
+        assert_eq!(event.get("pathParameters").unwrap_or(&json!({})), &parameters, "{function}");
+        let length = event["body"].as_str().map(|body| body.len().to_string());
+        assert_eq!(event["headers"]["content-length"].as_str(), length.as_deref(), "{function}");
+        let caller = if function == "wallet" { "iam" } else { "jwt" };
+        assert!(event["requestContext"]["authorizer"][caller].is_object(), "{function}");
+    }
+}
