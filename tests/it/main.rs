@@ -2,11 +2,18 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod audit;
 mod contract;
 #[cfg(target_os = "linux")] // The emulator runs there alone.
 mod functions;
+mod guard;
+mod http_rush;
 mod programs;
 mod readme;
+mod repair;
+mod rush;
+mod send;
+mod settle;
 mod template;
 
 /// A file of the repository.

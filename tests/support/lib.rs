@@ -1,3 +1,14 @@
-//! What the tests share.
+//! What the tests share: a world of real stores, and an audit that believes nothing but the ledger's items.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
+
+pub mod audit;
+pub mod hot;
+pub mod promises;
+pub mod rigged;
+pub mod world;
+
+pub use audit::{Books, PacketBooks, audit};
+pub use promises::Promises;
+pub use rigged::{Rig, Rigged};
+pub use world::{Process, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

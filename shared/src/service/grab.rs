@@ -160,8 +160,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let terms = self.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that is not there")))?;
         // The amount is the ledger's: whatever the hot store says, it can't change what is in a slip.
-        let amount = self.packets.amount(part, &terms, hold.slip).await?;
-        let amount = amount.ok_or_else(|| Failure::defect(format!("{part}: a hold of slip {}", hold.slip)))?;
+        let Some(amount) = self.packets.amount(part, &terms, hold.slip).await? else {
+            return self.refuse(part, &terms, hold).await.map(Pass::Done);
+        };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
@@ -190,6 +191,15 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 Ok(Pass::Again)
             }
         }
+    }
+
+    /// A hold of a slip that there is not. It gives nobody anything, but who has a claim hears of it all the same.
+    async fn refuse(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
+        let Some(claim) = self.ledger.claim_of(&hold.user, terms.id).await? else {
+            return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
+        };
+        self.learn(part, terms, &[claim.fence(&hold.user)], hold).await;
+        Ok(GrabOutcome::Grabbed { claim, replayed: true })
     }
 
     /// Tells the hot store facts. If it can't be told now, the answer stands all the same, and settle tells it later.

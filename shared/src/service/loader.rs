@@ -26,6 +26,7 @@ pub struct Loader<T, H> {
     clock: Arc<dyn Clock>,
     entropy: Arc<dyn Entropy>,
     flights: Flights<PartId, Result<Ensured, Failure>>,
+    repairs: Flights<PartId, Result<(), Failure>>,
 }
 
 /// What a part that was not loaded turned out to be.
@@ -48,7 +49,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         clock: Arc<dyn Clock>,
         entropy: Arc<dyn Entropy>,
     ) -> Self {
-        Self { ledger, hot, packets, clock, entropy, flights: Flights::new() }
+        Self { ledger, hot, packets, clock, entropy, flights: Flights::new(), repairs: Flights::new() }
     }
 
     /// Sees to it that a part that the hot store does not have gets loaded: by one of all who ask, in whatever process,
@@ -95,11 +96,19 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     }
 
     /// Tells a part all that the ledger knows of it, and `met`: after a fence was met that the part did not know of, which
-    /// is a sign that it was rolled back. One read of the part costs less than a failed transaction for each such slip.
-    pub async fn repair(&self, part: PartId, terms: &Terms, met: &[Fence]) -> Result<(), Failure> {
+    /// is a sign that it was rolled back. One read of the part costs less than a failed transaction for each such slip, and
+    /// one is enough for all who meet such a fence at the same time.
+    pub async fn repair(self: &Arc<Self>, part: PartId, terms: &Arc<Terms>, met: &[Fence]) -> Result<(), Failure> {
+        // The read that this call joins may have begun before what it met was written.
+        self.hot.learn(part, terms.count, met, &[]).await?;
+        let (this, terms) = (Arc::clone(self), Arc::clone(terms));
+        let work = move || async move { this.repair_alone(part, &terms).await };
+        self.repairs.join(part, work).await.unwrap_or_else(|| Err(Failure::defect("repairing a part panicked")))
+    }
+
+    async fn repair_alone(&self, part: PartId, terms: &Terms) -> Result<(), Failure> {
         tracing::warn!(%part, "the hot store did not know of a slip's fence: repairing the part");
-        let mut facts = self.ledger.fences(terms.id, part.slips(terms.count)).await?;
-        facts.extend_from_slice(met);
+        let facts = self.ledger.fences(terms.id, part.slips(terms.count)).await?;
         self.hot.learn(part, terms.count, &facts, &[]).await?;
         Ok(())
     }

@@ -38,14 +38,16 @@ else
     local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
     local place = tonumber(slip) - first
     local here = place >= 0 and tonumber(slip) < last
-    if here and redis.call('SETBIT', facts, place, 1) == 0 then
-      redis.call('HINCRBY', claims, '#n', 1)
+    if here then
+      local is_news = redis.call('SETBIT', facts, place, 1) == 0
+      if is_news then redis.call('HINCRBY', claims, '#n', 1) end
       local user = holder(slip)
       if user then
+        -- Held although its fact was known: no history leads there, but what is wrong must not stay so for ever.
         redis.call('HDEL', held, slip)
         local claim = user ~= owner and redis.call('HGET', claims, user)
         if claim and claim:match('^h' .. slip .. ':') then redis.call('HDEL', claims, user) end
-      else
+      elseif is_news then
         redis.call('LREM', slips, 1, slip) -- met only in repairs: a rollback had made it free again
       end
     end
@@ -54,7 +56,8 @@ else
       local other = claim and claim:match('^h(%d+):')
       if other and other ~= slip and holder(other) == owner then
         redis.call('HDEL', held, other)
-        if now < expires and redis.call('GETBIT', facts, other - first) == 0 then
+        local exists = tonumber(other) >= first and tonumber(other) < last
+        if exists and now < expires and redis.call('GETBIT', facts, other - first) == 0 then
           redis.call('RPUSH', slips, other)
           redis.call('PEXPIREAT', slips, terms[1])
         end

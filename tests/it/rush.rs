@@ -1,0 +1,217 @@
+//! Many users on few slips, all at once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use futures::stream::{self, StreamExt};
+use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
+use shared::service::GrabOutcome;
+use tests::{Process, Promises, Setup, World, audit, packet, user, users};
+
+/// Every answer of a rush: (who, what he heard).
+type Answers = Vec<(UserId, GrabOutcome)>;
+
+/// Every user asks `times` times, all at once, as his requests reach one process or the other; no more than `at_once`
+/// requests are under way. No answer is an error.
+async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times: usize, at_once: usize) -> Answers {
+    let requests = (0..times).flat_map(|time| users.iter().enumerate().map(move |(n, user)| (time + n, user.clone())));
+    stream::iter(requests)
+        .map(|(n, user)| {
+            let process = Arc::clone(&processes[n % processes.len()]);
+            tokio::spawn(async move {
+                let answer = process.grab(id, &user).await;
+                let answer = answer.unwrap_or_else(|failure| panic!("{user}: {failure:?}"));
+                (user, answer)
+            })
+        })
+        .buffer_unordered(at_once)
+        .map(|joined| joined.unwrap())
+        .collect()
+        .await
+}
+
+/// Holds the answers of an undisturbed rush against each other, and returns who won what.
+fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
+    let mut by_user: BTreeMap<&UserId, Vec<&GrabOutcome>> = BTreeMap::new();
+    for (user, answer) in answers {
+        by_user.entry(user).or_default().push(answer);
+    }
+    let mut winners = BTreeMap::new();
+    for (user, answers) in by_user {
+        if let GrabOutcome::Grabbed { claim, .. } = answers[0] {
+            let mut first = 0;
+            for answer in &answers {
+                let GrabOutcome::Grabbed { claim: again, replayed } = answer else { panic!("{user}: {answers:?}") };
+                assert_eq!(again, claim, "{user}");
+                first += usize::from(!replayed);
+            }
+            if terms.ack == AckMode::Ledger {
+                assert_eq!(first, 1, "{user}: how often it was news: {answers:?}");
+            }
+            winners.insert(user.clone(), claim.clone());
+        } else {
+            assert!(answers.iter().all(|answer| **answer == GrabOutcome::SoldOut), "{user}: {answers:?}");
+        }
+    }
+    assert_eq!(winners.len(), terms.count as usize);
+    let sum: u64 = winners.values().map(|claim| claim.amount.minor_units()).sum();
+    assert_eq!(sum, terms.total.minor_units());
+    winners
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_grabs_on_a_hundred_slips() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sender"), 50_000, 100)).await;
+    let users = users("u", 2_000);
+    let begun = Instant::now();
+    let answers = rush(&[Arc::clone(&process)], terms.id, &users, 5, usize::MAX).await;
+    println!("10,000 grabs took {:?}", begun.elapsed());
+    assert_eq!(answers.len(), 10_000);
+    let winners = winners(&answers, &terms);
+    world.outbox_is_empty().await;
+
+    let books = audit(&world).await;
+    assert_eq!(books.packet(terms.id).claimed(), 100);
+    for (user, claim) in &winners {
+        assert_eq!(books.balance(user.as_str()), claim.amount.minor_units());
+    }
+    world.audit_hot(&terms, &books).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_grabs_in_two_processes_on_a_cluster() {
+    let world = World::cluster(3).await;
+    let processes = [world.process(), world.process()];
+    let terms = processes[0].send_funded(packet(&user("sender"), 50_000, 100)).await;
+    let begun = Instant::now();
+    let answers = rush(&processes, terms.id, &users("u", 2_000), 5, usize::MAX).await;
+    println!("10,000 grabs on a cluster took {:?}", begun.elapsed());
+    winners(&answers, &terms);
+    world.outbox_is_empty().await;
+    let books = audit(&world).await;
+    assert_eq!(books.packet(terms.id).claimed(), 100);
+    world.audit_hot(&terms, &books).await;
+}
+
+/// A packet in five parts, which lie on different nodes: every slip finds its user, wherever he looks first.
+async fn rush_on_parts(ack: AckMode) {
+    let world = World::cluster(3).await;
+    let setup = Setup { ack, ..Setup::default() };
+    let processes = [world.process_with(setup), world.process_with(setup)];
+    let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
+    assert_eq!(terms.id.part_count(), 5);
+    let begun = Instant::now();
+    let answers = rush(&processes, terms.id, &users("u", 6_000), 2, 64).await;
+    println!("12,000 grabs on 5,000 slips in parts, {ack:?}: {:?}", begun.elapsed());
+    let winners = winners(&answers, &terms);
+
+    if ack == AckMode::Redis {
+        let books = audit(&world).await;
+        assert_eq!(books.packet(terms.id).unfenced(), 5_000, "nothing is in the ledger before settle");
+        let begun = Instant::now();
+        let report = processes[1].settle().await;
+        println!("settle persisted {} in {:?}", report.persisted, begun.elapsed());
+        assert_eq!((report.persisted, report.parked, report.outbox_left), (5_000, 0, Some(0)));
+    }
+    world.outbox_is_empty().await;
+    let books = audit(&world).await;
+    let packet = books.packet(terms.id);
+    assert_eq!(packet.claimed(), 5_000);
+    for (user, claim) in &winners {
+        let booked = (claim.slip, claim.amount.minor_units(), claim.at.ms());
+        assert_eq!(packet.claims[user.as_str()], booked, "{user}");
+    }
+    world.audit_hot(&terms, &books).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_slips_in_parts() {
+    rush_on_parts(AckMode::Ledger).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn five_thousand_slips_in_parts_on_the_word_of_redis() {
+    rush_on_parts(AckMode::Redis).await;
+}
+
+/// Redis is wiped again and again while users grab, each of them several times.
+async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_every: usize) {
+    let processes = [world.process(), world.process()];
+    let terms = processes[0].send_funded(packet(&user("sender"), u64::from(count) * 100, count)).await;
+    let (promises, answered) = (Arc::new(Promises::default()), Arc::new(AtomicUsize::new(0)));
+    let (world, users) = (Arc::new(world), users("u", users_count));
+    let one = |(n, user): (usize, UserId)| {
+        let (world, promises, answered) = (Arc::clone(&world), Arc::clone(&promises), Arc::clone(&answered));
+        let (process, id) = (Arc::clone(&processes[n % 2]), terms.id);
+        tokio::spawn(async move {
+            for _ in 0..4 {
+                let answer = promises.grab(&process, id, &user).await;
+                answer.unwrap_or_else(|failure| panic!("{user}: {failure:?}"));
+                if answered.fetch_add(1, Ordering::SeqCst) % wipe_every == wipe_every / 2 {
+                    world.flush().await;
+                }
+            }
+        })
+    };
+    stream::iter(users.iter().cloned().enumerate())
+        .map(one)
+        .buffer_unordered(100)
+        .for_each(|joined| async { joined.unwrap() })
+        .await;
+
+    // A loser of a moment in which slips were on their way back may have gone: those who still want one get all of them.
+    for wiped in [false, true] {
+        if wiped {
+            world.flush().await;
+        }
+        let answers = rush(&processes, terms.id, &users, 1, 100).await;
+        let lost = answers.iter().filter(|(_, answer)| *answer == GrabOutcome::SoldOut).count();
+        assert_eq!(lost, users.len() - count as usize, "after a wipe: {wiped}");
+        for user in &users {
+            promises.grab(&processes[0], terms.id, user).await.unwrap();
+        }
+        assert_eq!(promises.count(), count as usize);
+    }
+    processes[0].settle().await;
+    world.outbox_is_empty().await;
+    let books = audit(&world).await;
+    promises.are_kept(&books);
+    assert_eq!(books.packet(terms.id).claimed(), count as usize);
+    world.audit_hot(&terms, &books).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn redis_is_wiped_in_the_middle_of_a_rush() {
+    rush_with_wipes(World::single().await, 200, 400, 150).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cluster_is_wiped_in_the_middle_of_a_rush_on_parts() {
+    rush_with_wipes(World::cluster(3).await, 2_100, 2_300, 2_000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_packet_that_redis_does_not_hold_is_loaded_by_one() {
+    let world = World::single().await;
+    let sender = world.process();
+    let terms = sender.send_funded(packet(&user("sender"), 30_000, 300)).await;
+    world.flush().await;
+    // Processes that have never heard of the packet.
+    let processes = [world.process(), world.process()];
+    let (gets, queries) = (world.rig.gets(), world.rig.queries());
+    let users = users("u", 200);
+    let answers = rush(&processes, terms.id, &users, 1, usize::MAX).await;
+    assert!(answers.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
+    let (gets, queries) = (world.rig.gets() - gets, world.rig.queries() - queries);
+    println!("200 grabs on what Redis does not hold: {gets} reads, {queries} queries");
+    assert_eq!(gets, 4, "terms and amounts, once a process");
+    // A load reads five groups of fences. Who heard "not loaded" just before it was done may load once more in vain.
+    assert!(queries <= 4 * 5, "{queries} queries");
+    let books = audit(&world).await;
+    assert_eq!(books.packet(terms.id).claimed(), 200);
+    world.audit_hot(&terms, &books).await;
+}

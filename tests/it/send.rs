@@ -1,0 +1,214 @@
+//! Money that must move once, however often it is asked for.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use shared::domain::{Amount, RequestKey};
+use shared::dynamo::MovementOutcome;
+use shared::service::{NewPacket, SendOutcome};
+use tests::{World, audit, packet, user};
+
+fn key(name: &str) -> RequestKey {
+    name.parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_sends_of_one_key_pay_once() {
+    let world = World::single().await;
+    let processes = [world.process(), world.process()];
+    let sender = user("sender");
+    // Enough for all fifty, so that nothing but the key stands in the way.
+    processes[0].fund(&sender, 50_000).await;
+    let sends = (0..50).map(|n| {
+        let (process, wanted) = (processes[n % 2].clone(), packet(&sender, 1_000, 10));
+        tokio::spawn(async move { process.send.send(wanted, &key("once")).await.unwrap() })
+    });
+    let mut ids = Vec::new();
+    let mut sent = 0;
+    for outcome in join_all(sends).await {
+        match outcome.unwrap() {
+            SendOutcome::Sent(terms) => {
+                sent += 1;
+                ids.push(terms.id);
+            }
+            SendOutcome::Replayed(terms) => ids.push(terms.id),
+            other => panic!("{other:?}"),
+        }
+    }
+    ids.dedup();
+    assert_eq!((sent, ids.len()), (1, 1), "{ids:?}");
+    let books = audit(&world).await;
+    assert_eq!(books.packets.len(), 1);
+    assert_eq!(books.balance("sender"), 49_000);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_stands_for_one_wish() {
+    let world = World::single().await;
+    let process = world.process();
+    let sender = user("sender");
+    process.fund(&sender, 10_000).await;
+    let wanted = || NewPacket {
+        passphrase: Some("芝麻".to_owned()),
+        recipients: Some([user("ann"), user("bob")].into()),
+        ..packet(&sender, 1_000, 10)
+    };
+    let first = process.send.send(wanted(), &key("k")).await.unwrap();
+    let SendOutcome::Sent(first) = first else { panic!("{first:?}") };
+    let again = process.send.send(wanted(), &key("k")).await.unwrap();
+    assert!(matches!(&again, SendOutcome::Replayed(terms) if **terms == *first), "{again:?}");
+
+    let others = [
+        NewPacket { total: Amount::new(1_001), ..wanted() },
+        NewPacket { count: 11, ..wanted() },
+        NewPacket { split: shared::domain::Split::Equal, ..wanted() },
+        NewPacket { greeting: String::new(), ..wanted() },
+        NewPacket { expires_in: Duration::from_secs(7), ..wanted() },
+        NewPacket { passphrase: None, ..wanted() },
+        NewPacket { passphrase: Some("other".to_owned()), ..wanted() },
+        NewPacket { recipients: None, ..wanted() },
+        NewPacket { recipients: Some([user("ann")].into()), ..wanted() },
+    ];
+    for other in others {
+        let shown = format!("{other:?}");
+        let outcome = process.send.send(other, &key("k")).await.unwrap();
+        assert!(matches!(outcome, SendOutcome::KeyReused), "{shown}: {outcome:?}");
+    }
+    // Another sender's key of the same name is another key.
+    let other = user("other");
+    process.fund(&other, 1_000).await;
+    let outcome = process.send.send(packet(&other, 1_000, 10), &key("k")).await.unwrap();
+    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
+    let books = audit(&world).await;
+    assert_eq!((books.packets.len(), books.balance("sender"), books.balance("other")), (2, 9_000, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_send_leaves_its_key_free() {
+    let world = World::single().await;
+    let process = world.process();
+    let sender = user("sender");
+    let wanted = || packet(&sender, 1_000, 10);
+    for funds in [0, 999] {
+        if funds > 0 {
+            process.fund(&sender, funds).await;
+        }
+        let outcome = process.send.send(wanted(), &key("k")).await.unwrap();
+        assert!(matches!(outcome, SendOutcome::InsufficientBalance), "{outcome:?}");
+        assert!(audit(&world).await.packets.is_empty());
+    }
+    process.fund(&sender, 1).await;
+    let outcome = process.send.send(wanted(), &key("k")).await.unwrap();
+    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
+    assert_eq!(audit(&world).await.balance("sender"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_whose_answer_is_lost_is_no_second_send() {
+    let world = World::single().await;
+    let process = world.process();
+    let sender = user("sender");
+    process.fund(&sender, 1_000).await;
+    // The table does it and does not say so, twice: the third try finds its own key.
+    world.rig.lose_answers(2);
+    let terms = process.send(packet(&sender, 400, 4)).await;
+    let books = audit(&world).await;
+    assert_eq!((books.packets.len(), books.balance("sender")), (1, 600));
+    // The packet is there to be grabbed.
+    process.grab(terms.id, &user("ann")).await.unwrap();
+    audit(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sender_whose_last_fen_is_spent_hears_of_his_packet_and_not_of_his_balance() {
+    let world = World::single().await;
+    let process = world.process();
+    let sender = user("sender");
+    process.fund(&sender, 1_000).await;
+    let killed = {
+        let (process, wanted) = (process.clone(), packet(&sender, 1_000, 10));
+        world.rig.hold_answer();
+        tokio::spawn(async move { process.send.send(wanted, &key("k")).await })
+    };
+    world.rig.held().await;
+    killed.abort();
+    assert!(killed.await.unwrap_err().is_cancelled());
+    // Redis was never told: the packet's first grab loads it.
+    assert!(world.keys().await.is_empty());
+    let again = process.send.send(packet(&sender, 1_000, 10), &key("k")).await.unwrap();
+    let SendOutcome::Replayed(terms) = again else { panic!("{again:?}") };
+    process.grab(terms.id, &user("ann")).await.unwrap();
+    let books = audit(&world).await;
+    assert_eq!((books.packets.len(), books.balance("sender"), books.packet(terms.id).claimed()), (1, 0, 1));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sends_at_once_never_spend_what_is_not_there() {
+    let world = World::single().await;
+    let process = world.process();
+    let sender = user("sender");
+    process.fund(&sender, 1_050).await;
+    let sends = (0..30).map(|n| {
+        let (process, wanted) = (process.clone(), packet(&sender, 100, 5));
+        tokio::spawn(async move { process.send.send(wanted, &key(&format!("k{n}"))).await.unwrap() })
+    });
+    let outcomes: Vec<SendOutcome> = join_all(sends).await.into_iter().map(Result::unwrap).collect();
+    let sent = outcomes.iter().filter(|outcome| matches!(outcome, SendOutcome::Sent(_))).count();
+    let refused = outcomes.iter().filter(|outcome| matches!(outcome, SendOutcome::InsufficientBalance)).count();
+    assert_eq!((sent, refused), (10, 20));
+    assert_eq!(audit(&world).await.balance("sender"), 50);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_deposits_of_one_id_move_money_once() {
+    let world = World::single().await;
+    let process = world.process();
+    let ann = user("ann");
+    let fifty = |outgoing: bool, amount: u64| {
+        let calls = (0..50).map(|_| {
+            let (process, ann) = (process.clone(), ann.clone());
+            tokio::spawn(async move {
+                let amount = Amount::new(amount);
+                let (id, wallets) = (key("m"), &process.wallets);
+                if outgoing {
+                    wallets.withdraw(&ann, &id, amount).await
+                } else {
+                    wallets.deposit(&ann, &id, amount).await
+                }
+            })
+        });
+        join_all(calls)
+    };
+    for (outgoing, amount, left) in [(false, 700, 700), (true, 300, 400)] {
+        let outcomes: Vec<_> =
+            fifty(outgoing, amount).await.into_iter().map(|joined| joined.unwrap().unwrap()).collect();
+        let moved = outcomes.iter().filter(|outcome| **outcome == MovementOutcome::Moved).count();
+        let replayed = outcomes.iter().filter(|outcome| **outcome == MovementOutcome::Replayed).count();
+        assert_eq!((moved, replayed), (1, 49));
+        assert_eq!(audit(&world).await.balance("ann"), left);
+    }
+    let outcome = process.wallets.deposit(&ann, &key("m"), Amount::new(701)).await.unwrap();
+    assert_eq!(outcome, MovementOutcome::IdReused);
+    let outcome = process.wallets.withdraw(&ann, &key("m"), Amount::new(301)).await.unwrap();
+    assert_eq!(outcome, MovementOutcome::IdReused);
+    assert_eq!(audit(&world).await.balance("ann"), 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_withdrawal_takes_no_more_than_there_is() {
+    let world = World::single().await;
+    let process = world.process();
+    let ann = user("ann");
+    let withdraw =
+        async |id: &str, amount| process.wallets.withdraw(&ann, &key(id), Amount::new(amount)).await.unwrap();
+    assert_eq!(withdraw("w", 1).await, MovementOutcome::InsufficientBalance);
+    process.fund(&ann, 100).await;
+    assert_eq!(withdraw("w", 101).await, MovementOutcome::InsufficientBalance);
+    // Its id stayed free, and its answer may be lost.
+    world.rig.lose_answers(1);
+    let outcome = withdraw("w", 100).await;
+    assert!(matches!(outcome, MovementOutcome::Moved | MovementOutcome::Replayed), "{outcome:?}");
+    assert_eq!(withdraw("w", 100).await, MovementOutcome::Replayed, "although nothing is left");
+    assert_eq!(withdraw("v", 1).await, MovementOutcome::InsufficientBalance);
+    assert_eq!(audit(&world).await.balance("ann"), 0);
+}

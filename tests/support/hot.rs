@@ -1,0 +1,110 @@
+//! Redis' side of a part, looked at and tampered with by hand.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use redis::cmd;
+use shared::domain::{PartId, Terms, UserId};
+use shared::redis::PartKeys;
+use shared::service::{Found, Grabber, HotStore};
+
+use crate::audit::Books;
+use crate::world::{Process, World};
+
+/// Takes a slip for each of `users` and does no more, as a function that was killed between the two stores. Returns
+/// each one's slip, and since when it is held.
+///
+/// # Panics
+/// If one of them gets none.
+pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec<(u32, u64)> {
+    let grabbers: Vec<Grabber> = users.iter().map(|user| Grabber { user: user.clone(), passphrase: None }).collect();
+    let found = process.hot.grab(part, &grabbers).await.unwrap().expect("a loaded part");
+    let slip = |found| match found {
+        Found::Held { slip, at, .. } => (slip, at.ms()),
+        other => panic!("no hold: {other:?}"),
+    };
+    found.into_iter().map(slip).collect()
+}
+
+/// What a part has in Redis.
+#[derive(Debug, Default)]
+pub struct HotPart {
+    /// Users (and terms, with `#`) → what is said of them.
+    pub claims: BTreeMap<String, String>,
+    /// Slips to be had.
+    pub free: Vec<u32>,
+    /// Slip → since when and for whom it is held.
+    pub held: BTreeMap<u32, String>,
+    /// Slips of which the ledger's word is known.
+    pub facts: BTreeSet<u32>,
+}
+
+impl World {
+    /// Reads a part out of Redis. Without claims it is not loaded.
+    pub async fn hot_part(&self, terms: &Terms, part: PartId) -> HotPart {
+        let keys = PartKeys::of(part);
+        let range = part.slips(terms.count);
+        let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.facts)).await;
+        let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
+        HotPart {
+            claims: self.redis(cmd("HGETALL").arg(&keys.claims)).await,
+            free: self.redis(cmd("LRANGE").arg(&keys.slips).arg(0).arg(-1)).await,
+            held: self.redis(cmd("HGETALL").arg(&keys.held)).await,
+            facts: range.clone().filter(|slip| bit(slip - range.start)).collect(),
+        }
+    }
+
+    /// Forges an unconfirmed hold.
+    pub async fn forge_hold(&self, part: PartId, slip: u32, user: &UserId) {
+        let keys = PartKeys::of(part);
+        let at = self.now_ms();
+        let () = self.redis(cmd("LREM").arg(&keys.slips).arg(0).arg(slip)).await;
+        let () = self.redis(cmd("HSET").arg(&keys.claims).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
+        let () = self.redis(cmd("HSET").arg(&keys.held).arg(slip).arg(format!("{at} {user}"))).await;
+        let () = self.redis(cmd("ZADD").arg(&keys.dirty).arg("NX").arg(at).arg(&keys.name)).await;
+    }
+
+    /// Makes a part forget the fence of a slip, and whose it is, as a rollback does.
+    pub async fn forget_fact(&self, terms: &Terms, part: PartId, slip: u32, owner: Option<&UserId>) {
+        let keys = PartKeys::of(part);
+        let place = slip - part.slips(terms.count).start;
+        let was: u8 = self.redis(cmd("SETBIT").arg(&keys.facts).arg(place).arg(0)).await;
+        assert_eq!(was, 1, "the part did not know of slip {slip}");
+        let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg("#n").arg(-1)).await;
+        if let Some(owner) = owner {
+            let () = self.redis(cmd("HDEL").arg(&keys.claims).arg(owner.as_str())).await;
+        }
+    }
+
+    /// Holds what Redis says of a packet against itself and against the ledger. Parts that are not loaded say nothing.
+    ///
+    /// # Panics
+    /// If a slip is not exactly one of free, held and known to be fenced, or a confirmed claim is not the ledger's.
+    pub async fn audit_hot(&self, terms: &Terms, books: &Books) {
+        let packet = books.packet(terms.id);
+        for part in terms.id.parts() {
+            let hot = self.hot_part(terms, part).await;
+            let Some(expires) = hot.claims.get("#x") else { continue };
+            let mut seen: Vec<u32> = hot.free.iter().chain(hot.held.keys()).chain(&hot.facts).copied().collect();
+            seen.sort_unstable();
+            let all: Vec<u32> = part.slips(terms.count).collect();
+            if self.now_ms() < expires.parse().unwrap() {
+                assert_eq!(seen, all, "{part}: free, held and fenced slips: {hot:?}");
+            }
+            assert_eq!(hot.claims["#n"], hot.facts.len().to_string(), "{part}: the number of facts");
+            for slip in &hot.facts {
+                assert!(packet.fences.contains_key(slip), "{part}: slip {slip} is taken for fenced");
+            }
+            for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with('#')) {
+                if let Some(said) = said.strip_prefix('g') {
+                    let (slip, amount, at) =
+                        packet.claims.get(user).unwrap_or_else(|| panic!("{part}: {user}'s {said}"));
+                    assert_eq!(said, format!("{slip}:{amount}:{at}"), "{part}: {user}'s claim");
+                } else {
+                    let slip = said.trim_start_matches('h').split(':').next().unwrap().parse().unwrap();
+                    let holder = hot.held.get(&slip).and_then(|hold| hold.split(' ').nth(1));
+                    assert_eq!(holder, Some(user.as_str()), "{part}: {user} is said to hold slip {slip}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! What users were told.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use shared::domain::{Claim, PacketId, UserId};
+use shared::service::{Failure, GrabOutcome};
+
+use crate::audit::Books;
+use crate::world::Process;
+
+/// Every promise made so far: no later answer may say otherwise.
+#[derive(Debug, Default)]
+pub struct Promises(Mutex<BTreeMap<(PacketId, UserId), Claim>>);
+
+impl Promises {
+    /// Grabs, and holds the answer against what the user was told before he asked.
+    ///
+    /// # Panics
+    /// If it says otherwise.
+    pub async fn grab(&self, process: &Process, id: PacketId, user: &UserId) -> Result<GrabOutcome, Failure> {
+        let key = (id, user.clone());
+        let before = self.all().get(&key).cloned();
+        let answer = process.grab(id, user).await?;
+        match (&answer, before) {
+            (GrabOutcome::Grabbed { claim, replayed }, before) => {
+                assert!(before.is_none() || *replayed, "{user} had {before:?} before {answer:?}");
+                let first = self.all().entry(key).or_insert_with(|| claim.clone()).clone();
+                assert_eq!(*claim, first, "{user} of {id} was told otherwise before");
+            }
+            (no, Some(before)) => panic!("{user} of {id} had {before:?} and hears {no:?}"),
+            (_, None) => {}
+        }
+        Ok(answer)
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.all().len()
+    }
+
+    /// # Panics
+    /// If one of them is not in the ledger, word for word.
+    pub fn are_kept(&self, books: &Books) {
+        for ((id, user), claim) in &*self.all() {
+            let booked = books.packet(*id).claims.get(user.as_str());
+            let promised = (claim.slip, claim.amount.minor_units(), claim.at.ms());
+            assert_eq!(booked, Some(&promised), "what {user} was promised of {id} is not what the ledger has");
+        }
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<(PacketId, UserId), Claim>> {
+        self.0.lock().unwrap()
+    }
+}

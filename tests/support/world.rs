@@ -1,0 +1,331 @@
+//! Real stores, and any number of processes over them.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use local::dynamodb::DynamoDb;
+use redis::{Cmd, FromRedisValue, cmd};
+use shared::domain::{
+    AckMode, Amount, Limits, PacketId, PassphraseDigest, RequestKey, Split, Terms, Timestamp, UserId,
+};
+use shared::dynamo::{Ledger, MovementOutcome, SdkTable, create_table};
+use shared::redis::test_server::{TestCluster, TestServer, poll};
+use shared::redis::{Connection, RedisConfig, RedisStore};
+use shared::service::{
+    Clock, Failure, GrabOutcome, GrabSlip, NewPacket, Packets, Report, SendOutcome, SendPacket, SendPolicy, Settle,
+    System, ViewPackets, Wallets,
+};
+use tokio::time::Instant;
+
+use crate::rigged::{Rig, Rigged};
+
+/// How long a store may take for anything: machines that run tests are busy, and no test here is about time-outs.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a run of settle may take.
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(2);
+const TABLE: &str = "hongbao";
+const CURRENCY: &str = "CNY";
+
+/// The user `name`.
+pub fn user(name: &str) -> UserId {
+    name.parse().unwrap()
+}
+
+/// The users `<prefix>0` to `<prefix><count - 1>`.
+pub fn users(prefix: &str, count: usize) -> Vec<UserId> {
+    (0..count).map(|n| user(&format!("{prefix}{n}"))).collect()
+}
+
+/// A packet of the plainest kind that nobody can be late for: change what matters.
+pub fn packet(sender: &UserId, total: u64, count: u32) -> NewPacket {
+    NewPacket {
+        sender: sender.clone(),
+        split: Split::Random,
+        total: Amount::new(total),
+        count,
+        greeting: "恭喜发财".to_owned(),
+        expires_in: Duration::from_hours(1),
+        passphrase: None,
+        recipients: None,
+    }
+}
+
+/// The Redis servers of a world.
+#[derive(Debug)]
+pub enum Servers {
+    /// One server.
+    Single(TestServer),
+    /// A cluster of masters.
+    Cluster(TestCluster),
+}
+
+impl Servers {
+    /// All servers.
+    pub fn nodes(&self) -> &[TestServer] {
+        match self {
+            Self::Single(server) => std::slice::from_ref(server),
+            Self::Cluster(cluster) => &cluster.nodes,
+        }
+    }
+
+    /// All servers, to kill or start again.
+    pub fn nodes_mut(&mut self) -> &mut [TestServer] {
+        match self {
+            Self::Single(server) => std::slice::from_mut(server),
+            Self::Cluster(cluster) => &mut cluster.nodes,
+        }
+    }
+
+    fn config(&self) -> RedisConfig {
+        let mut config = match self {
+            Self::Single(server) => RedisConfig::new(server.url()),
+            Self::Cluster(cluster) => RedisConfig { cluster: true, ..RedisConfig::new(cluster.url()) },
+        };
+        config.connect_timeout = PATIENCE;
+        config.response_timeout = PATIENCE;
+        config
+    }
+}
+
+/// The machine's clock, and how far a process is ahead of it.
+#[derive(Debug, Default)]
+pub struct SkewedClock {
+    ahead_ms: AtomicU64,
+}
+
+impl SkewedClock {
+    /// From now on this far ahead.
+    pub fn set_ahead(&self, by: Duration) {
+        self.ahead_ms.store(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for SkewedClock {
+    fn now(&self) -> Timestamp {
+        System.now().after(Duration::from_millis(self.ahead_ms.load(Ordering::SeqCst)))
+    }
+}
+
+/// How a process is configured.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup {
+    /// When its packets' grabs are answered.
+    pub ack: AckMode,
+    /// How long after its expiry a packet's refund waits.
+    pub grace: Duration,
+}
+
+/// What a Redis server held at one moment.
+#[derive(Clone, Debug)]
+pub struct Snapshot(Vec<Vec<u8>>);
+
+/// The stores.
+pub struct World {
+    /// Redis.
+    pub redis: Servers,
+    /// What the tables of all processes count, and how they fail.
+    pub rig: Arc<Rig>,
+    /// A client of the ledger's table, for the audit.
+    pub dynamodb: aws_sdk_dynamodb::Client,
+    /// A connection to Redis, for tampering.
+    connection: Connection,
+    /// What serves [`Self::dynamodb`].
+    _server: DynamoDb,
+}
+
+impl World {
+    /// With one Redis server.
+    pub async fn single() -> Self {
+        Self::single_with(&[]).await
+    }
+
+    /// With one Redis server that is given these arguments.
+    pub async fn single_with(args: &[&str]) -> Self {
+        Self::over(Servers::Single(TestServer::start(args).await)).await
+    }
+
+    /// With a Redis cluster of `size` masters.
+    pub async fn cluster(size: usize) -> Self {
+        Self::over(Servers::Cluster(TestCluster::start(size).await)).await
+    }
+
+    async fn over(redis: Servers) -> Self {
+        let server = DynamoDb::start(None).await.unwrap();
+        let dynamodb = shared::parts::dynamodb_at(&server.url()).await;
+        create_table(&dynamodb, TABLE).await.unwrap();
+        let connection = Connection::new(&redis.config()).unwrap();
+        Self { redis, rig: Arc::default(), dynamodb, connection, _server: server }
+    }
+
+    /// The ledger's table.
+    pub const fn table(&self) -> &'static str {
+        TABLE
+    }
+
+    /// A process with caches and connections of its own.
+    pub fn process(&self) -> Arc<Process> {
+        self.process_with(Setup::default())
+    }
+
+    /// A process that is configured so.
+    pub fn process_with(&self, setup: Setup) -> Arc<Process> {
+        let table = Rigged::new(SdkTable::new(self.dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
+        let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
+        let hot = Arc::new(RedisStore::new(Connection::new(&self.redis.config()).unwrap()));
+        let packets = Arc::new(Packets::new(Arc::clone(&ledger)));
+        let clock = Arc::new(SkewedClock::default());
+        let now = || Arc::clone(&clock) as Arc<dyn Clock>;
+        let all = || (Arc::clone(&ledger), Arc::clone(&hot), Arc::clone(&packets));
+        let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
+        let send = {
+            let (ledger, hot, packets) = all();
+            SendPacket::new(ledger, hot, packets, now(), Arc::new(System), policy)
+        };
+        let grab = {
+            let (ledger, hot, packets) = all();
+            GrabSlip::new(ledger, hot, packets, now(), Arc::new(System), CURRENCY.to_owned())
+        };
+        let settle = {
+            let (ledger, hot, packets) = all();
+            Settle::new(ledger, hot, packets, now(), setup.grace)
+        };
+        let view = ViewPackets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
+        let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
+        Arc::new(Process { send, grab, settle, view, wallets, hot, clock })
+    }
+
+    /// The machine's time, which is also Redis' here.
+    pub fn now_ms(&self) -> u64 {
+        System.now().ms()
+    }
+
+    /// One command to the server that has its key.
+    pub async fn redis<T: FromRedisValue>(&self, command: &Cmd) -> T {
+        self.connection.run(&command.clone().into()).await.unwrap()
+    }
+
+    /// Redis forgets everything.
+    pub async fn flush(&self) {
+        for node in self.redis.nodes() {
+            let () = node.command(&cmd("FLUSHALL")).await;
+        }
+    }
+
+    /// The names of all keys in Redis.
+    pub async fn keys(&self) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        for node in self.redis.nodes() {
+            keys.extend(node.command::<Vec<String>>(cmd("KEYS").arg("*")).await);
+        }
+        keys
+    }
+
+    /// All that a single Redis server holds, in its own form and of one moment: an older state to go back to.
+    pub async fn snapshot(&self) -> Snapshot {
+        const DUMP: &str = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
+            for _, part in ipairs({key, redis.call('DUMP', key), string.format('%d', redis.call('PEXPIRETIME', key))}) do \
+            all[#all + 1] = part end end return all";
+        Snapshot(self.redis(cmd("EVAL").arg(DUMP).arg(0)).await)
+    }
+
+    /// Takes a single Redis server back to an older state, in one moment.
+    pub async fn restore(&self, snapshot: &Snapshot) {
+        const RESTORE: &str = "redis.call('FLUSHALL') for i = 1, #ARGV, 3 do \
+            local expires = math.max(0, tonumber(ARGV[i + 2])) \
+            redis.call('RESTORE', ARGV[i], string.format('%d', expires), ARGV[i + 1], 'ABSTTL') end";
+        let mut eval = cmd("EVAL");
+        eval.arg(RESTORE).arg(0);
+        for part in &snapshot.0 {
+            eval.arg(part.as_slice());
+        }
+        let () = self.redis(&eval).await;
+    }
+
+    /// Waits until Redis' clock, and so everybody's, is past the expiry of a packet.
+    pub async fn expired(&self, terms: &Terms) {
+        for node in self.redis.nodes() {
+            poll("the packet to expire", async || {
+                let (seconds, micros): (u64, u64) = node.command(&cmd("TIME")).await;
+                (seconds * 1_000 + micros / 1_000 >= terms.expires_at.ms()).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// # Panics
+    /// If Redis holds anything that the ledger does not have yet.
+    pub async fn outbox_is_empty(&self) {
+        let left: Vec<String> =
+            self.keys().await.into_iter().filter(|key| key.contains("held") || key.contains("dirty")).collect();
+        assert!(left.is_empty(), "the outbox is not empty: {left:?}");
+    }
+}
+
+/// The use cases as one process has them.
+pub struct Process {
+    /// Sending.
+    pub send: SendPacket<Rigged, RedisStore>,
+    /// Grabbing.
+    pub grab: GrabSlip<Rigged, RedisStore>,
+    /// Settling.
+    pub settle: Settle<Rigged, RedisStore>,
+    /// Looking.
+    pub view: ViewPackets<Rigged>,
+    /// Money in and out.
+    pub wallets: Wallets<Rigged>,
+    /// The hot store below them.
+    pub hot: Arc<RedisStore>,
+    /// The process's clock.
+    pub clock: Arc<SkewedClock>,
+}
+
+/// An id that no other has.
+fn fresh_key() -> RequestKey {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed)).parse().unwrap()
+}
+
+impl Process {
+    /// Puts money into a wallet.
+    pub async fn fund(&self, user: &UserId, amount: u64) {
+        let outcome = self.wallets.deposit(user, &fresh_key(), Amount::new(amount)).await.unwrap();
+        assert_eq!(outcome, MovementOutcome::Moved);
+    }
+
+    /// Sends a packet that its sender has no money for yet.
+    pub async fn send_funded(&self, packet: NewPacket) -> Arc<Terms> {
+        self.fund(&packet.sender, packet.total.minor_units()).await;
+        self.send(packet).await
+    }
+
+    /// Sends a packet that can be paid for.
+    pub async fn send(&self, packet: NewPacket) -> Arc<Terms> {
+        match self.send.send(packet, &fresh_key()).await.unwrap() {
+            SendOutcome::Sent(terms) => terms,
+            other => panic!("not sent: {other:?}"),
+        }
+    }
+
+    /// Grabs without a passphrase.
+    pub async fn grab(&self, id: PacketId, user: &UserId) -> Result<GrabOutcome, Failure> {
+        self.grab.grab(id, user, None).await
+    }
+
+    /// Grabs with a passphrase.
+    pub async fn grab_saying(&self, id: PacketId, user: &UserId, words: &str) -> Result<GrabOutcome, Failure> {
+        self.grab.grab(id, user, Some(PassphraseDigest::new(id, words))).await
+    }
+
+    /// Settles everything.
+    pub async fn settle(&self) -> Report {
+        self.settle_range(0..=255).await
+    }
+
+    /// Settles some partitions.
+    pub async fn settle_range(&self, partitions: RangeInclusive<u32>) -> Report {
+        self.settle.run(partitions, Instant::now() + SETTLE_TIMEOUT).await.unwrap()
+    }
+}
