@@ -203,12 +203,12 @@ async fn the_sample_events_are_answered_as_the_contract_says() {
     assert_eq!(wallet.answer(&deposit).await.expect(201), money);
     assert_eq!(wallet.answer(&deposit).await.expect(200), money);
 
-    let sent = send.answer(&sample("send", "")).await;
+    let first = send.answer(&sample("send", "")).await;
     let again = send.answer(&sample("send", "")).await;
-    let packet = sent.expect(201);
+    let packet = first.expect(201);
     assert_eq!(packet["greeting"], "恭喜发财");
     assert_eq!((again.status, again.header("idempotent-replayed")), (200, Some("true")));
-    assert_eq!(again.bytes, sent.bytes);
+    assert_eq!(again.bytes, first.bytes);
 
     grab.answer(&sample("grab", PLACEHOLDER)).await.refused(404, "packet-not-found");
     view.answer(&sample("view", PLACEHOLDER)).await.refused(404, "packet-not-found");
