@@ -2,6 +2,10 @@
 
 mod grab;
 mod keys;
+mod learn;
+mod load;
+mod memory;
+mod outbox;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
