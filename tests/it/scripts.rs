@@ -6,6 +6,7 @@ mod learn;
 mod load;
 mod memory;
 mod outbox;
+mod sequences;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
