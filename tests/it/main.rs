@@ -12,6 +12,7 @@ mod programs;
 mod readme;
 mod repair;
 mod rush;
+mod scripts;
 mod send;
 mod settle;
 mod template;

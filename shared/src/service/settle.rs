@@ -77,6 +77,15 @@ impl Drained {
     }
 }
 
+/// What became of one hold.
+#[derive(Debug, Default)]
+struct Persisted {
+    /// Whether this run brought it to the ledger.
+    committed: bool,
+    /// What the ledger has shown of it.
+    facts: Vec<Fence>,
+}
+
 /// The bounds of one run.
 struct Run {
     partitions: RangeInclusive<u32>,
@@ -220,7 +229,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let mut facts = self.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
         let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
         let open: Vec<Hold> = holds.iter().filter(|hold| !fenced.contains(&hold.slip)).cloned().collect();
-        let results: Vec<Result<Vec<Fence>, Failure>> = stream::iter(open)
+        let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
             .map(|hold| self.persist(part, &terms, hold, deadline))
             .buffer_unordered(CLAIMS_AT_ONCE)
             .collect()
@@ -228,9 +237,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let mut persisted = 0;
         for result in results {
             match result {
-                Ok(learned) => {
-                    persisted += u64::from(!learned.is_empty());
-                    facts.extend(learned);
+                Ok(done) => {
+                    persisted += u64::from(done.committed);
+                    facts.extend(done.facts);
                 }
                 Err(failure) => {
                     tracing::error!(%part, error = crate::error_chain(&failure), "a hold was not persisted");
@@ -241,23 +250,24 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(Drained::new(persisted, &self.hot.held(part).await?))
     }
 
-    /// Brings one hold to the ledger, and returns the facts that this has shown; none if the hold is parked, or time is up.
-    async fn persist(&self, part: PartId, terms: &Terms, hold: Hold, deadline: Instant) -> Result<Vec<Fence>, Failure> {
+    /// Brings one hold to the ledger, unless it must be parked, or time is up.
+    async fn persist(&self, part: PartId, terms: &Terms, hold: Hold, deadline: Instant) -> Result<Persisted, Failure> {
         if Instant::now() >= deadline {
-            return Ok(Vec::new());
+            return Ok(Persisted::default());
         }
         let Some(amount) = self.packets.amount(part, terms, hold.slip).await? else {
             self.park(part, &hold, "no such slip").await?;
-            return Ok(Vec::new());
+            return Ok(Persisted::default());
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         match self.ledger.claim(terms, &hold.user, &claim).await {
-            Ok(outcome @ (ClaimOutcome::Committed | ClaimOutcome::Already { .. } | ClaimOutcome::Taken(_))) => {
-                Ok(outcome.facts(&hold.user, &claim))
-            }
+            Ok(outcome) => Ok(Persisted {
+                committed: matches!(outcome, ClaimOutcome::Committed),
+                facts: outcome.facts(&hold.user, &claim),
+            }),
             Err(error @ crate::dynamo::LedgerError::Impossible(_)) => {
                 self.park(part, &hold, &error.to_string()).await?;
-                Ok(Vec::new())
+                Ok(Persisted::default())
             }
             Err(error) => Err(error.into()),
         }

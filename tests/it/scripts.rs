@@ -1,0 +1,294 @@
+//! The five scripts on real servers: each body runs on one node and in a cluster of three.
+
+mod grab;
+mod keys;
+mod learn;
+mod load;
+mod memory;
+mod outbox;
+mod sequences;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, SystemTime};
+
+use rand::RngExt;
+use redis::{FromRedisValue, cmd};
+use shared::domain::{
+    AckMode, Amount, Claim, Fence, Guard, Hold, Owner, PacketId, PartId, PassphraseDigest, SPLIT_VERSION, Seed, Split,
+    Terms, Timestamp, UserId, part_count,
+};
+use shared::redis::test_server::{TestCluster, TestServer};
+use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore};
+use shared::service::{Found, Grabber, HotStore, Learned, Loaded};
+use tokio::sync::Mutex;
+
+/// Users that a script could take for something else: values of its own, numbers, patterns, hash tags.
+const ODD_USERS: [&str; 11] =
+    ["ann", "0", "3", "h0:1", "g1:2:3", "{x}", "}", "a\"b\\c", "a|b:c", "^(.*)$-+[", "~'`=;,<>&!@"];
+
+/// For how long a packet of these tests can be grabbed.
+const AN_HOUR: Duration = Duration::from_hours(1);
+
+/// Real servers. They end with the last rig that uses them.
+#[derive(Debug)]
+enum Servers {
+    One(TestServer),
+    Cluster(TestCluster),
+}
+
+impl Servers {
+    async fn one() -> Arc<Self> {
+        Arc::new(Self::One(TestServer::start(&[]).await))
+    }
+
+    async fn cluster() -> Arc<Self> {
+        Arc::new(Self::Cluster(TestCluster::start(3).await))
+    }
+
+    fn nodes(&self) -> &[TestServer] {
+        match self {
+            Self::One(node) => std::slice::from_ref(node),
+            Self::Cluster(cluster) => &cluster.nodes,
+        }
+    }
+}
+
+/// The store under test, and a way to look behind it.
+#[derive(Debug)]
+struct Rig {
+    servers: Arc<Servers>,
+    connection: Connection,
+    store: RedisStore,
+}
+
+impl Rig {
+    fn over(servers: Arc<Servers>) -> Self {
+        let urls: Vec<String> = servers.nodes().iter().map(TestServer::url).collect();
+        let mut config = RedisConfig::new(urls.join(","));
+        config.cluster = matches!(*servers, Servers::Cluster(_));
+        // A busy machine is no fault.
+        config.connect_timeout = Duration::from_secs(10);
+        config.response_timeout = Duration::from_secs(10);
+        let connection = Connection::new(&config).unwrap();
+        Self { servers, store: RedisStore::new(connection.clone()), connection }
+    }
+
+    /// On a server that all tests share that run at this time: each has packets of its own.
+    async fn on_one_node() -> Self {
+        static SHARED: Mutex<Weak<Servers>> = Mutex::const_new(Weak::new());
+        Self::over(shared(&SHARED, Servers::one).await)
+    }
+
+    /// In a cluster that all tests share that run at this time.
+    async fn in_a_cluster() -> Self {
+        static SHARED: Mutex<Weak<Servers>> = Mutex::const_new(Weak::new());
+        Self::over(shared(&SHARED, Servers::cluster).await)
+    }
+
+    /// Runs a command past the store.
+    async fn run<T: FromRedisValue, const N: usize>(&self, words: [&str; N]) -> T {
+        let mut command = cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(word);
+        }
+        self.connection.run(&Call::from(command)).await.unwrap()
+    }
+
+    /// What the hot store has of a part.
+    async fn state(&self, part: PartId) -> State {
+        let keys = PartKeys::of(part);
+        let (claims, free, held, facts, dirty) = futures::join!(
+            self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.claims]),
+            self.run::<Vec<u32>, _>(["LRANGE", &keys.slips, "0", "-1"]),
+            self.run::<BTreeMap<u32, String>, _>(["HGETALL", &keys.held]),
+            self.run::<Vec<u8>, _>(["GETRANGE", &keys.facts, "0", "-1"]),
+            self.run::<Option<f64>, _>(["ZSCORE", &keys.dirty, &keys.name]),
+        );
+        let (terms, claims) = claims.into_iter().partition(|(field, _)| field.starts_with('#'));
+        let bit = |place: &usize| facts[place / 8] >> (7 - place % 8) & 1 == 1;
+        let facts = (0..facts.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
+        State { terms, claims, free, held, facts, is_dirty: dirty.is_some() }
+    }
+
+    /// Lets a part's time be over: as if an hour had passed, the list of free slips with it.
+    async fn expire(&self, part: PartId) {
+        let keys = PartKeys::of(part);
+        let () = self.run(["HSET", &keys.claims, "#x", "1"]).await;
+        let () = self.run(["DEL", &keys.slips]).await;
+    }
+
+    /// Loses all of a part but its outbox: what a part looks like some time after its expiry.
+    async fn forget(&self, part: PartId) {
+        let keys = PartKeys::of(part);
+        let () = self.run(["DEL", &keys.claims, &keys.slips, &keys.facts]).await;
+    }
+
+    async fn load(&self, packet: &Packet, facts: &[Fence]) {
+        assert_eq!(self.store.load(packet.part, &packet.terms, facts).await.unwrap(), Loaded::Yes);
+    }
+
+    /// What the part has for one user who gives no passphrase.
+    async fn grab(&self, packet: &Packet, user: &str) -> Found {
+        self.grab_as(packet, &grabber(user)).await
+    }
+
+    async fn grab_as(&self, packet: &Packet, grabber: &Grabber) -> Found {
+        let found = self.store.grab(packet.part, std::slice::from_ref(grabber)).await.unwrap();
+        found.expect("a loaded part").remove(0)
+    }
+
+    /// Takes a slip for a user, and returns the hold.
+    async fn hold(&self, packet: &Packet, user: &str) -> Hold {
+        match self.grab(packet, user).await {
+            Found::Held { slip, at, fresh: true } => Hold { slip, user: id(user), at },
+            other => panic!("{user}: {other:?}"),
+        }
+    }
+
+    /// Tells the part facts twice, and sees to it that the second time changes nothing.
+    async fn learn(&self, packet: &Packet, facts: &[Fence], decided: &[Hold]) -> Learned {
+        let learn = async || self.store.learn(packet.part, packet.terms.count, facts, decided).await.unwrap();
+        let learned = learn().await;
+        let state = self.state(packet.part).await;
+        assert_eq!(learn().await, learned);
+        assert_eq!(self.state(packet.part).await, state, "learned twice");
+        learned
+    }
+}
+
+async fn shared(slot: &Mutex<Weak<Servers>>, start: impl AsyncFnOnce() -> Arc<Servers>) -> Arc<Servers> {
+    let mut slot = slot.lock().await;
+    if let Some(servers) = slot.upgrade() {
+        return servers;
+    }
+    let servers = start().await;
+    *slot = Arc::downgrade(&servers);
+    servers
+}
+
+/// Runs a test's body on one node and in a cluster.
+async fn on_both(body: impl AsyncFn(Rig)) {
+    body(Rig::on_one_node().await).await;
+    body(Rig::in_a_cluster().await).await;
+}
+
+/// A part as its keys show it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct State {
+    /// The fields of `claims` that are no user's.
+    terms: BTreeMap<String, String>,
+    claims: BTreeMap<String, String>,
+    free: Vec<u32>,
+    held: BTreeMap<u32, String>,
+    /// Places within the part.
+    facts: BTreeSet<u32>,
+    is_dirty: bool,
+}
+
+impl State {
+    /// Nothing is there, not even a key.
+    fn is_empty(&self) -> bool {
+        let Self { terms, claims, free, held, facts, is_dirty } = self;
+        terms.is_empty() && claims.is_empty() && free.is_empty() && held.is_empty() && facts.is_empty() && !is_dirty
+    }
+
+    /// The same, whatever order the free slips are in.
+    fn sorted(mut self) -> Self {
+        self.free.sort_unstable();
+        self
+    }
+}
+
+/// A packet, and the part of it that a test looks at.
+#[derive(Clone, Debug)]
+struct Packet {
+    part: PartId,
+    terms: Terms,
+}
+
+impl Packet {
+    /// A packet of `count` slips in as many parts as the rule says.
+    fn of(count: u32) -> Self {
+        Self::in_parts(part_count(count), count)
+    }
+
+    /// A packet of `count` slips in so many parts.
+    fn in_parts(parts: u32, count: u32) -> Self {
+        let now = now();
+        let id = PacketId::new(now, parts, rand::rng().random());
+        let terms = Terms {
+            id,
+            sender: self::id("sender"),
+            split: Split::Equal,
+            split_version: SPLIT_VERSION,
+            seed: Seed([0; 32]),
+            currency: "CNY".to_owned(),
+            total: Amount::new(u64::from(count) * 100),
+            count,
+            cap: Amount::new(20_000),
+            greeting: String::new(),
+            created_at: now,
+            expires_at: now.after(AN_HOUR),
+            ack: AckMode::Ledger,
+            guard: Guard::default(),
+        };
+        Self { part: PartId { packet: id, index: 0 }, terms }
+    }
+
+    fn acknowledged_by_redis(mut self) -> Self {
+        self.terms.ack = AckMode::Redis;
+        self
+    }
+
+    fn for_recipients(mut self, users: &[&str]) -> Self {
+        self.terms.guard.recipients = Some(users.iter().map(|user| id(user)).collect());
+        self
+    }
+
+    fn with_passphrase(mut self, passphrase: &str) -> Self {
+        self.terms.guard.passphrase = Some(PassphraseDigest::new(self.terms.id, passphrase));
+        self
+    }
+
+    /// `user` with what he says.
+    fn saying(&self, user: &str, passphrase: &str) -> Grabber {
+        Grabber { user: id(user), passphrase: Some(PassphraseDigest::new(self.terms.id, passphrase)) }
+    }
+
+    fn keys(&self) -> PartKeys {
+        PartKeys::of(self.part)
+    }
+}
+
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
+    Timestamp::from_ms(u64::try_from(since_epoch.as_millis()).unwrap())
+}
+
+fn id(user: &str) -> UserId {
+    user.parse().unwrap()
+}
+
+fn grabber(user: &str) -> Grabber {
+    Grabber { user: id(user), passphrase: None }
+}
+
+/// What the ledger says of `slip` if `user` got it: no matter which slip, never the same amount and time as another.
+fn claim_of(slip: u32) -> Claim {
+    let at = Timestamp::from_ms(1_700_000_000_000 + u64::from(slip));
+    Claim { slip, amount: Amount::new(100 + u64::from(slip)), at }
+}
+
+fn won(slip: u32, user: &str) -> Fence {
+    claim_of(slip).fence(&id(user))
+}
+
+fn refunded(slip: u32) -> Fence {
+    Fence { owner: Owner::Refunded, ..won(slip, "nobody") }
+}
+
+const SOLD_OUT: Found = Found::Nothing { expired: false, certain: true };
+const PERHAPS_SOLD_OUT: Found = Found::Nothing { expired: false, certain: false };
+const EXPIRED: Found = Found::Nothing { expired: true, certain: true };
+const PERHAPS_EXPIRED: Found = Found::Nothing { expired: true, certain: false };

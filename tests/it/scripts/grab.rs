@@ -1,0 +1,235 @@
+use shared::domain::Refusal;
+
+use super::*;
+
+/// The answers to several users in one call.
+async fn grab_all(rig: &Rig, packet: &Packet, grabbers: &[Grabber]) -> Vec<Found> {
+    rig.store.grab(packet.part, grabbers).await.unwrap().expect("a loaded part")
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_loaded_has_no_answer_and_gets_no_key() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let everyone: Vec<Grabber> = ODD_USERS.map(grabber).into();
+        for _ in 0..2 {
+            assert_eq!(rig.store.grab(packet.part, &everyone).await.unwrap(), None);
+        }
+        assert!(rig.state(packet.part).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slip_is_held_once_for_each_user_whatever_he_is_called() {
+    on_both(async |rig| {
+        let packet = Packet::of(20);
+        rig.load(&packet, &[]).await;
+        let before = now();
+        for (slip, user) in (0..).zip(ODD_USERS) {
+            let hold = rig.hold(&packet, user).await;
+            assert_eq!(hold.slip, slip);
+            assert!(hold.at >= before && hold.at <= now(), "{hold:?}");
+            let state = rig.state(packet.part).await;
+            // A second execution says the same and changes nothing.
+            assert_eq!(rig.grab(&packet, user).await, Found::Held { slip, at: hold.at, fresh: false });
+            assert_eq!(rig.state(packet.part).await, state);
+            assert_eq!(state.held[&slip], format!("{} {user}", hold.at.ms()));
+            assert!(state.is_dirty);
+        }
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.claims.len(), ODD_USERS.len());
+        assert_eq!(state.free, (11..20).collect::<Vec<u32>>());
+        let held = rig.store.held(packet.part).await.unwrap();
+        let users: BTreeSet<&str> = held.iter().map(|held| held.hold.user.as_str()).collect();
+        assert_eq!(users, ODD_USERS.into());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_confirmed_claim_answers_for_ever() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4).with_passphrase("open");
+        rig.load(&packet, &[won(0, "ann")]).await;
+        // Slip 3 is the other part's.
+        rig.learn(&packet, &[won(3, "0")], &[]).await;
+        let everybody_has_his = async || {
+            // Without the passphrase too: who has a slip is not asked for it again.
+            assert_eq!(rig.grab(&packet, "ann").await, Found::Confirmed(claim_of(0)));
+            assert_eq!(rig.grab(&packet, "0").await, Found::Confirmed(claim_of(3)));
+        };
+        everybody_has_his().await;
+        rig.expire(packet.part).await;
+        everybody_has_his().await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn losers_hear_for_certain_that_it_is_over_once_every_fact_is_known() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_SOLD_OUT);
+        rig.learn(&packet, &[won(0, "ann")], &[]).await;
+        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_SOLD_OUT);
+        rig.learn(&packet, &[won(1, "bob")], &[]).await;
+        for _ in 0..2 {
+            assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
+        }
+        rig.expire(packet.part).await;
+        assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_fact() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        // Even while the list is there: Redis' clock and the keys' expiry are two things.
+        let () = rig.run(["HSET", &packet.keys().claims, "#x", "1"]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
+        assert_eq!(rig.grab(&packet, "ann").await, Found::Held { slip: 0, at: hold.at, fresh: false });
+        assert_eq!(rig.state(packet.part).await, state);
+        rig.learn(&packet, &[won(0, "ann"), refunded(1)], &[]).await;
+        assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
+        rig.learn(&packet, &[refunded(2)], &[]).await;
+        assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn where_redis_acknowledges_its_no_is_certain() {
+    on_both(async |rig| {
+        let packet = Packet::of(2).acknowledged_by_redis();
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
+        rig.expire(packet.part).await;
+        assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn only_recipients_get_a_slip() {
+    on_both(async |rig| {
+        let packet = Packet::of(20).for_recipients(&ODD_USERS[1..]).with_passphrase("open");
+        rig.load(&packet, &[]).await;
+        let state = rig.state(packet.part).await;
+        // He is turned away for who he is, before what he says is looked at.
+        for said in ["open", "wrong"] {
+            assert_eq!(rig.grab_as(&packet, &packet.saying("ann", said)).await, Found::Refused(Refusal::NotARecipient));
+        }
+        assert_eq!(rig.state(packet.part).await, state);
+        for user in &ODD_USERS[1..] {
+            let found = rig.grab_as(&packet, &packet.saying(user, "open")).await;
+            assert!(matches!(found, Found::Held { fresh: true, .. }), "{user}: {found:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
+    const WRONG: Found = Found::Refused(Refusal::WrongPassphrase);
+    on_both(async |rig| {
+        let packet = Packet::of(5).with_passphrase("芝麻开门");
+        rig.load(&packet, &[]).await;
+        let (right, wrong) = (packet.saying("}", "芝麻开门"), packet.saying("}", "芝麻"));
+        assert_eq!(rig.grab(&packet, "}").await, WRONG, "none is a wrong one");
+        for _ in 1..10 {
+            assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
+        }
+        for said in [&wrong, &right] {
+            let found = rig.grab_as(&packet, said).await;
+            let Found::Refused(Refusal::TooManyTries { retry_after_ms }) = found else { panic!("{found:?}") };
+            assert!((1..=60_000).contains(&retry_after_ms), "{retry_after_ms}");
+        }
+        // It is his own door.
+        rig.grab_as(&packet, &packet.saying("ann", "芝麻开门")).await;
+        assert_eq!(rig.state(packet.part).await.held.len(), 1);
+
+        // A minute later he may try again, and his tries count from the first one of the new minute.
+        let tried_a_minute_ago = async || {
+            let tries = format!("10:{}", now().before(Duration::from_mins(1)).ms());
+            let () = rig.run(["HSET", &packet.keys().claims, "#t:}", &tries]).await;
+        };
+        tried_a_minute_ago().await;
+        assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
+        let counted = rig.state(packet.part).await.terms["#t:}"].clone();
+        let (count, since) = counted.split_once(':').unwrap();
+        assert_eq!(count, "1");
+        assert!(now().since(Timestamp::from_ms(since.parse().unwrap())) < Duration::from_secs(30), "{since}");
+
+        tried_a_minute_ago().await;
+        assert!(matches!(rig.grab_as(&packet, &right).await, Found::Held { fresh: true, .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_shares_out_what_is_there_in_its_order() {
+    on_both(async |rig| {
+        let packet = Packet::of(40);
+        rig.load(&packet, &[]).await;
+        let users: Vec<Grabber> = (0..64).map(|n| grabber(&format!("user-{n}"))).collect();
+        let first = grab_all(&rig, &packet, &users).await;
+        for (slip, found) in (0..40).zip(&first) {
+            assert!(matches!(found, Found::Held { slip: held, fresh: true, .. } if *held == slip), "{found:?}");
+        }
+        assert!(first[40..].iter().all(|found| *found == PERHAPS_SOLD_OUT));
+        let state = rig.state(packet.part).await;
+        for (first, second) in first.iter().zip(grab_all(&rig, &packet, &users).await) {
+            let expected = match *first {
+                Found::Held { slip, at, .. } => Found::Held { slip, at, fresh: false },
+                _ => PERHAPS_SOLD_OUT,
+            };
+            assert_eq!(second, expected);
+        }
+        assert_eq!(rig.state(packet.part).await, state);
+        assert_eq!((state.held.len(), state.free.len()), (40, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn each_of_a_mixed_batch_gets_his_own_answer() {
+    on_both(async |rig| {
+        let packet = Packet::of(3).for_recipients(&["ann", "bob", "3", "eve", "}", "g1:2:3"]).with_passphrase("open");
+        rig.load(&packet, &[won(0, "ann")]).await;
+        let held = rig.grab_as(&packet, &packet.saying("bob", "open")).await;
+        let Found::Held { slip: 1, at, fresh: true } = held else { panic!("{held:?}") };
+        for _ in 0..10 {
+            rig.grab_as(&packet, &packet.saying("3", "wrong")).await;
+        }
+        let batch = [
+            packet.saying("zoe", "open"),
+            packet.saying("eve", "wrong"),
+            packet.saying("}", "open"),
+            packet.saying("bob", "wrong"),
+            packet.saying("3", "open"),
+            packet.saying("g1:2:3", "open"),
+            grabber("ann"),
+        ];
+        let found = grab_all(&rig, &packet, &batch).await;
+        assert_eq!(found[0], Found::Refused(Refusal::NotARecipient));
+        assert_eq!(found[1], Found::Refused(Refusal::WrongPassphrase));
+        assert!(matches!(found[2], Found::Held { slip: 2, fresh: true, .. }), "{:?}", found[2]);
+        assert_eq!(found[3], Found::Held { slip: 1, at, fresh: false });
+        assert!(matches!(found[4], Found::Refused(Refusal::TooManyTries { .. })), "{:?}", found[4]);
+        assert_eq!(found[5], PERHAPS_SOLD_OUT);
+        assert_eq!(found[6], Found::Confirmed(claim_of(0)));
+        assert!(rig.state(packet.part).await.terms["#t:eve"].starts_with("1:"));
+    })
+    .await;
+}

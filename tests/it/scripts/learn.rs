@@ -1,0 +1,268 @@
+use super::*;
+
+/// When a key is gone, in milliseconds since the epoch.
+async fn expiry(rig: &Rig, key: &str) -> i64 {
+    rig.run(["PEXPIRETIME", key]).await
+}
+
+#[tokio::test]
+async fn a_win_is_confirmed() {
+    on_both(async |rig| {
+        let packet = Packet::of(20);
+        rig.load(&packet, &[]).await;
+        for (slip, user) in (0..).zip(ODD_USERS) {
+            assert_eq!(rig.hold(&packet, user).await.slip, slip);
+            assert_eq!(rig.learn(&packet, &[won(slip, user)], &[]).await, Learned::Loaded);
+            assert_eq!(rig.grab(&packet, user).await, Found::Confirmed(claim_of(slip)));
+            let state = rig.state(packet.part).await;
+            assert!(state.held.is_empty() && !state.is_dirty);
+            assert_eq!(state.facts, (0..=slip).collect());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_is_in_the_queue_until_it_holds_nothing() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        rig.learn(&packet, &[won(0, "ann")], &[]).await;
+        assert!(rig.state(packet.part).await.is_dirty);
+        rig.learn(&packet, &[won(1, "bob")], &[]).await;
+        assert!(!rig.state(packet.part).await.is_dirty);
+        // One that holds nothing leaves the queue without any fact.
+        let keys = packet.keys();
+        let () = rig.run(["ZADD", &keys.dirty, "1", &keys.name]).await;
+        rig.learn(&packet, &[], &[]).await;
+        assert!(!rig.state(packet.part).await.is_dirty);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_fact_makes_a_part_final() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.learn(&packet, &[], &[]).await, Learned::Loaded);
+        assert_eq!(rig.learn(&packet, &[won(2, "ann"), refunded(0)], &[]).await, Learned::Loaded);
+        assert_eq!(rig.learn(&packet, &[won(1, "bob")], &[]).await, Learned::Final);
+        let late = [refunded(0), won(1, "bob"), won(2, "ann")];
+        assert_eq!(rig.learn(&packet, &late, &[]).await, Learned::Final);
+        assert_eq!(rig.state(packet.part).await.terms["#n"], "3");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_foreign_fence_drops_the_hold_and_the_claim_that_it_contradicts() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.learn(&packet, &[won(0, "bob")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert!(state.held.is_empty() && !state.is_dirty);
+        assert!(!state.claims.contains_key("ann"));
+        // Both go on: he has his, she gets another.
+        assert_eq!(rig.grab(&packet, "bob").await, Found::Confirmed(claim_of(0)));
+        assert_eq!(rig.hold(&packet, "ann").await.slip, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_foreign_fence_leaves_a_confirmed_claim_alone() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[won(2, "ann")]).await;
+        // A hold that no grab makes: a store that lies.
+        let () = rig.run(["HSET", &packet.keys().held, "0", "7 ann"]).await;
+        rig.learn(&packet, &[won(0, "bob")], &[]).await;
+        assert!(rig.state(packet.part).await.held.is_empty());
+        assert_eq!(rig.grab(&packet, "ann").await, Found::Confirmed(claim_of(2)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slip_that_a_rollback_made_free_again_is_taken_out() {
+    on_both(async |rig| {
+        let packet = Packet::of(12);
+        rig.load(&packet, &[]).await;
+        // Names that contain one another.
+        rig.learn(&packet, &[won(1, "ann"), refunded(10)], &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [0, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_slip_that_a_winner_of_another_held_goes_back() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[refunded(2)]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        let keys = packet.keys();
+        assert_eq!(rig.run::<u8, _>(["EXISTS", &keys.slips]).await, 0, "the last one was taken");
+        // What Bob held is hers: a rollback had forgotten it. Then what she held is free, and is Bob's on his next grab.
+        assert_eq!(rig.learn(&packet, &[won(1, "ann")], &[]).await, Learned::Loaded);
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len()), (vec![0], 0));
+        assert_eq!(rig.grab(&packet, "ann").await, Found::Confirmed(claim_of(1)));
+        // The list was made anew, and must end with the packet all the same.
+        assert_eq!(u64::try_from(expiry(&rig, &keys.slips).await), Ok(packet.terms.expires_at.ms()));
+        assert_eq!(rig.hold(&packet, "bob").await.slip, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_what_he_held() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        assert_eq!(rig.learn(&packet, &[won(3, "ann"), refunded(2)], &[]).await, Learned::Loaded);
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free.clone(), state.held.len(), state.is_dirty), (vec![1, 0], 0, false));
+        assert_eq!((state.facts.len(), &*state.terms["#n"]), (0, "0"), "it is no fact of this part");
+        assert_eq!(rig.grab(&packet, "ann").await, Found::Confirmed(claim_of(3)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_goes_back_after_expiry() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.expire(packet.part).await;
+        rig.learn(&packet, &[won(3, "ann")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert!(state.free.is_empty() && state.held.is_empty() && !state.is_dirty);
+        assert_eq!(rig.run::<u8, _>(["EXISTS", &packet.keys().slips]).await, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_a_fact_does_not_go_back() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        // Bob has the slip that Ann held. Whether the part hears first of his or of hers, it is not free again.
+        for facts in [[won(0, "bob"), won(3, "ann")], [won(3, "ann"), won(0, "bob")]] {
+            rig.forget(packet.part).await;
+            rig.load(&packet, &[]).await;
+            rig.hold(&packet, "ann").await;
+            rig.learn(&packet, &facts, &[]).await;
+            let state = rig.state(packet.part).await;
+            assert_eq!((state.free, state.held.len(), state.facts), (vec![1], 0, [0].into()));
+        }
+        // Nor where the hold outlived its fact, which only a store that lies shows.
+        let keys = packet.keys();
+        let () = rig.run(["HSET", &keys.held, "0", "7 eve"]).await;
+        let () = rig.run(["HSET", &keys.claims, "eve", "h0:7"]).await;
+        rig.learn(&packet, &[won(2, "eve")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len()), (vec![1], 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refund_takes_a_slip_from_whoever_held_it() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        assert_eq!(rig.learn(&packet, &[refunded(0), refunded(1)], &[]).await, Learned::Loaded);
+        let state = rig.state(packet.part).await;
+        assert!(state.claims.is_empty() && state.held.is_empty() && !state.is_dirty);
+        assert_eq!((state.free, state.facts), (vec![2], [0, 1].into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn of_a_part_that_is_not_loaded_only_the_outbox_is_tidied() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 12);
+        rig.load(&packet, &[]).await;
+        let mut holds = Vec::new();
+        for user in ["ann", "bob", "eve", "zoe", "}"] {
+            holds.push(rig.hold(&packet, user).await);
+        }
+        rig.store.park(packet.part, &holds[4], "no reason").await.unwrap();
+        rig.forget(packet.part).await;
+
+        // Facts decide what they speak of and nothing else: a slip, or a user who has one elsewhere.
+        let facts = [won(0, "ann"), won(1, "somebody"), won(9, "eve"), refunded(4)];
+        let left = async || rig.state(packet.part).await.held.into_keys().collect::<Vec<_>>();
+        assert_eq!(rig.learn(&packet, &facts, &[]).await, Learned::NotLoaded);
+        assert_eq!(left().await, [0, 1, 2, 3, 4], "nobody said which holds they decide");
+        // A hold that is another's by now stays.
+        let another = Hold { user: id("zoe"), ..holds[0].clone() };
+        assert_eq!(rig.learn(&packet, &facts, &[another, holds[3].clone()]).await, Learned::NotLoaded);
+        assert_eq!(left().await, [0, 1, 2, 3, 4]);
+        assert_eq!(rig.learn(&packet, &facts, &holds).await, Learned::NotLoaded);
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.held.into_keys().collect::<Vec<_>>(), [3]);
+        assert!(state.is_dirty && state.claims.is_empty() && state.facts.is_empty() && state.free.is_empty());
+        rig.learn(&packet, &[won(3, "zoe")], &holds).await;
+        assert!(rig.state(packet.part).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_any_order_and_in_any_batches_it_ends_the_same() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 10);
+        // Ann's is what she held, Bob's is what Eve held, Eve's is elsewhere, Zoe's was free, one went back.
+        let facts = [won(0, "ann"), won(2, "bob"), won(7, "eve"), won(4, "zoe"), refunded(3)];
+        let mut ends = BTreeSet::new();
+        for first in 0..facts.len() {
+            for stride in 1..facts.len() {
+                for batch in [1, 2, facts.len()] {
+                    rig.forget(packet.part).await;
+                    let () = rig.run(["DEL", &packet.keys().held]).await;
+                    rig.load(&packet, &[]).await;
+                    for user in ["ann", "bob", "eve"] {
+                        rig.hold(&packet, user).await;
+                    }
+                    let order: Vec<Fence> =
+                        (0..facts.len()).map(|i| facts[(first + i * stride) % facts.len()].clone()).collect();
+                    for facts in order.chunks(batch) {
+                        rig.learn(&packet, facts, &[]).await;
+                    }
+                    // Late, after all the others.
+                    rig.learn(&packet, &order[..1], &[]).await;
+                    ends.insert(format!("{:?}", rig.state(packet.part).await.sorted()));
+                }
+            }
+        }
+        assert_eq!(ends.len(), 1, "{ends:#?}");
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len(), state.is_dirty), (vec![1], 0, false));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn more_facts_than_one_call_takes_are_all_learned() {
+    on_both(async |rig| {
+        let packet = Packet::of(1_000);
+        rig.load(&packet, &[]).await;
+        let facts: Vec<Fence> = (0..1_000).rev().map(|slip| won(slip, &format!("user-{slip}"))).collect();
+        assert_eq!(rig.learn(&packet, &facts, &[]).await, Learned::Final);
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.facts.len(), state.claims.len(), state.free.len()), (1_000, 1_000, 0));
+    })
+    .await;
+}

@@ -1,0 +1,216 @@
+use shared::domain::Refusal;
+use shared::service::Finality;
+
+use super::*;
+
+#[tokio::test]
+async fn a_part_is_loaded_once() {
+    on_both(async |rig| {
+        let packet = Packet::of(5);
+        rig.load(&packet, &[]).await;
+        let state = rig.state(packet.part).await;
+        let terms = [
+            ("#a", "ledger".to_owned()),
+            ("#c", "5".to_owned()),
+            ("#n", "0".to_owned()),
+            ("#x", packet.terms.expires_at.ms().to_string()),
+        ];
+        assert_eq!(state.terms, terms.map(|(field, value)| (field.to_owned(), value)).into());
+        assert_eq!(state.free, [0, 1, 2, 3, 4]);
+        assert!(state.claims.is_empty() && state.held.is_empty() && state.facts.is_empty() && !state.is_dirty);
+
+        rig.hold(&packet, "ann").await;
+        let state = rig.state(packet.part).await;
+        // A loader that comes late has nothing to say, whatever it knows.
+        rig.load(&packet, &[]).await;
+        rig.load(&packet, &[won(0, "bob"), refunded(1)]).await;
+        assert_eq!(rig.state(packet.part).await, state);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_the_ledger_has_is_not_free() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 12);
+        // The last two are of the other part: one says whose user Eve is, one says nothing here.
+        let facts = [won(1, "}"), refunded(3), won(4, "h0:1"), won(9, "eve"), refunded(10)];
+        rig.load(&packet, &facts).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.facts, &*state.terms["#n"]), (vec![0, 2, 5], [1, 3, 4].into(), "3"));
+        for (slip, user) in [(1, "}"), (4, "h0:1"), (9, "eve")] {
+            assert_eq!(rig.grab(&packet, user).await, Found::Confirmed(claim_of(slip)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_other_parts_of_a_packet_have_their_own_slips() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(3, 10);
+        let mut all = Vec::new();
+        for part in packet.terms.id.parts() {
+            let packet = Packet { part, ..packet.clone() };
+            rig.load(&packet, &[won(4, "ann"), won(9, "bob")]).await;
+            all.push(rig.state(part).await);
+        }
+        let free: Vec<&[u32]> = all.iter().map(|state| &*state.free).collect();
+        assert_eq!(free, [&[0, 1, 2][..], &[3, 5], &[6, 7, 8]]);
+        let facts: Vec<Vec<u32>> = all.iter().map(|state| state.facts.iter().copied().collect()).collect();
+        assert_eq!(facts, [vec![], vec![1], vec![3]]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn holds_that_outlived_the_rest_stay_held() {
+    on_both(async |rig| {
+        let packet = Packet::of(15);
+        rig.load(&packet, &[]).await;
+        let mut holds = Vec::new();
+        for user in ODD_USERS {
+            holds.push(rig.hold(&packet, user).await);
+        }
+        rig.store.park(packet.part, &holds[2], "a reason of many words").await.unwrap();
+        let before = rig.state(packet.part).await;
+        rig.forget(packet.part).await;
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.state(packet.part).await, before);
+        for hold in &holds {
+            let found = rig.grab(&packet, hold.user.as_str()).await;
+            assert_eq!(found, Found::Held { slip: hold.slip, at: hold.at, fresh: false });
+        }
+        // Also where the queue was lost.
+        rig.forget(packet.part).await;
+        let keys = packet.keys();
+        let () = rig.run(["ZREM", &keys.dirty, &keys.name]).await;
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.state(packet.part).await, before);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn holds_that_facts_have_overtaken_are_dropped() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 12);
+        rig.load(&packet, &[]).await;
+        for user in ["ann", "bob", "eve", "zoe"] {
+            rig.hold(&packet, user).await;
+        }
+        rig.forget(packet.part).await;
+        // Ann's is hers, Bob's is another's, Eve has another, Zoe's is open.
+        rig.load(&packet, &[won(0, "ann"), won(1, "somebody"), won(4, "eve")]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.held.keys().collect::<Vec<_>>(), [&3]);
+        assert_eq!((state.free, state.facts), (vec![2, 5], [0, 1, 4].into()));
+        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["ann", "eve", "somebody", "zoe"]);
+        assert_eq!(rig.grab(&packet, "eve").await, Found::Confirmed(claim_of(4)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_expired_part_is_not_loaded() {
+    on_both(async |rig| {
+        let mut packet = Packet::of(5);
+        packet.terms.expires_at = now();
+        for _ in 0..2 {
+            let loaded = rig.store.load(packet.part, &packet.terms, &[won(0, "ann")]).await.unwrap();
+            assert_eq!(loaded, Loaded::Expired);
+        }
+        assert!(rig.state(packet.part).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_earlier_life_left_is_swept_away() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        let keys = packet.keys();
+        let () = rig.run(["HSET", &keys.claims, "#c", "9", "#g", "r", "ann", "g1:1:1"]).await;
+        let () = rig.run(["RPUSH", &keys.slips, "3", "2", "1", "7"]).await;
+        let () = rig.run(["SETBIT", &keys.facts, "2", "1"]).await;
+        rig.load(&packet, &[refunded(0)]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.facts, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
+        assert_eq!((&*state.terms["#c"], state.terms.get("#g")), ("4", None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guard_is_loaded_with_its_part() {
+    on_both(async |rig| {
+        let packet = Packet::of(4).for_recipients(&["ann", "{x}"]).with_passphrase("open");
+        rig.load(&packet, &[]).await;
+        let digest = packet.terms.guard.passphrase.unwrap().0;
+        let digest: String = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect();
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.terms["#g"], format!("rp{digest}"));
+        let recipients: Vec<&str> = state.terms.keys().filter_map(|field| field.strip_prefix("#r:")).collect();
+        assert_eq!(recipients, ["ann", "{x}"]);
+
+        let nobody = Packet::of(4).for_recipients(&[]);
+        rig.load(&nobody, &[]).await;
+        assert_eq!(rig.grab(&nobody, "ann").await, Found::Refused(Refusal::NotARecipient));
+    })
+    .await;
+}
+
+fn hex_digit(nibble: u8) -> char {
+    char::from_digit(nibble.into(), 16).unwrap()
+}
+
+/// The largest part that there can be, with the longest users: what a call and a script have to bear.
+#[tokio::test]
+async fn the_largest_part_loads_with_all_its_facts() {
+    on_both(async |rig| {
+        let mut packet = Packet::of(100_000);
+        packet.part = packet.terms.id.parts().max_by_key(|part| part.slips(100_000).len()).unwrap();
+        let slips = packet.part.slips(100_000);
+        assert_eq!(slips.len(), 1_563);
+        let user = |slip: u32| format!("{slip:u>128}");
+        let facts: Vec<Fence> = slips.clone().map(|slip| won(slip, &user(slip))).collect();
+        rig.load(&packet, &facts).await;
+        let finality = rig.store.finality(packet.part).await.unwrap();
+        let Finality::Final(part) = finality else { panic!("{finality:?}") };
+        assert_eq!((part.owners.len(), part.expires_at), (1_563, packet.terms.expires_at));
+        assert!(slips.clone().all(|slip| part.owners[&id(&user(slip))] == claim_of(slip)));
+        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
+
+        // And with as many recipients as there can be besides.
+        let users: Vec<String> = (0..500).map(user).collect();
+        let mut guarded = packet.for_recipients(&users.iter().map(String::as_str).collect::<Vec<_>>());
+        guarded.part.packet = Packet::of(100_000).terms.id;
+        guarded.terms.id = guarded.part.packet;
+        rig.load(&guarded, &facts).await;
+        assert_eq!(rig.state(guarded.part).await.terms.keys().filter(|field| field.starts_with("#r:")).count(), 500);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn everything_but_the_outbox_is_forgotten_in_time() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        rig.load(&packet, &[refunded(1)]).await;
+        rig.hold(&packet, "ann").await;
+        let keys = packet.keys();
+        let expires = packet.terms.expires_at;
+        let forgotten = i64::try_from(expires.after(AN_HOUR).ms()).unwrap();
+        let expected = [
+            (&keys.claims, forgotten),
+            (&keys.facts, forgotten),
+            (&keys.slips, i64::try_from(expires.ms()).unwrap()),
+            (&keys.held, -1),
+            (&keys.dirty, -1),
+        ];
+        for (key, at) in expected {
+            assert_eq!(rig.run::<i64, _>(["PEXPIRETIME", key]).await, at, "{key}");
+        }
+    })
+    .await;
+}

@@ -1,0 +1,111 @@
+//! A Redis whose memory is full: what would fill it further is refused as a whole, before it has done anything.
+
+use std::fmt::Write;
+
+use shared::service::HotStoreError;
+
+use super::*;
+
+/// Rigs with servers of their own, whose memory a test may fill.
+async fn on_both_alone(body: impl AsyncFn(Rig)) {
+    body(Rig::over(Servers::one().await)).await;
+    body(Rig::over(Servers::cluster().await)).await;
+}
+
+impl Rig {
+    /// Says that memory is full, or no more.
+    async fn fill(&self, full: bool) {
+        for node in self.servers.nodes() {
+            let () = node.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(u8::from(full))).await;
+        }
+    }
+
+    /// All keys of all nodes with their values and expiries, as text.
+    async fn dump(&self) -> String {
+        let mut dump = String::new();
+        for node in self.servers.nodes() {
+            let mut keys: Vec<String> = node.command(cmd("KEYS").arg("*")).await;
+            keys.sort();
+            for key in keys {
+                let kind: String = node.command(cmd("TYPE").arg(&key)).await;
+                let expiry: i64 = node.command(cmd("PEXPIRETIME").arg(&key)).await;
+                let read = match &*kind {
+                    "string" => cmd("GET").arg(&key).clone(),
+                    "hash" => cmd("HGETALL").arg(&key).clone(),
+                    "list" => cmd("LRANGE").arg(&key).arg(0).arg(-1).clone(),
+                    "zset" => cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").clone(),
+                    other => panic!("{key} is a {other}"),
+                };
+                let value: redis::Value = node.command(&read).await;
+                writeln!(dump, "{key} {expiry} {value:?}").unwrap();
+            }
+        }
+        dump
+    }
+
+    /// Runs `call` while memory is full: it fails as passing, and nothing is changed by it.
+    async fn refuses<T: std::fmt::Debug>(&self, what: &str, call: impl AsyncFnOnce() -> Result<T, HotStoreError>) {
+        let before = self.dump().await;
+        let result = call().await;
+        assert!(matches!(&result, Err(HotStoreError::Unavailable(_))), "{what}: {result:?}");
+        assert_eq!(self.dump().await, before, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn a_full_memory_refuses_writes_as_a_whole() {
+    on_both_alone(async |rig| {
+        let packet = Packet::in_parts(2, 12).with_passphrase("open");
+        let part = packet.part;
+        rig.load(&packet, &[won(5, "eve")]).await;
+        let take = async |user: &str| rig.grab_as(&packet, &packet.saying(user, "open")).await;
+        take("ann").await;
+        take("bob").await;
+        let unloaded = Packet::of(3);
+        let outlived = Packet::of(3);
+        rig.load(&outlived, &[]).await;
+        rig.hold(&outlived, "zoe").await;
+        rig.forget(outlived.part).await;
+
+        rig.fill(true).await;
+        let learn = async |packet: &Packet, facts: &[Fence], decided: &[Hold]| {
+            rig.store.learn(packet.part, packet.terms.count, facts, decided).await
+        };
+        let taker = [packet.saying("zoe", "open")];
+        rig.refuses("a slip", async || rig.store.grab(part, &taker).await).await;
+        rig.refuses("a wrong passphrase", async || rig.store.grab(part, &[packet.saying("zoe", "no")]).await).await;
+        let mixed = [packet.saying("eve", ""), packet.saying("ann", ""), packet.saying("}", "no"), taker[0].clone()];
+        rig.refuses("a batch", async || rig.store.grab(part, &mixed).await).await;
+        for packet in [&unloaded, &outlived] {
+            rig.refuses("a load", async || rig.store.load(packet.part, &packet.terms, &[won(1, "ann")]).await).await;
+        }
+        for facts in [
+            &[won(0, "ann")][..],
+            &[won(0, "zoe")],
+            &[refunded(0), refunded(1)],
+            &[won(5, "eve"), won(0, "ann")],
+            &[won(8, "zoe"), won(9, "ann")],
+        ] {
+            rig.refuses("facts", async || learn(&packet, facts, &[]).await).await;
+        }
+        let hold = Hold { slip: 0, user: id("ann"), at: now() };
+        rig.refuses("a reason", async || rig.store.park(part, &hold, "a reason").await).await;
+        rig.refuses("a lease", async || rig.store.lead(part, AN_HOUR).await).await;
+
+        // What only reads answers, and what makes room is done.
+        assert!(matches!(take("ann").await, Found::Held { slip: 0, fresh: false, .. }));
+        assert_eq!(take("eve").await, Found::Confirmed(claim_of(5)));
+        let hold = rig.store.held(outlived.part).await.unwrap().remove(0).hold;
+        assert_eq!(learn(&outlived, &[won(0, "zoe")], &[hold]).await.unwrap(), Learned::NotLoaded);
+        assert!(rig.state(outlived.part).await.is_empty());
+        // A hold that goes back makes room first, and then all of it is done.
+        assert_eq!(learn(&packet, &[won(9, "ann"), won(1, "bob")], &[]).await.unwrap(), Learned::Loaded);
+        let state = rig.state(part).await;
+        assert_eq!((state.free, state.held.len()), (vec![2, 3, 4, 0], 0));
+
+        rig.fill(false).await;
+        assert!(matches!(take("zoe").await, Found::Held { slip: 2, fresh: true, .. }));
+        rig.load(&unloaded, &[won(1, "ann")]).await;
+    })
+    .await;
+}

@@ -1,0 +1,155 @@
+use shared::domain::{PARTITIONS, Partition};
+use shared::service::Finality;
+
+use super::*;
+
+#[tokio::test]
+async fn a_parts_owners_are_told_once_it_is_final() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        let finality = async || rig.store.finality(packet.part).await.unwrap();
+        assert!(matches!(finality().await, Finality::NotLoaded));
+        rig.load(&packet, &[]).await;
+        assert!(matches!(finality().await, Finality::NotYet));
+        rig.hold(&packet, "}").await;
+        rig.learn(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
+        assert!(matches!(finality().await, Finality::NotYet));
+        rig.learn(&packet, &[refunded(1)], &[]).await;
+        let Finality::Final(part) = finality().await else { panic!() };
+        assert_eq!(part.expires_at, packet.terms.expires_at);
+        // Who has a slip of another part is among them: he hears of it here too.
+        assert_eq!(part.owners, [(id("}"), claim_of(0)), (id("h0:1"), claim_of(3))].into());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_has_the_slips_of_a_guarded_part_only_a_grab_tells() {
+    on_both(async |rig| {
+        for packet in [Packet::of(1).for_recipients(&["ann"]), Packet::of(1).with_passphrase("open")] {
+            rig.load(&packet, &[won(0, "ann")]).await;
+            assert!(matches!(rig.store.finality(packet.part).await.unwrap(), Finality::Guarded));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_parked_hold_stays_and_is_still_its_users() {
+    on_both(async |rig| {
+        let packet = Packet::of(15);
+        rig.load(&packet, &[]).await;
+        for (slip, user) in (0..).zip(ODD_USERS) {
+            let hold = rig.hold(&packet, user).await;
+            for reason in ["no such slip: {}", "another\nreason"] {
+                for _ in 0..2 {
+                    rig.store.park(packet.part, &hold, reason).await.unwrap();
+                    let held = rig.store.held(packet.part).await.unwrap();
+                    assert_eq!(held.len(), 1);
+                    assert_eq!((&held[0].hold, held[0].parked.as_deref()), (&hold, Some(reason)));
+                }
+            }
+            assert_eq!(rig.grab(&packet, user).await, Found::Held { slip, at: hold.at, fresh: false });
+            rig.learn(&packet, &[won(slip, user)], &[]).await;
+            assert_eq!(rig.grab(&packet, user).await, Found::Confirmed(claim_of(slip)));
+            assert!(!rig.state(packet.part).await.is_dirty);
+            // Late: there is nothing to park any more.
+            rig.store.park(packet.part, &hold, "late").await.unwrap();
+            assert!(rig.state(packet.part).await.held.is_empty());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_parked_hold_goes_back_or_is_dropped_like_any_other() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 6);
+        rig.load(&packet, &[]).await;
+        for user in ["ann", "bob"] {
+            let hold = rig.hold(&packet, user).await;
+            rig.store.park(packet.part, &hold, "a reason").await.unwrap();
+        }
+        rig.learn(&packet, &[won(5, "ann"), won(1, "eve")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len(), state.is_dirty), (vec![2, 0], 0, false));
+        assert!(!state.claims.contains_key("bob"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nobody_elses_hold_is_parked() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        let state = rig.state(packet.part).await;
+        // Names that contain one another, and a pattern that would match.
+        for user in ["an", "annn", ".nn", "%"].iter().filter_map(|user| user.parse().ok()) {
+            rig.store.park(packet.part, &Hold { user, ..hold.clone() }, "a reason").await.unwrap();
+        }
+        rig.store.park(packet.part, &Hold { slip: 1, ..hold }, "a reason").await.unwrap();
+        assert_eq!(rig.state(packet.part).await, state);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_outbox_is_read_oldest_first() {
+    on_both(async |rig| {
+        // Two packets of one partition, which other tests' packets may share.
+        let first = Packet::of(3);
+        let second = loop {
+            let packet = Packet::of(3);
+            if packet.part.partition() == first.part.partition() {
+                break packet;
+            }
+        };
+        for packet in [&second, &first] {
+            rig.load(packet, &[]).await;
+        }
+        let old = rig.hold(&first, "ann").await;
+        rig.hold(&second, "ann").await;
+        // The older is made older still: both may be of one millisecond.
+        let keys = first.keys();
+        let () = rig.run(["ZADD", &keys.dirty, "7", &keys.name]).await;
+        let () = rig.run(["HSET", &keys.held, "0", "7 ann"]).await;
+        rig.hold(&first, "bob").await;
+        let partition = first.part.partition();
+        let dirty = rig.store.dirty(partition).await.unwrap();
+        let place = |part| dirty.iter().position(|dirty| *dirty == part).unwrap();
+        assert!(place(first.part) < place(second.part), "{dirty:?}");
+        assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.dirty, &keys.name]).await, 7, "a later hold is not its oldest");
+        let held = rig.store.held(first.part).await.unwrap();
+        assert_eq!(held.iter().map(|held| held.hold.slip).collect::<Vec<_>>(), [0, 1]);
+        assert!(held[0].hold.at < old.at);
+
+        // What can't be read is in nobody's way.
+        let () = rig.run(["ZADD", &keys.dirty, "1", "no part"]).await;
+        let () = rig.run(["HSET", &keys.held, "x", "no hold"]).await;
+        assert_eq!(rig.store.dirty(partition).await.unwrap(), dirty);
+        assert_eq!(rig.store.held(first.part).await.unwrap(), held);
+        let () = rig.run(["ZREM", &keys.dirty, "no part"]).await;
+
+        let elsewhere = Partition::wrapping(partition.index() + PARTITIONS / 2);
+        assert!(!rig.store.dirty(elsewhere).await.unwrap().contains(&first.part));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn one_leads_until_he_gives_up() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let lead = async || rig.store.lead(packet.part, AN_HOUR).await.unwrap();
+        assert_eq!((lead().await, lead().await), (true, false));
+        let left: u64 = rig.run(["PTTL", &packet.keys().loading]).await;
+        assert!(left > 0 && left <= u64::try_from(AN_HOUR.as_millis()).unwrap());
+        for _ in 0..2 {
+            rig.store.follow(packet.part).await.unwrap();
+        }
+        assert_eq!((lead().await, lead().await), (true, false));
+    })
+    .await;
+}

@@ -1,0 +1,424 @@
+//! Random sequences of calls, faults and late duplicates against a ledger that is kept here: what must hold after every
+//! step, and that all facts lead to one end.
+
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::{Config, RngSeed, TestRunner};
+
+use super::*;
+
+/// Slips of the packet, in two parts.
+const SLIPS: u32 = 7;
+const USERS: [&str; 5] = ["}", "h0:1", "3", "ann", "g1:2:3"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A script's call.
+    Call(Call),
+    /// A call of before is executed once more, late.
+    Again(Index),
+    /// A hold that was seen at any time is taken to the ledger, which decides.
+    Commit(Index),
+    /// A slip goes back to the sender, if it has no fence.
+    Refund(u32),
+    /// What a part holds is kept, to roll back to.
+    Keep(usize),
+    /// A part is rolled back.
+    RollBack(usize),
+    /// A part is lost; its outbox may survive.
+    Lose { part: usize, outbox: bool },
+    /// The packet's time is over.
+    Expire,
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Grab {
+        part: usize,
+        users: Vec<&'static str>,
+    },
+    /// Some of the facts there are, in some order.
+    Learn {
+        part: usize,
+        facts: Vec<Index>,
+    },
+    /// By a loader that has read the facts some time ago.
+    Load {
+        part: usize,
+        known: Index,
+    },
+    Park {
+        part: usize,
+        hold: Index,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let part = || 0..2_usize;
+    let index = any::<Index>;
+    let grab = (part(), prop::sample::subsequence(&USERS[..], 1..=USERS.len()).prop_shuffle());
+    prop_oneof![
+        6 => grab.prop_map(|(part, users)| Step::Call(Call::Grab { part, users })),
+        4 => index().prop_map(Step::Commit),
+        1 => (0..SLIPS).prop_map(Step::Refund),
+        5 => (part(), prop::collection::vec(index(), 0..5))
+            .prop_map(|(part, facts)| Step::Call(Call::Learn { part, facts })),
+        3 => (part(), index()).prop_map(|(part, known)| Step::Call(Call::Load { part, known })),
+        1 => (part(), index()).prop_map(|(part, hold)| Step::Call(Call::Park { part, hold })),
+        3 => index().prop_map(Step::Again),
+        1 => part().prop_map(Step::Keep),
+        1 => part().prop_map(Step::RollBack),
+        1 => (part(), any::<bool>()).prop_map(|(part, outbox)| Step::Lose { part, outbox }),
+        1 => prop::bool::weighted(0.2).prop_filter_map("rarely", |expire| expire.then_some(Step::Expire)),
+    ]
+}
+
+/// A part's keys as they were.
+#[derive(Clone, Debug)]
+struct Kept {
+    keys: Vec<Option<Vec<u8>>>,
+    is_dirty: bool,
+}
+
+/// A packet between a real hot store and a ledger of its own.
+struct Sequence<'a> {
+    rig: &'a Rig,
+    parts: Vec<Packet>,
+    is_expired: bool,
+    /// The ledger: fences, in the order in which they were made. None is ever changed.
+    facts: Vec<Fence>,
+    /// Every hold that was ever answered, and its part.
+    holds: Vec<(usize, Hold)>,
+    calls: Vec<(Call, usize)>,
+    kept: Vec<Option<Kept>>,
+}
+
+impl<'a> Sequence<'a> {
+    async fn new(rig: &'a Rig) -> Self {
+        let packet = Packet::in_parts(2, SLIPS);
+        let parts: Vec<Packet> = packet.terms.id.parts().map(|part| Packet { part, ..packet.clone() }).collect();
+        for part in &parts {
+            rig.load(part, &[]).await;
+        }
+        let (facts, holds, calls) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rig, parts, is_expired: false, facts, holds, calls, kept: vec![None, None] }
+    }
+
+    fn fence(&self, slip: u32) -> Option<&Fence> {
+        self.facts.iter().find(|fact| fact.slip == slip)
+    }
+
+    fn claim(&self, user: &UserId) -> Option<&Fence> {
+        self.facts.iter().find(|fact| fact.owner.user() == Some(user))
+    }
+
+    async fn step(&mut self, step: Step) {
+        match step {
+            Step::Call(call) => {
+                let facts = self.facts.len();
+                self.call(&call, facts).await;
+                self.calls.push((call, facts));
+            }
+            Step::Again(which) => {
+                if !self.calls.is_empty() {
+                    let (call, facts) = which.get(&self.calls).clone();
+                    self.call(&call, facts).await;
+                }
+            }
+            Step::Commit(which) => {
+                if !self.holds.is_empty() {
+                    let (_, Hold { slip, user, at }) = which.get(&self.holds).clone();
+                    if self.fence(slip).is_none() && self.claim(&user).is_none() {
+                        self.facts.push(Fence { at, ..won(slip, user.as_str()) });
+                    }
+                }
+            }
+            Step::Refund(slip) => {
+                if self.fence(slip).is_none() {
+                    self.facts.push(refunded(slip));
+                }
+            }
+            Step::Keep(part) => self.kept[part] = Some(self.keep(part).await),
+            Step::RollBack(part) => {
+                if let Some(kept) = self.kept[part].clone() {
+                    self.restore(part, &kept).await;
+                }
+            }
+            Step::Lose { part, outbox } => {
+                let keys = self.parts[part].keys();
+                self.rig.forget(self.parts[part].part).await;
+                if outbox {
+                    let () = self.rig.run(["DEL", &keys.held]).await;
+                    let () = self.rig.run(["ZREM", &keys.dirty, &keys.name]).await;
+                }
+            }
+            Step::Expire => {
+                self.is_expired = true;
+                for part in &mut self.parts {
+                    part.terms.expires_at = now();
+                }
+                self.let_expire().await;
+            }
+        }
+    }
+
+    /// Runs `call` as it was when there were `facts` facts.
+    async fn call(&mut self, call: &Call, facts: usize) {
+        match call {
+            Call::Grab { part, users } => self.grab(*part, users).await,
+            Call::Learn { part, facts: which } => {
+                let known = &self.facts[..facts];
+                let which: Vec<Fence> =
+                    if known.is_empty() { Vec::new() } else { which.iter().map(|i| i.get(known).clone()).collect() };
+                self.learn(*part, &which).await;
+            }
+            Call::Load { part, known } => {
+                let part = &self.parts[*part];
+                let facts = &self.facts[..known.index(facts + 1)];
+                let loaded = self.rig.store.load(part.part, &part.terms, facts).await.unwrap();
+                let is_loaded = self.rig.state(part.part).await.terms.contains_key("#x");
+                assert_eq!(loaded == Loaded::Yes, is_loaded);
+                assert!(is_loaded || self.is_expired);
+            }
+            Call::Park { part, hold } => {
+                if !self.holds.is_empty() {
+                    let hold = &hold.get(&self.holds).1;
+                    self.rig.store.park(self.parts[*part].part, hold, "a reason").await.unwrap();
+                }
+            }
+        }
+    }
+
+    async fn grab(&mut self, part: usize, users: &[&str]) {
+        let grabbers: Vec<Grabber> = users.iter().map(|user| grabber(user)).collect();
+        let packet = &self.parts[part];
+        let slips = packet.part.slips(SLIPS);
+        let Some(found) = self.rig.store.grab(packet.part, &grabbers).await.unwrap() else { return };
+        for (Grabber { user, .. }, found) in grabbers.into_iter().zip(found) {
+            match found {
+                Found::Confirmed(claim) => assert_eq!(self.claim(&user), Some(&claim.fence(&user))),
+                Found::Held { slip, at, fresh } => {
+                    assert!(slips.contains(&slip));
+                    assert!(!fresh || !self.is_expired, "a slip after expiry");
+                    self.holds.push((part, Hold { slip, user, at }));
+                }
+                Found::Nothing { expired, certain } => {
+                    assert_eq!(expired, self.is_expired);
+                    let is_final = slips.clone().all(|slip| self.fence(slip).is_some());
+                    let has_none = self.claim(&user).is_none_or(|fence| !slips.contains(&fence.slip));
+                    assert!(!certain || is_final && has_none, "{user} was told for certain");
+                }
+                Found::Refused(refusal) => panic!("{refusal:?}"),
+            }
+        }
+    }
+
+    /// Tells a part facts, as decisions about all that it holds.
+    async fn learn(&self, part: usize, facts: &[Fence]) {
+        let part = self.parts[part].part;
+        let held = self.rig.store.held(part).await.unwrap();
+        let held: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
+        let learned = self.rig.store.learn(part, SLIPS, facts, &held).await.unwrap();
+        let state = self.rig.state(part).await;
+        let expected = if !state.terms.contains_key("#x") {
+            Learned::NotLoaded
+        } else if state.facts.len() == part.slips(SLIPS).len() {
+            Learned::Final
+        } else {
+            Learned::Loaded
+        };
+        assert_eq!(learned, expected);
+        assert_eq!(state.is_dirty, !state.held.is_empty(), "the queue");
+    }
+
+    async fn keep(&self, part: usize) -> Kept {
+        let packet = &self.parts[part];
+        let PartKeys { claims, slips, held, facts, .. } = packet.keys();
+        let mut keys = Vec::new();
+        for key in [claims, slips, held, facts] {
+            keys.push(self.rig.run(["DUMP", &key]).await);
+        }
+        Kept { keys, is_dirty: self.rig.state(packet.part).await.is_dirty }
+    }
+
+    async fn restore(&self, part: usize, kept: &Kept) {
+        let PartKeys { name, claims, slips, held, facts, dirty, .. } = self.parts[part].keys();
+        for (key, value) in [claims, slips, held, facts].iter().zip(&kept.keys) {
+            let () = self.rig.run(["DEL", key]).await;
+            if let Some(value) = value {
+                let mut restore = cmd("RESTORE");
+                restore.arg(key).arg(0).arg(value);
+                let () = self.rig.connection.run(&restore.into()).await.unwrap();
+            }
+        }
+        if kept.is_dirty {
+            let () = self.rig.run(["ZADD", &dirty, "1", &name]).await;
+        } else {
+            let () = self.rig.run(["ZREM", &dirty, &name]).await;
+        }
+        // A rollback turns no time back.
+        if self.is_expired {
+            self.let_expire().await;
+        }
+    }
+
+    async fn let_expire(&self) {
+        for part in &self.parts {
+            if self.rig.state(part.part).await.terms.contains_key("#x") {
+                self.rig.expire(part.part).await;
+            }
+        }
+    }
+
+    /// What must hold of every part, after every step.
+    async fn check(&self) {
+        for packet in &self.parts {
+            let state = self.rig.state(packet.part).await;
+            let holders = self.check_outbox(&state);
+            if state.terms.contains_key("#x") {
+                self.check_slips(packet, &state);
+                self.check_claims(&state, &holders);
+            } else {
+                assert!(state.claims.is_empty() && state.free.is_empty() && state.facts.is_empty(), "{state:?}");
+            }
+        }
+    }
+
+    /// Who holds what: nobody two.
+    fn check_outbox(&self, state: &State) -> BTreeMap<String, (u32, String)> {
+        let mut holders = BTreeMap::new();
+        for (slip, value) in &state.held {
+            let mut words = value.split(' ');
+            let (at, user) = (words.next().unwrap(), words.next().unwrap());
+            let other = holders.insert(user.to_owned(), (*slip, at.to_owned()));
+            assert_eq!(other, None, "{user} holds two slips");
+            let hold = Hold { slip: *slip, user: id(user), at: Timestamp::from_ms(at.parse().unwrap()) };
+            assert!(self.holds.iter().any(|(_, seen)| *seen == hold), "{hold:?} was never given");
+        }
+        assert!(state.held.is_empty() || state.is_dirty, "a hold out of the queue");
+        holders
+    }
+
+    /// Every slip is exactly one of free, held, fact. (After expiry it may be none: nothing goes back then.)
+    fn check_slips(&self, packet: &Packet, state: &State) {
+        let slips = packet.part.slips(SLIPS);
+        for slip in slips.clone() {
+            let free = state.free.iter().filter(|free| **free == slip).count();
+            let held = usize::from(state.held.contains_key(&slip));
+            let fact = usize::from(state.facts.contains(&(slip - slips.start)));
+            let sum = free + held + fact;
+            assert!(sum == 1 || sum == 0 && self.is_expired, "slip {slip}: {free} {held} {fact}");
+            assert!(fact == 0 || self.fence(slip).is_some(), "slip {slip} is no fact");
+        }
+        assert!(state.free.iter().chain(state.held.keys()).all(|slip| slips.contains(slip)), "{state:?}");
+        assert_eq!(state.terms["#n"], state.facts.len().to_string());
+        assert_eq!(state.terms["#c"], slips.len().to_string());
+    }
+
+    /// An unconfirmed claim is a hold and the other way round; a confirmed one is a fact.
+    fn check_claims(&self, state: &State, holders: &BTreeMap<String, (u32, String)>) {
+        let mut unconfirmed = BTreeMap::new();
+        for (user, value) in &state.claims {
+            if let Some((slip, at)) = value.strip_prefix('h').and_then(|hold| hold.split_once(':')) {
+                unconfirmed.insert(user.clone(), (slip.parse().unwrap(), at.to_owned()));
+            } else {
+                let fence = self.claim(&id(user)).expect("a fact");
+                assert_eq!(*value, format!("g{}:{}:{}", fence.slip, fence.amount, fence.at.ms()));
+            }
+        }
+        assert_eq!(unconfirmed, *holders);
+    }
+
+    /// Learns all facts in two ways from the same state, and compares where they end.
+    async fn converge(&self, one: &[Index], other: &[Index]) {
+        for part in 0..self.parts.len() {
+            let start = self.keep(part).await;
+            let mut ends = Vec::new();
+            for draws in [one, other] {
+                self.restore(part, &start).await;
+                for batch in batches(&self.facts, draws) {
+                    self.learn(part, &batch).await;
+                    self.check().await;
+                }
+                ends.push(self.rig.state(self.parts[part].part).await.sorted());
+            }
+            assert_eq!(ends[0], ends[1]);
+            self.check_end(part, &ends[0]);
+            let exactly = self.rig.state(self.parts[part].part).await;
+            self.learn(part, &self.facts).await;
+            assert_eq!(self.rig.state(self.parts[part].part).await, exactly, "once more");
+        }
+    }
+
+    /// Whoever has a claim has no hold, and every fact is known.
+    fn check_end(&self, part: usize, end: &State) {
+        let part = self.parts[part].part;
+        for (slip, hold) in &end.held {
+            let user = id(hold.split(' ').nth(1).unwrap());
+            assert!(self.fence(*slip).is_none() && self.claim(&user).is_none(), "{hold}");
+        }
+        if end.terms.contains_key("#x") {
+            let slips = part.slips(SLIPS);
+            let fenced = self.facts.iter().map(|fact| fact.slip).filter(|slip| slips.contains(slip));
+            assert_eq!(end.facts, fenced.map(|slip| slip - slips.start).collect());
+            let owners: BTreeSet<&str> =
+                self.facts.iter().filter_map(|fact| Some(fact.owner.user()?.as_str())).collect();
+            let confirmed = end.claims.iter().filter(|(_, value)| value.starts_with('g'));
+            assert_eq!(confirmed.map(|(user, _)| &**user).collect::<BTreeSet<_>>(), owners);
+        }
+    }
+}
+
+/// `facts` in an order and in batches that `draws` say, some of them twice.
+fn batches(facts: &[Fence], draws: &[Index]) -> Vec<Vec<Fence>> {
+    let mut left = facts.to_vec();
+    let mut order = Vec::new();
+    for draw in draws.iter().cycle() {
+        if left.is_empty() {
+            break;
+        }
+        order.push(left.remove(draw.index(left.len())));
+        if draw.index(3) == 0 {
+            order.push(draw.get(&order).clone());
+        }
+    }
+    order.chunks(draws[0].index(4) + 1).map(<[Fence]>::to_vec).collect()
+}
+
+/// Runs `cases` random sequences on the rig that `rig` makes.
+fn run(cases: u32, rig: impl AsyncFnOnce() -> Rig) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let rig = runtime.block_on(rig());
+    let mut config = Config { cases, failure_persistence: None, ..Config::default() };
+    let seed = match config.rng_seed {
+        RngSeed::Fixed(seed) => seed,
+        RngSeed::Random => rand::random(),
+    };
+    config.rng_seed = RngSeed::Fixed(seed);
+    let orders = || prop::collection::vec(any::<Index>(), 2 * SLIPS as usize);
+    let sequences = (prop::collection::vec(step(), 1..40), orders(), orders());
+    let result = TestRunner::new(config).run(&sequences, |(steps, one, other)| {
+        runtime.block_on(async {
+            let mut sequence = Sequence::new(&rig).await;
+            for step in steps {
+                sequence.step(step).await;
+                sequence.check().await;
+            }
+            sequence.converge(&one, &other).await;
+        });
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}\nPROPTEST_RNG_SEED={seed} repeats it");
+    }
+}
+
+#[test]
+fn whatever_happens_on_one_node_a_slip_is_one_users_and_facts_lead_to_one_end() {
+    run(256, Rig::on_one_node);
+}
+
+#[test]
+fn whatever_happens_in_a_cluster_a_slip_is_one_users_and_facts_lead_to_one_end() {
+    run(64, Rig::in_a_cluster);
+}
