@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 use shared::domain::PARTITIONS;
 use shared::dynamo::Table;
 use shared::service::{Failure, HotStore, Report, Settle};
@@ -10,10 +11,25 @@ use tokio::time::Instant;
 
 /// The event: `{}` for all, or `{"partitions": [from, to]}`, both included, so that several runs can share the work.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "Map<String, Value>")]
 pub struct Event {
-    #[serde(default)]
     partitions: Option<(u32, u32)>,
+}
+
+impl TryFrom<Map<String, Value>> for Event {
+    type Error = serde_json::Error;
+
+    /// By way of a map, since a derived `Deserialize` would take an array for an object.
+    fn try_from(event: Map<String, Value>) -> Result<Self, Self::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Fields {
+            #[serde(default)]
+            partitions: Option<(u32, u32)>,
+        }
+        let Fields { partitions } = serde_json::from_value(Value::Object(event))?;
+        Ok(Self { partitions })
+    }
 }
 
 /// Why there is no report.
@@ -58,8 +74,14 @@ mod tests {
         assert_eq!(range("{}"), Some(0..=255));
         assert_eq!(range(r#"{"partitions": [0, 0]}"#), Some(0..=0));
         assert_eq!(range(r#"{"partitions": [16, 31]}"#), Some(16..=31));
-        for bad in [r#"{"partitions": [1, 0]}"#, r#"{"partitions": [0, 256]}"#, r#"{"partitions": [0]}"#, r#"{"x": 1}"#]
-        {
+        for bad in [
+            r#"{"partitions": [1, 0]}"#,
+            r#"{"partitions": [0, 256]}"#,
+            r#"{"partitions": [0]}"#,
+            r#"{"x": 1}"#,
+            "[]",
+            "[[0, 1]]",
+        ] {
             assert_eq!(range(bad), None, "{bad}");
         }
     }
