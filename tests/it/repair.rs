@@ -394,6 +394,30 @@ async fn what_cannot_be_persisted_is_parked_and_in_nobodys_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_hold_goes_once_the_ledger_has_decided_it() {
+    let scene = Scene::new(20, 0).await;
+    let owner = user("u0");
+    let keys = PartKeys::of(scene.part);
+    let (slip, at) = hold_only(&scene.process, scene.part, std::slice::from_ref(&owner)).await[0];
+    let () = scene.world.redis(cmd("HSET").arg(&keys.held).arg(slip).arg(format!("{at} {owner} no luck"))).await;
+    let parked = scene.world.snapshot().await;
+    let report = scene.process.settle().await;
+    assert_eq!((report.persisted, report.parked, report.outbox_left), (0, 1, Some(1)), "nothing is decided yet");
+    // He grabs again, and has better luck; but Redis does not hear of it.
+    assert_eq!(scene.wins(&owner).await, slip);
+    for is_loaded in [true, false] {
+        scene.world.restore(&parked).await;
+        if !is_loaded {
+            let () = scene.world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.slips).arg(&keys.facts)).await;
+        }
+        let report = scene.process.settle().await;
+        assert_eq!((report.persisted, report.parked, report.outbox_left), (0, 0, Some(0)), "loaded: {is_loaded}");
+    }
+    scene.wins(&owner).await;
+    scene.is_mended(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_of_another_part_is_the_answer() {
     let world = World::cluster(3).await;
     let process = world.process();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redis::{Value, from_redis_value};
 
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::service::{FinalPart, Finality, Found, Held};
+use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded};
 
 /// One user's answer of `grab.lua`.
 pub fn found(answer: &str) -> Option<Found> {
@@ -61,6 +61,25 @@ pub fn finality(reply: &Value) -> Option<Finality> {
     }
 }
 
+/// The answer of `learn.lua`.
+pub const fn learned(state: u8) -> Option<Learned> {
+    match state {
+        0 => Some(Learned::NotLoaded),
+        1 => Some(Learned::Loaded),
+        2 => Some(Learned::Final),
+        _ => None,
+    }
+}
+
+/// The answer of `load.lua`.
+pub const fn loaded(state: u8) -> Option<Loaded> {
+    match state {
+        0 | 1 => Some(Loaded::Yes),
+        2 => Some(Loaded::Expired),
+        _ => None,
+    }
+}
+
 /// An entry of the hash `held`: the slip, and `<at> <user>` with, once it is parked, ` <reason>`.
 pub fn held(slip: &str, value: &str) -> Option<Held> {
     let mut fields = value.splitn(3, ' ');
@@ -77,24 +96,56 @@ fn timestamp(text: &str) -> Option<Timestamp> {
 mod tests {
     use super::*;
 
+    /// What the header of a script says that it returns, from `Returns` to the first line that is not part of it.
+    fn returns(script: &str) -> impl Iterator<Item = &str> {
+        let header = script.lines().map_while(|line| line.strip_prefix("--"));
+        header.skip_while(|line| !line.starts_with(" Returns")).take_while(|line| !line.is_empty())
+    }
+
     #[test]
-    fn every_answer_of_grab_reads() {
+    fn the_header_of_grab_lists_every_answer_and_every_one_reads() {
         let at = Timestamp::from_ms(7);
         let expected = [
-            ("g3:520:7", Found::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
-            ("h3:7", Found::Held { slip: 3, at, fresh: false }),
-            ("n3:7", Found::Held { slip: 3, at, fresh: true }),
+            ("g<slip>:<amount>:<at>", Found::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
+            ("h<slip>:<at>", Found::Held { slip: 3, at, fresh: false }),
+            ("n<slip>:<at>", Found::Held { slip: 3, at, fresh: true }),
             ("r", Found::Refused(Refusal::NotARecipient)),
             ("p", Found::Refused(Refusal::WrongPassphrase)),
-            ("t59", Found::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
+            ("t<ms>", Found::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
             ("s0", Found::Nothing { expired: false, certain: false }),
             ("s1", Found::Nothing { expired: false, certain: true }),
             ("e0", Found::Nothing { expired: true, certain: false }),
             ("e1", Found::Nothing { expired: true, certain: true }),
         ];
+        // Each line of the list is indented by three; what an answer means stands two further.
+        let lines = returns(include_str!("lua/grab.lua")).filter_map(|line| line.strip_prefix("   "));
+        let listed = lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split("  ").next());
+        let listed: Vec<&str> = listed.flat_map(|answers| answers.split(", ")).collect();
+        assert_eq!(listed, expected.clone().map(|(answer, _)| answer));
         for (answer, meaning) in expected {
-            assert_eq!(found(answer), Some(meaning), "{answer}");
+            let example = answer.replace("<slip>", "3").replace("<amount>", "520").replace("<at>", "7");
+            assert_eq!(found(&example.replace("<ms>", "59")), Some(meaning), "{answer}");
         }
+    }
+
+    #[test]
+    fn the_other_headers_list_every_state() {
+        let listed = |script| -> Vec<u8> {
+            let text: Vec<&str> = returns(script).collect();
+            let words = text.join(" ").replace(['{', '}', ','], " ");
+            words.split(' ').filter_map(|word| word.parse().ok()).collect()
+        };
+        let read = |reads: &dyn Fn(u8) -> bool| (0..=u8::MAX).filter(|state| reads(*state)).collect::<Vec<_>>();
+        assert_eq!(listed(include_str!("lua/learn.lua")), read(&|state| learned(state).is_some()));
+        assert_eq!(listed(include_str!("lua/load.lua")), read(&|state| loaded(state).is_some()));
+        let owners = |state: u8| {
+            let mut reply = vec![Value::Int(state.into())];
+            let without = finality(&Value::Array(reply.clone())).is_some();
+            reply.extend([Value::BulkString(b"7".into()), Value::BulkString(b"ann".into())]);
+            reply.push(Value::BulkString(b"g3:520:7".into()));
+            without || finality(&Value::Array(reply)).is_some()
+        };
+        assert_eq!(listed(include_str!("lua/owners.lua")), read(&owners));
     }
 
     #[test]

@@ -77,12 +77,8 @@ impl HotStore for RedisStore {
             for hold in decided {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
-            learned = match self.connection.run::<u8>(&call).await? {
-                0 => Learned::NotLoaded,
-                1 => Learned::Loaded,
-                2 => Learned::Final,
-                other => return Err(impossible(other)),
-            };
+            let state = self.connection.run(&call).await?;
+            learned = reply::learned(state).ok_or_else(|| impossible(state))?;
         }
         Ok(learned)
     }
@@ -107,11 +103,8 @@ impl HotStore for RedisStore {
         for fact in facts {
             call = call.arg(fact_text(fact));
         }
-        match self.connection.run::<u8>(&call).await? {
-            0 | 1 => Ok(Loaded::Yes),
-            2 => Ok(Loaded::Expired),
-            other => Err(impossible(other)),
-        }
+        let state = self.connection.run(&call).await?;
+        reply::loaded(state).ok_or_else(|| impossible(state))
     }
 
     async fn lead(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {

@@ -208,27 +208,29 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     }
 
     /// Brings what a part holds to the ledger. What is fenced already is only learned: a read costs less than a failed
-    /// transaction.
+    /// transaction. A parked hold is not tried again, but goes like any other once the ledger has decided it.
     async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
         let held = self.hot.held(part).await?;
-        let holds: Vec<Hold> = held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
         if held.is_empty() {
             // Nothing is held: the part's place in the queue is all that is left to tidy.
             self.hot.learn(part, 0, &[], &[]).await?;
             return Ok(Drained::default());
         }
-        if holds.is_empty() || Instant::now() >= deadline {
+        if Instant::now() >= deadline {
             return Ok(Drained::new(0, &held));
         }
+        let mut open: Vec<Hold> =
+            held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
         let Some(terms) = self.packets.terms(part.packet).await? else {
-            for hold in &holds {
+            for hold in &open {
                 self.park(part, hold, "no such packet").await?;
             }
             return Ok(Drained::new(0, &self.hot.held(part).await?));
         };
+        let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let mut facts = self.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
         let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
-        let open: Vec<Hold> = holds.iter().filter(|hold| !fenced.contains(&hold.slip)).cloned().collect();
+        open.retain(|hold| !fenced.contains(&hold.slip));
         let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
             .map(|hold| self.persist(part, &terms, hold, deadline))
             .buffer_unordered(CLAIMS_AT_ONCE)

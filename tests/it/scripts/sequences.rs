@@ -25,7 +25,7 @@ enum Step {
     Keep(usize),
     /// A part is rolled back.
     RollBack(usize),
-    /// A part is lost; its outbox may survive.
+    /// A part is lost, its outbox too or not: that survives the part's expiry.
     Lose { part: usize, outbox: bool },
     /// The packet's time is over.
     Expire,
@@ -59,7 +59,7 @@ fn step() -> impl Strategy<Value = Step> {
     let grab = (part(), prop::sample::subsequence(&USERS[..], 1..=USERS.len()).prop_shuffle());
     prop_oneof![
         6 => grab.prop_map(|(part, users)| Step::Call(Call::Grab { part, users })),
-        4 => index().prop_map(Step::Commit),
+        6 => index().prop_map(Step::Commit),
         1 => (0..SLIPS).prop_map(Step::Refund),
         5 => (part(), prop::collection::vec(index(), 0..5))
             .prop_map(|(part, facts)| Step::Call(Call::Learn { part, facts })),
@@ -68,7 +68,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => index().prop_map(Step::Again),
         1 => part().prop_map(Step::Keep),
         1 => part().prop_map(Step::RollBack),
-        1 => (part(), any::<bool>()).prop_map(|(part, outbox)| Step::Lose { part, outbox }),
+        2 => (part(), prop::bool::weighted(0.25)).prop_map(|(part, outbox)| Step::Lose { part, outbox }),
         1 => prop::bool::weighted(0.2).prop_filter_map("rarely", |expire| expire.then_some(Step::Expire)),
     ]
 }
