@@ -228,7 +228,7 @@ fn reason(reason: &CancellationReason) -> Option<Reason> {
     match reason.code().unwrap_or("None") {
         "None" => Some(Reason::None),
         "ConditionalCheckFailed" => Some(Reason::ConditionFailed(reason.item().cloned().map(Item::from))),
-        "ValidationError" | "ItemCollectionSizeLimitExceeded" | "AccessDenied" => None,
+        "ValidationError" | "ItemCollectionSizeLimitExceeded" => None,
         busy => Some(Reason::Busy(busy.to_owned())),
     }
 }
@@ -244,14 +244,10 @@ fn refused(error: aws_sdk_dynamodb::error::BuildError) -> TableError {
     TableError::Refused(error.into())
 }
 
-/// Errors that say that the request is wrong, and would be at any other time; every other one is passing, or unknown.
-const REFUSALS: [&str; 5] = [
-    "ValidationException",
-    "SerializationException",
-    "AccessDeniedException",
-    "ResourceNotFoundException",
-    "TransactionCanceledException",
-];
+/// Errors that say that the request itself is wrong, and would be at any other time; every other one is passing, or
+/// unknown. A missing permission or table is the operator's to mend: until then nothing is known of any request, and a hold
+/// must wait, not be parked.
+const REFUSALS: [&str; 3] = ["ValidationException", "SerializationException", "TransactionCanceledException"];
 
 fn failed<E>(error: SdkError<E>) -> TableError
 where
