@@ -1,4 +1,5 @@
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -40,10 +41,11 @@ async fn parts_spread_evenly_over_three_nodes() {
             for part in PacketId::new(now(), parts, random.random()).parts() {
                 // A slot is a partition's: it is asked for 256 times at most.
                 let partition = part.partition().index();
-                if !slots.contains_key(&partition) {
-                    slots.insert(partition, slot(&rig, &PartKeys::of(part).claims).await);
-                }
-                counts[node_of(slots[&partition]) as usize] += 1;
+                let slot = match slots.entry(partition) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(unknown) => *unknown.insert(slot(&rig, &PartKeys::of(part).claims).await),
+                };
+                counts[node_of(slot) as usize] += 1;
             }
         }
         counts

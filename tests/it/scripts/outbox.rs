@@ -44,9 +44,9 @@ async fn a_parked_hold_stays_and_is_still_its_users() {
             for reason in ["no such slip: {}", "another\nreason"] {
                 for _ in 0..2 {
                     rig.store.park(packet.part, &hold, reason).await.unwrap();
-                    let held = rig.store.held(packet.part).await.unwrap();
-                    assert_eq!(held.len(), 1);
-                    assert_eq!((&held[0].hold, held[0].parked.as_deref()), (&hold, Some(reason)));
+                    let outbox = rig.store.held(packet.part).await.unwrap();
+                    assert_eq!(outbox.len(), 1);
+                    assert_eq!((&outbox[0].hold, outbox[0].parked.as_deref()), (&hold, Some(reason)));
                 }
             }
             assert_eq!(rig.grab(&packet, user).await, Found::Held { slip, at: hold.at, fresh: false });
