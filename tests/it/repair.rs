@@ -448,3 +448,21 @@ async fn a_claim_of_another_part_is_the_answer() {
     assert_eq!(books.packet(terms.id).claimed(), 2);
     world.audit_hot(&terms, &books).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_claim_that_has_lost_its_hold_is_in_nobodys_way() {
+    for is_mine in [true, false] {
+        let scene = Scene::new(20, 0).await;
+        let (ann, eve) = (user("ann"), user("eve"));
+        let older = scene.world.snapshot().await;
+        let slip = scene.wins(&eve).await;
+        scene.world.restore(&older).await;
+        // A rollback gives the slip again, to her or to another; and then the hold alone is lost.
+        let holder = if is_mine { &eve } else { &ann };
+        assert_eq!(hold_only(&scene.process, scene.part, std::slice::from_ref(holder)).await[0].0, slip);
+        let () = scene.world.redis(cmd("DEL").arg(PartKeys::of(scene.part).held)).await;
+        assert_eq!(scene.wins(&eve).await, slip);
+        assert_ne!(scene.wins(&ann).await, slip);
+        scene.is_mended(2).await;
+    }
+}

@@ -181,13 +181,13 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             }
             ClaimOutcome::Already { claim, foreign: Some(_) } => {
                 // The answer stands whether or not the hot store can be mended now.
-                if let Err(failure) = self.loader.repair(part, &terms, &facts).await {
+                if let Err(failure) = self.loader.repair(part, &terms, &facts, hold).await {
                     tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");
                 }
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
             }
             ClaimOutcome::Taken(_) => {
-                self.loader.repair(part, &terms, &facts).await?;
+                self.loader.repair(part, &terms, &facts, hold).await?;
                 Ok(Pass::Again)
             }
         }

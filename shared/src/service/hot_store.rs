@@ -113,8 +113,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         grabbers: &[Grabber],
     ) -> impl Future<Output = Result<Option<Vec<Found>>, HotStoreError>> + Send;
 
-    /// Tells a part of a packet of `count` slips what the ledger says. `decided` are holds that these facts decide, for a
-    /// part that is not loaded any more.
+    /// Tells a part of a packet of `count` slips what the ledger says. `decided` are holds that these facts decide:
+    /// they go, also from a part that is not loaded any more or knows them by half.
     fn learn(
         &self,
         part: PartId,

@@ -8,7 +8,7 @@ use super::environment::{Clock, Entropy};
 use super::flights::Flights;
 use super::hot_store::{HotStore, Loaded};
 use super::packets::Packets;
-use crate::domain::{Fence, PartId, Terms};
+use crate::domain::{Fence, Hold, PartId, Terms};
 use crate::dynamo::{Ledger, Table};
 
 /// After this long another process may take over from one that set out to load a part.
@@ -98,9 +98,16 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     /// Tells a part all that the ledger knows of it, and `met`: after a fence was met that the part did not know of, which
     /// is a sign that it was rolled back. One read of the part costs less than a failed transaction for each such slip, and
     /// one is enough for all who meet such a fence at the same time.
-    pub async fn repair(self: &Arc<Self>, part: PartId, terms: &Arc<Terms>, met: &[Fence]) -> Result<(), Failure> {
+    /// `decided` is the hold that met it.
+    pub async fn repair(
+        self: &Arc<Self>,
+        part: PartId,
+        terms: &Arc<Terms>,
+        met: &[Fence],
+        decided: Hold,
+    ) -> Result<(), Failure> {
         // The read that this call joins may have begun before what it met was written.
-        self.hot.learn(part, terms.count, met, &[]).await?;
+        self.hot.learn(part, terms.count, met, &[decided]).await?;
         let (this, terms) = (Arc::clone(self), Arc::clone(terms));
         let work = move || async move { this.repair_alone(part, &terms).await };
         self.repairs.join(part, work).await.unwrap_or_else(|| Err(Failure::defect("repairing a part panicked")))

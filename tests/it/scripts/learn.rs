@@ -221,6 +221,26 @@ async fn of_a_part_that_is_not_loaded_only_the_outbox_is_tidied() {
 }
 
 #[tokio::test]
+async fn a_claim_that_has_lost_its_hold_goes_with_the_fact_that_decides_it() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        rig.load(&packet, &[]).await;
+        let holds = [rig.hold(&packet, "}").await, rig.hold(&packet, "bob").await, rig.hold(&packet, "eve").await];
+        let () = rig.run(["DEL", &packet.keys().held]).await;
+        // Said of one that is not so, of one that is so, and of one that no fact decides.
+        rig.learn(&packet, &[won(0, "zoe"), won(1, "bob")], &holds).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["bob", "eve", "zoe"]);
+        assert_eq!(rig.grab(&packet, "bob").await, Found::Confirmed(claim_of(1)));
+        assert_eq!(rig.hold(&packet, "}").await.slip, 3);
+        // What was decided of an older hold says nothing of a newer one.
+        rig.learn(&packet, &[won(0, "zoe")], &holds).await;
+        assert!(matches!(rig.grab(&packet, "}").await, Found::Held { slip: 3, fresh: false, .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn in_any_order_and_in_any_batches_it_ends_the_same() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 10);

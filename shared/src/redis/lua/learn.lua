@@ -5,7 +5,8 @@
 -- KEYS[1] claims  KEYS[2] slips  KEYS[3] held  KEYS[4] facts  KEYS[5] dirty
 -- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of facts
 -- then the facts: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
--- then what was decided by them, for a part that is not loaded any more: "<slip> <user>"
+-- then the holds that were decided by them: "<slip> <user>". A part that is not loaded drops them from its outbox; one
+-- that is, and has lost the hold, from its claims
 --
 -- Returns 0 if the part is not loaded (only its outbox is tidied then), 1 if it is, 2 if every slip's fact is known.
 
@@ -15,6 +16,12 @@ local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 local function holder(slip)
   local hold = redis.call('HGET', held, slip)
   return hold and hold:match('^%d+ (%S+)')
+end
+
+-- Takes back what `user` was given of a slip that is another's.
+local function retract(slip, user)
+  local claim = redis.call('HGET', claims, user)
+  if claim and claim:match('^h' .. slip .. ':') then redis.call('HDEL', claims, user) end
 end
 
 local terms = redis.call('HMGET', claims, '#x', '#c')
@@ -34,10 +41,12 @@ if not expires then
 else
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  local owners = {}
   for i = 5, 4 + count do
     local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
     local place = tonumber(slip) - first
     local here = place >= 0 and tonumber(slip) < last
+    owners[slip] = owner
     if here then
       local is_news = redis.call('SETBIT', facts, place, 1) == 0
       if is_news then redis.call('HINCRBY', claims, '#n', 1) end
@@ -45,8 +54,7 @@ else
       if user then
         -- Held although its fact was known: no history leads there, but what is wrong must not stay so for ever.
         redis.call('HDEL', held, slip)
-        local claim = user ~= owner and redis.call('HGET', claims, user)
-        if claim and claim:match('^h' .. slip .. ':') then redis.call('HDEL', claims, user) end
+        if user ~= owner then retract(slip, user) end
       elseif is_news then
         redis.call('LREM', slips, 1, slip) -- met only in repairs: a rollback had made it free again
       end
@@ -64,6 +72,10 @@ else
       end
       redis.call('HSET', claims, owner, 'g' .. slip .. ':' .. amount .. ':' .. at)
     end
+  end
+  for i = 5 + count, #ARGV do
+    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
+    if owners[slip] and owners[slip] ~= user then retract(slip, user) end
   end
   state = redis.call('HGET', claims, '#n') == terms[2] and 2 or 1
 end
