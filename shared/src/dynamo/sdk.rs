@@ -1,7 +1,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
 use aws_sdk_dynamodb::types::{
@@ -19,6 +22,13 @@ type Attributes = HashMap<String, AttributeValue>;
 /// Transactions of one process under way at once. The SDK opens a connection for each request beyond those that are
 /// free; in a rush of thousands that would be thousands.
 const TRANSACTIONS_AT_ONCE: usize = 256;
+
+/// How long a transaction waits for its turn before its caller hears that the table is busy.
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How long to wait before what a batch left out is asked for again; twice as long each time, up to the latter.
+const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
+const BATCH_PAUSE_MOST: Duration = Duration::from_secs(2);
 
 /// The table behind the AWS SDK.
 #[derive(Clone, Debug)]
@@ -124,13 +134,23 @@ impl Table for SdkTable {
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
         let mut found = Vec::with_capacity(keys.len());
         let mut wanted: Vec<Attributes> = keys.iter().map(attributes_of).collect();
+        let mut pause = BATCH_PAUSE_FIRST;
         while !wanted.is_empty() {
+            let asked_for = wanted.len();
             let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
             let request = self.client.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
             let answer = request.send().await.map_err(failed)?;
             let items = answer.responses.into_iter().flatten().flat_map(|(_, items)| items);
             found.extend(items.map(Item::from));
             wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
+            // A throttled table gives some of them back, or all: asking again at once would only feed it.
+            if !wanted.is_empty() {
+                if wanted.len() == asked_for && pause > BATCH_PAUSE_MOST {
+                    return Err(TableError::Unavailable("the table is throttled".into()));
+                }
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
         }
         Ok(found)
     }
@@ -205,9 +225,14 @@ impl Table for SdkTable {
 
     async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
         let writes = writes.iter().map(|write| self.write(write)).collect::<Result<Vec<_>, _>>()?;
-        let _permit = self.transactions.acquire().await.map_err(|error| TableError::Unavailable(error.into()))?;
+        let turn = tokio::time::timeout(TURN_TIMEOUT, self.transactions.acquire()).await;
+        let _permit = turn
+            .map_err(|elapsed| TableError::Unavailable(elapsed.into()))?
+            .map_err(|closed| TableError::Unavailable(closed.into()))?;
         let request = self.client.transact_write_items().set_transact_items(Some(writes)).client_request_token(token);
-        match request.send().await {
+        // The ledger repeats a transaction itself, and knows for how long.
+        let once = Config::builder().retry_config(RetryConfig::disabled());
+        match request.customize().config_override(once).send().await {
             Ok(_) => Ok(()),
             Err(error) => match error.as_service_error() {
                 Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {

@@ -187,7 +187,7 @@ fn guard_text(guard: &Guard) -> String {
 
 impl From<RedisError> for HotStoreError {
     fn from(error: RedisError) -> Self {
-        // A full memory passes: settle empties the outbox, and keys expire.
+        // A full memory passes: keys expire.
         let passing = match &error {
             RedisError::Unavailable { .. } => true,
             RedisError::Refused { source } => source.code() == Some("OOM"),

@@ -63,10 +63,16 @@ async fn drain<H: HotStore>(
     let served = Served { waiting, part };
     loop {
         let (batch, rest) = next_batch(queue);
-        serve(hot, part, batch).await;
+        let failure = serve(hot, part, batch).await.err();
         let mut waiting = lock(waiting);
         queue = rest;
         queue.append(waiting.entry(part).or_default());
+        if let Some(failure) = failure {
+            // The hot store does not answer: whoever waits would hear the same, but later than he asked.
+            for next in queue.drain(..) {
+                let _ = next.answer.send(Err(failure.clone()));
+            }
+        }
         if queue.is_empty() {
             waiting.remove(&part);
             drop(waiting);
@@ -114,12 +120,14 @@ fn next_batch(queue: Vec<Waiting>) -> (Batch, Vec<Waiting>) {
     (batch, rest)
 }
 
-async fn serve<H: HotStore>(hot: &H, part: PartId, batch: Batch) {
+/// Answers a batch. An error is told to all of it, and returned.
+async fn serve<H: HotStore>(hot: &H, part: PartId, batch: Batch) -> Result<(), Failure> {
     let (grabbers, senders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
-    let answers: Vec<Answer> = match hot.grab(part, &grabbers).await {
-        Ok(Some(found)) => found.into_iter().map(|found| Ok(Some(found))).collect(),
+    let result = hot.grab(part, &grabbers).await.map_err(Failure::from);
+    let answers: Vec<Answer> = match &result {
+        Ok(Some(found)) => found.iter().map(|found| Ok(Some(found.clone()))).collect(),
         Ok(None) => vec![Ok(None); grabbers.len()],
-        Err(error) => vec![Err(error.into()); grabbers.len()],
+        Err(failure) => vec![Err(failure.clone()); grabbers.len()],
     };
     for (senders, answer) in senders.into_iter().zip(answers) {
         for sender in senders {
@@ -127,6 +135,7 @@ async fn serve<H: HotStore>(hot: &H, part: PartId, batch: Batch) {
             let _ = sender.send(answer.clone());
         }
     }
+    result.map(drop)
 }
 
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {

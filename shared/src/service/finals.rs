@@ -30,7 +30,7 @@ pub struct Finals<H> {
     hot: Arc<H>,
     entropy: Arc<dyn Entropy>,
     known: Cache<PartId, Arc<FinalPart>>,
-    looked: Cache<PartId, ()>,
+    looked: moka::sync::Cache<PartId, ()>,
     waits: Flights<PartId, Result<(), Failure>>,
 }
 
@@ -42,7 +42,7 @@ impl<H: HotStore> Finals<H> {
             .weigher(|_, part: &Arc<FinalPart>| u32::try_from(part.owners.len() + 1).unwrap_or(u32::MAX))
             .max_capacity(OWNERS_MAX)
             .build();
-        let looked = Cache::builder().time_to_live(LOOK_AGAIN).max_capacity(PARTS_LOOKED_MAX).build();
+        let looked = moka::sync::Cache::builder().time_to_live(LOOK_AGAIN).max_capacity(PARTS_LOOKED_MAX).build();
         Self { hot, entropy, known, looked, waits: Flights::new() }
     }
 
@@ -73,9 +73,9 @@ impl<H: HotStore> Finals<H> {
         if self.looked.contains_key(&part) || self.known.contains_key(&part) {
             return;
         }
-        let (hot, known, looked) = (Arc::clone(&self.hot), self.known.clone(), self.looked.clone());
+        self.looked.insert(part, ());
+        let (hot, known) = (Arc::clone(&self.hot), self.known.clone());
         tokio::spawn(async move {
-            looked.insert(part, ()).await;
             if let Err(failure) = look(&*hot, &known, part).await {
                 tracing::debug!(%part, error = crate::error_chain(&failure), "its owners are not known");
             }
