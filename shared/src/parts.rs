@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::config::{Credentials, Region};
 use crate::config::Config;
 use crate::dynamo::{Ledger, SdkTable};
 use crate::redis::{Connection, RedisConfigError, RedisStore};
-use crate::service::{GrabSlip, Packets, SendPacket, Settle, System, ViewPackets, Wallets};
+use crate::service::{GrabSlip, SendPacket, Settle, Stores, System, ViewPackets, Wallets};
 
 /// How long to wait for a connection to `DynamoDB`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -30,8 +30,7 @@ pub struct LedgerParts {
 /// Both stores, and what goes with them.
 pub struct Parts {
     base: LedgerParts,
-    hot: Arc<RedisStore>,
-    packets: Arc<Packets<SdkTable>>,
+    stores: Stores<SdkTable, RedisStore>,
 }
 
 /// A `DynamoDB` client for the region, credentials and endpoint that the environment names.
@@ -84,8 +83,8 @@ impl Parts {
         let redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
         let hot = Arc::new(RedisStore::new(Connection::new(&redis)?));
         let base = LedgerParts::new(config, dynamodb);
-        let packets = Arc::new(Packets::new(Arc::clone(&base.ledger)));
-        Ok(Self { base, hot, packets })
+        let stores = Stores::new(Arc::clone(&base.ledger), hot, Arc::new(System), Arc::new(System));
+        Ok(Self { base, stores })
     }
 
     /// What needs the ledger alone.
@@ -95,25 +94,16 @@ impl Parts {
 
     /// The use case of sending.
     pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore> {
-        let (ledger, hot, packets) = self.stores();
-        let policy = self.base.config.policy.clone();
-        SendPacket::new(ledger, hot, packets, Arc::new(System), Arc::new(System), policy)
+        SendPacket::new(self.stores.clone(), self.base.config.policy.clone())
     }
 
     /// The use case of grabbing.
     pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
-        let (ledger, hot, packets) = self.stores();
-        let currency = self.base.config.policy.currency.clone();
-        GrabSlip::new(ledger, hot, packets, Arc::new(System), Arc::new(System), currency)
+        GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
     /// The scheduled use case.
     pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
-        let (ledger, hot, packets) = self.stores();
-        Settle::new(ledger, hot, packets, Arc::new(System), self.base.config.settle_grace)
-    }
-
-    fn stores(&self) -> (Arc<Ledger<SdkTable>>, Arc<RedisStore>, Arc<Packets<SdkTable>>) {
-        (Arc::clone(&self.base.ledger), Arc::clone(&self.hot), Arc::clone(&self.packets))
+        Settle::new(self.stores.clone(), self.base.config.settle_grace)
     }
 }

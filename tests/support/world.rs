@@ -15,7 +15,7 @@ use shared::dynamo::{Ledger, MovementOutcome, SdkTable, create_table};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{
-    Clock, Failure, GrabOutcome, GrabSlip, NewPacket, Packets, Report, SendOutcome, SendPacket, SendPolicy, Settle,
+    Clock, Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores,
     System, ViewPackets, Wallets,
 };
 use tokio::time::Instant;
@@ -175,23 +175,13 @@ impl World {
         let table = Rigged::new(SdkTable::new(self.dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
         let hot = Arc::new(RedisStore::new(Connection::new(&self.redis.config()).unwrap()));
-        let packets = Arc::new(Packets::new(Arc::clone(&ledger)));
         let clock = Arc::new(SkewedClock::default());
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
-        let all = || (Arc::clone(&ledger), Arc::clone(&hot), Arc::clone(&packets));
+        let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
-        let send = {
-            let (ledger, hot, packets) = all();
-            SendPacket::new(ledger, hot, packets, now(), Arc::new(System), policy)
-        };
-        let grab = {
-            let (ledger, hot, packets) = all();
-            GrabSlip::new(ledger, hot, packets, now(), Arc::new(System), CURRENCY.to_owned())
-        };
-        let settle = {
-            let (ledger, hot, packets) = all();
-            Settle::new(ledger, hot, packets, now(), setup.grace)
-        };
+        let send = SendPacket::new(stores.clone(), policy);
+        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
+        let settle = Settle::new(stores, setup.grace);
         let view = ViewPackets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
         Arc::new(Process { send, grab, settle, view, wallets, hot, clock })

@@ -5,13 +5,12 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::collector::Collector;
-use super::environment::{Clock, Entropy};
 use super::finals::Finals;
 use super::hot_store::{Found, Grabber, HotStore};
 use super::loader::{Ensured, Loader};
-use super::packets::Packets;
+use super::stores::Stores;
 use crate::domain::{AckMode, Claim, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
-use crate::dynamo::{ClaimOutcome, Ledger, Table};
+use crate::dynamo::{ClaimOutcome, Table};
 
 /// For how long one grab keeps trying before it says that it does not know.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -40,13 +39,10 @@ pub enum GrabOutcome {
 
 /// The use case of a user who grabs a slip. The only one whose speed decides a rush.
 pub struct GrabSlip<T, H> {
-    ledger: Arc<Ledger<T>>,
-    hot: Arc<H>,
-    packets: Arc<Packets<T>>,
+    stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
     collector: Collector<H>,
-    finals: Arc<Finals<H>>,
-    clock: Arc<dyn Clock>,
+    finals: Finals<H>,
     currency: String,
 }
 
@@ -65,28 +61,12 @@ enum Pass {
 
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Over the two stores, whose money is all in `currency`.
-    pub fn new(
-        ledger: Arc<Ledger<T>>,
-        hot: Arc<H>,
-        packets: Arc<Packets<T>>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        currency: String,
-    ) -> Self {
+    pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         Self {
-            loader: Arc::new(Loader::new(
-                Arc::clone(&ledger),
-                Arc::clone(&hot),
-                Arc::clone(&packets),
-                Arc::clone(&clock),
-                Arc::clone(&entropy),
-            )),
-            collector: Collector::new(Arc::clone(&hot)),
-            finals: Arc::new(Finals::new(Arc::clone(&hot), entropy)),
-            ledger,
-            hot,
-            packets,
-            clock,
+            loader: Arc::new(Loader::new(stores.clone())),
+            collector: Collector::new(Arc::clone(&stores.hot)),
+            finals: Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)),
+            stores,
             currency,
         }
     }
@@ -129,7 +109,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 if let Some(claim) = known.owners.get(&grabber.user) {
                     return Ok(Pass::Done(GrabOutcome::Grabbed { claim: claim.clone(), replayed: true }));
                 }
-                expired |= self.clock.now() >= known.expires_at;
+                expired |= self.stores.clock.now() >= known.expires_at;
                 continue;
             }
             match self.collector.grab(part, grabber.clone()).await? {
@@ -157,10 +137,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Brings a held slip to the ledger: only then is it the user's.
     async fn take(&self, part: PartId, hold: Hold, fresh: bool) -> Result<Pass, Failure> {
-        let terms = self.packets.terms(part.packet).await?;
+        let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that is not there")))?;
         // The amount is the ledger's: whatever the hot store says, it can't change what is in a slip.
-        let Some(amount) = self.packets.amount(part, &terms, hold.slip).await? else {
+        let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
             return self.refuse(part, &terms, hold).await.map(Pass::Done);
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
@@ -168,7 +148,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
         }
 
-        let outcome = self.ledger.claim(&terms, &hold.user, &claim).await?;
+        let outcome = self.stores.ledger.claim(&terms, &hold.user, &claim).await?;
         let facts = outcome.facts(&hold.user, &claim);
         match outcome {
             ClaimOutcome::Committed => {
@@ -195,7 +175,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// A hold of a slip that there is not. It gives nobody anything, but who has a claim hears of it all the same.
     async fn refuse(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
-        let Some(claim) = self.ledger.claim_of(&hold.user, terms.id).await? else {
+        let Some(claim) = self.stores.ledger.claim_of(&hold.user, terms.id).await? else {
             return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
         };
         self.learn(part, terms, &[claim.fence(&hold.user)], hold).await;
@@ -204,7 +184,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Tells the hot store facts. If it can't be told now, the answer stands all the same, and settle tells it later.
     async fn learn(&self, part: PartId, terms: &Terms, facts: &[crate::domain::Fence], decided: Hold) {
-        if let Err(error) = self.hot.learn(part, terms.count, facts, &[decided]).await {
+        if let Err(error) = self.stores.hot.learn(part, terms.count, facts, &[decided]).await {
             tracing::warn!(%part, error = crate::error_chain(&error), "a claim was not confirmed to the hot store");
         }
     }
@@ -220,7 +200,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// An expired packet that the hot store has forgotten: the ledger answers for it.
     async fn expired_and_forgotten(&self, terms: &Terms, grabber: &Grabber) -> Result<GrabOutcome, Failure> {
-        if let Some(claim) = self.ledger.claim_of(&grabber.user, terms.id).await? {
+        if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
             return Ok(GrabOutcome::Grabbed { claim, replayed: true });
         }
         if let Err(refusal) = terms.guard.admit(&grabber.user, grabber.passphrase) {
@@ -228,12 +208,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
         if terms.ack == AckMode::Redis {
             // A promise may still be in the outbox: until the packet is settled nobody can say no.
-            let packet = self.ledger.packet(terms.id).await?;
+            let packet = self.stores.ledger.packet(terms.id).await?;
             if packet.is_none_or(|packet| packet.closed.is_none()) {
                 return Err(Failure::unavailable("a packet acknowledged by the hot store is not settled yet"));
             }
             // Settled since the user's claim was read, perhaps: read it once more.
-            if let Some(claim) = self.ledger.claim_of(&grabber.user, terms.id).await? {
+            if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
                 return Ok(GrabOutcome::Grabbed { claim, replayed: true });
             }
         }
@@ -242,8 +222,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// The user's own claim item, read consistently, ends all doubt.
     async fn ask_the_ledger(&self, id: PacketId, user: &UserId, expired: bool) -> Result<GrabOutcome, Failure> {
-        let Some(claim) = self.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };
-        if let Some(terms) = self.packets.terms(id).await? {
+        let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };
+        if let Some(terms) = self.stores.packets.terms(id).await? {
             let part = PartId::of_slip(id, terms.count, claim.slip);
             if let Some(part) = part {
                 let decided = Hold { slip: claim.slip, user: user.clone(), at: claim.at };

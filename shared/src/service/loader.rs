@@ -4,12 +4,11 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::Failure;
-use super::environment::{Clock, Entropy};
 use super::flights::Flights;
 use super::hot_store::{HotStore, Loaded};
-use super::packets::Packets;
+use super::stores::Stores;
 use crate::domain::{Fence, Hold, PartId, Terms};
-use crate::dynamo::{Ledger, Table};
+use crate::dynamo::Table;
 
 /// After this long another process may take over from one that set out to load a part.
 const LEASE: Duration = Duration::from_secs(2);
@@ -20,11 +19,7 @@ const PARTS_AT_ONCE: usize = 16;
 
 /// Loads parts from the ledger into the hot store.
 pub struct Loader<T, H> {
-    ledger: Arc<Ledger<T>>,
-    hot: Arc<H>,
-    packets: Arc<Packets<T>>,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
+    stores: Stores<T, H>,
     flights: Flights<PartId, Result<Ensured, Failure>>,
     repairs: Flights<PartId, Result<(), Failure>>,
 }
@@ -41,15 +36,9 @@ pub enum Ensured {
 }
 
 impl<T: Table, H: HotStore> Loader<T, H> {
-    /// Between `ledger` and `hot`.
-    pub fn new(
-        ledger: Arc<Ledger<T>>,
-        hot: Arc<H>,
-        packets: Arc<Packets<T>>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-    ) -> Self {
-        Self { ledger, hot, packets, clock, entropy, flights: Flights::new(), repairs: Flights::new() }
+    /// Between the two stores.
+    pub fn new(stores: Stores<T, H>) -> Self {
+        Self { stores, flights: Flights::new(), repairs: Flights::new() }
     }
 
     /// Sees to it that a part that the hot store does not have gets loaded: by one of all who ask, in whatever process,
@@ -61,17 +50,17 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     }
 
     async fn ensure_alone(&self, part: PartId) -> Result<Ensured, Failure> {
-        let Some(terms) = self.packets.terms(part.packet).await? else { return Ok(Ensured::NotFound) };
-        if self.clock.now() >= terms.expires_at {
+        let Some(terms) = self.stores.packets.terms(part.packet).await? else { return Ok(Ensured::NotFound) };
+        if self.stores.clock.now() >= terms.expires_at {
             return Ok(Ensured::Expired(terms));
         }
-        if !self.hot.lead(part, LEASE).await? {
-            tokio::time::sleep(self.entropy.jitter(PAUSE)).await;
+        if !self.stores.hot.lead(part, LEASE).await? {
+            tokio::time::sleep(self.stores.entropy.jitter(PAUSE)).await;
             return Ok(Ensured::AskAgain);
         }
         let loaded = self.load(part, &terms).await;
         // The lease ends by itself: that it could not be given up costs others a moment, not this grab its answer.
-        if let Err(error) = self.hot.follow(part).await {
+        if let Err(error) = self.stores.hot.follow(part).await {
             tracing::warn!(%part, error = crate::error_chain(&error), "the lease of a load was left to run out");
         }
         Ok(match loaded? {
@@ -81,14 +70,14 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     }
 
     async fn load(&self, part: PartId, terms: &Terms) -> Result<Loaded, Failure> {
-        let facts = self.ledger.fences(terms.id, part.slips(terms.count)).await?;
-        Ok(self.hot.load(part, terms, &facts).await?)
+        let facts = self.stores.ledger.fences(terms.id, part.slips(terms.count)).await?;
+        Ok(self.stores.hot.load(part, terms, &facts).await?)
     }
 
     /// Loads all parts of a packet that was just sent and thus has no fences.
     pub async fn load_new(&self, terms: &Terms) -> Result<(), Failure> {
         stream::iter(terms.id.parts())
-            .map(|part| async move { self.hot.load(part, terms, &[]).await })
+            .map(|part| async move { self.stores.hot.load(part, terms, &[]).await })
             .buffer_unordered(PARTS_AT_ONCE)
             .try_for_each(|_| async { Ok(()) })
             .await?;
@@ -107,7 +96,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         decided: Hold,
     ) -> Result<(), Failure> {
         // The read that this call joins may have begun before what it met was written.
-        self.hot.learn(part, terms.count, met, &[decided]).await?;
+        self.stores.hot.learn(part, terms.count, met, &[decided]).await?;
         let (this, terms) = (Arc::clone(self), Arc::clone(terms));
         let work = move || async move { this.repair_alone(part, &terms).await };
         self.repairs.join(part, work).await.unwrap_or_else(|| Err(Failure::defect("repairing a part panicked")))
@@ -115,8 +104,8 @@ impl<T: Table, H: HotStore> Loader<T, H> {
 
     async fn repair_alone(&self, part: PartId, terms: &Terms) -> Result<(), Failure> {
         tracing::warn!(%part, "the hot store did not know of a slip's fence: repairing the part");
-        let facts = self.ledger.fences(terms.id, part.slips(terms.count)).await?;
-        self.hot.learn(part, terms.count, &facts, &[]).await?;
+        let facts = self.stores.ledger.fences(terms.id, part.slips(terms.count)).await?;
+        self.stores.hot.learn(part, terms.count, &facts, &[]).await?;
         Ok(())
     }
 }

@@ -11,6 +11,7 @@ mod loader;
 mod packets;
 mod send;
 mod settle;
+mod stores;
 mod view;
 mod wallet;
 
@@ -21,5 +22,6 @@ pub use hot_store::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStor
 pub use packets::Packets;
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Report, Settle};
+pub use stores::Stores;
 pub use view::{ListedClaim, PacketView, SentRecord, Status, ViewPackets, Viewed};
 pub use wallet::Wallets;

@@ -5,15 +5,14 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::Failure;
-use super::environment::{Clock, Entropy};
 use super::hot_store::HotStore;
 use super::loader::Loader;
-use super::packets::Packets;
+use super::stores::Stores;
 use crate::domain::{
     AckMode, Amount, Amounts, Guard, Limits, PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, RequestKey,
     SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
 };
-use crate::dynamo::{self, Ledger, Table};
+use crate::dynamo::{self, Table};
 
 /// What a deployment gives to every packet that it sends.
 #[derive(Clone, Debug)]
@@ -62,27 +61,15 @@ pub enum SendOutcome {
 
 /// The use case of a user who sends a packet.
 pub struct SendPacket<T, H> {
-    ledger: Arc<Ledger<T>>,
-    packets: Arc<Packets<T>>,
+    stores: Stores<T, H>,
     loader: Loader<T, H>,
-    clock: Arc<dyn Clock>,
-    entropy: Arc<dyn Entropy>,
     policy: SendPolicy,
 }
 
 impl<T: Table, H: HotStore> SendPacket<T, H> {
     /// Over the two stores.
-    pub fn new(
-        ledger: Arc<Ledger<T>>,
-        hot: Arc<H>,
-        packets: Arc<Packets<T>>,
-        clock: Arc<dyn Clock>,
-        entropy: Arc<dyn Entropy>,
-        policy: SendPolicy,
-    ) -> Self {
-        let loader =
-            Loader::new(Arc::clone(&ledger), hot, Arc::clone(&packets), Arc::clone(&clock), Arc::clone(&entropy));
-        Self { ledger, packets, loader, clock, entropy, policy }
+    pub fn new(stores: Stores<T, H>, policy: SendPolicy) -> Self {
+        Self { loader: Loader::new(stores.clone()), stores, policy }
     }
 
     /// What can be sent.
@@ -96,7 +83,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
         let request = dynamo::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
-        match self.ledger.send(&request).await? {
+        match self.stores.ledger.send(&request).await? {
             dynamo::SendOutcome::Sent => {
                 // The ledger first, then the hot store: if that fails, the first grab does it.
                 if let Err(failure) = self.loader.load_new(&terms).await {
@@ -105,7 +92,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
                 Ok(SendOutcome::Sent(Arc::new(terms)))
             }
             dynamo::SendOutcome::Replayed(id) => {
-                let terms = self.packets.terms(id).await?;
+                let terms = self.stores.packets.terms(id).await?;
                 let terms =
                     terms.ok_or_else(|| Failure::defect(format!("{id}: a key of a packet that is not there")))?;
                 Ok(SendOutcome::Replayed(terms))
@@ -117,10 +104,10 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
 
     fn terms(&self, request: NewPacket) -> Terms {
         let mut random = [0; PACKET_ID_RANDOM_BYTES];
-        self.entropy.fill(&mut random);
+        self.stores.entropy.fill(&mut random);
         let mut seed = Seed([0; 32]);
-        self.entropy.fill(&mut seed.0);
-        let created_at = self.clock.now();
+        self.stores.entropy.fill(&mut seed.0);
+        let created_at = self.stores.clock.now();
         let id = PacketId::new(created_at, part_count(request.count), random);
         Terms {
             id,

@@ -1,6 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
@@ -8,11 +7,10 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::Failure;
-use super::environment::Clock;
 use super::hot_store::{Held, HotStore};
-use super::packets::Packets;
+use super::stores::Stores;
 use crate::domain::{AckMode, Amount, Claim, Fence, Hold, PacketId, PartId, Partition, Terms, Timestamp};
-use crate::dynamo::{ClaimOutcome, Due, Ledger, REFUND_SLIPS_MAX, RefundOutcome, Summary, Table, due_shard};
+use crate::dynamo::{ClaimOutcome, Due, REFUND_SLIPS_MAX, RefundOutcome, Summary, Table, due_shard};
 
 /// Partitions whose outboxes are emptied at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -50,10 +48,7 @@ pub struct Report {
 ///
 /// It is safe to run twice at once and to end anywhere: each step is a transaction of the ledger that is done or not.
 pub struct Settle<T, H> {
-    ledger: Arc<Ledger<T>>,
-    hot: Arc<H>,
-    packets: Arc<Packets<T>>,
-    clock: Arc<dyn Clock>,
+    stores: Stores<T, H>,
     grace: Duration,
 }
 
@@ -139,14 +134,8 @@ struct Returned {
 impl<T: Table, H: HotStore> Settle<T, H> {
     /// Over the two stores. `grace`: how long after its expiry a packet's refund waits; longer than a grab can last plus
     /// the difference of the clocks.
-    pub const fn new(
-        ledger: Arc<Ledger<T>>,
-        hot: Arc<H>,
-        packets: Arc<Packets<T>>,
-        clock: Arc<dyn Clock>,
-        grace: Duration,
-    ) -> Self {
-        Self { ledger, hot, packets, clock, grace }
+    pub const fn new(stores: Stores<T, H>, grace: Duration) -> Self {
+        Self { stores, grace }
     }
 
     /// Settles what lies in `partitions`, until `deadline`; what is not done by then the next run does.
@@ -155,7 +144,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         // A hot store that does not answer must leave time for the refunds, most of which don't need it.
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         self.empty_outboxes(partitions.clone(), half_time, &mut report).await;
-        let now = self.clock.now();
+        let now = self.stores.clock.now();
         let run = Run { partitions, now, until: now.before(self.grace), deadline };
         self.refund_due(&run, &mut report).await?;
         Ok(report)
@@ -178,7 +167,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             oldest = oldest.into_iter().chain(part.oldest).min();
         }
         if all_known {
-            let age = oldest.map_or(Duration::ZERO, |oldest| self.clock.now().since(oldest));
+            let age = oldest.map_or(Duration::ZERO, |oldest| self.stores.clock.now().since(oldest));
             report.outbox_left = Some(left);
             report.oldest_outbox_ms = Some(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         }
@@ -189,7 +178,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         if Instant::now() >= deadline {
             return vec![None];
         }
-        let parts = match self.hot.dirty(partition).await {
+        let parts = match self.stores.hot.dirty(partition).await {
             Ok(parts) => parts,
             Err(error) => {
                 tracing::error!(?partition, error = crate::error_chain(&error), "outboxes were not found");
@@ -210,10 +199,10 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// Brings what a part holds to the ledger. What is fenced already is only learned: a read costs less than a failed
     /// transaction. A parked hold is not tried again, but goes like any other once the ledger has decided it.
     async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
-        let held = self.hot.held(part).await?;
+        let held = self.stores.hot.held(part).await?;
         if held.is_empty() {
             // Nothing is held: the part's place in the queue is all that is left to tidy.
-            self.hot.learn(part, 0, &[], &[]).await?;
+            self.stores.hot.learn(part, 0, &[], &[]).await?;
             return Ok(Drained::default());
         }
         if Instant::now() >= deadline {
@@ -221,14 +210,14 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         }
         let mut open: Vec<Hold> =
             held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
-        let Some(terms) = self.packets.terms(part.packet).await? else {
+        let Some(terms) = self.stores.packets.terms(part.packet).await? else {
             for hold in &open {
                 self.park(part, hold, "no such packet").await?;
             }
-            return Ok(Drained::new(0, &self.hot.held(part).await?));
+            return Ok(Drained::new(0, &self.stores.hot.held(part).await?));
         };
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
-        let mut facts = self.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
+        let mut facts = self.stores.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
         let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
         open.retain(|hold| !fenced.contains(&hold.slip));
         let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
@@ -248,8 +237,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                 }
             }
         }
-        self.hot.learn(part, terms.count, &facts, &holds).await?;
-        Ok(Drained::new(persisted, &self.hot.held(part).await?))
+        self.stores.hot.learn(part, terms.count, &facts, &holds).await?;
+        Ok(Drained::new(persisted, &self.stores.hot.held(part).await?))
     }
 
     /// Brings one hold to the ledger, unless it must be parked, or time is up.
@@ -257,12 +246,12 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         if Instant::now() >= deadline {
             return Ok(Persisted::default());
         }
-        let Some(amount) = self.packets.amount(part, terms, hold.slip).await? else {
+        let Some(amount) = self.stores.packets.amount(part, terms, hold.slip).await? else {
             self.park(part, &hold, "no such slip").await?;
             return Ok(Persisted::default());
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
-        match self.ledger.claim(terms, &hold.user, &claim).await {
+        match self.stores.ledger.claim(terms, &hold.user, &claim).await {
             Ok(outcome) => Ok(Persisted {
                 committed: matches!(outcome, ClaimOutcome::Committed),
                 facts: outcome.facts(&hold.user, &claim),
@@ -277,7 +266,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), Failure> {
         tracing::error!(%part, slip = hold.slip, reason, "a hold is parked: it can't be persisted");
-        Ok(self.hot.park(part, hold, reason).await?)
+        Ok(self.stores.hot.park(part, hold, reason).await?)
     }
 
     async fn refund_due(&self, run: &Run, report: &mut Report) -> Result<(), Failure> {
@@ -304,7 +293,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let mut outcome = Shard::default();
         let mut last: Option<Due> = None;
         loop {
-            let page = self.ledger.due(shard, run.until, last, DUE_PAGE).await?;
+            let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
             let Some(&end) = page.last() else { return Ok(outcome) };
             last = Some(end);
             for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
@@ -323,7 +312,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     /// Refunds what nobody grabbed of a packet past its grace, and settles it once every slip is seen to be fenced.
     async fn settle_packet(&self, id: PacketId, run: &Run) -> Result<Returned, Failure> {
-        let packet = self.ledger.packet(id).await?;
+        let packet = self.stores.ledger.packet(id).await?;
         let packet = packet.ok_or_else(|| Failure::defect(format!("{id}: due, but not there")))?;
         if packet.closed.is_some() {
             // The index is a little behind.
@@ -338,7 +327,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             AckMode::Redis => self.drain_packet(&terms, run.deadline).await?,
         };
 
-        let fences = self.ledger.fences(id, 0..terms.count).await?;
+        let fences = self.stores.ledger.fences(id, 0..terms.count).await?;
         let mut fences: BTreeMap<u32, Fence> = fences.into_iter().map(|fence| (fence.slip, fence)).collect();
         let mut returned = Returned::default();
         let free: Vec<u32> =
@@ -351,12 +340,12 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         }
         if returned.slips > 0 {
             // What is settled is what a read shows, not what was counted.
-            let seen = self.ledger.fences(id, 0..terms.count).await?;
+            let seen = self.stores.ledger.fences(id, 0..terms.count).await?;
             fences = seen.into_iter().map(|fence| (fence.slip, fence)).collect();
         }
         if fences.len() == terms.count as usize {
             let fences: Vec<Fence> = fences.into_values().collect();
-            self.ledger.close(&terms, &Summary::of(&fences)).await?;
+            self.stores.ledger.close(&terms, &Summary::of(&fences)).await?;
             returned.settled = true;
             self.tell(&terms, &fences).await;
         }
@@ -377,13 +366,13 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         for &slip in chunk {
             let part = PartId::of_slip(terms.id, terms.count, slip);
             let amount = match part {
-                Some(part) => self.packets.amount(part, terms, slip).await?,
+                Some(part) => self.stores.packets.amount(part, terms, slip).await?,
                 None => None,
             };
             slips.push((slip, amount.ok_or_else(|| Failure::defect(format!("{}: no slip {slip}", terms.id)))?));
         }
         loop {
-            match self.ledger.refund(terms, &slips, at).await? {
+            match self.stores.ledger.refund(terms, &slips, at).await? {
                 RefundOutcome::Refunded(refunded) => {
                     returned.slips += refunded.len() as u64;
                     returned.amount += refunded.iter().map(|fence| fence.amount).sum::<Amount>().minor_units();
@@ -421,7 +410,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         for part in terms.id.parts() {
             let slips = part.slips(terms.count);
             let facts: Vec<Fence> = fences.iter().filter(|fence| slips.contains(&fence.slip)).cloned().collect();
-            if let Err(error) = self.hot.learn(part, terms.count, &facts, &[]).await {
+            if let Err(error) = self.stores.hot.learn(part, terms.count, &facts, &[]).await {
                 tracing::warn!(%part, error = crate::error_chain(&error), "the hot store was not told of a settlement");
                 return;
             }
