@@ -58,6 +58,22 @@ async fn the_last_fact_makes_a_part_final() {
 }
 
 #[tokio::test]
+async fn a_part_that_lost_its_facts_is_not_final_too_early() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.learn(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await;
+        let () = rig.run(["DEL", &packet.keys().facts]).await;
+        // Told again what it knew: the third slip is still to be had.
+        assert_eq!(rig.learn(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await, Learned::Loaded);
+        assert_eq!(rig.hold(&packet, "eve").await.slip, 2);
+        assert_eq!(rig.grab(&packet, "zoe").await, Found::Nothing { expired: false, certain: false });
+        assert_eq!(rig.learn(&packet, &[won(2, "eve")], &[]).await, Learned::Final);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_foreign_fence_drops_the_hold_and_the_claim_that_it_contradicts() {
     on_both(async |rig| {
         let packet = Packet::of(3);

@@ -1,6 +1,10 @@
+#!lua flags=allow-oom
 -- learn: tells a part what the ledger says of slips. The only way back from the ledger to the hot store: it confirms a
 -- win, repairs a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order
 -- it ends the same, since facts never change.
+--
+-- It runs when memory is full too: it mostly makes room, and a promise that is kept in the ledger must not wait in the
+-- outbox for it.
 --
 -- KEYS[1] claims  KEYS[2] slips  KEYS[3] held  KEYS[4] facts  KEYS[5] dirty
 -- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of facts
@@ -41,7 +45,7 @@ if not expires then
 else
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local owners = {}
+  local owners, has_news = {}, false
   for i = 5, 4 + count do
     local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
     local place = tonumber(slip) - first
@@ -49,7 +53,7 @@ else
     owners[slip] = owner
     if here then
       local is_news = redis.call('SETBIT', facts, place, 1) == 0
-      if is_news then redis.call('HINCRBY', claims, '#n', 1) end
+      has_news = has_news or is_news
       local user = holder(slip)
       if user then
         -- Held although its fact was known: no history leads there, but what is wrong must not stay so for ever.
@@ -77,6 +81,8 @@ else
     local slip, user = ARGV[i]:match('^(%d+) (.+)$')
     if owners[slip] and owners[slip] ~= user then retract(slip, user) end
   end
+  -- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
+  if has_news then redis.call('HSET', claims, '#n', redis.call('BITCOUNT', facts)) end
   state = redis.call('HGET', claims, '#n') == terms[2] and 2 or 1
 end
 
