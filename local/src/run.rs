@@ -20,6 +20,8 @@ use crate::stack::{Settings, Stack, StackError};
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
 /// How long a run of settle may take at the end.
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
+/// Requests under way at once, which bounds the memory that they take: some 60 KB each.
+const REQUESTS_AT_ONCE: usize = 16_384;
 const DYNAMODB_FILE: &str = "dynamodb.sqlite";
 
 /// The running system.
@@ -83,7 +85,7 @@ impl Local {
         };
         let stack = Arc::new(Stack::connect(settings).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
-        let gateway = Gateway::serve(listener, stack).map_err(unusable)?;
+        let gateway = Gateway::serve(listener, stack, REQUESTS_AT_ONCE).map_err(unusable)?;
         Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, data })
     }
 

@@ -47,9 +47,13 @@ impl Invoke for Fake {
 }
 
 async fn start() -> (Gateway, Arc<Fake>, String) {
+    start_for(1_000).await
+}
+
+async fn start_for(at_once: usize) -> (Gateway, Arc<Fake>, String) {
     let fake = Arc::new(Fake { gate: Semaphore::new(0), begun: Semaphore::new(0), ended: AtomicUsize::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gateway = Gateway::serve(listener, Arc::clone(&fake)).unwrap();
+    let gateway = Gateway::serve(listener, Arc::clone(&fake), at_once).unwrap();
     let url = format!("http://{}", gateway.address());
     (gateway, fake, url)
 }
@@ -193,5 +197,25 @@ async fn many_are_served_at_once() {
     timeout(SOON, fake.begun.acquire_many(all)).await.unwrap().unwrap().forget();
     fake.gate.add_permits(CLIENTS);
     assert!(calls.join_all().await.iter().all(|&status| status == 418));
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn what_is_too_much_is_refused_at_once_and_only_as_long_as_it_is() {
+    let (gateway, fake, url) = start_for(2).await;
+    let client = reqwest::Client::new();
+    let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
+    let under_way = [slow(), slow()];
+    fake.begun.acquire_many(2).await.unwrap().forget();
+
+    let refused = client.post(format!("{url}/packets")).body("abc").send().await.unwrap();
+    assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+    assert_eq!(refused.json::<Value>().await.unwrap(), json!({"message": "Too Many Requests"}));
+
+    fake.gate.add_permits(2);
+    for request in under_way {
+        assert_eq!(request.await.unwrap().unwrap().status(), 418);
+    }
+    assert_eq!(client.post(format!("{url}/packets")).send().await.unwrap().status(), 418);
     gateway.stop(SOON).await;
 }

@@ -20,6 +20,7 @@ pub struct Rig {
     answers_to_hold: AtomicU32,
     held: Notify,
     misbehaves_one_in: AtomicU32,
+    throttled: AtomicBool,
 }
 
 /// What can go wrong with a transaction that `DynamoDB` takes, besides what the embedded one does by itself.
@@ -41,6 +42,11 @@ impl Rig {
     /// From now on one transaction in so many meets a fault of any kind; 0: none.
     pub fn misbehave(&self, one_in: u32) {
         self.misbehaves_one_in.store(one_in, Ordering::SeqCst);
+    }
+
+    /// From now on no transaction is let through, or all are again.
+    pub fn throttle(&self, throttled: bool) {
+        self.throttled.store(throttled, Ordering::SeqCst);
     }
 
     fn fault(&self) -> Option<Fault> {
@@ -160,6 +166,9 @@ impl Table for Rigged {
         self.rig.transactions.fetch_add(1, Ordering::SeqCst);
         let fresh = format!("{:032x}", rand::random::<u128>());
         let token = if self.rig.keep_tokens.load(Ordering::SeqCst) { token } else { &fresh };
+        if self.rig.throttled.load(Ordering::SeqCst) {
+            return Err(TransactError::Cancelled(vec![Reason::Busy("ThrottlingError".to_owned()); writes.len()]));
+        }
         let fault = self.rig.fault();
         let answer = match fault {
             Some(Fault::Unsent) => Err(TableError::Unavailable("the test did not send it".into()).into()),

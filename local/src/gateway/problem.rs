@@ -27,6 +27,13 @@ pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
     with(of(Code::MethodNotAllowed, "This route does not have this method."), ALLOW, allowed)
 }
 
+/// More requests are under way than the gateway takes at once. As API Gateway says it, and when to come back.
+pub fn too_many_requests() -> Response<Body> {
+    let mut response = Response::new(Body::Text(json!({"message": "Too Many Requests"}).to_string()));
+    *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
+    with(with(response, CONTENT_TYPE, "application/json"), RETRY_AFTER, "1")
+}
+
 /// Something that a request needs does not answer.
 pub fn unavailable(detail: &str) -> Response<Body> {
     with(of(Code::Unavailable, detail), RETRY_AFTER, "1")

@@ -40,7 +40,10 @@ impl<T: Table> Ledger<T> {
                     token = hex::encode(self.entropy.bytes16());
                     TableError::Unavailable(source)
                 }
-                Err(TransactError::Failed(error @ TableError::Refused(_))) => return Err(error.into()),
+                // Whoever has waited for a turn in vain would only lengthen the queue.
+                Err(TransactError::Failed(error @ (TableError::Refused(_) | TableError::Overloaded(_)))) => {
+                    return Err(error.into());
+                }
                 Err(TransactError::Failed(error)) => error,
             };
             if Instant::now() + backoff >= give_up {

@@ -13,6 +13,7 @@ mod refund;
 mod schema;
 mod sdk;
 mod table;
+mod turns;
 mod wallet;
 
 use std::sync::Arc;
@@ -43,7 +44,7 @@ impl From<TableError> for LedgerError {
     fn from(error: TableError) -> Self {
         match error {
             TableError::Refused(_) => Self::Impossible(error.chain()),
-            TableError::Unavailable(_) => Self::Unavailable(error),
+            TableError::Unavailable(_) | TableError::Overloaded(_) => Self::Unavailable(error),
         }
     }
 }

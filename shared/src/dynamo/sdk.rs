@@ -12,19 +12,18 @@ use aws_sdk_dynamodb::types::{
     Update,
 };
 
-use tokio::sync::Semaphore;
-
 use super::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
 use super::table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use super::turns::{Overloaded, Turns};
 
 type Attributes = HashMap<String, AttributeValue>;
 
 /// Transactions of one process under way at once. The SDK opens a connection for each request beyond those that are
 /// free; in a rush of thousands that would be thousands.
 const TRANSACTIONS_AT_ONCE: usize = 256;
-
-/// How long a transaction waits for its turn before its caller hears that the table is busy.
-const TURN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Reads of one process under way at once. They have turns of their own: a rush of winners must not keep anyone from
+/// looking.
+const READS_AT_ONCE: usize = 256;
 
 /// How long to wait before what a batch left out is asked for again; twice as long each time, up to the latter.
 const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
@@ -35,13 +34,15 @@ const BATCH_PAUSE_MOST: Duration = Duration::from_secs(2);
 pub struct SdkTable {
     client: Client,
     name: String,
-    transactions: Arc<Semaphore>,
+    transactions: Arc<Turns>,
+    reads: Arc<Turns>,
 }
 
 impl SdkTable {
     /// The table `name`, as `client` reaches it.
     pub fn new(client: Client, name: String) -> Self {
-        Self { client, name, transactions: Arc::new(Semaphore::new(TRANSACTIONS_AT_ONCE)) }
+        let transactions = Arc::new(Turns::new(TRANSACTIONS_AT_ONCE));
+        Self { client, name, transactions, reads: Arc::new(Turns::new(READS_AT_ONCE)) }
     }
 
     fn write(&self, write: &Write) -> Result<TransactWriteItem, TableError> {
@@ -126,12 +127,14 @@ impl SdkTable {
 
 impl Table for SdkTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        let _turn = self.reads.take().await?;
         let request =
             self.client.get_item().table_name(&self.name).set_key(Some(attributes_of(&key))).consistent_read(true);
         Ok(request.send().await.map_err(failed)?.item.map(Item::from))
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        let _turn = self.reads.take().await?;
         let mut found = Vec::with_capacity(keys.len());
         let mut wanted: Vec<Attributes> = keys.iter().map(attributes_of).collect();
         let mut pause = BATCH_PAUSE_FIRST;
@@ -156,6 +159,7 @@ impl Table for SdkTable {
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        let _turn = self.reads.take().await?;
         let mut items = Vec::new();
         let mut start = query.after.as_ref().map(|sk| attributes_of(&Key { pk: query.pk.clone(), sk: sk.clone() }));
         loop {
@@ -193,6 +197,7 @@ impl Table for SdkTable {
         after: Option<(Key, u64)>,
         limit: u32,
     ) -> Result<Vec<Item>, TableError> {
+        let _turn = self.reads.take().await?;
         let number = |n: u64| AttributeValue::N(n.to_string());
         let mut items = Vec::new();
         let mut start = after.map(|(key, expires_at)| {
@@ -225,10 +230,7 @@ impl Table for SdkTable {
 
     async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
         let writes = writes.iter().map(|write| self.write(write)).collect::<Result<Vec<_>, _>>()?;
-        let turn = tokio::time::timeout(TURN_TIMEOUT, self.transactions.acquire()).await;
-        let _permit = turn
-            .map_err(|elapsed| TableError::Unavailable(elapsed.into()))?
-            .map_err(|closed| TableError::Unavailable(closed.into()))?;
+        let _turn = self.transactions.take().await.map_err(TableError::from)?;
         let request = self.client.transact_write_items().set_transact_items(Some(writes)).client_request_token(token);
         // The ledger repeats a transaction itself, and knows for how long.
         let once = Config::builder().retry_config(RetryConfig::disabled());
@@ -245,6 +247,12 @@ impl Table for SdkTable {
                 _ => Err(failed(error).into()),
             },
         }
+    }
+}
+
+impl From<Overloaded> for TableError {
+    fn from(overloaded: Overloaded) -> Self {
+        Self::Overloaded(overloaded.into())
     }
 }
 

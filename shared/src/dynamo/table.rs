@@ -85,6 +85,9 @@ pub enum TableError {
     /// No answer, or a passing one (throttled, overloaded): ask again.
     #[error("no answer from the table")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// This process has more to ask than it gets answered: it was not asked, and asking again would only add to it.
+    #[error("too much is asked of the table")]
+    Overloaded(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The table calls the request wrong: a defect of ours.
     #[error("the table refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
