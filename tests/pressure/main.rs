@@ -1,0 +1,29 @@
+//! Recorded runs of what the system meets when more is asked of it than it can do. They print figures and fail if
+//! anything was lost; they assert no speed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod backlog;
+mod overload;
+mod stack;
+
+use clap::Parser;
+
+/// More load than the system can serve, and backlogs.
+#[derive(Parser)]
+#[command(name = "pressure")]
+enum Run {
+    /// Settle has a large outbox to bring to the ledger
+    Backlog(backlog::Options),
+    /// More winners come than claims can be committed
+    Overload(overload::Options),
+}
+
+#[tokio::main]
+async fn main() {
+    shared::redis::install_crypto_provider();
+    match Run::parse() {
+        Run::Backlog(options) => backlog::run(&options).await,
+        Run::Overload(options) => overload::run(&options).await,
+    }
+}

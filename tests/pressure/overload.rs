@@ -1,0 +1,147 @@
+//! More winners than the table can take: each grab is a new user's on a packet of 100,000 slips, so that each needs a
+//! transaction of its own.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use futures::stream::{self, StreamExt};
+use reqwest::Client;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{MissedTickBehavior, interval};
+
+use crate::stack::Stack;
+
+const SLIPS: u64 = 100_000;
+/// Requests under way while the capacity is measured.
+const CLOSED_LOOP: usize = 64;
+const TICK: Duration = Duration::from_millis(10);
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// How many times what can be served is asked for
+    #[arg(long, default_value_t = 3)]
+    times: u64,
+    /// For how long, in seconds
+    #[arg(long, default_value_t = 20)]
+    seconds: u64,
+}
+
+/// Sends grabs of users who have not grabbed before.
+struct Crowd {
+    client: Client,
+    url: String,
+    packets: Vec<String>,
+    next: AtomicU64,
+}
+
+/// When an answer came, and what it was.
+struct Answer {
+    status: u16,
+    retry_after: bool,
+    took: Duration,
+}
+
+pub async fn run(options: &Options) {
+    let stack = Stack::start();
+    let crowd = Arc::new(Crowd::open(&stack.url, 10).await);
+
+    let capacity = crowd.capacity(Duration::from_secs(5)).await;
+    println!("served with {CLOSED_LOOP} requests under way: {capacity} grabs/s, {} MB", stack.resident_mb());
+    let overload = capacity * options.times;
+    let seconds = Duration::from_secs(options.seconds);
+    let answers = crowd.arrive(overload, seconds, &stack).await;
+    report(&format!("{overload} grabs/s asked for, for {seconds:?}"), &answers);
+    println!("memory at the end: {} MB", stack.resident_mb());
+    assert!(answers.iter().all(|answer| answer.status != 500), "server errors");
+    assert!(answers.iter().all(|answer| answer.status == 200 || answer.retry_after), "refusals without Retry-After");
+
+    let calm = (capacity / 4).max(1);
+    for second in 1..=5 {
+        let answers = crowd.arrive(calm, Duration::from_secs(1), &stack).await;
+        report(&format!("second {second} after it, {calm} grabs/s asked for"), &answers);
+    }
+}
+
+impl Crowd {
+    /// Sends `packets` packets to grab from.
+    async fn open(url: &str, packets: usize) -> Self {
+        let client = Client::builder().timeout(Duration::from_mins(1)).build().unwrap();
+        let deposit = client.put(format!("{url}/wallets/sender/deposits/d")).json(&json!({"amount": 1_000_000_000}));
+        assert_eq!(deposit.send().await.unwrap().status(), 201);
+        let mut ids = Vec::new();
+        for key in 0..packets {
+            let packet = json!({"split": "equal", "total_amount": SLIPS, "count": SLIPS});
+            let request = client.post(format!("{url}/packets")).header("x-user-id", "sender").json(&packet);
+            let answer = request.header("idempotency-key", key.to_string()).send().await.unwrap();
+            let terms: Value = answer.error_for_status().unwrap().json().await.unwrap();
+            ids.push(terms["packet_id"].as_str().unwrap().to_owned());
+        }
+        Self { client, url: url.to_owned(), packets: ids, next: AtomicU64::new(0) }
+    }
+
+    /// A new user grabs.
+    async fn grab(&self) -> Answer {
+        let user = self.next.fetch_add(1, Ordering::Relaxed);
+        let packet = &self.packets[usize::try_from(user).unwrap() % self.packets.len()];
+        let request = self.client.post(format!("{}/packets/{packet}/grab", self.url));
+        let begun = Instant::now();
+        let answer = request.header("x-user-id", format!("u{user}")).send().await;
+        let answer = answer.unwrap_or_else(|error| panic!("no answer: {error:?}"));
+        let (status, retry_after) = (answer.status().as_u16(), answer.headers().contains_key("retry-after"));
+        answer.bytes().await.unwrap();
+        Answer { status, retry_after, took: begun.elapsed() }
+    }
+
+    /// Grabs per second with a bounded number of requests under way.
+    async fn capacity(&self, time: Duration) -> u64 {
+        let end = Instant::now() + time;
+        let grabs = stream::repeat(()).take_while(|()| std::future::ready(Instant::now() < end)).map(|()| self.grab());
+        let served = grabs.buffer_unordered(CLOSED_LOOP).filter(|answer| std::future::ready(answer.status == 200));
+        u64::try_from(served.count().await).unwrap() / time.as_secs()
+    }
+
+    /// Grabs arrive at a rate, however many are still waiting for their answers.
+    async fn arrive(self: &Arc<Self>, per_second: u64, time: Duration, stack: &Stack) -> Vec<Answer> {
+        let (answered, mut answers) = mpsc::unbounded_channel();
+        let mut tick = interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
+        let (begun, mut sent, mut most_mb) = (Instant::now(), 0, 0);
+        while begun.elapsed() < time {
+            tick.tick().await;
+            let due = per_second * u64::try_from(begun.elapsed().as_millis()).unwrap() / 1_000;
+            for _ in sent..due {
+                let (crowd, answered) = (Arc::clone(self), answered.clone());
+                tokio::spawn(async move { answered.send(crowd.grab().await) });
+            }
+            if sent / per_second != due / per_second {
+                most_mb = most_mb.max(stack.resident_mb());
+            }
+            sent = due;
+        }
+        drop(answered);
+        let mut all = Vec::new();
+        while let Some(answer) = answers.recv().await {
+            all.push(answer);
+        }
+        if most_mb > 0 {
+            println!("the stack took up to {most_mb} MB");
+        }
+        all
+    }
+}
+
+fn report(what: &str, answers: &[Answer]) {
+    println!("{what}: {} answers", answers.len());
+    let mut by_status: BTreeMap<u16, Vec<Duration>> = BTreeMap::new();
+    for answer in answers {
+        by_status.entry(answer.status).or_default().push(answer.took);
+    }
+    for (status, mut times) in by_status {
+        times.sort_unstable();
+        let at = |percent: usize| times[(times.len() - 1) * percent / 100];
+        println!("  {status}: {:>7}  p50 {:.0?}  p99 {:.0?}  most {:.0?}", times.len(), at(50), at(99), at(100));
+    }
+}
