@@ -35,23 +35,33 @@ pub const SMALL: &[Instance] = &[
     Instance { name: "the hot store's word, lost", ack: Ack::Redis, tries: 2, rollbacks: 1, ..PLAIN },
 ];
 
-/// Checked by the command.
-pub const LARGE: &[Instance] =
-    &[Instance { name: "two runs of settle, a rollback and a wipe", settlers: 2, rollbacks: 1, wipes: 1, ..PLAIN }];
+/// Checked by the command besides.
+pub const LARGE: &[Instance] = &[
+    Instance { name: "three users and a rollback", grabs: &[0, 1, 2], rollbacks: 1, ..PLAIN },
+    Instance { name: "three users grab three slips", grabs: &[0, 1, 2], slips: 3, chunk: 2, ..PLAIN },
+    Instance { name: "two users grab twice, and a rollback", tries: 2, rollbacks: 1, ..PLAIN },
+    Instance { name: "two parts, a rollback and a wipe", parts: 2, rollbacks: 1, wipes: 1, ..PLAIN },
+    Instance { name: "two runs of settle, and a rollback", settlers: 2, rollbacks: 1, ..PLAIN },
+    Instance { name: "three users and two runs of settle", grabs: &[0, 1, 2], settlers: 2, ..PLAIN },
+];
 
 /// The instance that shows what a mutant breaks, and the property that it breaks.
 pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
     let (instance, property) = match mutant {
-        Mutant::NoSlipFence => (Instance { rollbacks: 1, ..PLAIN }, properties::ONE_FENCE),
-        Mutant::NoClaimFence => (Instance { rollbacks: 1, tries: 2, ..PLAIN }, properties::ONE_CLAIM),
+        Mutant::NoSlipFence => (Instance { rollbacks: 1, settlers: 0, ..PLAIN }, properties::ONE_FENCE),
+        Mutant::NoClaimFence => {
+            (Instance { rollbacks: 1, grabs: &[0, 1, 1], settlers: 0, ..PLAIN }, properties::ONE_CLAIM)
+        }
         Mutant::AckBeforeCommit => (PLAIN, properties::WHOLE),
         Mutant::HoldIsAnswer => (PLAIN, properties::PROMISE),
-        Mutant::NegativeInDoubt => (Instance { rollbacks: 1, tries: 2, ..PLAIN }, properties::TURNED_AWAY),
+        Mutant::NegativeInDoubt => {
+            (Instance { rollbacks: 1, grabs: &[0, 0], settlers: 0, ..PLAIN }, properties::TURNED_AWAY)
+        }
         Mutant::PutBackAfterTimeout => (PLAIN, properties::GIVEN_ONCE),
         Mutant::SettledTooEarly => (PLAIN, properties::SETTLED),
         Mutant::LoadOverLoaded => (Instance { ack: Ack::Redis, tries: 2, ..PLAIN }, properties::PROMISE),
         Mutant::RedisBeforeLedger => (PLAIN, properties::RECOVERY),
-        Mutant::EmptyIsFinal => (Instance { tries: 2, ..PLAIN }, properties::TURNED_AWAY),
+        Mutant::EmptyIsFinal => (Instance { tries: 2, settlers: 0, ..PLAIN }, properties::TURNED_AWAY),
         Mutant::RefundWithoutDraining => (Instance { ack: Ack::Redis, ..PLAIN }, properties::PROMISE),
         Mutant::RefundByCount => (Instance { chunk: 2, ..PLAIN }, properties::CONSERVATION),
     };

@@ -4,11 +4,12 @@ use std::fmt;
 
 use stateright::{Model, Property};
 
-use crate::call::{Call, name};
+use crate::call::{Call, Reply, name};
 use crate::hot::Hot;
 use crate::instance::{Instance, Mutant, Part, User};
 use crate::properties;
 use crate::set::Set;
+use crate::settle::Settle;
 use crate::state::{Sender, State};
 
 /// The protocol within the bounds of an instance.
@@ -124,41 +125,51 @@ impl Protocol {
     }
 
     fn step(&self, state: &mut State, actor: Actor, call: Call, fate: Fate) {
-        if matches!(fate, Fate::Unanswered | Fate::Copied | Fate::Abandoned | Fate::Untold)
-            && !call.is_transaction_again(fate)
-        {
-            state.faults.copies -= 1;
-        }
-        if matches!(fate, Fate::Copied | Fate::Abandoned) {
-            state.late = Some(call);
-        }
-        let reply =
-            if matches!(fate, Fate::Abandoned | Fate::Untold) { None } else { Some(state.execute(&self.0, call)) };
-        match (fate, reply) {
-            (Fate::Done | Fate::Copied, Some(reply)) => match actor {
-                Actor::Sender => state.sender = self.sender_after(state.sender),
-                Actor::Grab(n, _) => {
-                    let next = state.grabs[usize::from(n)].at.next(&self.0, call, reply);
-                    state.advance(&self.0, usize::from(n), next);
-                }
-                Actor::Settle(n) => {
-                    let settle = &mut state.settles[usize::from(n)];
-                    *settle = settle.next(&self.0, call, reply);
-                }
-            },
-            (Fate::Untold, _) => {
+        let instance = &self.0;
+        state.faults.copies -= u8::from(fate.is_fault_of(call));
+        match fate {
+            Fate::Done => {
+                let reply = state.execute(instance, call);
+                self.hear(state, actor, call, reply);
+            }
+            Fate::Killed => {
+                state.execute(instance, call);
+                die(state, actor);
+            }
+            Fate::Unanswered => {
+                state.execute(instance, call);
+            }
+            Fate::Copied => {
+                state.late = Some(call);
+                let reply = state.execute(instance, call);
+                self.hear(state, actor, call, reply);
+            }
+            Fate::Abandoned => {
+                state.late = Some(call);
+                die(state, actor);
+            }
+            Fate::Untold => {
                 if let Actor::Grab(n, _) = actor
                     && let Some(next) = state.grabs[usize::from(n)].at.untold()
                 {
-                    state.advance(&self.0, usize::from(n), next);
+                    state.advance(instance, usize::from(n), next);
                 }
             }
-            (Fate::Killed | Fate::Abandoned, _) => match actor {
-                Actor::Sender => state.sender = Sender::Done,
-                Actor::Grab(n, _) => state.die(usize::from(n)),
-                Actor::Settle(n) => state.settles[usize::from(n)] = crate::settle::Settle::Done,
-            },
-            _ => {}
+        }
+    }
+
+    /// An actor hears the reply to his call.
+    fn hear(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
+        match actor {
+            Actor::Sender => state.sender = self.sender_after(state.sender),
+            Actor::Grab(n, _) => {
+                let next = state.grabs[usize::from(n)].at.next(&self.0, call, reply);
+                state.advance(&self.0, usize::from(n), next);
+            }
+            Actor::Settle(n) => {
+                let settle = &mut state.settles[usize::from(n)];
+                *settle = settle.next(&self.0, call, reply);
+            }
         }
     }
 
@@ -173,10 +184,24 @@ impl Protocol {
     }
 }
 
-impl Call {
-    /// Whether it is a transaction that is only sent again: that happens without limit.
-    fn is_transaction_again(self, fate: Fate) -> bool {
-        fate == Fate::Unanswered && self.is_transaction()
+/// An actor is no more, and what he knew is lost.
+fn die(state: &mut State, actor: Actor) {
+    match actor {
+        Actor::Sender => state.sender = Sender::Done,
+        Actor::Grab(n, _) => state.die(usize::from(n)),
+        Actor::Settle(n) => state.settles[usize::from(n)] = Settle::Done,
+    }
+}
+
+impl Fate {
+    /// Whether it is one of the faults whose number an instance bounds. That everybody may die once, and a transaction be
+    /// sent again, bounds itself.
+    const fn is_fault_of(self, call: Call) -> bool {
+        match self {
+            Self::Done | Self::Killed => false,
+            Self::Unanswered => !call.is_transaction(),
+            Self::Copied | Self::Abandoned | Self::Untold => true,
+        }
     }
 }
 

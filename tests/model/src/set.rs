@@ -1,3 +1,5 @@
+//! Sets of slips and of parts.
+
 use std::fmt;
 
 /// A set of small numbers, slips or parts: one bit each.

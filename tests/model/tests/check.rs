@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use clap::ValueEnum;
-use model::instance::Mutant;
+use model::instance::{Instance, Mutant};
 use model::{check, instances};
 
 /// That this many states are visited is part of what is promised.
@@ -35,5 +35,14 @@ fn every_mutant_is_refuted() {
         let counterexample = check::refute(*mutant);
         let counterexample = counterexample.unwrap_or_else(|| panic!("{mutant} is not refuted"));
         println!("{mutant}\n{counterexample}");
+    }
+}
+
+#[test]
+fn a_mutant_is_refuted_because_of_its_mistake() {
+    for mutant in Mutant::value_variants() {
+        let (instance, _) = instances::of_mutant(*mutant);
+        let report = check::check(&Instance { mutant: None, ..instance });
+        assert!(report.is_good(), "{mutant}\n{report}");
     }
 }
