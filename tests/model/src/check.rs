@@ -8,13 +8,14 @@ use stateright::{Checker, Expectation, Model, Path};
 use crate::instance::{Instance, Mutant};
 use crate::instances;
 use crate::protocol::{Action, Protocol};
+use crate::symmetry::representative;
 
 /// Where the search for a counterexample ends, in states.
 const DEPTH_MAX: usize = 20;
 
 /// What came of an instance.
 pub struct Report {
-    /// Different states that were visited.
+    /// Different states that were visited. Where users are alike, states that differ only in who is who count once.
     pub states: usize,
     /// Steps that led to them.
     pub steps: usize,
@@ -38,11 +39,15 @@ pub struct Counterexample {
     pub steps: Vec<Action>,
 }
 
-/// Visits every state of an instance.
+/// Visits every state of an instance, or one that stands for it.
 pub fn check(instance: &Instance) -> Report {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
-    let checker = Protocol(*instance).checker().threads(threads).spawn_dfs().join();
+    let mut checker = Protocol(*instance).checker().threads(threads);
+    if instance.is_symmetric() {
+        checker = checker.symmetry_fn(representative);
+    }
+    let checker = checker.spawn_dfs().join();
     let found = checker.discoveries();
     let properties: Vec<_> = checker.model().properties();
     // The checker ends when it knows a discovery for each property, or when there is nothing left to visit.

@@ -7,7 +7,7 @@ use crate::ledger::ClaimOutcome;
 use crate::set::Set;
 
 /// A user who grabs, tries left included.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Grab {
     /// How many times he still grabs, this one included.
     pub tries: u8,
@@ -16,7 +16,7 @@ pub struct Grab {
 }
 
 /// What a grab does next.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum At {
     /// Ask a part (`pass`).
     Pass {
@@ -78,7 +78,7 @@ pub enum At {
 }
 
 /// What comes after a part was told of a claim.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Then {
     /// The answer.
     Answer(Slip),

@@ -22,10 +22,13 @@ pub struct Hot {
 }
 
 /// For whom each slip is held.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Holds([Option<User>; SLIPS]);
 
 impl Holds {
+    /// No hold.
+    pub const NONE: Self = Self([None; SLIPS]);
+
     /// One hold alone.
     pub fn one(slip: Slip, user: User) -> Self {
         let mut holds = Self::default();
@@ -36,6 +39,12 @@ impl Holds {
     /// For whom a slip is held.
     pub fn user(self, slip: Slip) -> Option<User> {
         self.0[usize::from(slip)]
+    }
+
+    /// The same slips, held for others.
+    #[must_use]
+    pub fn map(self, other: impl Fn(User) -> User) -> Self {
+        Self(self.0.map(|user| user.map(&other)))
     }
 
     fn set(&mut self, slip: Slip, user: Option<User>) {
@@ -62,7 +71,7 @@ impl Holds {
 }
 
 /// What a part's `claims` says of a user.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Entry {
     /// Nothing.
     #[default]

@@ -24,6 +24,7 @@ const PLAIN: Instance = Instance {
 /// Checked by the tests.
 pub const SMALL: &[Instance] = &[
     Instance { name: "a rush of three users", grabs: &[0, 1, 2], ..PLAIN },
+    Instance { name: "three users and a rollback", grabs: &[0, 1, 2], rollbacks: 1, ..PLAIN },
     Instance { name: "a user with two devices, and a rollback", grabs: &[0, 0, 1], settlers: 0, rollbacks: 1, ..PLAIN },
     Instance { name: "a rollback and a wipe", rollbacks: 1, wipes: 1, ..PLAIN },
     Instance { name: "two runs of settle", settlers: 2, ..PLAIN },
@@ -37,7 +38,6 @@ pub const SMALL: &[Instance] = &[
 
 /// Checked by the command besides.
 pub const LARGE: &[Instance] = &[
-    Instance { name: "three users and a rollback", grabs: &[0, 1, 2], rollbacks: 1, ..PLAIN },
     Instance { name: "three users grab three slips", grabs: &[0, 1, 2], slips: 3, chunk: 2, ..PLAIN },
     Instance { name: "two users grab twice, and a rollback", tries: 2, rollbacks: 1, ..PLAIN },
     Instance { name: "two parts, a rollback and a wipe", parts: 2, rollbacks: 1, wipes: 1, ..PLAIN },

@@ -41,6 +41,7 @@ pub mod protocol;
 pub mod set;
 pub mod settle;
 pub mod state;
+pub mod symmetry;
 
 pub use protocol::{Action, Protocol};
 pub use state::State;

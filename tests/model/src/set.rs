@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// A set of small numbers, slips or parts: one bit each.
-#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Set(u8);
 
 impl Set {

@@ -3,12 +3,12 @@
 
 use crate::call::{Call, Reply};
 use crate::hot::Holds;
-use crate::instance::{Ack, Instance, Mutant, sum};
+use crate::instance::{Ack, Instance, Mutant, USERS, User, sum};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
 
 /// What a run of settle does next.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Settle {
     /// Find the parts that hold something (`empty_partition`).
     Ready,
@@ -55,7 +55,7 @@ pub enum Settle {
 }
 
 /// A part's outbox that is being emptied.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Drain {
     /// The parts to be drained, this one the first of them.
     parts: Set,
@@ -154,6 +154,34 @@ impl Settle {
             // The packet is settled; or it is not there, and what is held of it is parked: left where it is.
             (_, _) => Self::Done,
         }
+    }
+}
+
+impl Settle {
+    /// The outbox that it works on, if it does.
+    pub const fn holds(self) -> Holds {
+        match self {
+            Self::Fences(drain)
+            | Self::Drop(drain, _)
+            | Self::Persist(drain, _)
+            | Self::Tell(drain)
+            | Self::IsEmpty(drain) => drain.holds,
+            _ => Holds::NONE,
+        }
+    }
+
+    /// With each user called by another's name.
+    #[must_use]
+    pub fn renamed(mut self, to: [User; USERS]) -> Self {
+        if let Self::Fences(drain)
+        | Self::Drop(drain, _)
+        | Self::Persist(drain, _)
+        | Self::Tell(drain)
+        | Self::IsEmpty(drain) = &mut self
+        {
+            drain.holds = drain.holds.renamed(to);
+        }
+        self
     }
 }
 
