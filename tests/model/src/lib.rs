@@ -26,6 +26,10 @@
 //! waiting for a part to become final (asking again at any moment is more). A query of fences is one step here; in
 //! `DynamoDB` it reads item by item. A hot store that makes up holds is not modelled.
 //!
+//! In each state it is asked besides what would become of it if everybody died now: whether one run of settle, after the
+//! expiry, leaves nothing behind. Where users are alike, one is visited of all states that differ only in who is who
+//! ([`symmetry`]).
+//!
 //! [`properties`] says what must hold in each state, [`instances`] which bounds are checked, and [`instance::Mutant`] which
 //! mistakes the checker must find.
 
