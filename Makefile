@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check pressure
+.PHONY: run test check model pressure
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -24,6 +24,10 @@ check:
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
 	else echo "advisories: not checked, their database can't be reached"; fi
 	.tools/sam/bin/sam validate --lint --template template.yaml
+
+# The protocol in every state of small instances; or one mistake and what it breaks: make model MUTANT=no-slip-fence
+model:
+	cargo run -q -p model -- $(if $(MUTANT),--mutant $(MUTANT))
 
 # Recorded runs under more load than can be served: make pressure ARGS="backlog --holds 1000000", or "overload --times 3".
 pressure:

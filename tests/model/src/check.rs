@@ -1,0 +1,103 @@
+//! The checker, and what it found.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, Expectation, Model, Path};
+
+use crate::instance::{Instance, Mutant};
+use crate::instances;
+use crate::protocol::{Action, Protocol};
+use crate::symmetry::representative;
+
+/// Where the search for a counterexample ends, in states.
+const DEPTH_MAX: usize = 20;
+
+/// What came of an instance.
+pub struct Report {
+    /// Different states that were visited. Where users are alike, states that differ only in who is who count once.
+    pub states: usize,
+    /// Steps that led to them.
+    pub steps: usize,
+    /// The longest way to a state, in steps.
+    pub depth: usize,
+    /// How long it took.
+    pub time: Duration,
+    /// Whether every state that can be reached was visited.
+    pub is_complete: bool,
+    /// What should always hold, and does not in one of them.
+    pub broken: Vec<&'static str>,
+    /// What should happen somewhere, with whether it does here.
+    pub reached: Vec<(&'static str, bool)>,
+}
+
+/// A way to a state in which a property does not hold.
+pub struct Counterexample {
+    /// The property.
+    pub property: &'static str,
+    /// The steps.
+    pub steps: Vec<Action>,
+}
+
+/// Visits every state of an instance, or one that stands for it.
+pub fn check(instance: &Instance) -> Report {
+    let started = Instant::now();
+    let threads = std::thread::available_parallelism().map_or(1, Into::into);
+    let mut checker = Protocol(*instance).checker().threads(threads);
+    if instance.is_symmetric() {
+        checker = checker.symmetry_fn(representative);
+    }
+    let checker = checker.spawn_dfs().join();
+    let found = checker.discoveries();
+    let properties: Vec<_> = checker.model().properties();
+    // The checker ends when it knows a discovery for each property, or when there is nothing left to visit.
+    let is_complete = checker.is_done() && found.len() < properties.len();
+    let (reached, broken): (Vec<_>, Vec<_>) =
+        properties.into_iter().partition(|property| property.expectation == Expectation::Sometimes);
+    Report {
+        states: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth(),
+        time: started.elapsed(),
+        is_complete,
+        broken: broken.iter().map(|property| property.name).filter(|name| found.contains_key(name)).collect(),
+        reached: reached.iter().map(|property| (property.name, found.contains_key(property.name))).collect(),
+    }
+}
+
+/// The shortest way by which a mutant breaks the property that it is meant to break, if there is one.
+pub fn refute(mutant: Mutant) -> Option<Counterexample> {
+    let (instance, property) = instances::of_mutant(mutant);
+    // Deeper and deeper, since a checker goes on for a while after it has found something, and keeps what it finds last.
+    let steps = (2..DEPTH_MAX).find_map(|depth| {
+        let checker = Protocol(instance).checker().target_max_depth(depth).spawn_bfs().join();
+        checker.discovery(property).map(Path::into_actions)
+    })?;
+    Some(Counterexample { property, steps })
+}
+
+impl Report {
+    /// Whether every state was visited, and nothing is broken in any.
+    pub fn is_good(&self) -> bool {
+        self.is_complete && self.broken.is_empty()
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { states, steps, depth, time, is_complete, broken, .. } = self;
+        let all = if *is_complete { "all" } else { "NOT ALL" };
+        writeln!(f, "  {all} {states} states, {steps} steps, {depth} deep, {:.1} s", time.as_secs_f64())?;
+        broken.iter().try_for_each(|name| writeln!(f, "  BROKEN: {name}"))
+    }
+}
+
+impl fmt::Display for Counterexample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "  \"{}\" does not hold after", self.property)?;
+        for (n, step) in self.steps.iter().enumerate() {
+            writeln!(f, "  {:>2}. {step}", n + 1)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,259 @@
+//! A grab: `GrabSlip` in `service/grab.rs`, with `Loader::ensure` and `Loader::repair` of `service/loader.rs`.
+
+use crate::call::{Call, Reply};
+use crate::hot::{Found, Holds};
+use crate::instance::{Ack, Instance, Mutant, Part, Slip, User};
+use crate::ledger::ClaimOutcome;
+use crate::set::Set;
+
+/// A user who grabs, tries left included.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Grab {
+    /// How many times he still grabs, this one included.
+    pub tries: u8,
+    /// Where he is.
+    pub at: At,
+}
+
+/// What a grab does next.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum At {
+    /// Ask a part (`pass`).
+    Pass {
+        /// The how manieth of his probe order.
+        probe: u8,
+        /// Whether a part has said that the packet is expired.
+        expired: bool,
+        /// Whether a part was not certain.
+        doubt: bool,
+    },
+    /// Every part has said that there is nothing, but not all for certain: wait and ask again, or read the user's claim
+    /// (`ask_the_ledger`).
+    Doubt {
+        /// Whether a part has said that the packet is expired: then there is no waiting.
+        expired: bool,
+    },
+    /// A part is not loaded: read its fences, or give it up as expired (`Loader::ensure_alone`).
+    NotLoaded(Part),
+    /// Load it (`Loader::load`).
+    Load {
+        /// The part.
+        part: Part,
+        /// Its facts when they were read: by now there may be more.
+        facts: Set,
+    },
+    /// The packet is expired and not in the hot store: read the user's claim (`expired_and_forgotten`).
+    Forgotten,
+    /// He has none, but a promise may be in the outbox: read whether the packet is settled.
+    IsSettled,
+    /// It is: read the user's claim once more.
+    SinceSettled,
+    /// Commit a hold's claim (`take`).
+    Commit(Slip),
+    /// Tell the hot store what came of it (`learn`, and the beginning of `Loader::repair`).
+    Learn {
+        /// The hold's slip.
+        slip: Slip,
+        /// The facts that were met.
+        facts: Set,
+        /// What comes after.
+        then: Then,
+    },
+    /// Read all fences of a part that did not know of one (`repair_alone`).
+    ReadRepair {
+        /// The part.
+        part: Part,
+        /// The slip to answer with, if the user has one; else ask again.
+        answer: Option<Slip>,
+    },
+    /// Tell it all of them.
+    Repair {
+        /// The part.
+        part: Part,
+        /// What was read.
+        facts: Set,
+        /// As above.
+        answer: Option<Slip>,
+    },
+}
+
+/// What comes after a part was told of a claim.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Then {
+    /// The answer.
+    Answer(Slip),
+    /// A repair of the part, and then this answer, if it is one.
+    Repair(Option<Slip>),
+}
+
+/// How a grab ends.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Answer {
+    /// `grabbed`.
+    Grabbed(Slip),
+    /// `sold_out`.
+    SoldOut,
+    /// `expired`.
+    Expired,
+    /// 503 or 404: nothing is known.
+    None,
+}
+
+/// What a reply leads to.
+type Next = Result<At, Answer>;
+
+impl At {
+    /// Where each grab begins.
+    pub const START: Self = Self::Pass { probe: 0, expired: false, doubt: false };
+
+    /// What a grab of `user` may do next; `remembers`: the parts that his process knows to be final.
+    pub fn calls(self, instance: &Instance, user: User, remembers: Set, calls: &mut Vec<Call>) {
+        match self {
+            Self::Pass { probe, .. } => ask(instance, user, probe, remembers, calls),
+            Self::Doubt { expired } => {
+                calls.push(Call::ReadClaim(user));
+                if !expired {
+                    ask(instance, user, 0, remembers, calls);
+                }
+            }
+            Self::NotLoaded(part) => {
+                calls.push(Call::ReadFences(instance.slips_of(part)));
+                // By the clock of his process, which is not the hot store's.
+                calls.push(Call::ReadClaim(user));
+            }
+            Self::Load { part, facts } => calls.push(Call::Load { part, facts }),
+            Self::IsSettled => calls.push(Call::ReadPacket),
+            Self::Forgotten | Self::SinceSettled => calls.push(Call::ReadClaim(user)),
+            Self::Commit(slip) => {
+                calls.push(Call::Claim { slip, user });
+                if instance.has(Mutant::PutBackAfterTimeout) {
+                    calls.push(Call::PutBack { slip, user });
+                }
+            }
+            Self::Learn { slip, facts, .. } => {
+                let part = instance.part_of(slip);
+                calls.push(Call::Learn { part, facts, decided: Holds::one(slip, user) });
+            }
+            Self::ReadRepair { part, .. } => calls.push(Call::ReadFences(instance.slips_of(part))),
+            Self::Repair { part, facts, .. } => calls.push(Call::Learn { part, facts, decided: Holds::default() }),
+        }
+    }
+
+    /// What a reply leads to.
+    pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Next {
+        match (self, reply) {
+            (Self::Pass { probe, expired, doubt }, Reply::Found(found)) => {
+                found_in(instance, call, found, probe, expired, doubt)
+            }
+            (Self::Pass { probe, expired, doubt }, Reply::Slip(slip)) => {
+                remembered(instance, slip, probe, expired, doubt)
+            }
+            (Self::Doubt { .. }, Reply::Found(found)) => found_in(instance, call, found, 0, false, false),
+            (Self::Doubt { .. }, Reply::Slip(slip)) if matches!(call, Call::Remember { .. }) => {
+                remembered(instance, slip, 0, false, false)
+            }
+            (Self::Doubt { expired }, Reply::Slip(slip)) => match slip {
+                Some(slip) => Ok(Self::Learn { slip, facts: Set::of(slip), then: Then::Answer(slip) }),
+                None => Err(nothing(expired)),
+            },
+            (Self::NotLoaded(part), Reply::Set(facts)) => Ok(Self::Load { part, facts }),
+            (Self::NotLoaded(_) | Self::Forgotten, Reply::Slip(slip)) => forgotten(instance, slip),
+            (Self::Load { .. }, Reply::Loaded { expired }) => Ok(if expired { Self::Forgotten } else { Self::START }),
+            (Self::IsSettled, Reply::Settled(settled)) => {
+                if settled {
+                    Ok(Self::SinceSettled)
+                } else {
+                    Err(Answer::None)
+                }
+            }
+            (Self::SinceSettled, Reply::Slip(slip)) => Err(slip.map_or(Answer::Expired, Answer::Grabbed)),
+            (Self::Commit(slip), Reply::Claim(outcome)) => Ok(committed(slip, outcome)),
+            (Self::Learn { slip, then, .. }, Reply::Done) => match then {
+                Then::Answer(slip) => Err(Answer::Grabbed(slip)),
+                Then::Repair(answer) => Ok(Self::ReadRepair { part: instance.part_of(slip), answer }),
+            },
+            (Self::ReadRepair { part, answer }, Reply::Set(facts)) => Ok(Self::Repair { part, facts, answer }),
+            (Self::Repair { answer, .. }, Reply::Done) => {
+                answer.map_or(Ok(Self::START), |slip| Err(Answer::Grabbed(slip)))
+            }
+            // There is no such packet; or a mutant took the hold back.
+            (_, _) => Err(Answer::None),
+        }
+    }
+
+    /// What he does if the hot store can't be told of facts: an answer stands all the same.
+    pub fn untold(self) -> Option<Next> {
+        match self {
+            Self::Learn { then: Then::Answer(slip) | Then::Repair(Some(slip)), .. }
+            | Self::Repair { answer: Some(slip), .. } => Some(Err(Answer::Grabbed(slip))),
+            Self::Learn { .. } | Self::Repair { .. } => Some(Err(Answer::None)),
+            _ => None,
+        }
+    }
+}
+
+fn ask(instance: &Instance, user: User, probe: u8, remembers: Set, calls: &mut Vec<Call>) {
+    let part = instance.probed(user, probe);
+    calls.push(Call::Grab { part, user });
+    if remembers.has(part) {
+        calls.push(Call::Remember { part, user });
+    }
+}
+
+fn found_in(instance: &Instance, call: Call, found: Found, probe: u8, expired: bool, doubt: bool) -> Next {
+    match found {
+        Found::NotLoaded => match call {
+            Call::Grab { part, .. } => Ok(At::NotLoaded(part)),
+            _ => Err(Answer::None),
+        },
+        Found::Confirmed(slip) => Err(Answer::Grabbed(slip)),
+        Found::Held(slip) if instance.ack == Ack::Redis || instance.has(Mutant::HoldIsAnswer) => {
+            Err(Answer::Grabbed(slip))
+        }
+        Found::Held(slip) => Ok(At::Commit(slip)),
+        Found::Nothing { expired: over, certain } => {
+            go_on(instance, probe, expired || over, doubt || !(certain || instance.has(Mutant::NegativeInDoubt)))
+        }
+    }
+}
+
+fn remembered(instance: &Instance, slip: Option<Slip>, probe: u8, expired: bool, doubt: bool) -> Next {
+    slip.map_or_else(|| go_on(instance, probe, expired, doubt), |slip| Err(Answer::Grabbed(slip)))
+}
+
+/// To the next part, or to what all of them together say.
+fn go_on(instance: &Instance, probe: u8, expired: bool, doubt: bool) -> Next {
+    if probe + 1 < instance.parts {
+        Ok(At::Pass { probe: probe + 1, expired, doubt })
+    } else if doubt {
+        Ok(At::Doubt { expired })
+    } else {
+        Err(nothing(expired))
+    }
+}
+
+const fn nothing(expired: bool) -> Answer {
+    if expired { Answer::Expired } else { Answer::SoldOut }
+}
+
+/// `expired_and_forgotten`, after the user's claim was read.
+fn forgotten(instance: &Instance, slip: Option<Slip>) -> Next {
+    match slip {
+        Some(slip) => Err(Answer::Grabbed(slip)),
+        None if instance.ack == Ack::Redis => Ok(At::IsSettled),
+        None => Err(Answer::Expired),
+    }
+}
+
+/// `take`, and the facts that an outcome shows (`ClaimOutcome::facts`).
+fn committed(slip: Slip, outcome: ClaimOutcome) -> At {
+    let (facts, then) = match outcome {
+        ClaimOutcome::Committed => (Set::of(slip), Then::Answer(slip)),
+        ClaimOutcome::Already { slip: own, foreign: false } => (Set::of(own), Then::Answer(own)),
+        ClaimOutcome::Already { slip: own, foreign: true } => {
+            (Set::of(own).and(Set::of(slip)), Then::Repair(Some(own)))
+        }
+        ClaimOutcome::Taken => (Set::of(slip), Then::Repair(None)),
+    };
+    At::Learn { slip, facts, then }
+}

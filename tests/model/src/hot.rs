@@ -1,0 +1,306 @@
+//! The hot store: Redis as far as one packet is concerned. A script is one step.
+
+use crate::instance::{Ack, Instance, Mutant, PARTS, Part, SLIPS, Slip, USERS, User};
+use crate::ledger::Ledger;
+use crate::set::Set;
+
+/// What stands in the hot store about one packet.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Hot {
+    /// The parts that are loaded: `claims` has their terms.
+    pub loaded: Set,
+    /// `claims` of each part: what each user has of it.
+    pub claims: [[Entry; USERS]; PARTS],
+    /// `slips` of each part: the free ones.
+    pub free: [Queue; PARTS],
+    /// `held` of all parts: for whom each slip is held. This is the outbox.
+    pub held: Holds,
+    /// `facts` of all parts: the slips whose fence is known.
+    pub facts: Set,
+    /// `dirty`: the parts that may hold something.
+    pub dirty: Set,
+}
+
+/// For whom each slip is held.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Holds([Option<User>; SLIPS]);
+
+impl Holds {
+    /// No hold.
+    pub const NONE: Self = Self([None; SLIPS]);
+
+    /// One hold alone.
+    pub fn one(slip: Slip, user: User) -> Self {
+        let mut holds = Self::default();
+        holds.set(slip, Some(user));
+        holds
+    }
+
+    /// For whom a slip is held.
+    pub fn user(self, slip: Slip) -> Option<User> {
+        self.0[usize::from(slip)]
+    }
+
+    /// The same slips, held for others.
+    #[must_use]
+    pub fn map(self, other: impl Fn(User) -> User) -> Self {
+        Self(self.0.map(|user| user.map(&other)))
+    }
+
+    fn set(&mut self, slip: Slip, user: Option<User>) {
+        self.0[usize::from(slip)] = user;
+    }
+
+    /// Each hold.
+    pub fn each(self) -> impl Iterator<Item = (Slip, User)> {
+        (0..).zip(self.0).filter_map(|(slip, user)| Some((slip, user?)))
+    }
+
+    /// The slips that are held.
+    pub fn slips(self) -> Set {
+        self.each().map(|(slip, _)| slip).collect()
+    }
+
+    /// The holds of `slips`.
+    #[must_use]
+    pub fn of(self, slips: Set) -> Self {
+        let mut holds = Self::default();
+        self.each().filter(|(slip, _)| slips.has(*slip)).for_each(|(slip, user)| holds.set(slip, Some(user)));
+        holds
+    }
+}
+
+/// What a part's `claims` says of a user.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Entry {
+    /// Nothing.
+    #[default]
+    None,
+    /// `h`: a slip that is held for him.
+    Held(Slip),
+    /// `g`: a slip that the ledger gave him.
+    Confirmed(Slip),
+}
+
+/// A part's free slips, in the order in which they are given.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Queue([Option<Slip>; SLIPS]);
+
+impl Queue {
+    fn new(slips: Set) -> Self {
+        let mut queue = Self::default();
+        slips.into_iter().for_each(|slip| queue.push(slip));
+        queue
+    }
+
+    fn pop(&mut self) -> Option<Slip> {
+        let first = self.0[0];
+        self.0.rotate_left(1);
+        self.0[SLIPS - 1] = None;
+        first
+    }
+
+    fn push(&mut self, slip: Slip) {
+        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
+            *place = Some(slip);
+        }
+    }
+
+    fn remove(&mut self, slip: Slip) {
+        let rest = *self;
+        *self = Self::default();
+        rest.0.into_iter().flatten().filter(|other| *other != slip).for_each(|other| self.push(other));
+    }
+
+    /// The slips in it.
+    pub fn slips(self) -> Set {
+        self.0.into_iter().flatten().collect()
+    }
+}
+
+/// What grab says to a user: `Found` in `service/hot_store.rs`.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Found {
+    /// The part is not loaded.
+    NotLoaded,
+    /// His claim.
+    Confirmed(Slip),
+    /// A slip that is held for him.
+    Held(Slip),
+    /// No slip for him.
+    Nothing {
+        /// Whether the packet is expired.
+        expired: bool,
+        /// Whether that is beyond doubt.
+        certain: bool,
+    },
+}
+
+impl Hot {
+    fn claim(&mut self, part: Part, user: User) -> &mut Entry {
+        &mut self.claims[usize::from(part)][usize::from(user)]
+    }
+
+    /// Whether every slip of a loaded part is known to be fenced.
+    pub fn is_final(&self, instance: &Instance, part: Part) -> bool {
+        self.loaded.has(part) && self.facts.covers(instance.slips_of(part))
+    }
+
+    /// `grab.lua`: takes a slip for a user.
+    pub fn grab(&mut self, instance: &Instance, expired: bool, part: Part, user: User) -> Found {
+        if !self.loaded.has(part) {
+            return Found::NotLoaded;
+        }
+        match *self.claim(part, user) {
+            Entry::Confirmed(slip) => return Found::Confirmed(slip),
+            Entry::Held(slip) => return Found::Held(slip),
+            Entry::None => {}
+        }
+        let taken = if expired { None } else { self.free[usize::from(part)].pop() };
+        let Some(slip) = taken else {
+            let certain = self.is_final(instance, part) || instance.ack == Ack::Redis;
+            return Found::Nothing { expired, certain };
+        };
+        self.dirty = self.dirty.and(Set::of(part));
+        *self.claim(part, user) = Entry::Held(slip);
+        self.held.set(slip, Some(user));
+        Found::Held(slip)
+    }
+
+    /// `load.lua`: makes a part ready to be grabbed, unless it is. Whether the packet is expired.
+    pub fn load(&mut self, instance: &Instance, expired: bool, ledger: &Ledger, part: Part, facts: Set) -> bool {
+        if self.loaded.has(part) && !instance.has(Mutant::LoadOverLoaded) {
+            return false;
+        }
+        if expired {
+            return true;
+        }
+        let slips = instance.slips_of(part);
+        let mut claims = [Entry::None; USERS];
+        for slip in facts {
+            if let Some(owner) = ledger.owner(slip) {
+                claims[usize::from(owner)] = Entry::Confirmed(slip);
+            }
+        }
+        let mut taken = Set::NONE;
+        for slip in slips {
+            let Some(user) = self.held.user(slip) else { continue };
+            // The outbox outlives the rest: what it holds stays held, unless a fact has overtaken it.
+            if facts.has(slip) || claims[usize::from(user)] != Entry::None {
+                self.held.set(slip, None);
+            } else {
+                claims[usize::from(user)] = Entry::Held(slip);
+                taken = taken.and(Set::of(slip));
+            }
+        }
+        if !taken.is_empty() {
+            self.dirty = self.dirty.and(Set::of(part));
+        }
+        self.claims[usize::from(part)] = claims;
+        self.facts = self.facts.without(slips).and(facts.within(slips));
+        self.free[usize::from(part)] = Queue::new(slips.without(facts).without(taken));
+        self.loaded = self.loaded.and(Set::of(part));
+        false
+    }
+
+    /// `learn.lua`: tells a part facts of the ledger, and the holds that were decided by them.
+    pub fn learn(
+        &mut self,
+        instance: &Instance,
+        expired: bool,
+        ledger: &Ledger,
+        part: Part,
+        facts: Set,
+        decided: Holds,
+    ) {
+        let slips = instance.slips_of(part);
+        if self.loaded.has(part) {
+            for slip in facts {
+                if slips.has(slip) {
+                    self.learn_slip(part, slip, ledger.owner(slip));
+                }
+                if let Some(owner) = ledger.owner(slip) {
+                    self.confirm(slips, expired, part, slip, owner);
+                }
+            }
+            for (slip, user) in decided.each() {
+                if facts.has(slip) && ledger.owner(slip) != Some(user) {
+                    self.retract(part, slip, user);
+                }
+            }
+        } else {
+            for (slip, user) in decided.each() {
+                let is_decided = facts.has(slip) || facts.into_iter().any(|fact| ledger.owner(fact) == Some(user));
+                if is_decided && self.held.user(slip) == Some(user) {
+                    self.held.set(slip, None);
+                }
+            }
+        }
+        if self.held.slips().within(slips).is_empty() {
+            self.dirty = self.dirty.without(Set::of(part));
+        }
+    }
+
+    /// What a fact says of a slip of this part.
+    fn learn_slip(&mut self, part: Part, slip: Slip, owner: Option<User>) {
+        let is_news = !self.facts.has(slip);
+        self.facts = self.facts.and(Set::of(slip));
+        if let Some(user) = self.held.user(slip) {
+            self.held.set(slip, None);
+            if Some(user) != owner {
+                self.retract(part, slip, user);
+            }
+        } else if is_news {
+            // Met only in repairs: a rollback had made it free again.
+            self.free[usize::from(part)].remove(slip);
+        }
+    }
+
+    /// What a fact says of its owner: he has this slip, and no other. What is held for him besides goes back.
+    fn confirm(&mut self, slips: Set, expired: bool, part: Part, slip: Slip, owner: User) {
+        if let Entry::Held(other) = *self.claim(part, owner)
+            && other != slip
+            && self.held.user(other) == Some(owner)
+        {
+            self.held.set(other, None);
+            if slips.has(other) && !expired && !self.facts.has(other) {
+                self.free[usize::from(part)].push(other);
+            }
+        }
+        *self.claim(part, owner) = Entry::Confirmed(slip);
+    }
+
+    /// Takes back what a user was given of a slip that is another's.
+    fn retract(&mut self, part: Part, slip: Slip, user: User) {
+        if *self.claim(part, user) == Entry::Held(slip) {
+            *self.claim(part, user) = Entry::None;
+        }
+    }
+
+    /// The packet's time is over: the keys of the free slips expire.
+    pub fn expire(&mut self) {
+        self.free = [Queue::default(); PARTS];
+    }
+
+    /// Long after that everything but the outbox expires.
+    pub fn forget(&mut self) {
+        *self = Self { held: self.held, dirty: self.dirty, ..Self::default() };
+    }
+
+    /// Only in [`Mutant::AckBeforeCommit`]: drops holds without a fact.
+    pub fn drop_holds(&mut self, slips: Set) {
+        for slip in slips {
+            self.held.set(slip, None);
+        }
+    }
+
+    /// Only in [`Mutant::PutBackAfterTimeout`]: takes a hold back as if it had never been.
+    pub fn put_back(&mut self, instance: &Instance, slip: Slip, user: User) {
+        let part = instance.part_of(slip);
+        if self.held.user(slip) == Some(user) {
+            self.held.set(slip, None);
+            self.retract(part, slip, user);
+            self.free[usize::from(part)].push(slip);
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What always holds, and what must be reachable, or the model would show nothing.
+
+use stateright::Property;
+
+use crate::grab::At;
+use crate::instance::sum;
+use crate::ledger::Fence;
+use crate::protocol::Protocol;
+use crate::set::Set;
+use crate::state::State;
+
+/// A slip has at most one fence, and it never changes.
+pub const ONE_FENCE: &str = "a fence never changes";
+/// A user has at most one claim.
+pub const ONE_CLAIM: &str = "a user has one claim at most";
+/// No money is made or lost.
+pub const CONSERVATION: &str = "claimed + refunded + unfenced = total";
+/// A `grabbed` answer is true, and stays true.
+pub const PROMISE: &str = "a promise is kept";
+/// Nobody who has a slip hears `sold_out` or `expired`.
+pub const TURNED_AWAY: &str = "nobody who has a slip is turned away";
+/// Nobody hears `sold_out` while a slip is free that was never lost.
+pub const SOLD_OUT: &str = "sold out only if no slip is free";
+/// Settled means that all is decided.
+pub const SETTLED: &str = "settled only if every slip is fenced";
+/// A slip of a loaded part is in one place.
+pub const WHOLE: &str = "a slip is free, held or a fact";
+/// The hot store may forget facts, but knows no false ones.
+pub const TRUE_FACTS: &str = "facts are true";
+/// A slip is given to two users only after a loss.
+pub const GIVEN_ONCE: &str = "a claimed slip is not free unless something was lost";
+/// Settle repairs everything.
+pub const RECOVERY: &str = "one run of settle finishes whatever is left";
+
+/// What always holds, and then what happens in at least one of the instances that are checked together.
+pub fn all() -> Vec<Property<Protocol>> {
+    vec![
+        always(ONE_FENCE, |_, state| !state.ledger.overwritten),
+        always(ONE_CLAIM, one_claim),
+        always(CONSERVATION, conservation),
+        always(PROMISE, promise),
+        always(TURNED_AWAY, |_, state| !state.wrong.turned_away),
+        always(SOLD_OUT, |_, state| !state.wrong.sold_out),
+        always(SETTLED, settled),
+        always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
+        always(TRUE_FACTS, |_, state| state.facts_are_true()),
+        always(GIVEN_ONCE, given_once),
+        always(RECOVERY, recovery),
+        sometimes("every slip is claimed, and the packet settled", |Protocol(instance), state| {
+            state.ledger.settled && state.ledger.claimed() == instance.all()
+        }),
+        sometimes("slips go back to the sender", |_, state| {
+            state.ledger.settled && state.ledger.returned > 0 && !state.ledger.claimed().is_empty()
+        }),
+        sometimes("a user comes too late", |Protocol(instance), state| state.comes_too_late(instance)),
+        sometimes("a user is in doubt", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Doubt { .. }))),
+        sometimes("a part with facts is loaded", |_, state| {
+            state.grabs.iter().any(|grab| matches!(grab.at, At::Load { facts, .. } if !facts.is_empty()))
+        }),
+        sometimes("the ledger answers for a part that is forgotten", |_, state| {
+            state.grabs.iter().any(|grab| grab.at == At::SinceSettled)
+        }),
+        sometimes("a claimed slip is free again", |_, state| !free_and_claimed(state).is_empty()),
+        sometimes("a part is repaired", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Repair { .. }))),
+        sometimes("a slip is put back", |Protocol(instance), state| state.puts_back(instance)),
+        sometimes("a hold outlives its part", |_, state| {
+            state.hot.loaded.is_empty() && !state.hot.held.slips().is_empty()
+        }),
+    ]
+}
+
+type Condition = fn(&Protocol, &State) -> bool;
+
+fn always(name: &'static str, condition: Condition) -> Property<Protocol> {
+    Property::always(name, condition)
+}
+
+fn sometimes(name: &'static str, condition: Condition) -> Property<Protocol> {
+    Property::sometimes(name, condition)
+}
+
+fn one_claim(_: &Protocol, state: &State) -> bool {
+    let fences = state.ledger.fences;
+    (0..).zip(state.ledger.claims).all(|(user, claim)| {
+        let owned = (0..).zip(fences).filter(|(_, fence)| *fence == Fence::Claimed(user));
+        owned.map(|(slip, _): (u8, _)| slip).eq(claim)
+    })
+}
+
+fn conservation(Protocol(instance): &Protocol, state: &State) -> bool {
+    let ledger = &state.ledger;
+    let unfenced = sum(instance.all().without(ledger.fenced()));
+    let wallets = ledger.credited.iter().fold(ledger.returned, |sum, credit| sum.saturating_add(*credit));
+    wallets.saturating_add(unfenced) == sum(instance.all())
+}
+
+fn promise(Protocol(instance): &Protocol, state: &State) -> bool {
+    !state.wrong.grabbed && (0..).zip(state.promised).all(|(user, _)| state.keeps_promise(instance, user))
+}
+
+fn settled(Protocol(instance): &Protocol, state: &State) -> bool {
+    !state.ledger.settled || state.ledger.fenced() == instance.all()
+}
+
+fn given_once(_: &Protocol, state: &State) -> bool {
+    state.lost || free_and_claimed(state).is_empty()
+}
+
+fn free_and_claimed(state: &State) -> Set {
+    let claimed = state.ledger.claimed();
+    state.hot.free.iter().fold(Set::NONE, |all, free| all.and(free.slips().within(claimed)))
+}
+
+/// If everybody died now: after the expiry one run of settle empties the outbox and settles the packet, and everything
+/// above still holds.
+fn recovery(protocol: &Protocol, state: &State) -> bool {
+    let after = state.recovered(&protocol.0);
+    after.hot.held.slips().is_empty()
+        && after.hot.dirty.is_empty()
+        && after.ledger.settled == after.ledger.sent
+        && settled(protocol, &after)
+        && conservation(protocol, &after)
+        && promise(protocol, &after)
+}

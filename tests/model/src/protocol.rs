@@ -1,0 +1,311 @@
+//! All that can happen in a state: the steps of the actors with what may go wrong in each, and what nobody decides.
+
+use std::fmt;
+
+use stateright::{Model, Property};
+
+use crate::call::{Call, Reply, name};
+use crate::hot::Hot;
+use crate::instance::{Instance, Mutant, Part, User};
+use crate::properties;
+use crate::set::Set;
+use crate::settle::Settle;
+use crate::state::{Sender, State};
+
+/// The protocol within the bounds of an instance.
+#[derive(Clone, Copy, Debug)]
+pub struct Protocol(pub Instance);
+
+/// Who takes a step.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Actor {
+    /// The sender.
+    Sender,
+    /// A grab of a user.
+    Grab(u8, User),
+    /// A run of settle.
+    Settle(u8),
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Fate {
+    /// It is executed, and the actor hears of it.
+    Done,
+    /// It is executed, and the actor dies before he hears of it. (To die before a call is the same as after the last.)
+    Killed,
+    /// It is executed, but the answer is lost: the actor will send the very same again.
+    Unanswered,
+    /// It is executed, and will be a second time.
+    Copied,
+    /// It is not executed before the actor has died.
+    Abandoned,
+    /// The hot store is not reached with facts: the answer stands all the same.
+    Untold,
+}
+
+/// One step of the world.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Action {
+    /// An actor calls.
+    Step(Actor, Call, Fate),
+    /// The call that nobody waits for is executed.
+    Late,
+    /// The packet's time is over.
+    Expire,
+    /// Long after that the hot store forgets all but its outbox.
+    Forget,
+    /// A process finds out whether a part is final (`service/finals.rs` and `owners.lua`).
+    Look(Part),
+    /// A snapshot of the hot store is written.
+    Snapshot,
+    /// The hot store goes back to its snapshot.
+    Rollback,
+    /// The hot store loses everything.
+    Wipe,
+}
+
+impl Protocol {
+    /// What each actor may do, and what may become of it.
+    fn steps(&self, state: &State, actions: &mut Vec<Action>) {
+        let mut calls = Vec::with_capacity(4);
+        let mut push = |actor: Actor, calls: &mut Vec<Call>| {
+            for call in calls.drain(..) {
+                fates(state, actor, call).for_each(|fate| actions.push(Action::Step(actor, call, fate)));
+            }
+        };
+        match state.sender {
+            Sender::Pay => calls.push(Call::Send),
+            Sender::Load(parts) => calls.extend(parts.first().map(|part| Call::Load { part, facts: Set::NONE })),
+            Sender::Done => {}
+        }
+        push(Actor::Sender, &mut calls);
+        let remembered = state.remembered();
+        for ((n, user), grab) in (0..).zip(self.0.grabs).zip(state.grabs) {
+            if grab.tries > 0 {
+                grab.at.calls(&self.0, *user, remembered, &mut calls);
+                push(Actor::Grab(n, *user), &mut calls);
+            }
+        }
+        let is_due = state.ledger.sent && (state.expired || self.0.early_refund);
+        for (n, settle) in (0..).zip(state.settles) {
+            settle.calls(&self.0, is_due, &mut calls);
+            push(Actor::Settle(n), &mut calls);
+        }
+    }
+
+    /// What nobody decides.
+    fn events(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.late.is_some() {
+            actions.push(Action::Late);
+        }
+        if !state.expired {
+            actions.push(Action::Expire);
+        } else if !state.hot.loaded.is_empty() {
+            actions.push(Action::Forget);
+        }
+        for part in 0..self.0.parts {
+            let is_final = state.hot.is_final(&self.0, part);
+            let is_empty = state.hot.loaded.has(part) && state.hot.free[usize::from(part)].slips().is_empty();
+            if state.finals[usize::from(part)].is_none() && (is_final || self.0.has(Mutant::EmptyIsFinal) && is_empty) {
+                actions.push(Action::Look(part));
+            }
+        }
+        let nothing = Hot::default();
+        if state.faults.rollbacks > 0 {
+            match state.snapshot {
+                None if state.hot != nothing => actions.push(Action::Snapshot),
+                Some(snapshot) if snapshot != state.hot => actions.push(Action::Rollback),
+                _ => {}
+            }
+        }
+        if state.faults.wipes > 0 && state.hot != nothing {
+            actions.push(Action::Wipe);
+        }
+    }
+
+    fn step(&self, state: &mut State, actor: Actor, call: Call, fate: Fate) {
+        let instance = &self.0;
+        state.faults.copies -= u8::from(fate.is_fault_of(call));
+        match fate {
+            Fate::Done => {
+                let reply = state.execute(instance, call);
+                self.hear(state, actor, call, reply);
+            }
+            Fate::Killed => {
+                state.execute(instance, call);
+                die(state, actor);
+            }
+            Fate::Unanswered => {
+                state.execute(instance, call);
+            }
+            Fate::Copied => {
+                state.late = Some(call);
+                let reply = state.execute(instance, call);
+                self.hear(state, actor, call, reply);
+            }
+            Fate::Abandoned => {
+                state.late = Some(call);
+                die(state, actor);
+            }
+            Fate::Untold => {
+                if let Actor::Grab(n, _) = actor
+                    && let Some(next) = state.grabs[usize::from(n)].at.untold()
+                {
+                    state.advance(instance, usize::from(n), next);
+                }
+            }
+        }
+    }
+
+    /// An actor hears the reply to his call.
+    fn hear(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
+        match actor {
+            Actor::Sender => state.sender = self.sender_after(state.sender),
+            Actor::Grab(n, _) => {
+                let next = state.grabs[usize::from(n)].at.next(&self.0, call, reply);
+                state.advance(&self.0, usize::from(n), next);
+            }
+            Actor::Settle(n) => {
+                let settle = &mut state.settles[usize::from(n)];
+                *settle = settle.next(&self.0, call, reply);
+            }
+        }
+    }
+
+    fn sender_after(&self, sender: Sender) -> Sender {
+        let Sender::Load(parts) = sender else { return Sender::Done };
+        let rest = parts.without(parts.lowest(1));
+        match (rest.is_empty(), self.0.has(Mutant::RedisBeforeLedger)) {
+            (false, _) => Sender::Load(rest),
+            (true, true) => Sender::Pay,
+            (true, false) => Sender::Done,
+        }
+    }
+}
+
+/// An actor is no more, and what he knew is lost.
+fn die(state: &mut State, actor: Actor) {
+    match actor {
+        Actor::Sender => state.sender = Sender::Done,
+        Actor::Grab(n, _) => state.die(usize::from(n)),
+        Actor::Settle(n) => state.settles[usize::from(n)] = Settle::Done,
+    }
+}
+
+impl Fate {
+    /// Whether it is one of the faults whose number an instance bounds. That everybody may die once, and a transaction be
+    /// sent again, bounds itself.
+    const fn is_fault_of(self, call: Call) -> bool {
+        match self {
+            Self::Done | Self::Killed => false,
+            Self::Unanswered => !call.is_transaction(),
+            Self::Copied | Self::Abandoned | Self::Untold => true,
+        }
+    }
+}
+
+/// What may become of a call. What only reads can't be seen from outside: a reader who dies was as good as never there.
+fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> {
+    let is_spare = state.faults.copies > 0;
+    let may_be_late = is_spare && state.late.is_none();
+    let is_grab = matches!(actor, Actor::Grab(..));
+    [
+        (Fate::Done, true),
+        (Fate::Killed, call.is_write()),
+        (Fate::Unanswered, call.is_transaction() || call.is_write() && is_spare),
+        (Fate::Copied, call.is_write() && may_be_late),
+        (Fate::Abandoned, call.is_write() && may_be_late),
+        (Fate::Untold, is_grab && is_spare && matches!(call, Call::Learn { .. })),
+    ]
+    .into_iter()
+    .filter_map(|(fate, may_be)| may_be.then_some(fate))
+}
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::new(&self.0)]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.steps(state, actions);
+        self.events(state, actions);
+    }
+
+    fn next_state(&self, last: &State, action: Action) -> Option<State> {
+        let mut state = *last;
+        match action {
+            Action::Step(actor, call, fate) => self.step(&mut state, actor, call, fate),
+            Action::Late => {
+                if let Some(call) = state.late.take() {
+                    state.execute(&self.0, call);
+                }
+            }
+            Action::Expire => state.expire(),
+            Action::Forget => state.hot.forget(),
+            Action::Look(part) => {
+                state.finals[usize::from(part)] = Some(state.hot.facts.within(self.0.slips_of(part)));
+            }
+            Action::Snapshot => state.snapshot = Some(state.hot),
+            Action::Rollback => {
+                let snapshot = state.snapshot.take()?;
+                state.lose(snapshot);
+                state.faults.rollbacks -= 1;
+            }
+            Action::Wipe => {
+                state.lose(Hot::default());
+                state.faults.wipes -= 1;
+            }
+        }
+        (state != *last).then_some(state)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        properties::all()
+    }
+
+    fn format_action(&self, action: &Action) -> String {
+        action.to_string()
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Step(actor, call, fate) => write!(f, "{actor}: {call}{fate}"),
+            Self::Late => f.write_str("the call that nobody waits for is executed"),
+            Self::Expire => f.write_str("the packet expires"),
+            Self::Forget => f.write_str("the hot store forgets the packet, but not its outbox"),
+            Self::Look(part) => write!(f, "a process remembers part {part} as final"),
+            Self::Snapshot => f.write_str("a snapshot of the hot store is written"),
+            Self::Rollback => f.write_str("the hot store goes back to its snapshot"),
+            Self::Wipe => f.write_str("the hot store loses everything"),
+        }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sender => f.write_str("send"),
+            Self::Grab(n, user) => write!(f, "grab {n} ({})", name(*user)),
+            Self::Settle(n) => write!(f, "settle {n}"),
+        }
+    }
+}
+
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Done => "",
+            Self::Killed => "; it dies before it hears of it",
+            Self::Unanswered => "; no answer, it will be sent again",
+            Self::Copied => "; and a copy of it is under way",
+            Self::Abandoned => "; it dies while this is under way",
+            Self::Untold => "; not reached",
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! A run of settle: `Settle` in `service/settle.rs`. What the engine does for several parts at once is done here one part
+//! after another; two runs at once show the rest.
+
+use crate::call::{Call, Reply};
+use crate::hot::Holds;
+use crate::instance::{Ack, Instance, Mutant, USERS, User, sum};
+use crate::ledger::ClaimOutcome;
+use crate::set::Set;
+
+/// What a run of settle does next.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Settle {
+    /// Find the parts that hold something (`empty_partition`).
+    Ready,
+    /// Read the outbox of the next part (`drain`).
+    Outbox {
+        /// The parts that are still to be drained.
+        parts: Set,
+        /// Whether this is for a refund (`drain_packet`).
+        refunding: bool,
+    },
+    /// Read the fences of what a part holds.
+    Fences(Drain),
+    /// Only in [`Mutant::AckBeforeCommit`]: drop what is about to be committed.
+    Drop(Drain, Set),
+    /// Commit the holds of these slips, which had no fence (`persist`).
+    Persist(Drain, Set),
+    /// Tell the part what came of them.
+    Tell(Drain),
+    /// Read the outbox again: a packet is not refunded unless it is empty.
+    IsEmpty(Drain),
+    /// Read the packet, once it is past its expiry and the grace (`settle_packet`).
+    Packet,
+    /// Read all fences, to see what is free.
+    Free,
+    /// Refund a chunk (`refund_chunk`).
+    Refund {
+        /// The chunk.
+        chunk: Set,
+        /// What comes after it.
+        rest: Set,
+        /// The slips whose fences were seen.
+        seen: Set,
+        /// Whether this run has refunded something.
+        returned: bool,
+    },
+    /// Read all fences again: what is settled is what a read shows.
+    Reread,
+    /// Mark the packet as settled.
+    Close,
+    /// Tell these parts how it ended (`tell`).
+    Spread(Set),
+    /// Nothing more.
+    Done,
+}
+
+/// A part's outbox that is being emptied.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Drain {
+    /// The parts to be drained, this one the first of them.
+    parts: Set,
+    /// Whether this is for a refund.
+    refunding: bool,
+    /// What it held.
+    holds: Holds,
+    /// The facts that were met.
+    facts: Set,
+}
+
+impl Settle {
+    /// What it may do next; `is_due`: whether the packet is past its expiry and the grace.
+    pub fn calls(self, instance: &Instance, is_due: bool, calls: &mut Vec<Call>) {
+        match self {
+            Self::Ready => calls.push(Call::ReadDirty),
+            Self::Outbox { parts, .. } => calls.extend(parts.first().map(Call::ReadHeld)),
+            Self::Fences(drain) => calls.push(Call::ReadFences(drain.holds.slips())),
+            Self::Drop(_, open) => calls.push(Call::DropHolds(open)),
+            Self::Persist(drain, open) => {
+                for (slip, user) in drain.holds.of(open).each() {
+                    calls.push(Call::Claim { slip, user });
+                    if instance.has(Mutant::PutBackAfterTimeout) {
+                        calls.push(Call::PutBack { slip, user });
+                    }
+                }
+            }
+            Self::Tell(Drain { parts, facts, holds, .. }) => {
+                calls.extend(parts.first().map(|part| Call::Learn { part, facts, decided: holds }));
+            }
+            Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadHeld)),
+            Self::Packet => calls.extend(is_due.then_some(Call::ReadPacket)),
+            Self::Free | Self::Reread => calls.push(Call::ReadFences(instance.all())),
+            Self::Refund { chunk, seen, .. } => {
+                let counted = instance.has(Mutant::RefundByCount);
+                let sum = if counted { sum(instance.all().without(seen)) } else { sum(chunk) };
+                calls.push(Call::Refund { slips: chunk, sum });
+            }
+            Self::Close => calls.push(Call::Close),
+            Self::Spread(parts) => calls.extend(parts.first().map(|part| Call::Learn {
+                part,
+                facts: instance.slips_of(part),
+                decided: Holds::default(),
+            })),
+            Self::Done => {}
+        }
+    }
+
+    /// What a reply leads to.
+    #[must_use]
+    pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Self {
+        match (self, reply) {
+            (Self::Ready, Reply::Set(parts)) => after_outbox(parts, false),
+            (Self::Outbox { parts, refunding }, Reply::Holds(holds)) => {
+                let drain = Drain { parts, refunding, holds, facts: Set::NONE };
+                if holds.slips().is_empty() { Self::Tell(drain) } else { Self::Fences(drain) }
+            }
+            (Self::Fences(drain), Reply::Set(facts)) => {
+                let open = drain.holds.slips().without(facts);
+                let drain = Drain { facts, ..drain };
+                if instance.has(Mutant::AckBeforeCommit) { Self::Drop(drain, open) } else { persist(drain, open) }
+            }
+            (Self::Drop(drain, open), Reply::Done) => persist(drain, open),
+            (Self::Persist(drain, open), reply) => persisted(drain, open, call, reply),
+            (Self::Tell(drain), Reply::Done) => {
+                if drain.refunding {
+                    Self::IsEmpty(drain)
+                } else {
+                    drain.next_part()
+                }
+            }
+            (Self::IsEmpty(drain), Reply::Holds(holds)) => {
+                if holds.slips().is_empty() {
+                    drain.next_part()
+                } else {
+                    Self::Done
+                }
+            }
+            (Self::Packet, Reply::Settled(false)) => {
+                if instance.ack == Ack::Redis && !instance.has(Mutant::RefundWithoutDraining) {
+                    Self::Outbox { parts: Set::range(0, instance.parts), refunding: true }
+                } else {
+                    Self::Free
+                }
+            }
+            (Self::Free, Reply::Set(seen)) => refund(instance, instance.all().without(seen), seen, false),
+            (Self::Refund { chunk, rest, seen, returned }, Reply::Set(in_the_way)) => {
+                refunded(instance, chunk, rest, seen, returned, in_the_way)
+            }
+            (Self::Reread, Reply::Set(seen)) => close(instance, seen),
+            (Self::Close, Reply::Done) => Self::Spread(Set::range(0, instance.parts)),
+            (Self::Spread(parts), Reply::Done) => {
+                let rest = parts.without(parts.lowest(1));
+                if rest.is_empty() { Self::Done } else { Self::Spread(rest) }
+            }
+            // The packet is settled; or it is not there, and what is held of it is parked: left where it is.
+            (_, _) => Self::Done,
+        }
+    }
+}
+
+impl Settle {
+    /// The outbox that it works on, if it does.
+    pub const fn holds(self) -> Holds {
+        match self {
+            Self::Fences(drain)
+            | Self::Drop(drain, _)
+            | Self::Persist(drain, _)
+            | Self::Tell(drain)
+            | Self::IsEmpty(drain) => drain.holds,
+            _ => Holds::NONE,
+        }
+    }
+
+    /// With each user called by another's name.
+    #[must_use]
+    pub fn renamed(mut self, to: [User; USERS]) -> Self {
+        if let Self::Fences(drain)
+        | Self::Drop(drain, _)
+        | Self::Persist(drain, _)
+        | Self::Tell(drain)
+        | Self::IsEmpty(drain) = &mut self
+        {
+            drain.holds = drain.holds.renamed(to);
+        }
+        self
+    }
+}
+
+impl Drain {
+    fn next_part(self) -> Settle {
+        after_outbox(self.parts.without(self.parts.lowest(1)), self.refunding)
+    }
+}
+
+const fn after_outbox(parts: Set, refunding: bool) -> Settle {
+    match (parts.is_empty(), refunding) {
+        (false, _) => Settle::Outbox { parts, refunding },
+        (true, false) => Settle::Packet,
+        (true, true) => Settle::Free,
+    }
+}
+
+const fn persist(drain: Drain, open: Set) -> Settle {
+    if open.is_empty() { Settle::Tell(drain) } else { Settle::Persist(drain, open) }
+}
+
+/// What became of one hold: the facts that its outcome shows (`ClaimOutcome::facts`).
+fn persisted(drain: Drain, open: Set, call: Call, reply: Reply) -> Settle {
+    let (Call::Claim { slip, .. } | Call::PutBack { slip, .. }) = call else { return Settle::Done };
+    let met = match reply {
+        Reply::Claim(ClaimOutcome::Committed | ClaimOutcome::Taken) => Set::of(slip),
+        Reply::Claim(ClaimOutcome::Already { slip: own, foreign: false }) => Set::of(own),
+        Reply::Claim(ClaimOutcome::Already { slip: own, foreign: true }) => Set::of(own).and(Set::of(slip)),
+        Reply::NoPacket => return Settle::Done,
+        _ => Set::NONE,
+    };
+    persist(Drain { facts: drain.facts.and(met), ..drain }, open.without(Set::of(slip)))
+}
+
+/// To the next chunk; after the last one to the end of the packet.
+fn refund(instance: &Instance, free: Set, seen: Set, returned: bool) -> Settle {
+    let chunk = free.lowest(instance.chunk);
+    if !chunk.is_empty() {
+        Settle::Refund { chunk, rest: free.without(chunk), seen, returned }
+    } else if returned {
+        Settle::Reread
+    } else {
+        close(instance, seen)
+    }
+}
+
+/// A chunk is refunded, or some of its slips had fences: these are taken out, and the rest is tried again.
+fn refunded(instance: &Instance, chunk: Set, rest: Set, seen: Set, returned: bool, in_the_way: Set) -> Settle {
+    if in_the_way.is_empty() {
+        if instance.has(Mutant::SettledTooEarly) {
+            return Settle::Close;
+        }
+        return refund(instance, rest, seen.and(chunk), true);
+    }
+    let chunk = chunk.without(in_the_way);
+    let counted = if instance.has(Mutant::RefundByCount) { Set::NONE } else { in_the_way };
+    let seen = seen.and(counted);
+    if chunk.is_empty() {
+        refund(instance, rest, seen, returned)
+    } else {
+        Settle::Refund { chunk, rest, seen, returned }
+    }
+}
+
+fn close(instance: &Instance, seen: Set) -> Settle {
+    if seen.covers(instance.all()) { Settle::Close } else { Settle::Done }
+}

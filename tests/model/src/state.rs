@@ -1,0 +1,280 @@
+//! The state of the world, and what one step makes of it.
+
+use crate::call::{Call, Reply};
+use crate::grab::{Answer, At, Grab, Then};
+use crate::hot::{Entry, Hot};
+use crate::instance::{Ack, GRABS, Instance, Mutant, PARTS, SETTLERS, Slip, USERS, User};
+use crate::ledger::{Fence, Ledger};
+use crate::set::Set;
+use crate::settle::Settle;
+
+/// Everything: the stores, the actors, what is under way, and what users were told.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct State {
+    /// The ledger.
+    pub ledger: Ledger,
+    /// The hot store.
+    pub hot: Hot,
+    /// An earlier state of the hot store, to which it may go back.
+    pub snapshot: Option<Hot>,
+    /// Whether the packet is expired, by the hot store's clock.
+    pub expired: bool,
+    /// The sender.
+    pub sender: Sender,
+    /// The grabs.
+    pub grabs: [Grab; GRABS],
+    /// The runs of settle.
+    pub settles: [Settle; SETTLERS],
+    /// What the process of the grabs remembers of parts as final: the facts that were known (`service/finals.rs`).
+    pub finals: [Option<Set>; PARTS],
+    /// A call that nobody waits for, but that will be executed.
+    pub late: Option<Call>,
+    /// The slip that each user was told is his, in an instance whose answers come before the ledger. (Else there is
+    /// nothing to remember: an answer has to be the user's claim, which never changes.)
+    pub promised: [Option<Slip>; USERS],
+    /// Faults that may still happen.
+    pub faults: Faults,
+    /// Whether the hot store has lost something.
+    pub lost: bool,
+    /// Answers that must not have been given.
+    pub wrong: Wrong,
+}
+
+/// The sender of the packet: `SendPacket::send` in `service/send.rs`, from where its transaction is committed. It is the
+/// stalest loader there can be, since it knows of no fence.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Sender {
+    /// Only in [`Mutant::RedisBeforeLedger`]: the transaction comes last.
+    Pay,
+    /// Load these parts.
+    Load(Set),
+    /// Nothing more.
+    Done,
+}
+
+/// How many faults of each kind may still happen.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Faults {
+    /// Rollbacks of the hot store.
+    pub rollbacks: u8,
+    /// Losses of all that it has.
+    pub wipes: u8,
+    /// Calls that are executed twice, late, or not at all.
+    pub copies: u8,
+}
+
+/// Answers that must not have been given, by kind.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub struct Wrong {
+    /// A user was told of a slip that is not his, or of another one than before.
+    pub grabbed: bool,
+    /// A user was turned away who has a slip.
+    pub turned_away: bool,
+    /// A user was told `sold_out` while a slip was free that was never lost.
+    pub sold_out: bool,
+}
+
+impl State {
+    /// The packet is paid for, and nothing else has happened.
+    pub fn new(instance: &Instance) -> Self {
+        let is_sent = !instance.has(Mutant::RedisBeforeLedger);
+        let grab = |n| Grab { tries: if n < instance.grabs.len() { instance.tries } else { 0 }, at: At::START };
+        let settle = |n| if n < usize::from(instance.settlers) { Settle::Ready } else { Settle::Done };
+        Self {
+            ledger: Ledger { sent: is_sent, ..Ledger::default() },
+            hot: Hot::default(),
+            snapshot: None,
+            expired: false,
+            sender: Sender::Load(Set::range(0, instance.parts)),
+            grabs: std::array::from_fn(grab),
+            settles: std::array::from_fn(settle),
+            finals: [None; PARTS],
+            late: None,
+            promised: [None; USERS],
+            faults: Faults { rollbacks: instance.rollbacks, wipes: instance.wipes, copies: instance.copies },
+            lost: false,
+            wrong: Wrong::default(),
+        }
+    }
+
+    /// Executes a call.
+    pub fn execute(&mut self, instance: &Instance, call: Call) -> Reply {
+        if !self.ledger.sent && matches!(call, Call::Claim { .. } | Call::ReadFences(_) | Call::ReadClaim(_)) {
+            return Reply::NoPacket;
+        }
+        match call {
+            Call::Grab { part, user } => Reply::Found(self.hot.grab(instance, self.expired, part, user)),
+            Call::Learn { part, facts, decided } => {
+                self.hot.learn(instance, self.expired, &self.ledger, part, facts, decided);
+                Reply::Done
+            }
+            Call::Load { part, facts } => {
+                let expired = self.hot.load(instance, self.expired, &self.ledger, part, facts);
+                Reply::Loaded { expired }
+            }
+            Call::Send => {
+                self.ledger.sent = true;
+                Reply::Done
+            }
+            Call::Claim { slip, user } => Reply::Claim(self.ledger.claim(instance, user, slip)),
+            Call::Refund { slips, sum } => Reply::Set(self.ledger.refund(slips, sum)),
+            Call::Close => {
+                self.ledger.settled = true;
+                Reply::Done
+            }
+            Call::ReadFences(slips) => Reply::Set(self.ledger.fenced().within(slips)),
+            Call::ReadClaim(user) => Reply::Slip(self.ledger.claims[usize::from(user)]),
+            Call::ReadPacket => Reply::Settled(self.ledger.settled),
+            Call::ReadDirty => Reply::Set(self.hot.dirty),
+            Call::ReadHeld(part) => Reply::Holds(self.hot.held.of(instance.slips_of(part))),
+            Call::Remember { part, user } => {
+                let facts = self.finals[usize::from(part)].unwrap_or_default();
+                Reply::Slip(facts.into_iter().find(|slip| self.ledger.owner(*slip) == Some(user)))
+            }
+            Call::DropHolds(slips) => {
+                self.hot.drop_holds(slips);
+                Reply::Done
+            }
+            Call::PutBack { slip, user } => {
+                self.hot.put_back(instance, slip, user);
+                Reply::Done
+            }
+        }
+    }
+
+    /// The parts that the process remembers.
+    pub fn remembered(&self) -> Set {
+        (0..).zip(self.finals).filter(|(_, facts)| facts.is_some()).map(|(part, _)| part).collect()
+    }
+
+    /// Grab `n` comes to its next step, or to its end.
+    pub fn advance(&mut self, instance: &Instance, n: usize, next: Result<At, Answer>) {
+        match next {
+            Ok(at) => self.grabs[n].at = at,
+            Err(answer) => {
+                self.answer(instance, instance.grabs[n], answer);
+                self.die(n);
+            }
+        }
+    }
+
+    /// Grab `n` is over, whether or not it has answered.
+    pub fn die(&mut self, n: usize) {
+        let grab = &mut self.grabs[n];
+        *grab = Grab { tries: grab.tries - 1, at: At::START };
+    }
+
+    /// A user hears an answer, which is judged here.
+    fn answer(&mut self, instance: &Instance, user: User, answer: Answer) {
+        let claim = self.ledger.claims[usize::from(user)];
+        let promise = &mut self.promised[usize::from(user)];
+        let counts = instance.keeps_promises(self.lost);
+        match answer {
+            Answer::Grabbed(slip) => {
+                let is_other = promise.is_some_and(|promised| promised != slip);
+                let is_early = instance.ack == Ack::Ledger && claim != Some(slip);
+                self.wrong.grabbed |= counts && (is_other || is_early);
+                *promise = Some(slip).filter(|_| instance.ack == Ack::Redis);
+            }
+            Answer::SoldOut | Answer::Expired => {
+                self.wrong.turned_away |= counts && (claim.is_some() || promise.is_some());
+                let free = instance.all().without(self.ledger.fenced()).without(self.hot.held.slips());
+                self.wrong.sold_out |= answer == Answer::SoldOut && !self.lost && !free.is_empty();
+            }
+            Answer::None => {}
+        }
+    }
+
+    /// The packet expires.
+    pub fn expire(&mut self) {
+        self.expired = true;
+        self.hot.expire();
+    }
+
+    /// The hot store is now `hot`: what it knew besides is lost.
+    pub fn lose(&mut self, hot: Hot) {
+        self.hot = hot;
+        self.lost = true;
+        if self.expired {
+            self.hot.expire();
+        }
+    }
+
+    /// What is left after everybody has died, the packet has expired, and settle has run once.
+    #[must_use]
+    pub fn recovered(mut self, instance: &Instance) -> Self {
+        self.expire();
+        let mut settle = Settle::Ready;
+        let mut calls = Vec::new();
+        loop {
+            settle.calls(instance, self.ledger.sent, &mut calls);
+            let Some(&call) = calls.first() else { return self };
+            let reply = self.execute(instance, call);
+            settle = settle.next(instance, call, reply);
+            calls.clear();
+        }
+    }
+
+    /// Whether what was promised to `user` stands: in the ledger, or at least where it will come from.
+    pub fn keeps_promise(&self, instance: &Instance, user: User) -> bool {
+        let Some(slip) = self.promised[usize::from(user)] else { return true };
+        let is_committed = self.ledger.owner(slip) == Some(user) && self.ledger.claims[usize::from(user)] == Some(slip);
+        let is_held = self.ledger.fences[usize::from(slip)] == Fence::Absent && self.hot.held.user(slip) == Some(user);
+        is_committed || is_held || !instance.keeps_promises(self.lost)
+    }
+
+    /// Whether each slip of the loaded parts is exactly one of free, held, and known to be fenced; once the packet is
+    /// expired none is free.
+    pub fn parts_are_whole(&self, instance: &Instance) -> bool {
+        self.hot.loaded.into_iter().all(|part| {
+            let slips = instance.slips_of(part);
+            let free = self.hot.free[usize::from(part)].slips();
+            let (held, facts) = (self.hot.held.slips().within(slips), self.hot.facts.within(slips));
+            let is_apart =
+                free.within(held).is_empty() && free.within(facts).is_empty() && held.within(facts).is_empty();
+            is_apart && (self.expired || free.and(held).and(facts) == slips) && self.claims_match(instance, slips)
+        })
+    }
+
+    /// Whether who holds a slip has it in `claims`, and nobody else has.
+    fn claims_match(&self, instance: &Instance, slips: Set) -> bool {
+        let part = slips.first().map_or(0, |slip| instance.part_of(slip));
+        let claims = self.hot.claims[usize::from(part)];
+        (0..).zip(claims).all(|(user, entry)| match entry {
+            Entry::Held(slip) => slips.has(slip) && self.hot.held.user(slip) == Some(user),
+            Entry::None | Entry::Confirmed(_) => self.hot.held.of(slips).each().all(|(_, holder)| holder != user),
+        })
+    }
+
+    /// Whether what the hot store calls a fact is one.
+    pub fn facts_are_true(&self) -> bool {
+        let is_true = |(entry, claim): (Entry, Option<Slip>)| match entry {
+            Entry::Confirmed(slip) => claim == Some(slip),
+            Entry::Held(_) | Entry::None => true,
+        };
+        let claims = self.hot.claims.iter().all(|part| part.iter().copied().zip(self.ledger.claims).all(is_true));
+        claims && self.ledger.fenced().covers(self.hot.facts)
+    }
+
+    /// Whether a grab is about to put its slip back, because its user has another.
+    pub fn puts_back(&self, instance: &Instance) -> bool {
+        self.grabs.iter().zip(instance.grabs).any(|(grab, user)| match grab.at {
+            At::Learn { slip, then: Then::Answer(own), .. } if slip != own && !self.expired => {
+                self.hot.held.user(slip) == Some(*user) && !self.hot.facts.has(slip)
+            }
+            _ => false,
+        })
+    }
+
+    /// Whether a user asks a part of which every slip is known to be another's, or refunded.
+    pub fn comes_too_late(&self, instance: &Instance) -> bool {
+        self.grabs.iter().zip(instance.grabs).any(|(grab, user)| match grab.at {
+            At::Pass { probe, .. } if grab.tries > 0 => {
+                let part = instance.probed(*user, probe);
+                let claim = self.hot.claims[usize::from(part)][usize::from(*user)];
+                self.hot.is_final(instance, part) && claim == Entry::None
+            }
+            _ => false,
+        })
+    }
+}
