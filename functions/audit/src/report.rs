@@ -39,6 +39,29 @@ pub enum Kind {
     SendKeys,
 }
 
+impl Kind {
+    /// The name that reports use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnknownItem => "unknown-item",
+            Self::Malformed => "malformed",
+            Self::Orphan => "orphan",
+            Self::Amounts => "amounts",
+            Self::Debit => "debit",
+            Self::Fence => "fence",
+            Self::FenceWithoutClaim => "fence-without-claim",
+            Self::ClaimWithoutFence => "claim-without-fence",
+            Self::Refunds => "refunds",
+            Self::Conservation => "conservation",
+            Self::Closing => "closing",
+            Self::Index => "index",
+            Self::NoWallet => "no-wallet",
+            Self::Wallet => "wallet",
+            Self::SendKeys => "send-keys",
+        }
+    }
+}
+
 /// One thing that is wrong in the ledger, seen again and again while nothing changed.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Imbalance {
