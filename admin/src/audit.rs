@@ -39,14 +39,17 @@ fn in_words(report: &Report) -> String {
     ];
     let mut paragraphs = vec![columns(&[], rows.map(|(name, value)| vec![name.to_owned(), value]))];
     if *imbalance_count > 0 {
-        paragraphs.push(format!("{imbalance_count} imbalances, {} of which are:", imbalances.len()));
+        paragraphs.push(match imbalances.len() as u64 {
+            listed if listed < *imbalance_count => format!("imbalances: {imbalance_count}, among them {listed}:"),
+            _ => format!("imbalances: {imbalance_count}"),
+        });
         paragraphs.extend(imbalances.iter().map(|Imbalance { kind, key, expected, found }| {
             format!("{}  {key}\n  expected  {expected}\n  found     {found}", kind.name())
         }));
     }
     if *undecided_count > 0 {
         let some = undecided.join("\n  ");
-        paragraphs.push(format!("{undecided_count} never stood still and are not judged, among them:\n  {some}"));
+        paragraphs.push(format!("not judged, since they never stood still: {undecided_count}\n  {some}"));
     }
     if report.is_balanced() {
         paragraphs.push("balanced".to_owned());

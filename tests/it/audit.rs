@@ -124,6 +124,7 @@ const CASES: [Case; 16] = [
             (More("total_amount"), Amounts),
             (More("slip_count"), Amounts),
             (Is("slip_count", 0), Malformed),
+            (Is("slip_count", 4_000_000_000), Malformed),
             (Is("slip_cap", 1), Amounts),
             (Says("status", "half"), Malformed),
             (Says("seed", "x"), Malformed),

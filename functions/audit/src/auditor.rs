@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use aws_sdk_dynamodb::Client;
 use futures::future;
@@ -124,27 +124,32 @@ impl Run {
         let mut report = Report::default();
         let mut is_first = true;
         loop {
-            if Instant::now() >= deadline {
+            let Ok(page) = timeout_at(deadline, self.page(segment, last.as_ref())).await else {
                 return Ok((last.into(), report));
-            }
-            let page = self.reader.scan(segment, self.since, last.as_ref()).await?;
-            let (found, cut_off) = self.page(&page.items, deadline).await?;
+            };
+            let (leads, next) = page?;
+            let (found, cut_off) = self.follow_all(leads, deadline).await?;
             // What had no time from the run's beginning on would have none in the next run either.
             if cut_off && !is_first {
                 return Ok((last.into(), report));
             }
             is_first = false;
             report.add(found);
-            if page.next.is_none() {
+            if next.is_none() {
                 return Ok((Place::Done, report));
             }
-            last = page.next;
+            last = next;
         }
     }
 
-    /// Follows up a page of items. Returns what it found, and whether the deadline came in between.
-    async fn page(&self, items: &[Item], deadline: Instant) -> Result<(Report, bool), ReadError> {
-        let leads = self.leads(items).await?;
+    /// The leads of the page after `last`, and where the next page begins.
+    async fn page(&self, segment: Segment, last: Option<&Key>) -> Result<(HashSet<Lead>, Option<Key>), ReadError> {
+        let page = self.reader.scan(segment, self.since, last).await?;
+        Ok((self.leads(&page.items).await?, page.next))
+    }
+
+    /// Follows leads to their ends. Returns what it found, and whether the deadline came in between.
+    async fn follow_all(&self, leads: HashSet<Lead>, deadline: Instant) -> Result<(Report, bool), ReadError> {
         let followed: Vec<(Report, bool)> = stream::iter(leads)
             .map(|lead| self.follow_until(lead, deadline))
             .buffer_unordered(LOOKS_AT_ONCE)

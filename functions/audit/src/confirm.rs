@@ -76,3 +76,55 @@ impl Patience {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::report::Kind;
+
+    fn clean() -> Look {
+        Look { figures: Figures { packets: 1, ..Figures::default() }, ..Look::default() }
+    }
+
+    fn wrong(found: &str) -> Look {
+        Look { imbalances: vec![Imbalance::new(Kind::Wallet, "k", "1", found)], ..clean() }
+    }
+
+    fn moving() -> Look {
+        Look { moving: true, ..clean() }
+    }
+
+    /// What comes of looks that show this, the last one again and again; and how many there were.
+    async fn confirmed(looks: &[fn() -> Look]) -> (Report, usize) {
+        let patience = Patience { pauses: vec![Duration::ZERO; 6], confirmations: 2 };
+        let count = Cell::new(0);
+        let look = || {
+            let shown = looks[count.get().min(looks.len() - 1)];
+            count.set(count.get() + 1);
+            async move { Ok(shown()) }
+        };
+        let report = patience.confirm(|| "k".to_owned(), look).await.unwrap();
+        (report, count.get())
+    }
+
+    #[tokio::test]
+    async fn what_is_clean_is_believed_at_once_and_what_is_wrong_when_it_stays_so() {
+        assert_eq!(confirmed(&[clean]).await.1, 1);
+        let (report, looks) = confirmed(&[|| wrong("2")]).await;
+        assert_eq!((report.imbalance_count, report.figures.packets, looks), (1, 1, 3));
+        let (report, looks) = confirmed(&[|| wrong("2"), || wrong("3"), || wrong("3"), clean]).await;
+        assert_eq!((report.is_balanced(), looks), (true, 4));
+    }
+
+    #[tokio::test]
+    async fn another_wrong_each_time_is_none_but_told() {
+        let flapping: [fn() -> Look; 7] =
+            [|| wrong("2"), || wrong("3"), || wrong("2"), || wrong("3"), || wrong("2"), || wrong("3"), || wrong("2")];
+        for looks in [&flapping[..], &[moving], &[|| wrong("2"), moving, || wrong("2"), || wrong("2"), moving]] {
+            let (report, count) = confirmed(looks).await;
+            assert_eq!((report.imbalance_count, report.undecided, count), (0, vec!["k".to_owned()], 7));
+        }
+    }
+}

@@ -8,6 +8,9 @@ use shared::dynamo::keys;
 
 use crate::reader::Item;
 
+/// The most slips of a packet. What claims to have more is not read on, whatever memory that would take.
+const SLIPS_MAX: u32 = 100_000;
+
 /// What an item is, by its key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Name {
@@ -225,8 +228,8 @@ impl Packet {
             due_shard: if fields.has(keys::DUE_SHARD) { Some(fields.number(keys::DUE_SHARD)?) } else { None },
             closing: Closing::read(fields)?,
         };
-        if packet.count == 0 || u64::from(packet.count) > packet.total {
-            return Err(Malformed("slip_count: from 1 to the total amount".to_owned()));
+        if !(1..=SLIPS_MAX).contains(&packet.count) || u64::from(packet.count) > packet.total {
+            return Err(Malformed(format!("slip_count: from 1 to {SLIPS_MAX} and the total amount")));
         }
         if packet.expires_at <= packet.created_at {
             return Err(Malformed("expires_at: after created_at".to_owned()));

@@ -124,7 +124,7 @@ impl Reader {
         Ok(Page { items: answer.items.unwrap_or_default(), next: next(answer.last_evaluated_key)? })
     }
 
-    /// Some items of a segment in no order, after `start`: their keys, and the times that [`Since`] is about.
+    /// The keys of some items of a segment, in no order, after `start`: of all, or of those that `since` picks.
     pub async fn scan(&self, segment: Segment, since: Option<Since>, start: Option<&Key>) -> Result<Page, ReadError> {
         let mut request = self
             .client
@@ -134,16 +134,16 @@ impl Reader {
             .segment(segment.index)
             .total_segments(segment.of)
             .limit(SCAN_ITEMS)
-            .projection_expression("#pk, #sk, #at")
+            .projection_expression("#pk, #sk")
             .expression_attribute_names("#pk", PK)
             .expression_attribute_names("#sk", SK)
-            .expression_attribute_names("#at", "at")
             .set_exclusive_start_key(start.map(attributes));
         if let Some(since) = since {
             request = request
                 .filter_expression(
                     "#at >= :written OR #created >= :written OR #expires >= :expired OR attribute_exists(#due)",
                 )
+                .expression_attribute_names("#at", "at")
                 .expression_attribute_names("#created", "created_at")
                 .expression_attribute_names("#expires", EXPIRES_AT)
                 .expression_attribute_names("#due", DUE_SHARD)

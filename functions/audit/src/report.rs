@@ -1,7 +1,8 @@
 use serde::{Deserialize, Serialize};
 
-/// Imbalances that a report spells out; beyond these it only counts. A bound for the answer of a function.
-const LISTED_MAX: usize = 100;
+/// Imbalances that a report spells out; beyond these it only counts. A run's answer
+/// has them twice and goes through an event bus, which takes 256 KB.
+const LISTED_MAX: usize = 50;
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
@@ -129,13 +130,13 @@ pub struct Report {
     /// money moves, each wallet and packet is of its own moment.
     #[serde(flatten)]
     pub figures: Figures,
-    /// All that is wrong; [`Self::imbalances`] lists no more than 100.
+    /// All that is wrong; [`Self::imbalances`] lists no more than 50.
     pub imbalance_count: u64,
     /// What is wrong.
     pub imbalances: Vec<Imbalance>,
     /// Packets and wallets that never stood still for long enough to be judged, or took all of a run's time.
     pub undecided_count: u64,
-    /// Up to 100 of their keys.
+    /// Up to 50 of their keys.
     pub undecided: Vec<String>,
 }
 

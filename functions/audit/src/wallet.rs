@@ -264,7 +264,8 @@ impl Totals {
                 wrong.push(Imbalance::new(Kind::NoWallet, &key, self.wallet.to_string(), found));
             }
             Some(wallet) if wallet != self.wallet || wallet.balance < 0 => {
-                let expected = format!("{}, and not negative", self.wallet);
+                let never = if wallet.balance < 0 { ", and never negative" } else { "" };
+                let expected = format!("{}{never}", self.wallet);
                 wrong.push(Imbalance::new(Kind::Wallet, &key, expected, wallet.to_string()));
             }
             _ => {}
