@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check model pressure
+.PHONY: run test check audit model pressure
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -14,6 +14,12 @@ test:
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	cargo build --workspace --bins
 	cargo test --workspace
+
+# Holds a ledger against itself: that of a running `make run`, or another one:
+# make audit ARGS="--dynamodb-url http://localhost:8000 --table hongbao --since 24h"
+audit:
+	@scripts/install-tools.sh
+	@set -a; [ ! -f .local/stores.env ] || . ./.local/stores.env; cargo run --release -p admin -- audit $(ARGS)
 
 check:
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam

@@ -12,6 +12,7 @@ pub mod options;
 pub mod redis_server;
 mod run;
 pub mod stack;
+mod stores_file;
 
 pub use options::{Ack, Options};
 pub use run::{Local, StartError};

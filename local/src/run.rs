@@ -15,6 +15,7 @@ use crate::gateway::{Gateway, Invoke};
 use crate::options::Options;
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
+use crate::stores_file::StoresFile;
 
 /// How long requests under way may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -35,6 +36,7 @@ pub struct Local {
     dynamodb: Option<DynamoDb>,
     redis_url: String,
     dynamodb_url: String,
+    stores_file: Option<StoresFile>,
     /// Last, because fields are dropped in order: the folder is ours until nothing uses it.
     data: Option<DataDir>,
 }
@@ -76,6 +78,7 @@ impl Local {
             tokio::try_join!(start_redis(&options, data.as_ref()), start_dynamodb(&options, data.as_ref()))?;
         let redis_url = redis.as_ref().map(RedisServer::url).or(options.redis_url).unwrap_or_default();
         let dynamodb_url = dynamodb.as_ref().map(DynamoDb::url).or(options.dynamodb_url).unwrap_or_default();
+        let stores_file = write_stores_file(&options.table, data.as_ref(), redis.as_ref(), dynamodb.as_ref())?;
         let settings = Settings {
             redis_url: redis_url.clone(),
             redis_cluster: options.redis_cluster,
@@ -86,7 +89,7 @@ impl Local {
         let stack = Arc::new(Stack::connect(settings).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
         let gateway = Gateway::serve(listener, stack, REQUESTS_AT_ONCE).map_err(unusable)?;
-        Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, data })
+        Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, data })
     }
 
     /// The address to send requests to.
@@ -137,6 +140,7 @@ impl Local {
         if let Some(dynamodb) = self.dynamodb {
             dynamodb.stop().await;
         }
+        drop(self.stores_file);
         drop(self.data);
     }
 }
@@ -165,6 +169,20 @@ async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Opt
         }
         _ => Ok(None),
     }
+}
+
+/// Says in a kept data folder where the stores are.
+fn write_stores_file(
+    table: &str,
+    data: Option<&DataDir>,
+    redis: Option<&RedisServer>,
+    dynamodb: Option<&DynamoDb>,
+) -> Result<Option<StoresFile>, DataDirError> {
+    let Some(folder) = data.filter(|data| !data.is_temporary()).map(DataDir::path) else { return Ok(None) };
+    let (redis, dynamodb) = (redis.map(RedisServer::url), dynamodb.map(DynamoDb::url));
+    StoresFile::write(folder, table, redis.as_deref(), dynamodb.as_deref())
+        .map(Some)
+        .map_err(|source| DataDirError::Unusable { path: folder.to_owned(), source })
 }
 
 /// Runs settle again and again, one run at a time. It stands in for the schedule.

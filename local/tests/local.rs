@@ -79,6 +79,22 @@ async fn given_stores_it_starts_none_and_leaves_them_running() {
 }
 
 #[tokio::test]
+async fn a_kept_stack_says_where_its_stores_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("stores.env");
+    let options = Options { ephemeral: false, data_dir: folder.path().to_owned(), ..Options::ephemeral() };
+    let local = Local::start(options).await.unwrap();
+    let expected = format!(
+        "TABLE_NAME='hongbao'\nREDIS_URL='{}'\nREDIS_CLUSTER='false'\nAWS_ENDPOINT_URL_DYNAMODB='{}'\n",
+        local.redis_url(),
+        local.dynamodb_url()
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
+    local.stop().await;
+    assert!(!file.exists(), "nobody is there any more");
+}
+
+#[tokio::test]
 async fn a_taken_port_is_an_error() {
     let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();

@@ -92,6 +92,11 @@ impl Parts {
         &self.base
     }
 
+    /// Both stores, for the operator's tools.
+    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore> {
+        &self.stores
+    }
+
     /// The use case of sending.
     pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore> {
         SendPacket::new(self.stores.clone(), self.base.config.policy.clone())

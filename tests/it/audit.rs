@@ -1,24 +1,166 @@
-//! The audit itself: whatever is wrong in the ledger, it finds it.
+//! The audit: whatever is wrong in the ledger it finds and names, and what is merely under way it leaves alone.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use audit::{Event, Kind, Progress, Report};
+use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use tests::{Promises, World, audit, packet, user};
+use shared::domain::{Amount, PacketId, UserId};
+use tests::books::{auditor, full_report};
+use tests::{Promises, World, audit, packet, user, users};
+use tokio::time::Instant;
+
+type Item = HashMap<String, AttributeValue>;
 
 /// What is done to an item behind the ledger's back.
 #[derive(Clone, Copy, Debug)]
 enum Tampering {
     /// A number is one more.
     More(&'static str),
-    /// The item is gone.
-    Gone,
-    /// There is another one under this sort key.
-    Copied(&'static str),
+    /// A number is this.
+    Is(&'static str, i64),
     /// An attribute says something else.
     Says(&'static str, &'static str),
+    /// An attribute is missing.
+    Without(&'static str),
+    /// The first amount is one more.
+    MoreInFirst,
+    /// The first amount is one more, and the second one less.
+    Shifted,
+    /// The item is gone.
+    Gone,
+    /// There is another one under this key, where `{id}` stands for its packet; no partition key: the same.
+    Copied(&'static str, &'static str),
 }
 
-use Tampering::{Copied, Gone, More, Says};
+use Kind::{
+    Amounts, ClaimWithoutFence, Closing, Debit, Fence, FenceWithoutClaim, Index, Malformed, NoWallet, Orphan, Refunds,
+    SendKeys, UnknownItem, Wallet,
+};
+use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
+
+/// A packet that does not exist.
+const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
+
+/// Beginnings of keys, what is done to the items there, and what the audit must call it.
+type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
+
+const CASES: [Case; 16] = [
+    (
+        "USER#ann",
+        "WALLET",
+        &[
+            (More("balance"), Wallet),
+            (Is("balance", -1), Wallet),
+            (More("claim_count"), Wallet),
+            (More("claim_amount"), Wallet),
+            (Says("balance", "much"), Malformed),
+            (Gone, NoWallet),
+        ],
+    ),
+    (
+        "USER#sam",
+        "WALLET",
+        &[(More("balance"), Wallet), (More("sent_count"), Wallet), (More("sent_amount"), Wallet), (Gone, NoWallet)],
+    ),
+    ("USER#sam", "DEPOSIT#", &[(More("amount"), Wallet), (Gone, Wallet), (Copied("", "WITHDRAW#x"), Wallet)]),
+    ("USER#sam", "DEPOSIT#", &[(Copied("", "DEPOSIT#x"), Wallet), (Copied("", "GIFT#x"), UnknownItem)]),
+    ("USER#sam", "SENT#", &[(More("amount"), Debit), (More("at"), Debit), (Gone, Debit)]),
+    ("USER#sam", "SENT#", &[(Copied("USER#zoe", "SENT#{id}"), NoWallet), (Copied("USER#tom", "SENT#{id}"), Debit)]),
+    ("USER#sam", "KEY#", &[(Gone, SendKeys), (Copied("", "KEY#x"), SendKeys)]),
+    (
+        "USER#sam",
+        "REFUND#",
+        &[
+            (More("amount"), Refunds),
+            (More("slip_count"), Refunds),
+            (More("at"), Refunds),
+            (Without("amount"), Malformed),
+            (Gone, Refunds),
+            (Copied("", "REFUND#{id}#000009"), Refunds),
+            (Copied("USER#tom", "REFUND#{id}#000009"), Refunds),
+            (Copied("", "REFUND#38FS4S83HF3Y07WMYNH727QYT0#000000"), Orphan),
+        ],
+    ),
+    (
+        "USER#ann",
+        "CLAIM#",
+        &[
+            (More("amount"), ClaimWithoutFence),
+            (More("at"), ClaimWithoutFence),
+            (More("slip"), ClaimWithoutFence),
+            (More("amount"), FenceWithoutClaim),
+            (Says("greeting", "x"), FenceWithoutClaim),
+            (Says("sender_id", "x"), FenceWithoutClaim),
+            (Gone, FenceWithoutClaim),
+            (Gone, Wallet),
+            (Copied("USER#tom", "CLAIM#{id}"), ClaimWithoutFence),
+            (Copied("", "CLAIM#38FS4S83HF3Y07WMYNH727QYT0"), Orphan),
+        ],
+    ),
+    (
+        "SLIPS#",
+        "",
+        &[
+            (More("amount"), Fence),
+            (More("slip"), Fence),
+            (Says("user_id", "zoe"), FenceWithoutClaim),
+            (Without("at"), Malformed),
+            (Copied("", "000077"), UnknownItem),
+            (Copied("SLIPS#{id}#0", "000010"), Fence),
+            (Copied("SLIPS#{id}#1", "000077"), Fence),
+            (Copied("SLIPS#38FS4S83HF3Y07WMYNH727QYT0#0", "000000"), Orphan),
+        ],
+    ),
+    ("SLIPS#", "of ann", &[(Gone, ClaimWithoutFence), (More("at"), ClaimWithoutFence), (Without("user_id"), Refunds)]),
+    ("SLIPS#", "refunded", &[(Gone, Refunds), (More("at"), Refunds), (Gone, Closing)]),
+    (
+        "PACKET#",
+        "META",
+        &[
+            (More("total_amount"), Amounts),
+            (More("slip_count"), Amounts),
+            (Is("slip_count", 0), Malformed),
+            (Is("slip_count", 4_000_000_000), Malformed),
+            (Is("slip_cap", 1), Amounts),
+            (Says("status", "half"), Malformed),
+            (Says("seed", "x"), Malformed),
+            (Says("packet_id", NO_PACKET), Malformed),
+            (Gone, Orphan),
+        ],
+    ),
+    ("PACKET#", "open", &[(Without("due_shard"), Index), (Is("due_shard", 16), Index)]),
+    (
+        "PACKET#",
+        "settled",
+        &[
+            (Is("due_shard", 3), Index),
+            (More("claimed_count"), Closing),
+            (More("claimed_amount"), Closing),
+            (More("refunded_count"), Closing),
+            (More("refunded_amount"), Closing),
+            (More("best_amount"), Closing),
+            (Says("best_user", "zoe"), Closing),
+            (Without("best_slip"), Closing),
+            (Says("status", "open"), Malformed),
+        ],
+    ),
+    (
+        "PART#",
+        "AMOUNTS",
+        &[
+            (Gone, Amounts),
+            (Without("amounts"), Amounts),
+            (MoreInFirst, Amounts),
+            (Shifted, Fence),
+            (Copied("PART#{id}#1", "AMOUNTS"), Amounts),
+            (Copied("PART#38FS4S83HF3Y07WMYNH727QYT0#0", "AMOUNTS"), Orphan),
+        ],
+    ),
+];
 
 /// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one under way.
 async fn ledger() -> World {
@@ -33,68 +175,77 @@ async fn ledger() -> World {
     late.clock.set_ahead(Duration::from_hours(2));
     late.settle().await;
     let open = process.send_funded(packet(&user("tom"), 1_000, 10)).await;
-    promises.grab(&process, open.id, &user("eve")).await.unwrap();
+    for name in ["eve", "fay", "gus"] {
+        promises.grab(&process, open.id, &user(name)).await.unwrap();
+    }
+    process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1)).await.unwrap();
     promises.are_kept(&audit(&world).await);
     world
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn finds_whatever_is_wrong() {
-    let world = std::sync::Arc::new(ledger().await);
-    let cases = [
-        ("USER#ann", "WALLET", vec![More("balance"), More("claim_count"), More("claim_amount"), Gone]),
-        ("USER#sam", "WALLET", vec![More("balance"), More("sent_count"), More("sent_amount"), Gone]),
-        ("USER#sam", "DEPOSIT#", vec![More("amount"), Gone, Copied("WITHDRAW#x")]),
-        ("USER#sam", "SENT#", vec![More("amount"), More("at"), Gone]),
-        ("USER#sam", "KEY#", vec![Gone, Copied("KEY#x")]),
-        ("USER#sam", "REFUND#", vec![More("amount"), More("slip_count"), More("at"), Gone]),
-        ("USER#ann", "CLAIM#", vec![More("amount"), More("at"), More("slip"), Says("greeting", "x"), Gone]),
-        ("SLIPS#", "", vec![More("amount"), More("at"), More("slip"), Says("user_id", "zoe"), Gone, Copied("000077")]),
-        ("PACKET#", "META", vec![More("total_amount"), More("slip_count"), Says("status", "half"), Gone]),
-        ("PART#", "AMOUNTS", vec![Gone]),
-    ];
-    let all = world.dynamodb.scan().table_name(world.table()).send().await.unwrap().items.unwrap();
-    let text = |value: &AttributeValue| value.as_s().unwrap().clone();
-    let mut tampered = 0;
-    for (pk, sk, tamperings) in cases {
-        let matching = all.iter().filter(|item| text(&item["PK"]).starts_with(pk) && text(&item["SK"]).starts_with(sk));
-        let mut matched = 0;
-        for item in matching {
-            matched += 1;
-            for tampering in &tamperings {
-                let mut changed = item.clone();
-                match tampering {
-                    More(name) => {
-                        let Some(number) = item.get(*name) else { continue };
-                        let number: u64 = number.as_n().unwrap().parse().unwrap();
-                        changed.insert((*name).to_owned(), AttributeValue::N((number + 1).to_string()));
-                    }
-                    Copied(sk) => drop(changed.insert("SK".to_owned(), AttributeValue::S((*sk).to_owned()))),
-                    Says(name, what) => drop(changed.insert((*name).to_owned(), AttributeValue::S((*what).to_owned()))),
-                    Gone => {}
-                }
-                if matches!(tampering, Gone) {
-                    delete(&world, item).await;
-                } else {
-                    put(&world, &changed).await;
-                }
-                let audited = {
-                    let world = std::sync::Arc::clone(&world);
-                    tokio::spawn(async move { drop(audit(&world).await) })
-                };
-                assert!(audited.await.is_err(), "{tampering:?} of {item:?} goes unnoticed");
-                delete(&world, &changed).await;
-                put(&world, item).await;
-                tampered += 1;
-            }
-        }
-        assert!(matched > 0, "no {pk} / {sk}");
-    }
-    println!("{tampered} kinds of tampering");
-    audit(&world).await;
+fn text(value: &AttributeValue) -> &str {
+    value.as_s().unwrap()
 }
 
-type Item = std::collections::HashMap<String, AttributeValue>;
+/// Whether a case is about an item. What stands for a sort key may also say which item of that kind.
+fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
+    let says = |name: &str, what: &str| item.get(name).is_some_and(|value| value.as_s().is_ok_and(|said| said == what));
+    text(&item["PK"]).starts_with(pk)
+        && match which {
+            "of ann" => says("user_id", "ann"),
+            "refunded" => !item.contains_key("user_id"),
+            "open" | "settled" => says("status", which),
+            sk => text(&item["SK"]).starts_with(sk),
+        }
+}
+
+/// The packet that an item is of.
+fn packet_of(item: &Item) -> String {
+    match item.get("packet_id") {
+        Some(id) => text(id).to_owned(),
+        None => text(&item["PK"]).split('#').nth(1).unwrap().to_owned(),
+    }
+}
+
+/// The item as it is after `tampering`; `None`: it has nothing to tamper with, or is gone.
+fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
+    let mut changed = item.clone();
+    let named = |template: &str| AttributeValue::S(template.replace("{id}", &packet_of(item)));
+    let changed_amounts = |change: fn(&mut [u8])| {
+        let mut bytes = item["amounts"].as_b().unwrap().as_ref().to_vec();
+        change(&mut bytes);
+        AttributeValue::B(Blob::new(bytes))
+    };
+    match tampering {
+        More(name) => {
+            let number: u64 = item.get(name)?.as_n().unwrap().parse().unwrap();
+            changed.insert(name.to_owned(), AttributeValue::N((number + 1).to_string()));
+        }
+        Is(name, number) => drop(changed.insert(name.to_owned(), AttributeValue::N(number.to_string()))),
+        Says(name, what) => drop(changed.insert(name.to_owned(), AttributeValue::S(what.to_owned()))),
+        Without(name) => drop(changed.remove(name)?),
+        MoreInFirst => drop(changed.insert("amounts".to_owned(), changed_amounts(|bytes| bytes[1] += 1))),
+        Shifted => {
+            let shift = |bytes: &mut [u8]| {
+                let width = usize::from(bytes[0]);
+                // Of all, so that the claimed ones are among them; the sum stays.
+                for place in (1..bytes.len()).step_by(2 * width) {
+                    bytes[place] += 1;
+                    bytes[place + width] -= 1;
+                }
+            };
+            changed.insert("amounts".to_owned(), changed_amounts(shift));
+        }
+        Gone => return None,
+        Copied(pk, sk) => {
+            if !pk.is_empty() {
+                changed.insert("PK".to_owned(), named(pk));
+            }
+            changed.insert("SK".to_owned(), named(sk));
+        }
+    }
+    Some(changed)
+}
 
 async fn put(world: &World, item: &Item) {
     world.dynamodb.put_item().table_name(world.table()).set_item(Some(item.clone())).send().await.unwrap();
@@ -103,4 +254,207 @@ async fn put(world: &World, item: &Item) {
 async fn delete(world: &World, item: &Item) {
     let delete = world.dynamodb.delete_item().table_name(world.table());
     delete.key("PK", item["PK"].clone()).key("SK", item["SK"].clone()).send().await.unwrap();
+}
+
+async fn items(world: &World) -> Vec<Item> {
+    world.dynamodb.scan().table_name(world.table()).send().await.unwrap().items.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn finds_and_names_whatever_is_wrong() {
+    let world = ledger().await;
+    let all = items(&world).await;
+    let mut count = 0;
+    for (pk, which, tamperings) in CASES {
+        for (tampering, kind) in tamperings {
+            let mut matched = 0;
+            for item in all.iter().filter(|item| is_meant(item, pk, which)) {
+                let changed = tampered(item, *tampering);
+                match &changed {
+                    Some(changed) => put(&world, changed).await,
+                    None if matches!(tampering, Gone) => delete(&world, item).await,
+                    None => continue,
+                }
+                matched += 1;
+                let report = full_report(&world).await;
+                let named = report.imbalances.iter().any(|imbalance| imbalance.kind == *kind);
+                assert!(named, "{tampering:?} of {item:?} is no {kind:?}: {report:#?}");
+                if let Some(changed) = changed {
+                    delete(&world, &changed).await;
+                }
+                put(&world, item).await;
+            }
+            assert!(matched > 0, "{tampering:?}: no {pk} / {which}");
+            count += matched;
+        }
+    }
+    println!("{count} tamperings");
+    audit(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tells_each_of_many_wrongs_and_no_secret() {
+    let world = ledger().await;
+    let all = items(&world).await;
+    let find = |pk: &str, which: &str| all.iter().find(|item| is_meant(item, pk, which)).unwrap();
+    let meta = find("PACKET#", "open");
+    for (item, tampering) in [
+        (find("USER#ann", "WALLET"), More("balance")),
+        (find("USER#eve", "CLAIM#"), More("amount")),
+        (find("PACKET#", "settled"), More("claimed_amount")),
+        (meta, Says("seed", "0123456789abcdef-not-a-seed")),
+    ] {
+        put(&world, &tampered(item, tampering).unwrap()).await;
+    }
+    let report = full_report(&world).await;
+    let said = serde_json::to_string(&report).unwrap();
+    assert_eq!(report.imbalance_count, report.imbalances.len() as u64);
+    for kind in [Wallet, ClaimWithoutFence, Closing, Malformed] {
+        assert!(report.imbalances.iter().any(|imbalance| imbalance.kind == kind), "{kind:?}: {said}");
+    }
+    let at_ann = report.imbalances.iter().find(|imbalance| imbalance.key == "USER#ann / WALLET").unwrap();
+    assert!(at_ann.expected.contains("claims 1 of") && at_ann.found.starts_with("balance "), "{at_ann:?}");
+    assert!(!said.contains("not-a-seed") && !said.contains(text(&meta["seed"])), "{said}");
+}
+
+/// Sends, grabs, withdraws and settles until it is told to stop; what it did.
+struct Traffic {
+    stop: AtomicBool,
+    grabbed: AtomicU64,
+    refunded: AtomicU64,
+}
+
+impl Traffic {
+    /// One sender's packets, each grabbed by some of the same users; it counts what they got.
+    async fn rush(&self, world: &World, sender: UserId, crowd: &[UserId]) {
+        let process = world.process();
+        let mut round = 0;
+        while !self.stop.load(Ordering::SeqCst) {
+            round += 1;
+            let mut short = packet(&sender, 10_000, 12);
+            short.expires_in = Duration::from_millis(200);
+            let terms = process.send_funded(short).await;
+            let grabs = crowd.iter().map(|user| process.grab(terms.id, user));
+            let grabbed = futures::future::join_all(grabs).await;
+            for (user, grab) in crowd.iter().zip(grabbed) {
+                if matches!(grab, Ok(shared::service::GrabOutcome::Grabbed { .. })) {
+                    self.grabbed.fetch_add(1, Ordering::SeqCst);
+                    let id = format!("{sender}-{round}").parse().unwrap();
+                    process.wallets.withdraw(user, &id, Amount::new(1)).await.unwrap();
+                }
+            }
+        }
+    }
+
+    async fn settle(&self, world: &World) {
+        let process = world.process();
+        while !self.stop.load(Ordering::SeqCst) {
+            self.refunded.fetch_add(process.settle().await.refunded_slips, Ordering::SeqCst);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn raises_no_false_alarm_while_money_moves() {
+    const AUDITS: usize = 12;
+    let world = World::single().await;
+    let traffic =
+        Arc::new(Traffic { stop: false.into(), grabbed: AtomicU64::default(), refunded: AtomicU64::default() });
+    let crowd = users("u", 9);
+    let begun = world.now_ms();
+    let rushes = users("sender", 3).into_iter().map(|sender| traffic.rush(&world, sender, &crowd));
+    let audits = async {
+        let auditor = auditor(&world);
+        let mut moved = 0;
+        for round in 0..AUDITS {
+            let progress = if round % 3 == 2 { Progress::since(begun, 2) } else { Progress::full(3) };
+            let before = traffic.grabbed.load(Ordering::SeqCst);
+            let done = auditor.run(progress.unwrap(), Instant::now() + Duration::from_mins(1)).await.unwrap();
+            moved += traffic.grabbed.load(Ordering::SeqCst) - before;
+            assert!(done.is_done(), "it takes too long");
+            assert!(done.report().is_balanced(), "audit {round}: {:#?}", done.report());
+        }
+        traffic.stop.store(true, Ordering::SeqCst);
+        moved
+    };
+    let (moved, (), _) =
+        futures::future::join3(audits, traffic.settle(&world), futures::future::join_all(rushes)).await;
+    let refunded = traffic.refunded.load(Ordering::SeqCst);
+    assert!(moved > 0 && refunded > 0, "{moved} slips were claimed meanwhile, {refunded} refunded");
+    println!("{AUDITS} audits, {moved} claims and {refunded} refunds meanwhile");
+    audit(&world).await;
+}
+
+/// Runs an audit in pieces of `budget`, each resumed from the event that the one before answered.
+async fn in_pieces(world: &World, budget: Duration) -> (Report, usize) {
+    let auditor = auditor(world);
+    let mut event: Event = serde_json::from_str(r#"{"full": true, "segments": 1}"#).unwrap();
+    for runs in 1.. {
+        let answer = audit::handle(&auditor, event, 0, Instant::now() + budget).await.unwrap();
+        let Some(next) = answer.next else { return (answer.report, runs) };
+        event = serde_json::from_str(&serde_json::to_string(&next).unwrap()).unwrap();
+    }
+    unreachable!()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn goes_on_where_a_deadline_stopped_it() {
+    const WALLETS: usize = 600;
+    let world = World::single().await;
+    let process = world.process();
+    for user in users("u", WALLETS) {
+        process.fund(&user, 7).await;
+    }
+    let whole = full_report(&world).await;
+    assert_eq!((whole.figures.wallets, whole.figures.deposited), (WALLETS as u64, 7 * WALLETS as u64));
+    let mut budget = Duration::from_millis(50);
+    let mut runs_most = 0;
+    loop {
+        let (report, runs) = in_pieces(&world, budget).await;
+        runs_most = runs_most.max(runs);
+        assert_eq!(report.imbalance_count, 0, "{report:?}");
+        assert!(report.figures.wallets + report.undecided_count >= WALLETS as u64, "some were left out: {report:?}");
+        if report.undecided_count == 0 {
+            assert_eq!(report, whole, "after {runs} runs");
+            break;
+        }
+        // What had no time in a whole run was told so. With more of it there is an answer.
+        budget *= 2;
+    }
+    assert!(runs_most > 1, "no run was cut off");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changed_is_audited_and_the_rest_is_not() {
+    let world = World::single().await;
+    let (before, after) = (world.process(), world.process());
+    after.clock.set_ahead(Duration::from_hours(100));
+    let since = world.now_ms() + 50 * 3_600_000;
+    let old = before.send_funded(packet(&user("old"), 100, 1)).await;
+    before.grab(old.id, &user("ann")).await.unwrap();
+    let new = after.send_funded(packet(&user("new"), 100, 1)).await;
+    after.settle_range(0..=255).await;
+    after.fund(&user("bob"), 5).await;
+
+    let report = async || {
+        let progress = Progress::since(since, 2).unwrap();
+        let done = auditor(&world).run(progress, Instant::now() + Duration::from_mins(1)).await.unwrap();
+        done.report().clone()
+    };
+    let clean = report().await;
+    assert!(clean.is_balanced(), "{clean:?}");
+    // The old packet was over before that time.
+    assert_eq!((clean.figures.packets, clean.figures.wallets), (1, 2), "{clean:?}");
+
+    let all = items(&world).await;
+    let wallet = |name: &str| all.iter().find(|item| is_meant(item, &format!("USER#{name}"), "WALLET")).unwrap();
+    put(&world, &tampered(wallet("ann"), More("balance")).unwrap()).await;
+    assert!(report().await.is_balanced(), "ann's wallet did not change");
+    put(&world, &tampered(wallet("bob"), More("balance")).unwrap()).await;
+    let of_packet = |id: PacketId| all.iter().find(|item| is_meant(item, &format!("PACKET#{id}"), "META")).unwrap();
+    put(&world, &tampered(of_packet(new.id), More("total_amount")).unwrap()).await;
+    let found = report().await;
+    let keys: Vec<&str> = found.imbalances.iter().map(|imbalance| &*imbalance.key).collect();
+    assert!(keys.contains(&"USER#bob / WALLET") && keys.contains(&&*format!("PACKET#{} / META", new.id)), "{keys:?}");
+    assert!(!keys.contains(&"USER#ann / WALLET"), "{keys:?}");
 }

@@ -25,7 +25,9 @@ use crate::repository;
 const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 const TABLE: &str = "hongbao";
 const BOTH_STORES: [&str; 3] = ["send", "grab", "settle"];
-const LEDGER_ALONE: [&str; 2] = ["view", "wallet"];
+const LEDGER_ALONE: [&str; 3] = ["view", "wallet", "audit"];
+/// Those that no HTTP request reaches.
+const SCHEDULED: [&str; 2] = ["settle", "audit"];
 
 /// The two stores.
 struct Stores {
@@ -190,8 +192,9 @@ fn http_answer(event: &Value, response: &Value) -> Answer {
 #[tokio::test]
 async fn the_sample_events_are_answered_as_the_contract_says() {
     let stores = Stores::start().await;
-    let [wallet, send, grab, view, settle] =
-        futures::future::join_all(["wallet", "send", "grab", "view", "settle"].map(|name| stores.function(name, &[])))
+    let names = ["wallet", "send", "grab", "view", "settle", "audit"];
+    let [wallet, send, grab, view, settle, audit] =
+        futures::future::join_all(names.map(|name| stores.function(name, &[])))
             .await
             .try_into()
             .unwrap_or_else(|_| unreachable!());
@@ -226,6 +229,18 @@ async fn the_sample_events_are_answered_as_the_contract_says() {
         "oldest_outbox_ms": 0, "due_left": 0
     });
     assert_eq!(report, nothing);
+
+    let amount = grabbed["amount"].as_u64().unwrap();
+    let balanced = json!({
+        "packets": 1, "slips": 10, "wallets": 2, "movements": 3, "deposited": 100_000, "withdrawn": 0,
+        "in_wallets": 90_000 + amount, "in_slips": 10_000 - amount, "imbalance_count": 0, "imbalances": [],
+        "undecided_count": 0, "undecided": [], "next": null
+    });
+    assert_eq!(audit.invoke(&std::fs::read(repository("events/audit.json")).unwrap()).await, balanced);
+    let log = audit.log();
+    let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line of metrics");
+    let metric: Value = serde_json::from_str(metric).unwrap();
+    assert_eq!((&metric["AuditImbalances"], &metric["AuditPackets"]), (&json!(0), &json!(1)), "{metric}");
 
     // Nobody's request, a user's on the operator's route, and what API Gateway's `$default` route brings.
     let mut nobody = sample("view", id);
@@ -283,7 +298,15 @@ async fn an_event_that_is_none_does_not_end_the_process() {
         assert_eq!(first.get("errorType"), None, "{name}: {first}");
         let process = function.process().expect("a running function");
         let mut bad: Vec<&[u8]> = vec![b"not JSON", b"null", b"7", b"\"\"", b"{", b"\xff\xfe"];
-        if name == "settle" {
+        if name == "audit" {
+            bad.extend([
+                &br#"{"full": true, "since_ms": 1}"#[..],
+                br#"{"since_ms": "today"}"#,
+                br#"{"segments": 0}"#,
+                br#"{"resume": {"places": []}}"#,
+                br#"{"since": 1}"#,
+            ]);
+        } else if name == "settle" {
             bad.extend([
                 &br#"{"partitions": [1, 0]}"#[..],
                 br#"{"partitions": [0, 256]}"#,
@@ -301,7 +324,7 @@ async fn an_event_that_is_none_does_not_end_the_process() {
         }
         let next = function.invoke(good.as_bytes()).await;
         assert_eq!(next.get("errorType"), None, "{name}: {next}");
-        assert_eq!(next.get("statusCode").is_some(), name != "settle", "{name}: {next}");
+        assert_eq!(next.get("statusCode").is_some(), !SCHEDULED.contains(&name), "{name}: {next}");
         assert_eq!(function.process(), Some(process), "{name}: the process is the same");
     }
 }

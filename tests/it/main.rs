@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod admin;
 mod audit;
 mod contract;
 #[cfg(target_os = "linux")] // The emulator runs there alone.

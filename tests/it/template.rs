@@ -145,7 +145,7 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
     let rows = readme.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
-        let all = ["send", "grab", "view", "wallet", "settle"].map(str::to_owned).to_vec();
+        let all = ["send", "grab", "view", "wallet", "settle", "audit"].map(str::to_owned).to_vec();
         let readers: Vec<String> = cells[3].split([',', '、', '，']).map(|reader| reader.trim().to_owned()).collect();
         let is_all = readers.iter().any(|reader| reader == "all" || reader == "全部");
         (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))

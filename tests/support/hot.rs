@@ -7,7 +7,7 @@ use shared::domain::{PartId, Terms, UserId};
 use shared::redis::PartKeys;
 use shared::service::{Found, Grabber, HotStore};
 
-use crate::audit::Books;
+use crate::books::Books;
 use crate::world::{Process, World};
 
 /// Takes a slip for each of `users` and does no more, as a function that was killed between the two stores. Returns

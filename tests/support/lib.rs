@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
-pub mod audit;
+pub mod books;
 pub mod hot;
 pub mod promises;
 pub mod rigged;
 pub mod world;
 
-pub use audit::{Books, PacketBooks, audit};
+pub use books::{Books, PacketBooks, audit};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
 pub use world::{Process, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use shared::domain::{Claim, PacketId, UserId};
 use shared::service::{Failure, GrabOutcome};
 
-use crate::audit::Books;
+use crate::books::Books;
 use crate::world::Process;
 
 /// Every promise made so far: no later answer may say otherwise.

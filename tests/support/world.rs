@@ -133,7 +133,7 @@ pub struct World {
     /// A connection to Redis, for tampering.
     connection: Connection,
     /// What serves [`Self::dynamodb`].
-    _server: DynamoDb,
+    server: DynamoDb,
 }
 
 impl World {
@@ -157,7 +157,12 @@ impl World {
         let dynamodb = shared::parts::dynamodb_at(&server.url()).await;
         create_table(&dynamodb, TABLE).await.unwrap();
         let connection = Connection::new(&redis.config()).unwrap();
-        Self { redis, rig: Arc::default(), dynamodb, connection, _server: server }
+        Self { redis, rig: Arc::default(), dynamodb, connection, server }
+    }
+
+    /// Where the ledger is served.
+    pub fn dynamodb_url(&self) -> String {
+        self.server.url()
     }
 
     /// The ledger's table.

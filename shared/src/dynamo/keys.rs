@@ -18,10 +18,15 @@ pub const EXPIRES_AT: &str = "expires_at";
 /// off a single one.
 pub const SLIPS_PER_KEY: u32 = 64;
 
+/// What the sort keys of claims begin with.
 pub const CLAIM: &str = "CLAIM#";
+/// Likewise of deposits.
 pub const DEPOSIT: &str = "DEPOSIT#";
+/// Likewise of refunds.
 pub const REFUND: &str = "REFUND#";
+/// Likewise of debits.
 pub const SENT: &str = "SENT#";
+/// Likewise of withdrawals.
 pub const WITHDRAWAL: &str = "WITHDRAW#";
 
 const PACKET: &str = "PACKET#";

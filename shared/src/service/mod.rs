@@ -1,4 +1,4 @@
-//! The use cases: send, grab, view, wallet, settle. Each stands on the ledger and, where it needs it, the hot store.
+//! The use cases: send, grab, view, wallet, settle; replay and rebuild for the operator. Each stands on the ledger and, where it needs it, the hot store.
 
 mod collector;
 mod environment;
@@ -9,6 +9,8 @@ mod grab;
 mod hot_store;
 mod loader;
 mod packets;
+mod rebuild;
+mod replay;
 mod send;
 mod settle;
 mod stores;
@@ -20,6 +22,8 @@ pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use hot_store::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 pub use packets::Packets;
+pub use rebuild::Rebuild;
+pub use replay::{Replay, Replayed};
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Report, Settle};
 pub use stores::Stores;

@@ -1,0 +1,75 @@
+use ::audit::Auditor;
+use aws_sdk_dynamodb::Client;
+use shared::config::{Config, ConfigError};
+use shared::domain::PacketId;
+use shared::dynamo::{LedgerError, SdkTable};
+use shared::parts::{self, Parts};
+use shared::redis::{Connection, RedisConfigError, RedisError, RedisStore};
+use shared::service::{Failure, Stores};
+
+use crate::options::Deployment;
+
+/// Why a command could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Failed {
+    /// What was given, or the environment.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The Redis URL.
+    #[error(transparent)]
+    Redis(#[from] RedisConfigError),
+    /// How the audit was asked for.
+    #[error(transparent)]
+    Event(#[from] ::audit::EventError),
+    /// The audit could not read on.
+    #[error("the audit could not finish")]
+    Audit(#[from] ::audit::ReadError),
+    /// A store did not answer.
+    #[error(transparent)]
+    Store(#[from] Failure),
+    /// Redis did not answer.
+    #[error("Redis did not answer")]
+    Look(#[from] RedisError),
+    /// There is no such packet.
+    #[error("there is no packet {0}")]
+    NoPacket(PacketId),
+}
+
+impl From<LedgerError> for Failed {
+    fn from(error: LedgerError) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Both stores of a deployment.
+pub struct Deployed {
+    pub stores: Stores<SdkTable, RedisStore>,
+    /// To look at what the hot store does not tell.
+    pub connection: Connection,
+    pub auditor: Auditor,
+}
+
+impl Deployed {
+    /// Connects to nothing yet.
+    pub async fn connect(deployment: &Deployment) -> Result<Self, Failed> {
+        let config = Config::for_both_stores(|name| match name {
+            "TABLE_NAME" => Some(deployment.table.clone()),
+            "REDIS_URL" => deployment.redis_url.clone(),
+            "REDIS_CLUSTER" => Some(deployment.redis_cluster.to_string()),
+            _ => std::env::var(name).ok(),
+        })?;
+        let connection = Connection::new(&config.redis.clone().unwrap_or_else(|| shared::redis::RedisConfig::new("")))?;
+        let client = dynamodb(deployment).await;
+        let auditor = Auditor::new(client.clone(), deployment.table.clone());
+        let stores = Parts::new(config, client)?.stores().clone();
+        Ok(Self { stores, connection, auditor })
+    }
+}
+
+/// A client for the endpoint that was given, or for AWS.
+pub async fn dynamodb(deployment: &Deployment) -> Client {
+    match &deployment.dynamodb_url {
+        Some(url) => parts::dynamodb_at(url).await,
+        None => parts::dynamodb().await,
+    }
+}

@@ -1,0 +1,146 @@
+//! A part as Redis has it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use serde::Serialize;
+use shared::domain::{PartId, Terms};
+use shared::redis::{Connection, PartKeys, RedisError, Script};
+
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
+
+/// All that Redis says of a part, at one moment.
+#[derive(Debug, Default)]
+pub struct HotPart {
+    /// User → his claim or hold, and fields of the terms, which begin with `#`.
+    claims: BTreeMap<String, String>,
+    free: BTreeSet<u32>,
+    /// Slip → since when and for whom it is held, and why it is parked if it is.
+    held: BTreeMap<u32, String>,
+    known: BTreeSet<u32>,
+}
+
+/// What Redis says of one slip.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+pub enum HotSlip {
+    /// Its part is not loaded.
+    NotLoaded,
+    /// It is to be had.
+    Free,
+    /// It is held for a user.
+    Held {
+        /// For whom.
+        user: String,
+        /// Since when, in milliseconds since the epoch.
+        at_ms: u64,
+        /// Why it can't be brought to the ledger, if it can't.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        parked: Option<String>,
+    },
+    /// Its fence is known.
+    Known,
+    /// It is none of these, or several.
+    Broken,
+}
+
+/// How much of a part is what.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
+pub struct HotCounts {
+    /// Whether it is loaded.
+    pub loaded: bool,
+    /// Slips to be had.
+    pub free: usize,
+    /// Slips that are held, in the outbox.
+    pub held: usize,
+    /// Slips whose fences are known.
+    pub known: usize,
+}
+
+impl HotPart {
+    pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
+        type Answer = (BTreeMap<String, String>, BTreeSet<u32>, BTreeMap<u32, String>, Vec<u8>);
+        let keys = PartKeys::of(part);
+        let call = LOOK.call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts]);
+        let (claims, free, held, bits): Answer = connection.run(&call).await?;
+        let slips = part.slips(terms.count);
+        let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
+        let known = slips.clone().filter(|slip| bit(slip - slips.start)).collect();
+        Ok(Self { claims, free, held, known })
+    }
+
+    /// Whether it is loaded.
+    pub fn is_loaded(&self) -> bool {
+        self.claims.contains_key("#x")
+    }
+
+    /// What a user's field says: `g…` confirmed, `h…` held.
+    pub fn claim_of(&self, user: &str) -> Option<&str> {
+        self.claims.get(user).map(String::as_str)
+    }
+
+    pub fn counts(&self) -> HotCounts {
+        HotCounts { loaded: self.is_loaded(), free: self.free.len(), held: self.held.len(), known: self.known.len() }
+    }
+
+    /// What it says of a slip. After the expiry nothing is to be had, and Redis forgets what was free.
+    pub fn slip(&self, slip: u32, is_expired: bool) -> HotSlip {
+        let held = self.held.get(&slip).map(|hold| held(hold));
+        match (self.is_loaded(), self.free.contains(&slip), held, self.known.contains(&slip)) {
+            (_, false, Some(Some(held)), false) => held,
+            (false, _, None, _) => HotSlip::NotLoaded,
+            (true, true, None, false) => HotSlip::Free,
+            (true, false, None, true) => HotSlip::Known,
+            (true, false, None, false) if is_expired => HotSlip::Free,
+            _ => HotSlip::Broken,
+        }
+    }
+}
+
+/// Reads `<time> <user>` or, parked, `<time> <user> <reason>`.
+fn held(hold: &str) -> Option<HotSlip> {
+    let mut words = hold.splitn(3, ' ');
+    let (at_ms, user) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+    Some(HotSlip::Held { user, at_ms, parked: words.next().map(str::to_owned) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn part() -> HotPart {
+        HotPart {
+            claims: [("#x".to_owned(), "7".to_owned())].into(),
+            free: [0, 4].into(),
+            held: [(1, "5 ann".to_owned()), (2, "6 bob no such slip".to_owned()), (4, "6 eve".to_owned())].into(),
+            known: [3].into(),
+        }
+    }
+
+    #[test]
+    fn a_slip_is_exactly_one_of_free_held_and_known() {
+        let states = (0..6).map(|slip| part().slip(slip, false)).collect::<Vec<_>>();
+        let held = |user: &str, at_ms, parked: Option<&str>| HotSlip::Held {
+            user: user.to_owned(),
+            at_ms,
+            parked: parked.map(str::to_owned),
+        };
+        let expected = [
+            HotSlip::Free,
+            held("ann", 5, None),
+            held("bob", 6, Some("no such slip")),
+            HotSlip::Known,
+            HotSlip::Broken,
+            HotSlip::Broken,
+        ];
+        assert_eq!(states, expected);
+        assert_eq!(part().slip(5, true), HotSlip::Free, "the list of free slips goes with the expiry");
+    }
+
+    #[test]
+    fn an_outbox_outlives_its_part() {
+        let part = HotPart { claims: BTreeMap::new(), ..part() };
+        assert!(matches!(part.slip(1, true), HotSlip::Held { .. }));
+        assert_eq!(HotPart::default().slip(0, false), HotSlip::NotLoaded);
+    }
+}

@@ -1,0 +1,85 @@
+//! The operator's tool: audits the ledger, shows a packet in both stores, and repairs.
+//!
+//! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do what it was asked.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod audit;
+mod deployment;
+mod hot;
+mod options;
+mod packet;
+mod parked;
+mod rebuild;
+mod text;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+use crate::deployment::{Deployed, Failed};
+use crate::options::{Command, Options};
+
+/// What a command has to say, and how the program ends.
+pub struct Outcome {
+    text: String,
+    exit: Exit,
+}
+
+/// The codes that the program ends with.
+#[derive(Clone, Copy)]
+pub enum Exit {
+    /// All is well.
+    Good = 0,
+    /// Something is wrong.
+    Wrong = 1,
+    /// What was asked for could not be done.
+    Unfinished = 2,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let options = Options::parse();
+    // What a command finds it prints. What the libraries warn of is for whoever asks for it.
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    shared::redis::install_crypto_provider();
+    match run(options).await {
+        Ok(Outcome { text, exit }) => match writeln!(std::io::stdout(), "{text}") {
+            Ok(()) => exit.into(),
+            Err(_) => Exit::Unfinished.into(),
+        },
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "error: {}", shared::error_chain(&error));
+            Exit::Unfinished.into()
+        }
+    }
+}
+
+async fn run(Options { deployment, command }: Options) -> Result<Outcome, Failed> {
+    let json = deployment.json;
+    match command {
+        Command::Audit(options) => audit::run(&deployment, &options).await,
+        Command::Packet { id } => packet::run(&Deployed::connect(&deployment).await?, id, json).await,
+        Command::Parked => parked::list(&Deployed::connect(&deployment).await?, json).await,
+        Command::Replay(options) => parked::replay(&Deployed::connect(&deployment).await?, &options, json).await,
+        Command::Rebuild { id } => rebuild::run(&Deployed::connect(&deployment).await?, id, json).await,
+    }
+}
+
+impl Outcome {
+    /// What `value` says in JSON, or else `text`.
+    fn new(json: bool, value: &impl serde::Serialize, text: impl FnOnce() -> String, exit: Exit) -> Self {
+        // A value of these types always has a JSON form.
+        let text = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };
+        Self { text, exit }
+    }
+}

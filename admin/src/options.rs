@@ -1,0 +1,125 @@
+//! The command line.
+
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand};
+use jiff::SignedDuration;
+use shared::domain::PacketId;
+
+/// Audits, inspects and repairs a deployment. What is not given here comes from the functions' environment variables.
+#[derive(Debug, Parser)]
+#[command(name = "hongbao-admin", version)]
+pub struct Options {
+    #[command(flatten)]
+    pub deployment: Deployment,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Where the stores are.
+#[derive(Args, Debug)]
+pub struct Deployment {
+    /// The ledger's table
+    #[arg(long, global = true, value_name = "NAME", env = "TABLE_NAME", default_value = "hongbao")]
+    pub table: String,
+
+    /// The `DynamoDB` endpoint; without it AWS, with the region and credentials of the environment
+    #[arg(long, global = true, value_name = "URL", env = "AWS_ENDPOINT_URL_DYNAMODB")]
+    pub dynamodb_url: Option<String>,
+
+    /// The Redis or Valkey server; the audit needs none
+    #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
+    pub redis_url: Option<String>,
+
+    /// That server is a node of a cluster
+    #[arg(long, global = true, env = "REDIS_CLUSTER", value_parser = clap::builder::BoolishValueParser::new())]
+    pub redis_cluster: bool,
+
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Hold the ledger against itself; exits with 1 if anything is wrong, with 2 if it could not finish
+    Audit(Audit),
+    /// Show a packet: its terms, its slips, and where Redis differs from the ledger
+    Packet {
+        /// Its id
+        id: PacketId,
+    },
+    /// List the holds that settle could not bring to the ledger, with the reasons
+    Parked,
+    /// Try parked holds again; exits with 1 if one stays parked
+    Replay(Replay),
+    /// Tell Redis all that the ledger knows of a packet
+    Rebuild {
+        /// Its id
+        id: PacketId,
+    },
+}
+
+#[derive(Args, Debug)]
+pub struct Audit {
+    /// Everything; this is the default
+    #[arg(long, conflicts_with = "since")]
+    pub full: bool,
+
+    /// Only what changed within this time, such as 24h or 90m
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub since: Option<Duration>,
+
+    /// In how many parts the table is read at once, 1 to 256
+    #[arg(long, value_name = "NUMBER", default_value_t = 8)]
+    pub segments: u32,
+}
+
+#[derive(Args, Debug)]
+pub struct Replay {
+    /// The packet
+    #[arg(required_unless_present = "all")]
+    pub packet: Option<PacketId>,
+
+    /// Its slips; without any: all that are parked
+    pub slips: Vec<u32>,
+
+    /// The parked holds of all packets
+    #[arg(long, conflicts_with_all = ["packet", "slips"])]
+    pub all: bool,
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let duration: SignedDuration = text.parse().map_err(|_| "expected a time such as 24h or 90m".to_owned())?;
+    Duration::try_from(duration).map_err(|_| "a time can't be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(arguments: &str) -> Result<Options, clap::Error> {
+        Options::try_parse_from(std::iter::once("hongbao-admin").chain(arguments.split_whitespace()))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn what_contradicts_or_is_missing_is_refused() {
+        for good in ["audit", "audit --since 24h --json", "--table t audit --full", "replay --all", "parked"] {
+            parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
+        }
+        let id = "38FS4S83HF3Y07WMYNH727QYT0";
+        parse(&format!("replay {id} 1 2")).unwrap();
+        for bad in ["", "audit --full --since 1h", "audit --since -1h", "audit --since soon", "replay", "packet x"] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
+        assert!(parse(&format!("replay --all {id}")).is_err());
+    }
+}

@@ -1,0 +1,241 @@
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use shared::domain::{Amount, Fence, Owner, PacketId, Terms, Timestamp};
+use shared::service::{Clock, System};
+
+use crate::deployment::{Deployed, Failed};
+use crate::hot::{HotCounts, HotPart, HotSlip};
+use crate::text::{columns, moment};
+use crate::{Exit, Outcome};
+
+/// A packet in both stores. While it is open it shows no seed and no amount of a slip that nobody has: who knew them would
+/// know which slips to wait for. It never shows the digest of a passphrase.
+#[derive(Debug, Serialize)]
+struct Shown {
+    packet_id: PacketId,
+    sender_id: String,
+    split: &'static str,
+    split_version: u8,
+    total_amount: Amount,
+    slip_count: u32,
+    slip_cap: Amount,
+    currency: String,
+    greeting: String,
+    created_at_ms: Timestamp,
+    expires_at_ms: Timestamp,
+    ack: shared::domain::AckMode,
+    has_passphrase: bool,
+    recipients: Option<usize>,
+    commitment: String,
+    status: &'static str,
+    /// Once it is settled.
+    seed: Option<String>,
+    claimed_count: usize,
+    refunded_count: usize,
+    unfenced_count: usize,
+    /// What the audit has against it.
+    imbalances: Vec<::audit::Imbalance>,
+    parts: Vec<HotCounts>,
+    slips: Vec<ShownSlip>,
+    /// Slips of which Redis says something else than the ledger.
+    differences: usize,
+}
+
+/// A slip in both stores.
+#[derive(Debug, Serialize)]
+struct ShownSlip {
+    slip: u32,
+    amount: Option<Amount>,
+    ledger: LedgerSlip,
+    redis: HotSlip,
+    difference: Option<&'static str>,
+}
+
+/// What the ledger says of a slip.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "state")]
+enum LedgerSlip {
+    Claimed { user: String, at_ms: Timestamp },
+    Refunded { at_ms: Timestamp },
+    Unfenced,
+}
+
+/// Shows a packet.
+pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcome, Failed> {
+    let packet = deployed.stores.ledger.packet(id).await?.ok_or(Failed::NoPacket(id))?;
+    let terms = &packet.terms;
+    let is_expired = System.now() >= terms.expires_at;
+    // Redis first: what it knows of the ledger is there, then, when the ledger is read.
+    let mut parts = Vec::new();
+    for part in id.parts() {
+        parts.push((part, HotPart::read(&deployed.connection, part, terms).await?));
+    }
+    let fences = deployed.stores.ledger.fences(id, 0..terms.count).await?;
+    let fences: BTreeMap<u32, Fence> = fences.into_iter().map(|fence| (fence.slip, fence)).collect();
+    let mut slips = Vec::with_capacity(terms.count as usize);
+    for (part, hot) in &parts {
+        let amounts = if packet.closed.is_some() { Some(deployed.stores.ledger.amounts(*part).await?) } else { None };
+        let range = part.slips(terms.count);
+        for slip in range.clone() {
+            let fence = fences.get(&slip);
+            let place = (slip - range.start) as usize;
+            let settled = || amounts.as_ref().and_then(|amounts| amounts.get(place));
+            let amount = fence.map(|fence| fence.amount).or_else(settled);
+            let redis = hot.slip(slip, is_expired);
+            let difference = difference(fence, &redis, hot);
+            slips.push(ShownSlip { slip, amount, ledger: LedgerSlip::of(fence), redis, difference });
+        }
+    }
+    let imbalances = deployed.auditor.packet(id).await?.imbalances;
+    let counts = parts.iter().map(|(_, hot)| hot.counts()).collect();
+    let shown = Shown::new(terms, packet.closed.is_some(), &fences, imbalances, counts, slips);
+    Ok(Outcome::new(json, &shown, || shown.in_words(), Exit::Good))
+}
+
+impl LedgerSlip {
+    fn of(fence: Option<&Fence>) -> Self {
+        match fence {
+            None => Self::Unfenced,
+            Some(fence) => match &fence.owner {
+                Owner::User(user) => Self::Claimed { user: user.to_string(), at_ms: fence.at },
+                Owner::Refunded => Self::Refunded { at_ms: fence.at },
+            },
+        }
+    }
+
+    fn words(&self) -> [String; 2] {
+        match self {
+            Self::Claimed { user, at_ms } => [format!("claimed by {user}"), moment(*at_ms)],
+            Self::Refunded { at_ms } => ["refunded".to_owned(), moment(*at_ms)],
+            Self::Unfenced => ["unfenced".to_owned(), String::new()],
+        }
+    }
+}
+
+impl HotSlip {
+    fn words(&self) -> String {
+        match self {
+            Self::NotLoaded => "not loaded".to_owned(),
+            Self::Free => "free".to_owned(),
+            Self::Known => "known".to_owned(),
+            Self::Broken => "broken".to_owned(),
+            Self::Held { user, at_ms, parked } => {
+                let since = moment(Timestamp::from_ms(*at_ms));
+                let parked = parked.as_ref().map(|reason| format!(", parked: {reason}")).unwrap_or_default();
+                format!("held for {user} since {since}{parked}")
+            }
+        }
+    }
+}
+
+/// What Redis has against the ledger, of one slip.
+fn difference(fence: Option<&Fence>, redis: &HotSlip, hot: &HotPart) -> Option<&'static str> {
+    match (fence, redis) {
+        (_, HotSlip::NotLoaded) | (None, HotSlip::Free) => None,
+        (_, HotSlip::Broken) => Some("not exactly one of free, held and known"),
+        (None, HotSlip::Known) => Some("known in Redis, but the ledger has no such fence"),
+        (Some(_), HotSlip::Free | HotSlip::Held { .. }) => Some("Redis does not know the fence"),
+        (None, HotSlip::Held { user, at_ms, .. }) => {
+            // A hold outlives its part.
+            let said = hot.claim_of(user).and_then(|claim| claim.strip_prefix('h'));
+            let is_own = said.is_some_and(|said| said.ends_with(&format!(":{at_ms}")));
+            (hot.is_loaded() && !is_own).then_some("held for a user of whom Redis says otherwise")
+        }
+        (Some(fence), HotSlip::Known) => {
+            let user = fence.owner.user()?;
+            let claim = format!("g{}:{}:{}", fence.slip, fence.amount, fence.at.ms());
+            (hot.claim_of(user.as_str()) != Some(&claim)).then_some("Redis says something else of its owner")
+        }
+    }
+}
+
+impl Shown {
+    fn new(
+        terms: &Terms,
+        is_settled: bool,
+        fences: &BTreeMap<u32, Fence>,
+        imbalances: Vec<::audit::Imbalance>,
+        parts: Vec<HotCounts>,
+        slips: Vec<ShownSlip>,
+    ) -> Self {
+        let refunded_count = fences.values().filter(|fence| fence.owner == Owner::Refunded).count();
+        Self {
+            packet_id: terms.id,
+            sender_id: terms.sender.to_string(),
+            split: match terms.split {
+                shared::domain::Split::Random => "random",
+                shared::domain::Split::Equal => "equal",
+            },
+            split_version: terms.split_version,
+            total_amount: terms.total,
+            slip_count: terms.count,
+            slip_cap: terms.cap,
+            currency: terms.currency.clone(),
+            greeting: terms.greeting.clone(),
+            created_at_ms: terms.created_at,
+            expires_at_ms: terms.expires_at,
+            ack: terms.ack,
+            has_passphrase: terms.guard.passphrase.is_some(),
+            recipients: terms.guard.recipients.as_ref().map(std::collections::BTreeSet::len),
+            commitment: hex::encode(terms.commitment()),
+            status: if is_settled { "settled" } else { "open" },
+            seed: is_settled.then(|| hex::encode(terms.seed.0)),
+            claimed_count: fences.len() - refunded_count,
+            refunded_count,
+            unfenced_count: terms.count as usize - fences.len(),
+            imbalances,
+            parts,
+            differences: slips.iter().filter(|slip| slip.difference.is_some()).count(),
+            slips,
+        }
+    }
+
+    fn in_words(&self) -> String {
+        let guard = match (self.has_passphrase, self.recipients) {
+            (false, None) => "none".to_owned(),
+            (true, None) => "a passphrase".to_owned(),
+            (false, Some(count)) => format!("{count} recipients"),
+            (true, Some(count)) => format!("a passphrase, {count} recipients"),
+        };
+        let audit = match self.imbalances.len() {
+            0 => "in order".to_owned(),
+            wrong => format!("{wrong} imbalances: run hongbao-admin audit"),
+        };
+        let mut rows = vec![
+            ("packet", format!("{}, {}", self.packet_id, self.status)),
+            ("sender", self.sender_id.clone()),
+            ("total", format!("{} {} in {} slips", self.total_amount, self.currency, self.slip_count)),
+            ("split", format!("{} (version {}), at most {} a slip", self.split, self.split_version, self.slip_cap)),
+            ("greeting", self.greeting.clone()),
+            ("created", moment(self.created_at_ms)),
+            ("expires", moment(self.expires_at_ms)),
+            ("guard", guard),
+            ("commitment", self.commitment.clone()),
+        ];
+        rows.extend(self.seed.clone().map(|seed| ("seed", seed)));
+        let (claimed, refunded, unfenced) = (self.claimed_count, self.refunded_count, self.unfenced_count);
+        rows.push(("ledger", format!("{claimed} claimed, {refunded} refunded, {unfenced} unfenced; {audit}")));
+        for (index, HotCounts { loaded, free, held, known }) in self.parts.iter().enumerate() {
+            let loaded = if *loaded { "loaded" } else { "not loaded" };
+            let words = format!("{loaded}: {free} free, {held} held, {known} known");
+            rows.push(("redis", if self.parts.len() > 1 { format!("part {index} {words}") } else { words }));
+        }
+        let terms = columns(&[], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
+        let slips = columns(&["slip", "amount", "ledger", "at", "redis", ""], self.slips.iter().map(ShownSlip::row));
+        let differences = match self.differences {
+            0 => "no differences".to_owned(),
+            count => format!("{count} differences"),
+        };
+        format!("{terms}\n\n{slips}\n\n{differences}")
+    }
+}
+
+impl ShownSlip {
+    fn row(&self) -> Vec<String> {
+        let [ledger, at] = self.ledger.words();
+        let amount = self.amount.map_or_else(|| "-".to_owned(), |amount| amount.to_string());
+        let difference = self.difference.map(|difference| format!("<> {difference}")).unwrap_or_default();
+        vec![self.slip.to_string(), amount, ledger, at, self.redis.words(), difference]
+    }
+}

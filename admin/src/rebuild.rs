@@ -1,0 +1,49 @@
+use serde::Serialize;
+use shared::domain::PacketId;
+use shared::service::Rebuild;
+
+use crate::deployment::{Deployed, Failed};
+use crate::hot::{HotCounts, HotPart};
+use crate::text::columns;
+use crate::{Exit, Outcome};
+
+/// A part before and after. Under traffic others have changed it too.
+#[derive(Debug, Serialize)]
+struct Rebuilt {
+    part: u32,
+    before: HotCounts,
+    after: HotCounts,
+}
+
+/// Tells Redis all that the ledger knows of a packet.
+pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcome, Failed> {
+    let packet = deployed.stores.ledger.packet(id).await?.ok_or(Failed::NoPacket(id))?;
+    let rebuild = Rebuild::new(deployed.stores.clone());
+    let mut parts = Vec::new();
+    for part in id.parts() {
+        let look = async || HotPart::read(&deployed.connection, part, &packet.terms).await.map(|hot| hot.counts());
+        let before = look().await?;
+        rebuild.part(part, &packet.terms).await?;
+        parts.push(Rebuilt { part: part.index, before, after: look().await? });
+    }
+    Ok(Outcome::new(json, &parts, || in_words(&parts), Exit::Good))
+}
+
+fn in_words(parts: &[Rebuilt]) -> String {
+    let loaded = |counts: HotCounts| if counts.loaded { "yes" } else { "no" }.to_owned();
+    let change = |before: String, after: String| {
+        if before == after { after } else { format!("{before} -> {after}") }
+    };
+    let number = |before: usize, after: usize| change(before.to_string(), after.to_string());
+    let row = |Rebuilt { part, before, after }: &Rebuilt| {
+        vec![
+            part.to_string(),
+            change(loaded(*before), loaded(*after)),
+            number(before.free, after.free),
+            number(before.held, after.held),
+            number(before.known, after.known),
+        ]
+    };
+    let table = columns(&["part", "loaded", "free", "held", "known"], parts.iter().map(row));
+    if parts.iter().all(|part| part.before == part.after) { format!("{table}\n\nnothing changed") } else { table }
+}

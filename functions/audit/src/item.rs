@@ -1,0 +1,346 @@
+//! The items as the audit reads them. It parses them by itself: were the writers' types wrong, they would be wrong in
+//! both places, and nobody would notice.
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::domain::{PacketId, PartId, UserId};
+use shared::dynamo::Key;
+use shared::dynamo::keys;
+
+use crate::reader::Item;
+
+/// The most slips of a packet. What claims to have more is not read on, whatever memory that would take.
+const SLIPS_MAX: u32 = 100_000;
+
+/// What an item is, by its key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Name {
+    /// A packet's terms and state.
+    Packet(PacketId),
+    /// The amounts of a part.
+    Amounts(PartId),
+    /// The fence of a slip.
+    Fence(PacketId, u32),
+    /// A user's item.
+    Of(UserId, Own),
+}
+
+/// What an item of a user is.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Own {
+    /// The wallet.
+    Wallet,
+    /// The idempotency key of a send.
+    SendKey,
+    /// A claim of a packet.
+    Claim(PacketId),
+    /// The debit of a packet.
+    Sent(PacketId),
+    /// The credit of a chunk of a packet, from this slip on.
+    Refund(PacketId, u32),
+    /// Money that came in.
+    Deposit,
+    /// Money that went out.
+    Withdrawal,
+}
+
+impl Name {
+    /// What `key` names, if it is the one spelling of that name.
+    pub fn of(key: &Key) -> Option<Self> {
+        let fields: Vec<&str> = key.pk.split('#').chain(key.sk.split('#')).collect();
+        let (name, spelling) = match fields[..] {
+            ["PACKET", id, "META"] => {
+                let id = id.parse().ok()?;
+                (Self::Packet(id), keys::packet(id))
+            }
+            ["PART", id, index, "AMOUNTS"] => {
+                let part = PartId { packet: id.parse().ok()?, index: index.parse().ok()? };
+                (Self::Amounts(part), keys::amounts(part))
+            }
+            ["SLIPS", id, _, slip] => {
+                let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
+                (Self::Fence(id, slip), keys::fence(id, slip))
+            }
+            ["USER", user, ref own @ ..] => {
+                let user = user.parse().ok()?;
+                let (own, spelling) = Own::of(&user, own)?;
+                (Self::Of(user, own), spelling)
+            }
+            _ => return None,
+        };
+        (spelling == *key).then_some(name)
+    }
+}
+
+impl Own {
+    fn of(user: &UserId, fields: &[&str]) -> Option<(Self, Key)> {
+        Some(match *fields {
+            ["WALLET"] => (Self::Wallet, keys::wallet(user)),
+            ["KEY", key] => (Self::SendKey, keys::send_key(user, &key.parse().ok()?)),
+            ["DEPOSIT", id] => (Self::Deposit, keys::deposit(user, &id.parse().ok()?)),
+            ["WITHDRAW", id] => (Self::Withdrawal, keys::withdrawal(user, &id.parse().ok()?)),
+            ["CLAIM", id] => {
+                let id = id.parse().ok()?;
+                (Self::Claim(id), keys::claim(user, id))
+            }
+            ["SENT", id] => {
+                let id = id.parse().ok()?;
+                (Self::Sent(id), keys::sent(user, id))
+            }
+            ["REFUND", id, slip] => {
+                let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
+                (Self::Refund(id, slip), keys::refund(user, id, slip))
+            }
+            _ => return None,
+        })
+    }
+}
+
+/// What is wrong with an attribute: what it should be.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Malformed(pub String);
+
+/// The attributes of an item.
+#[derive(Clone, Copy)]
+pub struct Fields<'a>(pub &'a Item);
+
+impl<'a> Fields<'a> {
+    pub fn has(self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    pub fn text(self, name: &str) -> Result<&'a str, Malformed> {
+        let text = self.0.get(name).and_then(|value| value.as_s().ok());
+        text.map(String::as_str).ok_or_else(|| Malformed(format!("{name}: a text")))
+    }
+
+    pub fn user(self, name: &str) -> Result<UserId, Malformed> {
+        self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: a user id")))
+    }
+
+    pub fn packet(self) -> Result<PacketId, Malformed> {
+        self.text("packet_id")?.parse().map_err(|_| Malformed("packet_id: a packet id".to_owned()))
+    }
+
+    /// A whole number, which may be negative.
+    pub fn signed(self, name: &str) -> Result<i128, Malformed> {
+        let number = self.0.get(name).and_then(|value| value.as_n().ok()).and_then(|number| number.parse().ok());
+        number.ok_or_else(|| Malformed(format!("{name}: a whole number")))
+    }
+
+    pub fn number(self, name: &str) -> Result<u64, Malformed> {
+        u64::try_from(self.signed(name)?).map_err(|_| Malformed(format!("{name}: a number from 0 to 2^64 - 1")))
+    }
+
+    pub fn slip(self, name: &str) -> Result<u32, Malformed> {
+        u32::try_from(self.number(name)?).map_err(|_| Malformed(format!("{name}: a slip")))
+    }
+
+    fn hex32(self, name: &str) -> Result<(), Malformed> {
+        let good = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+        let text = self.text(name)?;
+        // What it is stays out of every message: it may be a seed.
+        if text.len() == 64 && text.bytes().all(good) { Ok(()) } else { Err(Malformed(format!("{name}: 32 bytes"))) }
+    }
+}
+
+/// How many slips, and how much in them.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Sum {
+    pub count: u64,
+    pub amount: u64,
+}
+
+impl Sum {
+    pub const fn add(&mut self, other: Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.amount = self.amount.saturating_add(other.amount);
+    }
+
+    pub const fn is_within(self, most: Self) -> bool {
+        self.count <= most.count && self.amount <= most.amount
+    }
+}
+
+impl std::fmt::Display for Sum {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {} slips", self.amount, self.count)
+    }
+}
+
+/// A packet: what the audit needs of its terms, and its state.
+#[derive(Debug)]
+pub struct Packet {
+    pub id: PacketId,
+    pub sender: UserId,
+    pub total: u64,
+    pub count: u32,
+    pub cap: u64,
+    pub greeting: String,
+    pub created_at: u64,
+    pub expires_at: u64,
+    pub due_shard: Option<u64>,
+    /// What settling has added; `None`: the packet is open.
+    pub closing: Option<Closing>,
+}
+
+/// What settling adds to a packet.
+#[derive(Debug)]
+pub struct Closing {
+    pub claimed: Sum,
+    pub refunded: Sum,
+    pub best: Option<Best>,
+}
+
+/// The luckiest claim of a packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Best {
+    pub amount: u64,
+    pub slip: u32,
+    pub user: UserId,
+}
+
+impl Packet {
+    pub fn read(id: PacketId, item: &Item) -> Result<Self, Malformed> {
+        let fields = Fields(item);
+        if fields.packet()? != id {
+            return Err(Malformed("packet_id: that of its key".to_owned()));
+        }
+        fields.hex32("seed")?;
+        if fields.has("passphrase_digest") {
+            fields.hex32("passphrase_digest")?;
+        }
+        for (name, words) in [("split", ["random", "equal"]), ("ack", ["ledger", "redis"])] {
+            if !words.contains(&fields.text(name)?) {
+                return Err(Malformed(format!("{name}: {} or {}", words[0], words[1])));
+            }
+        }
+        fields.number("split_version")?;
+        fields.text("currency")?;
+        let packet = Self {
+            id,
+            sender: fields.user("sender_id")?,
+            total: fields.number("total_amount")?,
+            count: fields.slip("slip_count")?,
+            cap: fields.number("slip_cap")?,
+            greeting: fields.text("greeting")?.to_owned(),
+            created_at: fields.number("created_at")?,
+            expires_at: fields.number(keys::EXPIRES_AT)?,
+            due_shard: if fields.has(keys::DUE_SHARD) { Some(fields.number(keys::DUE_SHARD)?) } else { None },
+            closing: Closing::read(fields)?,
+        };
+        if !(1..=SLIPS_MAX).contains(&packet.count) || u64::from(packet.count) > packet.total {
+            return Err(Malformed(format!("slip_count: from 1 to {SLIPS_MAX} and the total amount")));
+        }
+        if packet.expires_at <= packet.created_at {
+            return Err(Malformed("expires_at: after created_at".to_owned()));
+        }
+        Ok(packet)
+    }
+}
+
+impl Closing {
+    fn read(fields: Fields) -> Result<Option<Self>, Malformed> {
+        match fields.text("status")? {
+            "open" if fields.has("claimed_count") => Err(Malformed("an open packet: no closing totals".to_owned())),
+            "open" => Ok(None),
+            "settled" => {
+                let sum = |count, amount| Ok(Sum { count: fields.number(count)?, amount: fields.number(amount)? });
+                let best = || {
+                    let (amount, slip) = (fields.number("best_amount")?, fields.slip("best_slip")?);
+                    Ok(Best { amount, slip, user: fields.user("best_user")? })
+                };
+                Ok(Some(Self {
+                    claimed: sum("claimed_count", "claimed_amount")?,
+                    refunded: sum("refunded_count", "refunded_amount")?,
+                    best: fields.has("best_slip").then(best).transpose()?,
+                }))
+            }
+            _ => Err(Malformed("status: open or settled".to_owned())),
+        }
+    }
+}
+
+/// A slip's fence, or what a claim says of it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Slip {
+    pub index: u32,
+    /// Whose it is; `None`: it was refunded.
+    pub user: Option<UserId>,
+    pub amount: u64,
+    pub at: u64,
+}
+
+impl Slip {
+    /// A fence, whose own words are the user's name too.
+    pub fn fence(item: &Item) -> Result<Self, Malformed> {
+        let fields = Fields(item);
+        let user = if fields.has("user_id") { Some(fields.user("user_id")?) } else { None };
+        Self::read(fields, user)
+    }
+
+    /// A user's claim.
+    pub fn claim(user: UserId, item: &Item) -> Result<Self, Malformed> {
+        Self::read(Fields(item), Some(user))
+    }
+
+    fn read(fields: Fields, user: Option<UserId>) -> Result<Self, Malformed> {
+        Ok(Self { index: fields.slip("slip")?, user, amount: fields.number("amount")?, at: fields.number("at")? })
+    }
+}
+
+impl std::fmt::Display for Slip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { index, user, amount, at } = self;
+        match user {
+            Some(user) => write!(f, "slip {index} claimed by {user}: {amount} at {at}"),
+            None => write!(f, "slip {index} refunded: {amount} at {at}"),
+        }
+    }
+}
+
+/// The credit of one chunk of a refund.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Refund {
+    pub lowest: u32,
+    pub sum: Sum,
+    pub at: u64,
+}
+
+impl Refund {
+    pub fn read(lowest: u32, item: &Item) -> Result<Self, Malformed> {
+        let fields = Fields(item);
+        let sum = Sum { count: fields.number("slip_count")?, amount: fields.number("amount")? };
+        Ok(Self { lowest, sum, at: fields.number("at")? })
+    }
+}
+
+/// The amounts of a part: one byte for the width, 1 to 4, then each in that many bytes, little end first.
+pub struct Amounts {
+    width: usize,
+    bytes: Vec<u8>,
+}
+
+impl Amounts {
+    pub fn read(item: &Item) -> Result<Self, Malformed> {
+        let malformed = || Malformed("amounts: a width from 1 to 4, and that many bytes a slip".to_owned());
+        let Some(AttributeValue::B(blob)) = item.get("amounts") else { return Err(malformed()) };
+        let (width, bytes) = blob.as_ref().split_first().ok_or_else(malformed)?;
+        let width = usize::from(*width);
+        if !(1..=4).contains(&width) || !bytes.len().is_multiple_of(width) {
+            return Err(malformed());
+        }
+        Ok(Self { width, bytes: bytes.to_vec() })
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = u64> {
+        self.bytes.chunks_exact(self.width).map(little_endian)
+    }
+
+    pub fn len(&self) -> usize {
+        self.bytes.len() / self.width
+    }
+}
+
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |amount, byte| (amount << 8) | u64::from(*byte))
+}

@@ -1,0 +1,33 @@
+//! The audit function on AWS Lambda: wiring only.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use audit::{Auditor, Event};
+use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
+use shared::config::Config;
+use shared::parts;
+use shared::service::{Clock, System};
+use tokio::time::Instant;
+
+/// How long before the function is stopped a run ends, so that its answer is heard.
+const MARGIN: Duration = Duration::from_secs(10);
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    shared::start();
+    let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
+    let auditor = Arc::new(Auditor::new(parts::dynamodb().await, config.table));
+    run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
+        let auditor = Arc::clone(&auditor);
+        async move {
+            let (begun, now_ms) = (Instant::now(), System.now().ms());
+            let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();
+            let answer = audit::handle(&auditor, event.payload, now_ms, begun + left.saturating_sub(MARGIN)).await?;
+            writeln!(std::io::stdout(), "{}", audit::metric(&answer, now_ms, begun.elapsed()))?;
+            Ok::<_, Error>(answer)
+        }
+    }))
+    .await
+}

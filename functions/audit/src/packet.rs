@@ -1,0 +1,388 @@
+//! One packet against its amounts, fences, claims, debit and refunds.
+//!
+//! The order of the reads is the argument (see [`confirm`](crate::confirm)): the packet before its fences, since a settled one
+//! has them all; a fence before its claim; refunds before the fences, and again after them where the two differ.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use shared::domain::{PacketId, UserId};
+use shared::dynamo::{Key, keys};
+
+use crate::auditor::Run;
+use crate::confirm::Look;
+use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum};
+use crate::reader::{Item, ReadError};
+use crate::report::{Figures, Imbalance, Kind};
+
+/// Groups of a packet's fences that are read at once.
+const GROUPS_AT_ONCE: usize = 8;
+/// More slips have no part of their own: a packet has one part for each, up to [`PARTS_MAX`].
+const SLIPS_PER_PART: u32 = 1_000;
+const PARTS_MAX: u32 = 64;
+
+/// What the fences of a packet, or of a group of them, sum to.
+#[derive(Debug, Default)]
+struct Sums {
+    claimed: Sum,
+    refunded: Sum,
+    /// What the fenced slips hold by the amounts, whatever their fences say.
+    fenced: Sum,
+    /// The refunds of one run of settle share their time.
+    refunded_at: BTreeMap<u64, Sum>,
+    /// Lowest slips of refunds that are fenced as refunded at the refund's time.
+    lowest_seen: BTreeSet<u32>,
+    best: Option<(Best, u64)>,
+    imbalances: Vec<Imbalance>,
+}
+
+/// What a packet's refunds sum to.
+#[derive(Debug, Default, Eq, PartialEq)]
+struct Refunds {
+    at: BTreeMap<u64, Sum>,
+    /// When the chunk that begins at a slip was refunded.
+    lowest: HashMap<u32, u64>,
+    imbalances: Vec<Imbalance>,
+}
+
+/// The parts of a packet, by its number of slips.
+pub fn part_count(count: u32) -> u32 {
+    count.div_ceil(SLIPS_PER_PART).clamp(1, PARTS_MAX)
+}
+
+/// The first slip of part `index`; of the part after the last one: the number of slips.
+fn part_start(index: u32, parts: u32, count: u32) -> u64 {
+    u64::from(index) * u64::from(count) / u64::from(parts)
+}
+
+/// A key as reports show it.
+pub fn shown(key: &Key) -> String {
+    format!("{} / {}", key.pk, key.sk)
+}
+
+impl Run {
+    /// Looks at a packet. One that does not exist is an orphan's.
+    pub(crate) async fn look_at_packet(&self, id: PacketId) -> Result<Look, ReadError> {
+        let key = shown(&keys::packet(id));
+        let Some(item) = self.reader.get(keys::packet(id)).await? else {
+            let missing = Imbalance::new(Kind::Orphan, key, "a packet", "none, but items of it");
+            return Ok(Look { imbalances: vec![missing], ..Look::default() });
+        };
+        let packet = match Packet::read(id, &item) {
+            Ok(packet) => packet,
+            Err(Malformed(expected)) => {
+                let malformed = Imbalance::new(Kind::Malformed, key, expected, "something else");
+                return Ok(Look { imbalances: vec![malformed], ..Look::default() });
+            }
+        };
+        let mut wrong: Vec<Imbalance> = index(&packet).into_iter().collect();
+        wrong.extend(self.debit(&packet).await?);
+        let (amounts, of_amounts) = self.amounts(&packet).await?;
+        wrong.extend(of_amounts);
+        let refunds = self.refunds(&packet).await?;
+        let mut sums = self.fences(&packet, &amounts, &refunds).await?;
+        wrong.append(&mut sums.imbalances);
+        wrong.extend(self.refunds_against_fences(&packet, &refunds, &sums).await?);
+        wrong.extend(conservation(&packet, &sums));
+        wrong.extend(closing(&packet, &sums));
+        let figures = Figures {
+            packets: 1,
+            slips: packet.count.into(),
+            in_slips: packet.total.saturating_sub(sums.fenced.amount),
+            ..Figures::default()
+        };
+        Ok(Look { figures, imbalances: wrong, moving: false })
+    }
+
+    async fn debit(&self, packet: &Packet) -> Result<Option<Imbalance>, ReadError> {
+        let key = keys::sent(&packet.sender, packet.id);
+        let expected = format!("{} at {}", packet.total, packet.created_at);
+        let found = match self.reader.get(key.clone()).await? {
+            None => "no debit".to_owned(),
+            Some(item) => {
+                let fields = Fields(&item);
+                let read = || Ok(format!("{} at {}", fields.number("amount")?, fields.number("at")?));
+                read().unwrap_or_else(|Malformed(expected)| format!("not {expected}"))
+            }
+        };
+        Ok((found != expected).then(|| Imbalance::new(Kind::Debit, shown(&key), expected, found)))
+    }
+
+    /// The amounts of all parts, in order, and what is wrong with them.
+    async fn amounts(&self, packet: &Packet) -> Result<(Vec<u64>, Vec<Imbalance>), ReadError> {
+        let parts = part_count(packet.count);
+        let mut wrong = Vec::new();
+        if packet.id.part_count() != parts {
+            let found = format!("{} by its id", packet.id.part_count());
+            wrong.push(Imbalance::new(Kind::Amounts, shown(&keys::packet(packet.id)), format!("{parts} parts"), found));
+        }
+        let names: Vec<Key> =
+            (0..parts).map(|index| keys::amounts(shared::domain::PartId { packet: packet.id, index })).collect();
+        let items = self.reader.batch_get(names.clone()).await?;
+        let mut all = Vec::with_capacity(packet.count as usize);
+        for (index, name) in (0..parts).zip(names) {
+            let (start, end) = (part_start(index, parts, packet.count), part_start(index + 1, parts, packet.count));
+            let expected = format!("the amounts of slips {start} to {}", end - 1);
+            let mut say = |found: String| wrong.push(Imbalance::new(Kind::Amounts, shown(&name), &*expected, found));
+            match items.get(&name).map(Amounts::read) {
+                None => say("no amounts".to_owned()),
+                Some(Err(Malformed(expected))) => say(format!("not {expected}")),
+                Some(Ok(amounts)) if amounts.len() as u64 != end - start => say(format!("{} amounts", amounts.len())),
+                Some(Ok(amounts)) if amounts.iter().any(|amount| !(1..=packet.cap).contains(&amount)) => {
+                    say(format!("an amount outside 1 to {}", packet.cap));
+                }
+                Some(Ok(amounts)) => all.extend(amounts.iter()),
+            }
+        }
+        let sum = all.iter().fold(0_u64, |sum, amount| sum.saturating_add(*amount));
+        if wrong.is_empty() && sum != packet.total {
+            let key = shown(&keys::packet(packet.id));
+            wrong.push(Imbalance::new(Kind::Amounts, key, packet.total.to_string(), format!("amounts of {sum}")));
+        }
+        Ok((all, wrong))
+    }
+
+    /// Reads all fences, group by group, each with its claims.
+    async fn fences(&self, packet: &Packet, amounts: &[u64], refunds: &Refunds) -> Result<Sums, ReadError> {
+        let groups = packet.count.div_ceil(keys::SLIPS_PER_KEY);
+        stream::iter(0..groups)
+            .map(|group| self.fence_group(packet, group, amounts, refunds))
+            .buffered(GROUPS_AT_ONCE)
+            .try_fold(Sums::default(), |mut sums, group| async move {
+                sums.add(group);
+                Ok(sums)
+            })
+            .await
+    }
+
+    async fn fence_group(
+        &self,
+        packet: &Packet,
+        group: u32,
+        amounts: &[u64],
+        refunds: &Refunds,
+    ) -> Result<Sums, ReadError> {
+        let pk = keys::fences(packet.id, group);
+        let mut sums = Sums::default();
+        let mut start = None;
+        loop {
+            let page = self.reader.query(&pk, "", start).await?;
+            let mut claimed = Vec::new();
+            for item in &page.items {
+                // A key that is no fence's is the scan's to tell of.
+                let Some(key) = crate::reader::key_of(item) else { continue };
+                let Some(Name::Fence(_, slip)) = Name::of(&key) else { continue };
+                claimed.extend(sums.enter(packet, &key, slip, item, amounts, refunds));
+            }
+            sums.imbalances.extend(self.claims(packet, claimed).await?);
+            start = page.next;
+            if start.is_none() {
+                return Ok(sums);
+            }
+        }
+    }
+
+    /// Each claimed fence has the claim of that user, with the same words.
+    async fn claims(&self, packet: &Packet, claimed: Vec<(UserId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
+        let names = claimed.iter().map(|(user, _)| keys::claim(user, packet.id)).collect();
+        let items = self.reader.batch_get(names).await?;
+        let mut wrong = Vec::new();
+        for (user, fence) in claimed {
+            let name = keys::claim(&user, packet.id);
+            let found = match items.get(&name) {
+                None => "no claim".to_owned(),
+                Some(item) => match claim_of(packet, user, item) {
+                    Ok(claim) if claim == fence => continue,
+                    Ok(claim) => claim.to_string(),
+                    Err(Malformed(expected)) => format!("not {expected}"),
+                },
+            };
+            wrong.push(Imbalance::new(Kind::FenceWithoutClaim, shown(&name), fence.to_string(), found));
+        }
+        Ok(wrong)
+    }
+
+    /// All refunds of a packet that its sender has.
+    async fn refunds(&self, packet: &Packet) -> Result<Refunds, ReadError> {
+        let pk = keys::user(&packet.sender);
+        let prefix = format!("{}{}#", keys::REFUND, packet.id);
+        let mut refunds = Refunds::default();
+        let mut start = None;
+        loop {
+            let page = self.reader.query(&pk, &prefix, start).await?;
+            for item in &page.items {
+                let Some(key) = crate::reader::key_of(item) else { continue };
+                let Some(Name::Of(_, Own::Refund(_, lowest))) = Name::of(&key) else { continue };
+                match Refund::read(lowest, item) {
+                    Ok(refund) => {
+                        refunds.at.entry(refund.at).or_default().add(refund.sum);
+                        refunds.lowest.insert(lowest, refund.at);
+                    }
+                    Err(Malformed(expected)) => {
+                        refunds.imbalances.push(Imbalance::new(
+                            Kind::Malformed,
+                            shown(&key),
+                            expected,
+                            "something else",
+                        ));
+                    }
+                }
+            }
+            start = page.next;
+            // Each refund has a slip of its own, so more of them than slips are wrong whatever follows.
+            if start.is_none() || refunds.lowest.len() > packet.count as usize {
+                return Ok(refunds);
+            }
+        }
+    }
+
+    /// The refunds, of each time, are what the refunded fences of that time sum to: no less than the refunds that were
+    /// there before the fences were read, no more than those that are there after it.
+    async fn refunds_against_fences(
+        &self,
+        packet: &Packet,
+        before: &Refunds,
+        sums: &Sums,
+    ) -> Result<Vec<Imbalance>, ReadError> {
+        let mut wrong = before.imbalances.clone();
+        for (lowest, at) in &before.lowest {
+            if !sums.lowest_seen.contains(lowest) {
+                let key = shown(&keys::refund(&packet.sender, packet.id, *lowest));
+                let expected = format!("slip {lowest} refunded at {at}");
+                wrong.push(Imbalance::new(Kind::Refunds, key, expected, "no such fence"));
+            }
+        }
+        wrong.sort_by(|one, other| one.key.cmp(&other.key));
+        if before.at == sums.refunded_at {
+            return Ok(wrong);
+        }
+        let after = self.refunds(packet).await?;
+        let times: BTreeSet<&u64> = before.at.keys().chain(sums.refunded_at.keys()).collect();
+        for at in times {
+            let of = |sums: &BTreeMap<u64, Sum>| sums.get(at).copied().unwrap_or_default();
+            let (least, fenced, most) = (of(&before.at), of(&sums.refunded_at), of(&after.at));
+            if !least.is_within(fenced) || !fenced.is_within(most) {
+                let key = format!("{} / {}{}", keys::user(&packet.sender), keys::REFUND, packet.id);
+                let (expected, found) = (format!("refunds of {fenced} at {at}"), format!("refunds of {most}"));
+                wrong.push(Imbalance::new(Kind::Refunds, key, expected, found));
+            }
+        }
+        Ok(wrong)
+    }
+}
+
+/// A claim, if it also says whose packet it is of.
+fn claim_of(packet: &Packet, user: UserId, item: &Item) -> Result<Slip, Malformed> {
+    let fields = Fields(item);
+    if fields.packet()? != packet.id || fields.user("sender_id")? != packet.sender {
+        return Err(Malformed("packet_id and sender_id: those of the packet".to_owned()));
+    }
+    if fields.text("greeting")? != packet.greeting {
+        return Err(Malformed("greeting: that of the packet".to_owned()));
+    }
+    Slip::claim(user, item)
+}
+
+impl Sums {
+    /// Enters a fence. Returns it if it was claimed, and by whom.
+    fn enter(
+        &mut self,
+        packet: &Packet,
+        key: &Key,
+        slip: u32,
+        item: &Item,
+        amounts: &[u64],
+        refunds: &Refunds,
+    ) -> Option<(UserId, Slip)> {
+        let fence = match Slip::fence(item) {
+            Ok(fence) => fence,
+            Err(Malformed(expected)) => {
+                self.imbalances.push(Imbalance::new(Kind::Malformed, shown(key), expected, "something else"));
+                return None;
+            }
+        };
+        let amount = amounts.get(slip as usize).copied();
+        if fence.index != slip || slip >= packet.count || amount.is_some_and(|amount| amount != fence.amount) {
+            let expected = match amount {
+                Some(amount) => format!("slip {slip}: {amount}"),
+                None => format!("slips 0 to {}", packet.count - 1),
+            };
+            self.imbalances.push(Imbalance::new(Kind::Fence, shown(key), expected, fence.to_string()));
+        }
+        self.fenced.add(Sum { count: 1, amount: amount.unwrap_or(0) });
+        let sum = Sum { count: 1, amount: fence.amount };
+        let Some(user) = fence.user.clone() else {
+            self.refunded.add(sum);
+            self.refunded_at.entry(fence.at).or_default().add(sum);
+            if refunds.lowest.get(&slip) == Some(&fence.at) {
+                self.lowest_seen.insert(slip);
+            }
+            return None;
+        };
+        self.claimed.add(sum);
+        self.offer(Best { amount: fence.amount, slip, user: user.clone() }, fence.at);
+        Some((user, fence))
+    }
+
+    /// The largest claim is the best; of equal ones the earliest, then that of the lower slip.
+    fn offer(&mut self, best: Best, at: u64) {
+        let rank = |best: &Best, at: u64| (best.amount, std::cmp::Reverse((at, best.slip)));
+        if self.best.as_ref().is_none_or(|(found, found_at)| rank(found, *found_at) < rank(&best, at)) {
+            self.best = Some((best, at));
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.claimed.add(other.claimed);
+        self.refunded.add(other.refunded);
+        self.fenced.add(other.fenced);
+        for (at, sum) in other.refunded_at {
+            self.refunded_at.entry(at).or_default().add(sum);
+        }
+        self.lowest_seen.extend(other.lowest_seen);
+        if let Some((best, at)) = other.best {
+            self.offer(best, at);
+        }
+        self.imbalances.extend(other.imbalances);
+    }
+}
+
+/// An open packet waits in the index until it is settled, and a settled one does not.
+fn index(packet: &Packet) -> Option<Imbalance> {
+    const SHARDS: u64 = 16;
+    let (expected, good) = if packet.closing.is_some() {
+        ("settled, without a due_shard", packet.due_shard.is_none())
+    } else {
+        ("open, with a due_shard from 0 to 15", packet.due_shard.is_some_and(|shard| shard < SHARDS))
+    };
+    let found = packet.due_shard.map_or_else(|| "none".to_owned(), |shard| format!("due_shard {shard}"));
+    (!good).then(|| Imbalance::new(Kind::Index, shown(&keys::packet(packet.id)), expected, found))
+}
+
+fn conservation(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
+    let unfenced = packet.total.saturating_sub(sums.fenced.amount);
+    let found = sums.claimed.amount.saturating_add(sums.refunded.amount).saturating_add(unfenced);
+    (found != packet.total).then(|| {
+        let found =
+            format!("{found}: claimed {}, refunded {}, unfenced {unfenced}", sums.claimed.amount, sums.refunded.amount);
+        Imbalance::new(Kind::Conservation, shown(&keys::packet(packet.id)), packet.total.to_string(), found)
+    })
+}
+
+/// A settled packet has a fence for every slip, and its totals are theirs.
+fn closing(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
+    let closing = packet.closing.as_ref()?;
+    let best = sums.best.as_ref().map(|(best, _)| best);
+    let all_fenced = sums.fenced.count == u64::from(packet.count);
+    if all_fenced && (closing.claimed, closing.refunded, closing.best.as_ref()) == (sums.claimed, sums.refunded, best) {
+        return None;
+    }
+    let say = |claimed: Sum, refunded: Sum, best: Option<&Best>| {
+        let best = best.map_or_else(|| "none".to_owned(), |best| format!("{} in slip {}", best.amount, best.slip));
+        format!("claimed {claimed}, refunded {refunded}, best {best}")
+    };
+    let missing = u64::from(packet.count).saturating_sub(sums.fenced.count);
+    let expected = format!("{}, {missing} without a fence", say(sums.claimed, sums.refunded, best));
+    let found = format!("settled: {}", say(closing.claimed, closing.refunded, closing.best.as_ref()));
+    Some(Imbalance::new(Kind::Closing, shown(&keys::packet(packet.id)), expected, found))
+}

@@ -1,0 +1,284 @@
+//! One wallet against its user's movements, and each movement against the packet that it is of.
+//!
+//! Movements are only ever added. So if two passes over them show equally many they were the same ones all the time
+//! between the end of the first and the beginning of the second, and a wallet that was read there is exactly their sum, or
+//! wrong. Where the passes differ money moved, and the look says so.
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use shared::domain::{PacketId, UserId};
+use shared::dynamo::{Key, keys};
+
+use crate::auditor::Run;
+use crate::confirm::Look;
+use crate::item::{Fields, Malformed, Name, Own, Refund, Slip};
+use crate::packet::shown;
+use crate::reader::{Item, ReadError, key_of};
+use crate::report::{Figures, Imbalance, Kind};
+
+/// Batches of claims whose fences are read at once.
+const BATCHES_AT_ONCE: usize = 4;
+const CLAIMS_PER_BATCH: usize = 100;
+
+/// What a user's items sum to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+struct Totals {
+    /// What the wallet should say.
+    wallet: Wallet,
+    movements: u64,
+    deposited: u64,
+    withdrawn: u64,
+    /// Idempotency keys, and which packets they are of: a sum of their ids, which has no order.
+    keys: (u64, u128),
+    /// The packets he sent, likewise.
+    sent: (u64, u128),
+}
+
+/// A wallet.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Wallet {
+    balance: i128,
+    claims: (u64, i128),
+    sent: (u64, i128),
+}
+
+impl Wallet {
+    fn read(item: &Item) -> Result<Self, Malformed> {
+        let fields = Fields(item);
+        // A total that was never added to is absent.
+        let total = |count, amount| {
+            let count = if fields.has(count) { fields.number(count)? } else { 0 };
+            let amount = if fields.has(amount) { fields.signed(amount)? } else { 0 };
+            Ok((count, amount))
+        };
+        Ok(Self {
+            balance: fields.signed("balance")?,
+            claims: total("claim_count", "claim_amount")?,
+            sent: total("sent_count", "sent_amount")?,
+        })
+    }
+}
+
+impl std::fmt::Display for Wallet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { balance, claims, sent } = self;
+        write!(f, "balance {balance}, claims {} of {}, sent {} of {}", claims.0, claims.1, sent.0, sent.1)
+    }
+}
+
+/// A movement that belongs to a packet, to be held against it.
+enum Linked {
+    Claim(Slip),
+    Sent(u64),
+    Refund(u32),
+    SendKey,
+}
+
+impl Run {
+    /// Looks at a user's wallet and all of its movements.
+    pub(crate) async fn look_at_wallet(&self, user: &UserId) -> Result<Look, ReadError> {
+        let mut wrong = Vec::new();
+        let before = self.pass(user, Some(&mut wrong)).await?;
+        let key = keys::wallet(user);
+        let item = self.reader.get(key.clone()).await?;
+        let figures = |balance: i128| Figures {
+            wallets: u64::from(item.is_some()),
+            movements: before.movements,
+            deposited: before.deposited,
+            withdrawn: before.withdrawn,
+            in_wallets: u64::try_from(balance).unwrap_or(0),
+            ..Figures::default()
+        };
+        let wallet = match item.as_ref().map(Wallet::read) {
+            None => None,
+            Some(Ok(wallet)) => Some(wallet),
+            Some(Err(Malformed(expected))) => {
+                wrong.push(Imbalance::new(Kind::Malformed, shown(&key), expected, "something else"));
+                return Ok(Look { figures: figures(0), imbalances: wrong, moving: false });
+            }
+        };
+        let figures = figures(wallet.unwrap_or_default().balance);
+        let against = before.against(user, wallet);
+        if against.is_empty() {
+            return Ok(Look { figures, imbalances: wrong, moving: false });
+        }
+        let after = self.pass(user, None).await?;
+        if after == before {
+            wrong.extend(against);
+            return Ok(Look { figures, imbalances: wrong, moving: false });
+        }
+        // Another look decides, unless what moved has explained it.
+        let moving = !after.against(user, wallet).is_empty();
+        Ok(Look { figures, imbalances: wrong, moving })
+    }
+
+    /// Sums up a user's items, page by page. With `wrong`, each is also held against its packet.
+    async fn pass(&self, user: &UserId, mut wrong: Option<&mut Vec<Imbalance>>) -> Result<Totals, ReadError> {
+        let mut totals = Totals::default();
+        let mut start = None;
+        loop {
+            let page = self.reader.query(&keys::user(user), "", start).await?;
+            let mut linked = Vec::new();
+            for item in &page.items {
+                let Some(key) = key_of(item) else { continue };
+                // A key that has no meaning is the scan's to tell of.
+                let Some(Name::Of(_, own)) = Name::of(&key) else { continue };
+                match totals.enter(user, own, item) {
+                    Ok(link) => linked.extend(link.map(|(packet, link)| (key, packet, link))),
+                    Err(Malformed(expected)) => {
+                        if let Some(wrong) = &mut wrong {
+                            wrong.push(Imbalance::new(Kind::Malformed, shown(&key), expected, "something else"));
+                        }
+                    }
+                }
+            }
+            if let Some(wrong) = &mut wrong {
+                wrong.extend(self.against_packets(user, linked).await?);
+            }
+            start = page.next;
+            if start.is_none() {
+                return Ok(totals);
+            }
+        }
+    }
+
+    async fn against_packets(
+        &self,
+        user: &UserId,
+        linked: Vec<(Key, PacketId, Linked)>,
+    ) -> Result<Vec<Imbalance>, ReadError> {
+        let (mut claims, mut others) = (Vec::new(), Vec::new());
+        for (key, packet, link) in linked {
+            match link {
+                Linked::Claim(claim) => claims.push((key, packet, claim)),
+                other => others.push((key, packet, other)),
+            }
+        }
+        let batches: Vec<_> = claims.chunks(CLAIMS_PER_BATCH).map(<[_]>::to_vec).collect();
+        let mut wrong: Vec<Imbalance> = stream::iter(batches)
+            .map(|claims| self.claims_against_fences(claims))
+            .buffered(BATCHES_AT_ONCE)
+            .map_ok(|wrong| stream::iter(wrong).map(Ok))
+            .try_flatten()
+            .try_collect()
+            .await?;
+        let outlines = self.outlines(others.iter().map(|(_, packet, _)| *packet).collect()).await?;
+        for (key, packet, link) in others {
+            let mut say = |kind, expected: String, found: &str| {
+                wrong.push(Imbalance::new(kind, shown(&key), expected, found));
+            };
+            let Some(outline) = outlines.get(&packet) else {
+                say(Kind::Orphan, format!("packet {packet}"), "no such packet");
+                continue;
+            };
+            let (kind, holds) = match link {
+                Linked::Sent(amount) => (Kind::Debit, outline.total == amount),
+                Linked::Refund(lowest) => (Kind::Refunds, lowest < outline.count),
+                Linked::SendKey | Linked::Claim(_) => (Kind::SendKeys, true),
+            };
+            if outline.sender != *user {
+                say(kind, format!("an item of {}, who sent the packet", outline.sender), "another's");
+            } else if !holds {
+                say(kind, format!("a packet of {} in {} slips", outline.total, outline.count), "something else");
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Each claim has the fence of its slip, with the same words.
+    async fn claims_against_fences(&self, claims: Vec<(Key, PacketId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
+        let names = claims.iter().map(|(_, packet, claim)| keys::fence(*packet, claim.index)).collect();
+        let fences = self.reader.batch_get(names).await?;
+        let mut wrong = Vec::new();
+        for (key, packet, claim) in claims {
+            let found = match fences.get(&keys::fence(packet, claim.index)).map(Slip::fence) {
+                Some(Ok(fence)) if fence == claim => continue,
+                Some(Ok(fence)) => fence.to_string(),
+                Some(Err(Malformed(expected))) => format!("not {expected}"),
+                None if self.outlines(vec![packet]).await?.is_empty() => {
+                    let expected = format!("packet {packet}");
+                    wrong.push(Imbalance::new(Kind::Orphan, shown(&key), expected, "no such packet"));
+                    continue;
+                }
+                None => "no fence".to_owned(),
+            };
+            wrong.push(Imbalance::new(Kind::ClaimWithoutFence, shown(&key), claim.to_string(), found));
+        }
+        Ok(wrong)
+    }
+}
+
+impl Totals {
+    /// Enters an item. Returns how it is linked to a packet, if it is.
+    fn enter(&mut self, user: &UserId, own: Own, item: &Item) -> Result<Option<(PacketId, Linked)>, Malformed> {
+        let fields = Fields(item);
+        let amount = || fields.number("amount");
+        let wallet = &mut self.wallet;
+        let link = match own {
+            Own::Wallet => return Ok(None),
+            Own::SendKey => {
+                let packet = fields.packet()?;
+                self.keys = (self.keys.0 + 1, self.keys.1.wrapping_add(number_of(packet)));
+                return Ok(Some((packet, Linked::SendKey)));
+            }
+            Own::Claim(packet) => {
+                let claim = Slip::claim(user.clone(), item)?;
+                wallet.balance += i128::from(claim.amount);
+                wallet.claims = (wallet.claims.0 + 1, wallet.claims.1 + i128::from(claim.amount));
+                Some((packet, Linked::Claim(claim)))
+            }
+            Own::Sent(packet) => {
+                let amount = amount()?;
+                wallet.balance -= i128::from(amount);
+                wallet.sent = (wallet.sent.0 + 1, wallet.sent.1 + i128::from(amount));
+                self.sent = (self.sent.0 + 1, self.sent.1.wrapping_add(number_of(packet)));
+                Some((packet, Linked::Sent(amount)))
+            }
+            Own::Refund(packet, lowest) => {
+                wallet.balance += i128::from(Refund::read(lowest, item)?.sum.amount);
+                Some((packet, Linked::Refund(lowest)))
+            }
+            Own::Deposit => {
+                let amount = amount()?;
+                wallet.balance += i128::from(amount);
+                self.deposited = self.deposited.saturating_add(amount);
+                None
+            }
+            Own::Withdrawal => {
+                let amount = amount()?;
+                wallet.balance -= i128::from(amount);
+                self.withdrawn = self.withdrawn.saturating_add(amount);
+                None
+            }
+        };
+        self.movements += 1;
+        Ok(link)
+    }
+
+    /// What a wallet, and the keys, have against these totals.
+    fn against(&self, user: &UserId, wallet: Option<Wallet>) -> Vec<Imbalance> {
+        let mut wrong = Vec::new();
+        let key = shown(&keys::wallet(user));
+        match wallet {
+            None if self.movements > 0 => {
+                let found = format!("none, but {} movements", self.movements);
+                wrong.push(Imbalance::new(Kind::NoWallet, &key, self.wallet.to_string(), found));
+            }
+            Some(wallet) if wallet != self.wallet || wallet.balance < 0 => {
+                let never = if wallet.balance < 0 { ", and never negative" } else { "" };
+                let expected = format!("{}{never}", self.wallet);
+                wrong.push(Imbalance::new(Kind::Wallet, &key, expected, wallet.to_string()));
+            }
+            _ => {}
+        }
+        if self.keys != self.sent {
+            let (expected, found) = (format!("those of {} packets", self.sent.0), format!("{} keys", self.keys.0));
+            wrong.push(Imbalance::new(Kind::SendKeys, format!("{} / KEY#", keys::user(user)), expected, found));
+        }
+        wrong
+    }
+}
+
+/// A packet's id as a number, for sums over many.
+fn number_of(packet: PacketId) -> u128 {
+    packet.to_string().bytes().fold(0, |number: u128, byte| number.wrapping_mul(257).wrapping_add(byte.into()))
+}

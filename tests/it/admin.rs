@@ -1,0 +1,247 @@
+//! `hongbao-admin`: the program itself, over real stores.
+
+use std::process::Output;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::types::AttributeValue;
+use redis::cmd;
+use serde_json::{Value, json};
+use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
+use shared::redis::PartKeys;
+use shared::service::HotStore;
+use tests::hot::hold_only;
+use tests::{Process, Setup, World, audit, packet, user, users};
+use tokio::process::Command;
+
+use crate::programs::built;
+
+/// What the program said, and its exit code.
+#[derive(Debug)]
+struct Said {
+    code: Option<i32>,
+    text: String,
+    errors: String,
+}
+
+impl Said {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// # Panics
+    /// If it ended otherwise.
+    #[track_caller]
+    fn with(self, code: i32) -> Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+
+    /// The only line that begins with `start`, its columns one space apart.
+    #[track_caller]
+    fn line(&self, start: &str) -> String {
+        let lines = self.text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let mut lines = lines.filter(|line| line.starts_with(start));
+        let line = lines.next().unwrap_or_else(|| panic!("no line {start}: {}", self.text));
+        assert_eq!(lines.next(), None, "{start}");
+        line
+    }
+}
+
+/// The program with these arguments and no environment, over a world.
+async fn admin(world: &World, arguments: &[&str]) -> Said {
+    let (redis, dynamodb) = (world.redis.nodes()[0].url(), world.dynamodb_url());
+    let stores = ["--redis-url", &redis, "--dynamodb-url", &dynamodb, "--table", world.table()];
+    run(Command::new(built("hongbao-admin")).args(stores).args(arguments).env_clear()).await
+}
+
+async fn run(command: &mut Command) -> Said {
+    let Output { status, stdout, stderr } = command.output().await.unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let said = Said { code: status.code(), text: text(stdout), errors: text(stderr) };
+    println!("{}{}", said.text, said.errors);
+    said
+}
+
+fn only_part(terms: &Terms) -> PartId {
+    PartId { packet: terms.id, index: 0 }
+}
+
+async fn add_to_balance(world: &World, name: &str) {
+    let update = world.dynamodb.update_item().table_name(world.table()).update_expression("ADD balance :one");
+    let update = update.key("PK", AttributeValue::S(format!("USER#{name}")));
+    let update = update.key("SK", AttributeValue::S("WALLET".to_owned()));
+    update.expression_attribute_values(":one", AttributeValue::N("1".to_owned())).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_audit_ends_with_what_it_found() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sam"), 1_000, 4)).await;
+    process.grab(terms.id, &user("ann")).await.unwrap();
+    let good = admin(&world, &["audit"]).await.with(0);
+    assert_eq!(good.line("packets"), "packets 1, with 4 slips");
+    assert_eq!(good.line("wallets"), "wallets 2, with 3 movements");
+    assert!(good.text.ends_with("\nbalanced\n"), "{good:?}");
+    let json = admin(&world, &["audit", "--since", "1h", "--segments", "3", "--json"]).await.with(0).json();
+    assert_eq!((&json["packets"], &json["imbalances"]), (&json!(1), &json!([])));
+
+    add_to_balance(&world, "ann").await;
+    let bad = admin(&world, &["audit", "--full"]).await.with(1);
+    assert_eq!(bad.line("wallet "), "wallet USER#ann / WALLET");
+    assert!(bad.line("found").contains("balance "), "{bad:?}");
+    assert!(!bad.text.contains("\nbalanced"), "{bad:?}");
+
+    let missing = admin(&world, &["audit", "--table", "nowhere"]).await.with(2);
+    assert!(missing.errors.starts_with("error: the audit could not finish: "), "{missing:?}");
+    admin(&world, &["audit", "--segments", "0"]).await.with(2);
+    let no_redis = run(Command::new(built("hongbao-admin")).arg("parked").env_clear()).await.with(2);
+    assert!(no_redis.errors.contains("REDIS_URL is required"), "{no_redis:?}");
+}
+
+#[tokio::test]
+async fn a_packet_is_shown_in_both_stores_without_its_secrets() {
+    let world = World::single().await;
+    let process = world.process();
+    let mut plain = packet(&user("sam"), 1_000, 5);
+    plain.passphrase = Some("芝麻开门".to_owned());
+    let terms = process.send_funded(plain).await;
+    let part = only_part(&terms);
+    for name in ["ann", "bob"] {
+        process.grab_saying(terms.id, &user(name), "芝麻开门").await.unwrap();
+    }
+    let id = terms.id.to_string();
+    let first = admin(&world, &["packet", &id]).await.with(0);
+    assert_eq!(first.line("ledger"), "ledger 2 claimed, 0 refunded, 3 unfenced; in order");
+    assert_eq!(first.line("redis"), "redis loaded: 3 free, 0 held, 2 known");
+    assert_eq!(first.line("guard"), "guard a passphrase");
+    assert!(first.text.ends_with("\nno differences\n"), "{first:?}");
+
+    let books = audit(&world).await;
+    let (slip, amount, _) = books.packet(terms.id).claims["ann"];
+    assert!(first.line(&format!("{slip} {amount} claimed by ann ")).ends_with(" known"));
+    let free = (0..5).find(|slip| !books.packet(terms.id).fences.contains_key(slip)).unwrap();
+    assert_eq!(first.line(&format!("{free} - ")), format!("{free} - unfenced free"));
+
+    // A rollback of one fence, and a slip that is lost.
+    world.forget_fact(&terms, part, slip, Some(&user("ann"))).await;
+    let () = world.redis(cmd("LREM").arg(PartKeys::of(part).slips).arg(0).arg(free)).await;
+    let differing = admin(&world, &["packet", &id]).await.with(0);
+    assert!(differing.text.ends_with("\n2 differences\n"), "{differing:?}");
+    let json = admin(&world, &["packet", &id, "--json"]).await.with(0).json();
+    assert_eq!((&json["differences"], &json["status"]), (&json!(2), &json!("open")));
+    let of_free = &json["slips"][free as usize];
+    assert_eq!((&of_free["amount"], &of_free["redis"]["state"]), (&Value::Null, &json!("broken")));
+
+    for said in [first.text, differing.text, json.to_string()] {
+        let digest = hex(terms.guard.passphrase.unwrap().0);
+        assert!(!said.contains(&digest) && !said.contains(&hex(terms.seed.0)), "{said}");
+    }
+    let none = admin(&world, &["packet", "38FS4S83HF3Y07WMYNH727QYT0"]).await.with(2);
+    assert_eq!(none.errors, "error: there is no packet 38FS4S83HF3Y07WMYNH727QYT0\n");
+}
+
+fn hex(bytes: [u8; 32]) -> String {
+    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Takes a slip for `name`, as a function that died did, and parks it.
+async fn park(process: &Process, part: PartId, name: &str) -> Hold {
+    let (slip, at) = hold_only(process, part, &[user(name)]).await[0];
+    let hold = Hold { slip, user: user(name), at: Timestamp::from_ms(at) };
+    process.hot.park(part, &hold, "the ledger was strange").await.unwrap();
+    hold
+}
+
+#[tokio::test]
+async fn parked_holds_are_listed_and_tried_again() {
+    let world = World::single().await;
+    // What Redis acknowledged is not refunded while it is parked.
+    let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
+    assert_eq!(admin(&world, &["parked"]).await.with(0).text, "no parked holds\n");
+    let terms = process.send_funded(packet(&user("sam"), 1_000, 5)).await;
+    let part = only_part(&terms);
+    let (ann, bob, eve) =
+        (park(&process, part, "ann").await, park(&process, part, "bob").await, park(&process, part, "eve").await);
+    world.forge_hold(part, 77, &user("zoe")).await;
+    assert_eq!(process.settle().await.parked, 4);
+
+    let listed = admin(&world, &["parked"]).await.with(0);
+    let id = terms.id.to_string();
+    assert!(listed.line(&format!("{id} {} ann ", ann.slip)).ends_with(" the ledger was strange"));
+    assert!(listed.line(&format!("{id} 77 zoe ")).ends_with(" no such slip"));
+    assert_eq!(admin(&world, &["parked", "--json"]).await.with(0).json().as_array().unwrap().len(), 4);
+
+    // One by its slip; then the rest.
+    let one = admin(&world, &["replay", &id, &ann.slip.to_string()]).await.with(0);
+    assert!(one.line(&format!("{id} {} ann ", ann.slip)).contains(" committed: "), "{one:?}");
+    let rest = admin(&world, &["replay", "--all", "--json"]).await.with(1).json();
+    let outcome = |name: &str| {
+        let row = rest.as_array().unwrap().iter().find(|row| row["user_id"] == name).unwrap();
+        (row["outcome"].as_str().unwrap().to_owned(), row["reason"].clone())
+    };
+    assert_eq!(rest.as_array().unwrap().len(), 3, "{rest}");
+    assert!(outcome("bob").0.starts_with("committed: "), "{rest}");
+    assert!(outcome("eve").0.starts_with("committed: ") && eve.slip != bob.slip, "{rest}");
+    assert_eq!(outcome("zoe"), ("still parked".to_owned(), json!("no such slip")));
+
+    let again = admin(&world, &["replay", &id]).await.with(1);
+    assert!(again.line(&format!("{id} 77 zoe ")).ends_with(" still parked: no such slip"));
+    let books = audit(&world).await;
+    assert_eq!(books.packet(terms.id).claimed(), 3);
+    assert_eq!(books.packet(terms.id).claims["ann"].2, ann.at.ms(), "the time is that of the grab");
+}
+
+#[tokio::test]
+async fn a_replay_finds_out_what_the_ledger_has_decided_meanwhile() {
+    let world = World::single().await;
+    let process = world.process();
+    let mut short = packet(&user("sam"), 1_000, 3);
+    short.expires_in = Duration::from_millis(300);
+    let terms = process.send_funded(short).await;
+    let part = only_part(&terms);
+    let ann = park(&process, part, "ann").await;
+    world.expired(&terms).await;
+    // With the ledger's word alone a refund waits for nothing that Redis holds. Redis misses the settlement.
+    let held: String = world.redis(cmd("HGET").arg(PartKeys::of(part).held).arg(ann.slip)).await;
+    process.settle().await;
+    let () = world.redis(cmd("HSET").arg(PartKeys::of(part).held).arg(ann.slip).arg(held)).await;
+    let () = world.redis(cmd("ZADD").arg(PartKeys::of(part).dirty).arg(1).arg(part.to_string())).await;
+    let said = admin(&world, &["replay", &terms.id.to_string()]).await.with(0);
+    assert!(said.line(&terms.id.to_string()).ends_with("void: the slip was refunded"), "{said:?}");
+    assert_eq!(admin(&world, &["parked"]).await.with(0).text, "no parked holds\n");
+    world.outbox_is_empty().await;
+    assert_eq!(audit(&world).await.packet(terms.id).refunded(), 3);
+}
+
+#[tokio::test]
+async fn a_rebuilt_packet_is_what_the_ledger_says() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sam"), 10_000, 10)).await;
+    let part = only_part(&terms);
+    for user in users("u", 3) {
+        process.grab(terms.id, &user).await.unwrap();
+    }
+    let (held, _) = hold_only(&process, part, &[user("ann")]).await[0];
+    // All but the outbox is lost.
+    let keys = PartKeys::of(part);
+    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.slips).arg(&keys.facts)).await;
+    let id = terms.id.to_string();
+    let rebuilt = admin(&world, &["rebuild", &id]).await.with(0);
+    assert_eq!(rebuilt.line("0 "), "0 no -> yes 0 -> 6 1 0 -> 3");
+    world.audit_hot(&terms, &audit(&world).await).await;
+    assert!(world.hot_part(&terms, part).await.held.contains_key(&held), "what is held stays held");
+
+    let again = admin(&world, &["rebuild", &id]).await.with(0);
+    assert!(again.text.ends_with("\nnothing changed\n"), "{again:?}");
+    // A rollback that forgot a fence, and made its slip free.
+    let (slip, ..) = audit(&world).await.packet(terms.id).claims["u0"];
+    world.forget_fact(&terms, part, slip, Some(&user("u0"))).await;
+    let () = world.redis(cmd("RPUSH").arg(&keys.slips).arg(slip)).await;
+    let json = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
+    assert_eq!((&json[0]["before"]["free"], &json[0]["after"]["free"]), (&json!(7), &json!(6)));
+    world.audit_hot(&terms, &audit(&world).await).await;
+    process.settle().await;
+    assert_eq!(audit(&world).await.packet(terms.id).claimed(), 4);
+}

@@ -1,0 +1,163 @@
+//! What the ledger says, once the audit has found it to be in order.
+
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+use audit::{Auditor, Patience, Progress, Report};
+use aws_sdk_dynamodb::types::AttributeValue;
+use shared::domain::PacketId;
+use tokio::time::Instant;
+
+use crate::world::World;
+
+/// How long an audit may take.
+const AUDIT_TIMEOUT: Duration = Duration::from_mins(5);
+
+type Attributes = HashMap<String, AttributeValue>;
+
+/// Slip, amount, time.
+pub type Claimed = (u32, u64, u64);
+
+/// What the ledger says.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// By id.
+    pub packets: BTreeMap<String, PacketBooks>,
+    /// Balances by user.
+    pub balances: BTreeMap<String, u64>,
+}
+
+/// A packet.
+#[derive(Debug, Default)]
+pub struct PacketBooks {
+    /// Who paid.
+    pub sender: String,
+    /// How many slips it has.
+    pub slips: usize,
+    /// Whether it is marked as settled.
+    pub settled: bool,
+    /// Slip → its fence.
+    pub fences: BTreeMap<u32, FenceBooks>,
+    /// User → his claim.
+    pub claims: BTreeMap<String, Claimed>,
+}
+
+/// A fence.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct FenceBooks {
+    /// Who has it; `None`: refunded.
+    pub user: Option<String>,
+    /// What was in it.
+    pub amount: u64,
+    /// When.
+    pub at: u64,
+}
+
+impl Books {
+    /// A packet that exists.
+    pub fn packet(&self, id: PacketId) -> &PacketBooks {
+        self.packets.get(&id.to_string()).unwrap_or_else(|| panic!("the ledger has no packet {id}"))
+    }
+
+    /// What a user has.
+    pub fn balance(&self, user: &str) -> u64 {
+        self.balances.get(user).copied().unwrap_or(0)
+    }
+}
+
+impl PacketBooks {
+    /// Slips that were claimed.
+    pub fn claimed(&self) -> usize {
+        self.claims.len()
+    }
+
+    /// Slips that went back.
+    pub fn refunded(&self) -> usize {
+        self.fences.len() - self.claims.len()
+    }
+
+    /// Slips of which nothing is decided.
+    pub fn unfenced(&self) -> usize {
+        self.slips - self.fences.len()
+    }
+}
+
+/// The auditor of a world: its table shows the writes of a transaction all at once, so that no long wait tells more.
+pub fn auditor(world: &World) -> Auditor {
+    let patience = Patience { pauses: vec![Duration::from_millis(5); 20], confirmations: 2 };
+    Auditor::new(world.dynamodb.clone(), world.table().to_owned()).with_patience(patience)
+}
+
+/// All that there is to say about a world's ledger.
+pub async fn full_report(world: &World) -> Report {
+    let progress = auditor(world).run(Progress::full(4).unwrap(), Instant::now() + AUDIT_TIMEOUT).await.unwrap();
+    assert!(progress.is_done(), "the audit takes too long");
+    progress.report().clone()
+}
+
+/// Audits a ledger at rest, and reads what it says.
+///
+/// # Panics
+/// If anything is wrong.
+pub async fn audit(world: &World) -> Books {
+    let report = full_report(world).await;
+    assert!(report.is_balanced(), "{report:#?}");
+    let books = Books::read(world).await;
+    let of = report.figures;
+    assert_eq!((of.packets, of.wallets), (books.packets.len() as u64, books.balances.len() as u64), "{of:?}");
+    assert_eq!(of.in_wallets, books.balances.values().sum::<u64>(), "{of:?}");
+    assert_eq!(of.deposited, of.withdrawn + of.in_wallets + of.in_slips, "conservation: {of:?}");
+    books
+}
+
+impl Books {
+    /// Reads what a ledger says that is known to be in order.
+    async fn read(world: &World) -> Self {
+        let mut books = Self::default();
+        let mut start = None;
+        loop {
+            let request = world.dynamodb.scan().table_name(world.table()).consistent_read(true);
+            let page = request.set_exclusive_start_key(start).send().await.unwrap();
+            for item in page.items.unwrap_or_default() {
+                books.enter(&item);
+            }
+            start = page.last_evaluated_key;
+            if start.is_none() {
+                return books;
+            }
+        }
+    }
+
+    fn enter(&mut self, item: &Attributes) {
+        let (pk, sk) = (text(item, "PK"), text(item, "SK"));
+        let key: Vec<&str> = pk.split('#').chain(sk.split('#')).collect();
+        match key[..] {
+            ["PACKET", id, "META"] => {
+                let packet = self.packets.entry(id.to_owned()).or_default();
+                packet.sender = text(item, "sender_id");
+                packet.slips = usize::try_from(number(item, "slip_count")).unwrap();
+                packet.settled = text(item, "status") == "settled";
+            }
+            ["SLIPS", id, _, slip] => {
+                let user = item.contains_key("user_id").then(|| text(item, "user_id"));
+                let fence = FenceBooks { user, amount: number(item, "amount"), at: number(item, "at") };
+                self.packets.entry(id.to_owned()).or_default().fences.insert(slip.parse().unwrap(), fence);
+            }
+            ["USER", user, "CLAIM", id] => {
+                let slip = u32::try_from(number(item, "slip")).unwrap();
+                let claim = (slip, number(item, "amount"), number(item, "at"));
+                self.packets.entry(id.to_owned()).or_default().claims.insert(user.to_owned(), claim);
+            }
+            ["USER", user, "WALLET"] => drop(self.balances.insert(user.to_owned(), number(item, "balance"))),
+            _ => {}
+        }
+    }
+}
+
+fn text(item: &Attributes, name: &str) -> String {
+    item[name].as_s().unwrap().clone()
+}
+
+fn number(item: &Attributes, name: &str) -> u64 {
+    item[name].as_n().unwrap().parse().unwrap()
+}
