@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::PacketId;
 
@@ -88,10 +89,18 @@ impl PacketBooks {
 /// # Panics
 /// At the first imbalance.
 pub async fn audit(world: &World) -> Books {
+    audit_table(&world.dynamodb, world.table()).await
+}
+
+/// [`audit`] of a table by name.
+///
+/// # Panics
+/// At the first imbalance.
+pub async fn audit_table(client: &Client, table: &str) -> Books {
     let mut items = Items::default();
     let mut start = None;
     loop {
-        let request = world.dynamodb.scan().table_name(world.table()).consistent_read(true);
+        let request = client.scan().table_name(table).consistent_read(true);
         let page = request.set_exclusive_start_key(start).send().await.unwrap();
         for item in page.items.unwrap_or_default() {
             items.enter(item);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test that cannot start its servers has failed.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -110,6 +111,21 @@ impl TestServer {
         self.kill();
         self.spawn();
         assert!(self.is_up().await, "redis-server does not start again");
+    }
+
+    /// Starts it again with other arguments, on the same port and directory, and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn restart_with(&mut self, args: &[&str]) {
+        self.args = args.iter().map(ToString::to_string).collect();
+        self.restart().await;
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Freezes the process: it keeps its connections and answers nothing.

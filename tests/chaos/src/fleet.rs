@@ -1,0 +1,195 @@
+//! The workers of a shard: processes that die again and again, and are started again at once.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use shared::crash::{LAST_WORDS, POINTS};
+use shared::redis::test_server::free_port;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::dice::Dice;
+use crate::tally::Tally;
+use crate::worker::Stores;
+
+/// How long a worker lives that comes to no crash point, in milliseconds.
+const LIFETIME_MS: std::ops::Range<u32> = 200..2_200;
+/// Crash points that a worker is armed with at once.
+const POINTS_ARMED: usize = 4;
+/// Of those that were hit least so far.
+const POINTS_CONSIDERED: usize = 12;
+/// A worker may pass an armed point so often before it dies there.
+const PASSES_MOST: u32 = 12;
+/// How long to wait before a worker is started that could not start.
+const PAUSE: Duration = Duration::from_millis(50);
+const KILL: i32 = 9;
+
+/// What the workers of a run are to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Die.
+    Chaos,
+    /// Live.
+    Calm,
+    /// End.
+    Stop,
+}
+
+/// The workers of a shard.
+#[derive(Debug)]
+pub struct Fleet {
+    urls: Vec<String>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+}
+
+struct Slot {
+    port: u16,
+    stores: Stores,
+    dice: Dice,
+    tally: Arc<Tally>,
+    log: Arc<Mutex<File>>,
+    mode: watch::Receiver<Mode>,
+}
+
+impl Fleet {
+    /// Starts `size` workers over `stores`, which write their logs to `log`.
+    pub fn start(
+        name: &str,
+        size: usize,
+        seed: u64,
+        stores: &Stores,
+        tally: &Arc<Tally>,
+        log: &Path,
+        mode: &watch::Receiver<Mode>,
+    ) -> io::Result<Self> {
+        let log = Arc::new(Mutex::new(File::create(log)?));
+        let (mut urls, mut workers) = (Vec::new(), Vec::new());
+        for number in 0..size {
+            let port = free_port();
+            urls.push(format!("http://127.0.0.1:{port}"));
+            let slot = Slot {
+                port,
+                stores: stores.clone(),
+                dice: Dice::new(seed, &format!("{name} worker {number}")),
+                tally: Arc::clone(tally),
+                log: Arc::clone(&log),
+                mode: mode.clone(),
+            };
+            workers.push(tokio::spawn(slot.keep_running()));
+        }
+        Ok(Self { urls, workers })
+    }
+
+    /// Where the workers listen while they live.
+    #[must_use]
+    pub fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
+    /// Waits until all have ended, after [`Mode::Stop`].
+    pub async fn ended(self) -> io::Result<()> {
+        for worker in self.workers {
+            worker.await??;
+        }
+        Ok(())
+    }
+}
+
+impl Slot {
+    async fn keep_running(mut self) -> io::Result<()> {
+        loop {
+            let mode = *self.mode.borrow_and_update();
+            if mode == Mode::Stop {
+                return Ok(());
+            }
+            let mut child = self.spawn(mode == Mode::Chaos)?;
+            let words = child.stderr.take().map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&self.log))));
+            let killed = self.live(mode, &mut child).await?;
+            let status = child.wait().await?;
+            let point = match words {
+                Some(words) => words.await?,
+                None => None,
+            };
+            self.enter(killed, status, point).await;
+        }
+    }
+
+    /// Waits until the worker dies, or kills it when its time has come. Returns whether it was killed.
+    async fn live(&mut self, mode: Mode, child: &mut Child) -> io::Result<bool> {
+        let limit = self.dice.time(LIFETIME_MS);
+        tokio::select! {
+            _ = child.wait() => return Ok(false),
+            () = tokio::time::sleep(limit), if mode == Mode::Chaos => {}
+            _ = self.mode.wait_for(|next| *next != mode) => {}
+        }
+        child.start_kill()?;
+        Ok(true)
+    }
+
+    async fn enter(&self, killed: bool, status: ExitStatus, point: Option<String>) {
+        match point {
+            Some(point) => self.tally.died_at(&point),
+            None if killed && status.signal() == Some(KILL) => self.tally.killed(),
+            None => {
+                self.tally.ended();
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn spawn(&self, armed: bool) -> io::Result<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("worker").args(["--port", &self.port.to_string()]).args(self.stores.arguments());
+        if armed {
+            for point in self.points() {
+                command.args(["--crash", &format!("{point}={}", 1 + self.dice.number(0..PASSES_MOST))]);
+            }
+        }
+        // The worker ends when this end of its standard input is closed, so none outlives the run.
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.spawn()
+    }
+
+    /// Some of the points where the fewest workers died so far.
+    fn points(&self) -> Vec<&'static str> {
+        let deaths = self.tally.deaths();
+        let mut points = POINTS.to_vec();
+        points.sort_by_key(|point| deaths.get(*point).copied().unwrap_or(0));
+        points.truncate(POINTS_CONSIDERED);
+        (0..POINTS_ARMED).filter_map(|_| self.dice.pick(&points).copied()).collect()
+    }
+}
+
+/// Reads what a worker says, and returns the crash point that its last words name.
+async fn listen(stderr: tokio::process::ChildStderr, log: Arc<Mutex<File>>) -> Option<String> {
+    let mut lines = BufReader::new(stderr).lines();
+    let mut point = None;
+    while let Ok(Some(line)) = lines.next_line().await {
+        match line.strip_prefix(LAST_WORDS) {
+            Some(name) => point = Some(name.to_owned()),
+            None => {
+                // A log that can't be written is no reason to end the run.
+                let _ = writeln!(log.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+            }
+        }
+    }
+    point
+}
+
+/// Waits until the worker at `url` answers.
+pub async fn answers(http: &reqwest::Client, url: &str) {
+    let health = format!("{url}/_local/health");
+    shared::redis::test_server::poll("a worker", async || {
+        let answer = timeout(Duration::from_secs(1), http.get(&health).send()).await;
+        matches!(answer, Ok(Ok(_))).then_some(())
+    })
+    .await;
+}
