@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, FromRedisValue, cmd};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, cmd};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -150,7 +150,9 @@ impl TestServer {
     /// If there is none.
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let client = redis::Client::open(self.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let patient =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
         command.query_async(&mut connection).await.unwrap()
     }
 

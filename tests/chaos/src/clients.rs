@@ -1,5 +1,6 @@
 //! Clients as real ones are: they retry what had no answer, at whichever worker lives.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::dice::Dice;
+use crate::fleet::Door;
 
 /// How long a client waits for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
@@ -21,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(40);
 #[derive(Debug)]
 pub struct Clients {
     http: Client,
-    workers: Vec<String>,
+    workers: Vec<Arc<Door>>,
     dice: Dice,
 }
 
@@ -104,15 +106,9 @@ struct Answer {
 
 impl Clients {
     /// Clients of `workers`.
-    pub fn new(workers: Vec<String>, dice: Dice) -> reqwest::Result<Self> {
+    pub fn new(workers: Vec<Arc<Door>>, dice: Dice) -> reqwest::Result<Self> {
         let http = Client::builder().timeout(ANSWER_WITHIN).connect_timeout(CONNECT_WITHIN).build()?;
         Ok(Self { http, workers, dice })
-    }
-
-    /// What goes over the wire.
-    #[must_use]
-    pub const fn http(&self) -> &Client {
-        &self.http
     }
 
     /// Grabs until there is an answer. `retried` is called for each attempt without one.
@@ -167,10 +163,16 @@ impl Clients {
 
     /// Lets any worker settle once. What became of it is asked of the ledger.
     pub async fn settle(&self) -> Option<Value> {
-        let worker = self.dice.pick(&self.workers)?;
+        let worker = self.worker()?;
         let answer = self.http.post(format!("{worker}/_local/settle")).timeout(PATIENCE).send().await.ok()?;
         let answer = answer.error_for_status().ok()?;
         answer.json().await.ok()
+    }
+
+    /// Any worker that lives, as far as is known.
+    fn worker(&self) -> Option<&str> {
+        let open: Vec<&Arc<Door>> = self.workers.iter().filter(|door| door.is_open()).collect();
+        self.dice.pick(&open).map(|door| door.url.as_str())
     }
 
     async fn ask(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
@@ -190,7 +192,7 @@ impl Clients {
     }
 
     async fn attempt(&self, request: &Request) -> Option<(StatusCode, Value)> {
-        let worker = self.dice.pick(&self.workers)?;
+        let worker = self.worker()?;
         let mut attempt = self.http.request(request.method.clone(), format!("{worker}{}", request.path));
         if !request.user.is_empty() {
             attempt = attempt.header("x-user-id", &request.user);

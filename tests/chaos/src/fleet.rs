@@ -5,16 +5,16 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use shared::crash::{LAST_WORDS, POINTS};
-use shared::redis::test_server::free_port;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use shared::redis::test_server::{free_port, poll};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use crate::dice::Dice;
 use crate::tally::Tally;
@@ -46,12 +46,28 @@ pub enum Mode {
 /// The workers of a shard.
 #[derive(Debug)]
 pub struct Fleet {
-    urls: Vec<String>,
+    doors: Vec<Arc<Door>>,
     workers: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Where a worker listens, whichever process it is now.
+#[derive(Debug)]
+pub struct Door {
+    /// Its address.
+    pub url: String,
+    is_open: AtomicBool,
+}
+
+impl Door {
+    /// Whether a process was there a moment ago: what a load balancer knows.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
 }
 
 struct Slot {
     port: u16,
+    door: Arc<Door>,
     stores: Stores,
     dice: Dice,
     tally: Arc<Tally>,
@@ -71,12 +87,15 @@ impl Fleet {
         mode: &watch::Receiver<Mode>,
     ) -> io::Result<Self> {
         let log = Arc::new(Mutex::new(File::create(log)?));
-        let (mut urls, mut workers) = (Vec::new(), Vec::new());
+        let (mut doors, mut workers) = (Vec::new(), Vec::new());
         for number in 0..size {
             let port = free_port();
-            urls.push(format!("http://127.0.0.1:{port}"));
+            let url = format!("http://127.0.0.1:{port}");
+            let door = Arc::new(Door { url, is_open: AtomicBool::new(false) });
+            doors.push(Arc::clone(&door));
             let slot = Slot {
                 port,
+                door,
                 stores: stores.clone(),
                 dice: Dice::new(seed, &format!("{name} worker {number}")),
                 tally: Arc::clone(tally),
@@ -85,13 +104,18 @@ impl Fleet {
             };
             workers.push(tokio::spawn(slot.keep_running()));
         }
-        Ok(Self { urls, workers })
+        Ok(Self { doors, workers })
     }
 
     /// Where the workers listen while they live.
     #[must_use]
-    pub fn urls(&self) -> &[String] {
-        &self.urls
+    pub fn doors(&self) -> &[Arc<Door>] {
+        &self.doors
+    }
+
+    /// Waits until all workers listen.
+    pub async fn ready(&self) {
+        poll("the workers", async || self.doors.iter().all(|door| door.is_open()).then_some(())).await;
     }
 
     /// Waits until all have ended, after [`Mode::Stop`].
@@ -111,32 +135,49 @@ impl Slot {
                 return Ok(());
             }
             let mut child = self.spawn(mode == Mode::Chaos)?;
+            // Kept apart: who waits for a child closes its input first.
+            let lifeline = child.stdin.take();
             let words = child.stderr.take().map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&self.log))));
             let killed = self.live(mode, &mut child).await?;
             let status = child.wait().await?;
+            drop(lifeline);
+            self.door.is_open.store(false, Ordering::Relaxed);
             let point = match words {
                 Some(words) => words.await?,
                 None => None,
             };
-            self.enter(killed, status, point).await;
+            self.enter(mode, killed, status, point).await;
         }
     }
 
     /// Waits until the worker dies, or kills it when its time has come. Returns whether it was killed.
     async fn live(&mut self, mode: Mode, child: &mut Child) -> io::Result<bool> {
-        let limit = self.dice.time(LIFETIME_MS);
+        let limit = (mode == Mode::Chaos).then(|| self.dice.time(LIFETIME_MS));
+        let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::other("a worker without output")) };
+        // It lives from when it says that it is ready: on a busy machine a start takes longer than on an idle one.
+        let life = async {
+            if stdout.read_u8().await.is_ok() {
+                self.door.is_open.store(true, Ordering::Relaxed);
+            }
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             _ = child.wait() => return Ok(false),
-            () = tokio::time::sleep(limit), if mode == Mode::Chaos => {}
+            () = life => {}
             _ = self.mode.wait_for(|next| *next != mode) => {}
         }
         child.start_kill()?;
         Ok(true)
     }
 
-    async fn enter(&self, killed: bool, status: ExitStatus, point: Option<String>) {
+    async fn enter(&self, mode: Mode, killed: bool, status: ExitStatus, point: Option<String>) {
         match point {
             Some(point) => self.tally.died_at(&point),
+            // At the beginning and the end of the chaos all are replaced: these don't count.
+            None if killed && mode == Mode::Calm => {}
             None if killed && status.signal() == Some(KILL) => self.tally.killed(),
             None => {
                 self.tally.ended();
@@ -154,7 +195,7 @@ impl Slot {
             }
         }
         // The worker ends when this end of its standard input is closed, so none outlives the run.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command.spawn()
     }
 
@@ -182,14 +223,4 @@ async fn listen(stderr: tokio::process::ChildStderr, log: Arc<Mutex<File>>) -> O
         }
     }
     point
-}
-
-/// Waits until the worker at `url` answers.
-pub async fn answers(http: &reqwest::Client, url: &str) {
-    let health = format!("{url}/_local/health");
-    shared::redis::test_server::poll("a worker", async || {
-        let answer = timeout(Duration::from_secs(1), http.get(&health).send()).await;
-        matches!(answer, Ok(Ok(_))).then_some(())
-    })
-    .await;
 }

@@ -42,7 +42,14 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
             worker.run().await?;
             return Ok(ExitCode::SUCCESS);
         }
-        Command::Run(run) => run.run().await?,
+        Command::Run(run) => tokio::select! {
+            report = run.run() => report?,
+            // Dropped, the run takes its processes along.
+            interrupted = tokio::signal::ctrl_c() => {
+                interrupted?;
+                return Ok(ExitCode::FAILURE);
+            }
+        },
         Command::Sum { reports } => sum(reports)?,
     };
     println!("{report}");

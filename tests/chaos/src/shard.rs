@@ -17,7 +17,7 @@ use crate::clients::Clients;
 use crate::crowd::People;
 use crate::dice::Dice;
 use crate::dynamo_proxy::DynamoProxy;
-use crate::fleet::{self, Fleet, Mode};
+use crate::fleet::{Fleet, Mode};
 use crate::hot::{Cluster, Hot, Single};
 use crate::tally::Tally;
 use crate::worker::Stores;
@@ -104,10 +104,8 @@ impl Shard {
         let stores = Stores { redis_url: hot.url(), cluster: kind.cluster, dynamodb_url: proxy.url(), ack: kind.ack };
         let log = logs.join(format!("{}.log", kind.name));
         let fleet = Fleet::start(kind.name, kind.workers, seed, &stores, tally, &log, mode)?;
-        let clients = Clients::new(fleet.urls().to_vec(), dice("clients"))?;
-        for url in fleet.urls() {
-            fleet::answers(clients.http(), url).await;
-        }
+        let clients = Clients::new(fleet.doors().to_vec(), dice("clients"))?;
+        fleet.ready().await;
         let book = Book::new(kind.ack == Ack::Redis);
         let people = Arc::new(People::new(kind.name.to_owned(), clients, book, Arc::clone(tally), dice("people")));
         people.fund().await;

@@ -58,7 +58,8 @@ impl Worker {
             }
         }
         let local = Local::start(self.options).await?;
-        // Whoever started this holds the other end.
+        // Whoever started this reads that it is ready, and holds the other end of the input for as long as it is there.
+        println!("{}", local.url());
         tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
         local.stop().await;
         Ok(())
