@@ -1,11 +1,13 @@
 //! Clients as real ones are: they retry what had no answer, at whichever worker lives.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::dice::Dice;
@@ -14,8 +16,11 @@ use crate::fleet::Door;
 /// How long a client waits for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
-/// How long a client waits before it tries again, in milliseconds.
-const PAUSE_MS: std::ops::Range<u32> = 20..150;
+/// How long a client waits before it tries again: twice as long each time, up to the latter, with jitter.
+const PAUSE_FIRST_MS: u32 = 30;
+const PAUSE_MOST_MS: u32 = 2_000;
+/// Requests of a shard under way at once.
+const AT_ONCE: usize = 32;
 /// For how long a client tries.
 const PATIENCE: Duration = Duration::from_secs(40);
 
@@ -25,6 +30,8 @@ pub struct Clients {
     http: Client,
     workers: Vec<Arc<Door>>,
     dice: Dice,
+    waiting: AtomicUsize,
+    turns: Semaphore,
 }
 
 /// A user who got a slip was told this.
@@ -108,7 +115,12 @@ impl Clients {
     /// Clients of `workers`.
     pub fn new(workers: Vec<Arc<Door>>, dice: Dice) -> reqwest::Result<Self> {
         let http = Client::builder().timeout(ANSWER_WITHIN).connect_timeout(CONNECT_WITHIN).build()?;
-        Ok(Self { http, workers, dice })
+        Ok(Self { http, workers, dice, waiting: AtomicUsize::new(0), turns: Semaphore::new(AT_ONCE) })
+    }
+
+    /// How many of them wait for an answer now.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Grabs until there is an answer. `retried` is called for each attempt without one.
@@ -163,37 +175,48 @@ impl Clients {
 
     /// Lets any worker settle once. What became of it is asked of the ledger.
     pub async fn settle(&self) -> Option<Value> {
-        let worker = self.worker()?;
-        let answer = self.http.post(format!("{worker}/_local/settle")).timeout(PATIENCE).send().await.ok()?;
+        let url = &self.worker()?.url;
+        let answer = self.http.post(format!("{url}/_local/settle")).timeout(PATIENCE).send().await.ok()?;
         let answer = answer.error_for_status().ok()?;
         answer.json().await.ok()
     }
 
     /// Any worker that lives, as far as is known.
-    fn worker(&self) -> Option<&str> {
+    fn worker(&self) -> Option<&Door> {
         let open: Vec<&Arc<Door>> = self.workers.iter().filter(|door| door.is_open()).collect();
-        self.dice.pick(&open).map(|door| door.url.as_str())
+        self.dice.pick(&open).map(|door| &***door)
     }
 
     async fn ask(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let answer = self.ask_again_and_again(request, retried).await;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        answer
+    }
+
+    async fn ask_again_and_again(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
+        let mut pause_ms = PAUSE_FIRST_MS;
         let give_up = Instant::now() + PATIENCE;
         let mut had_unknown = false;
         while Instant::now() < give_up {
+            let turn = self.turns.acquire().await.ok()?;
             let asked = Instant::now();
             if let Some((status, body)) = self.attempt(request).await {
                 return Some(Answer { status, body, had_unknown, asked });
             }
+            drop(turn);
             // After a broken connection, a time-out or a 503 nothing is known.
             had_unknown = true;
             retried();
-            tokio::time::sleep(self.dice.time(PAUSE_MS)).await;
+            tokio::time::sleep(self.dice.time(pause_ms / 2..pause_ms)).await;
+            pause_ms = (pause_ms * 2).min(PAUSE_MOST_MS);
         }
         None
     }
 
     async fn attempt(&self, request: &Request) -> Option<(StatusCode, Value)> {
         let worker = self.worker()?;
-        let mut attempt = self.http.request(request.method.clone(), format!("{worker}{}", request.path));
+        let mut attempt = self.http.request(request.method.clone(), format!("{}{}", worker.url, request.path));
         if !request.user.is_empty() {
             attempt = attempt.header("x-user-id", &request.user);
         }
@@ -202,6 +225,7 @@ impl Clients {
         }
         let answer = attempt.json(&request.body).send().await.ok()?;
         let status = answer.status();
+        worker.answered();
         if status == StatusCode::SERVICE_UNAVAILABLE || status == StatusCode::TOO_MANY_REQUESTS {
             return None;
         }

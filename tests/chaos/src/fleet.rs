@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{ExitStatus, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -15,13 +15,19 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 use crate::dice::Dice;
 use crate::tally::Tally;
 use crate::worker::Stores;
 
-/// How long a worker lives that comes to no crash point, in milliseconds.
-const LIFETIME_MS: std::ops::Range<u32> = 200..2_200;
+/// After how many answers a worker is killed that comes to no crash point. Counting answers rather than time keeps the
+/// chaos the same on an idle machine and on a busy one.
+const ANSWERS: std::ops::Range<u32> = 0..160;
+/// After this time in any case.
+const LIFETIME_MOST: Duration = Duration::from_secs(6);
+/// How often to look whether it has answered enough.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Crash points that a worker is armed with at once.
 const POINTS_ARMED: usize = 4;
 /// Of those that were hit least so far.
@@ -56,12 +62,29 @@ pub struct Door {
     /// Its address.
     pub url: String,
     is_open: AtomicBool,
+    answers: AtomicU32,
 }
 
 impl Door {
     /// Whether a process was there a moment ago: what a load balancer knows.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// A client was answered here.
+    pub fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn open(&self) {
+        self.answers.store(0, Ordering::Relaxed);
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    async fn has_answered(&self, limit: u32) {
+        while self.answers.load(Ordering::Relaxed) < limit {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
     }
 }
 
@@ -91,7 +114,7 @@ impl Fleet {
         for number in 0..size {
             let port = free_port();
             let url = format!("http://127.0.0.1:{port}");
-            let door = Arc::new(Door { url, is_open: AtomicBool::new(false) });
+            let door = Arc::new(Door { url, is_open: AtomicBool::new(false), answers: AtomicU32::new(0) });
             doors.push(Arc::clone(&door));
             let slot = Slot {
                 port,
@@ -152,15 +175,15 @@ impl Slot {
 
     /// Waits until the worker dies, or kills it when its time has come. Returns whether it was killed.
     async fn live(&mut self, mode: Mode, child: &mut Child) -> io::Result<bool> {
-        let limit = (mode == Mode::Chaos).then(|| self.dice.time(LIFETIME_MS));
+        let limit = (mode == Mode::Chaos).then(|| self.dice.number(ANSWERS));
         let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::other("a worker without output")) };
-        // It lives from when it says that it is ready: on a busy machine a start takes longer than on an idle one.
         let life = async {
             if stdout.read_u8().await.is_ok() {
-                self.door.is_open.store(true, Ordering::Relaxed);
+                self.door.open();
             }
             match limit {
-                Some(limit) => tokio::time::sleep(limit).await,
+                // That it has not answered enough in all that time is as good.
+                Some(limit) => drop(timeout(LIFETIME_MOST, self.door.has_answered(limit)).await),
                 None => std::future::pending().await,
             }
         };

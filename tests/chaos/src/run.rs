@@ -11,7 +11,7 @@ use tokio::time::{Instant, interval};
 
 use crate::fleet::Mode;
 use crate::report::Report;
-use crate::shard::{KINDS, Shard};
+use crate::shard::{KINDS, Load, Shard};
 use crate::tally::Tally;
 
 /// How often a run says how it goes.
@@ -26,6 +26,9 @@ pub struct Run {
     /// Repeats a run's schedule of faults; by default each run has its own
     #[arg(long)]
     seed: Option<u64>,
+    /// How many packets each of the four shards has under way at once, at most
+    #[arg(long, default_value_t = 8)]
+    crowds: usize,
     /// Where the report and the workers' logs are put
     #[arg(long, value_name = "FOLDER", default_value = "target/chaos")]
     out: PathBuf,
@@ -39,7 +42,8 @@ impl Run {
         std::fs::create_dir_all(&self.out)?;
         let tally = Arc::new(Tally::default());
         let (mode, watching) = watch::channel(Mode::Calm);
-        let mut shards = try_join_all(KINDS.map(|kind| Shard::start(kind, seed, &tally, &self.out, &watching))).await?;
+        let load = Load { seed, crowds: self.crowds };
+        let mut shards = try_join_all(KINDS.map(|kind| Shard::start(kind, load, &tally, &self.out, &watching))).await?;
 
         let started = Instant::now();
         let end = started + Duration::from_secs(60) * self.minutes;

@@ -10,6 +10,7 @@ use local::dynamodb::DynamoDb;
 use local::options::Ack;
 use tests::audit_table;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use crate::book::Book;
@@ -22,8 +23,10 @@ use crate::hot::{Cluster, Hot, Single};
 use crate::tally::Tally;
 use crate::worker::Stores;
 
-/// Crowds of a shard at once.
-const CROWDS: usize = 6;
+/// A new crowd comes while fewer clients than this wait for an answer: as much load as the machine bears, and no more.
+const WAITING_MOST: usize = 24;
+/// How long until the next crowd comes, in milliseconds.
+const CROWD_EVERY_MS: std::ops::Range<u32> = 20..300;
 /// One of so many crowds is followed by a visit to the till.
 const TILL: u32 = 10;
 /// How long Redis is left alone between two harms, in milliseconds.
@@ -72,7 +75,16 @@ pub struct Shard {
     fleet: Fleet,
     people: Arc<People>,
     tally: Arc<Tally>,
-    seed: u64,
+    load: Load,
+}
+
+/// What a run's shards have in common.
+#[derive(Clone, Copy, Debug)]
+pub struct Load {
+    /// What all chance follows from.
+    pub seed: u64,
+    /// Crowds of a shard at once.
+    pub crowds: usize,
 }
 
 /// What recovery is measured with.
@@ -87,11 +99,12 @@ impl Shard {
     /// Starts everything, without faults.
     pub async fn start(
         kind: Kind,
-        seed: u64,
+        load: Load,
         tally: &Arc<Tally>,
         logs: &Path,
         mode: &watch::Receiver<Mode>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
+        let seed = load.seed;
         let dice = |what: &str| Dice::new(seed, &format!("{} {what}", kind.name));
         let dynamodb = DynamoDb::start(None).await?;
         let address = dynamodb.url().trim_start_matches("http://").parse()?;
@@ -109,23 +122,22 @@ impl Shard {
         let book = Book::new(kind.ack == Ack::Redis);
         let people = Arc::new(People::new(kind.name.to_owned(), clients, book, Arc::clone(tally), dice("people")));
         people.fund().await;
-        Ok(Self { kind, dynamodb, proxy, hot, fleet, people, tally: Arc::clone(tally), seed })
+        Ok(Self { kind, dynamodb, proxy, hot, fleet, people, tally: Arc::clone(tally), load })
     }
 
     /// Lets things fail until `end`, then brings everything to rest.
     pub async fn run(&mut self, end: Instant) {
         self.set_faulty(true);
         let people = Arc::clone(&self.people);
-        let dice = |what: &str| Dice::new(self.seed, &format!("{} {what}", self.kind.name));
-        let crowds = (0..CROWDS).map(|number| crowds(Arc::clone(&people), dice(&format!("crowd {number}")), end));
-        let crowds = tokio::spawn(join_all(crowds.map(tokio::spawn).collect::<Vec<_>>()));
-        let settling = tokio::spawn(settle_often(Arc::clone(&people), dice("settle"), end));
+        let dice = |what: &str| Dice::new(self.load.seed, &format!("{} {what}", self.kind.name));
+        let crowds = tokio::spawn(crowds(Arc::clone(&people), dice("crowds"), self.load.crowds, end));
+        let (stop, stopped) = watch::channel(false);
+        let settling = tokio::spawn(settle_often(Arc::clone(&people), dice("settle"), stopped));
         self.harm_often(&dice("harm"), end).await;
         self.set_faulty(false);
+        crowds.await.expect("the crowds");
+        stop.send_replace(true);
         settling.await.expect("the settling");
-        for crowd in crowds.await.expect("the crowds") {
-            crowd.expect("a crowd");
-        }
     }
 
     /// Brings everything to rest, and holds what was said against what is.
@@ -220,20 +232,32 @@ impl Shard {
     }
 }
 
-async fn crowds(people: Arc<People>, dice: Dice, end: Instant) {
-    // Not all at once.
-    sleep(dice.time(0..2_000)).await;
+/// Lets crowds come until `end`, and waits until the last of their members has his answer.
+async fn crowds(people: Arc<People>, dice: Dice, most: usize, end: Instant) {
+    let mut crowds = JoinSet::new();
     while Instant::now() < end {
-        people.crowd().await;
-        if dice.happens(1, TILL) {
-            people.till().await;
+        sleep(dice.time(CROWD_EVERY_MS)).await;
+        while let Some(gone) = crowds.try_join_next() {
+            gone.expect("a crowd");
         }
+        if people.clients.waiting() < WAITING_MOST && crowds.len() < most {
+            let (people, till) = (Arc::clone(&people), dice.happens(1, TILL));
+            crowds.spawn(async move {
+                people.crowd().await;
+                if till {
+                    people.till().await;
+                }
+            });
+        }
+    }
+    while let Some(gone) = crowds.join_next().await {
+        gone.expect("a crowd");
     }
 }
 
 /// Settle is called as a schedule would, but more often, and now and then twice at once.
-async fn settle_often(people: Arc<People>, dice: Dice, end: Instant) {
-    while Instant::now() < end {
+async fn settle_often(people: Arc<People>, dice: Dice, stopped: watch::Receiver<bool>) {
+    while !*stopped.borrow() {
         sleep(dice.time(SETTLE_EVERY_MS)).await;
         if dice.happens(1, 5) {
             tokio::join!(people.clients.settle(), people.clients.settle());
