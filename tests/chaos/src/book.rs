@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tests::{Books, PacketBooks};
+use ::tests::{Books, PacketBooks};
 use tokio::time::Instant;
 
 use crate::clients::{Promise, Said, Told};
@@ -99,7 +99,7 @@ impl Book {
     /// Notes an answer. `admitted`: whether the packet is for the user. Returns what is wrong with it, in itself or
     /// compared to what the user was told before.
     pub fn enter(&self, id: &str, user: &str, admitted: bool, told: Told) -> Result<(), String> {
-        let Told { said, had_unknown, asked, heard: _ } = told;
+        let Told { said, had_unknown, asked } = told;
         let mut notes = self.notes();
         let packet = notes.packets.get_mut(id).ok_or_else(|| format!("{id}: nobody sent it"))?;
         let notes = packet.users.entry(user.to_owned()).or_default();
@@ -181,4 +181,108 @@ impl Book {
 
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    const PACKET: &str = "packet";
+
+    fn promise(slip: u64) -> Said {
+        Said::Grabbed(Promise { slip, amount: 5, at: 7 })
+    }
+
+    fn told(said: Said, had_unknown: bool) -> Told {
+        Told { said, had_unknown, asked: Instant::now() }
+    }
+
+    /// A book of one packet, and the ledger's side of it with these claims.
+    fn book(redis_acks: bool, claims: &[(&str, u32)]) -> (Book, Books) {
+        let book = Book::new(redis_acks);
+        book.sent(PACKET, "sam");
+        let packet = PacketBooks {
+            sender: "sam".to_owned(),
+            amounts: vec![5; 9],
+            settled: true,
+            fences: BTreeMap::new(),
+            claims: claims.iter().map(|(user, slip)| ((*user).to_owned(), (*slip, 5, 7))).collect(),
+        };
+        (book, Books { packets: BTreeMap::from([(PACKET.to_owned(), packet)]), balances: BTreeMap::new() })
+    }
+
+    #[test]
+    fn what_is_true_is_counted() {
+        let (book, books) = book(false, &[("ann", 1), ("eve", 2)]);
+        book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
+        book.enter(PACKET, "bob", true, told(Said::SoldOut, false)).unwrap();
+        book.enter(PACKET, "eve", true, told(Said::SoldOut, true)).unwrap();
+        let checked = book.compare(&books);
+        assert_eq!((checked.promises_kept, checked.denials_true, checked.late_claims), (1, 1, 1));
+        assert_eq!(checked.violations, Vec::<String>::new());
+    }
+
+    #[test]
+    fn no_answer_may_contradict_an_earlier_one() {
+        for second in [promise(2), Said::SoldOut, Said::Expired, Said::Refused, Said::Wrong("500".to_owned())] {
+            let (book, _) = book(false, &[]);
+            book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
+            book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
+            assert!(book.enter(PACKET, "ann", true, told(second.clone(), true)).is_err(), "{second:?}");
+        }
+    }
+
+    #[test]
+    fn a_guard_admits_whom_it_should() {
+        let (book, _) = book(false, &[]);
+        assert!(book.enter(PACKET, "ann", false, told(promise(1), false)).is_err());
+        assert!(book.enter(PACKET, "bob", true, told(Said::Refused, false)).is_err());
+    }
+
+    #[test]
+    fn the_ledger_must_say_what_users_were_told() {
+        let cases: [(&str, &[(&str, u32)], Option<(Said, bool)>); 6] = [
+            ("a promise without a claim", &[], Some((promise(1), false))),
+            ("another slip than was promised", &[("ann", 2)], Some((promise(1), false))),
+            ("a claim in spite of a denial", &[("ann", 1)], Some((Said::SoldOut, false))),
+            ("a claim in spite of an expiry", &[("ann", 1)], Some((Said::Expired, false))),
+            ("a claim of someone who was refused", &[("ann", 1)], Some((Said::Refused, true))),
+            ("a claim of someone who never asked", &[("ann", 1)], None),
+        ];
+        for (what, claims, said) in cases {
+            let (book, books) = book(false, claims);
+            if let Some((said, had_unknown)) = said {
+                book.enter(PACKET, "ann", said != Said::Refused, told(said, had_unknown)).unwrap();
+            }
+            assert_eq!(book.compare(&books).violations.len(), 1, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_packet_must_be_there_and_nothing_else() {
+        let (book, books) = book(false, &[]);
+        assert_eq!(book.compare(&Books::default()).violations.len(), 1, "a packet that was sent is not there");
+        let stranger = Book::new(false);
+        assert_eq!(stranger.compare(&books).violations.len(), 1, "a packet that nobody sent is there");
+        stranger.perhaps_sent();
+        assert_eq!(stranger.compare(&books).violations.len(), 0, "it is the one that had no answer");
+    }
+
+    #[test]
+    fn a_promise_on_redis_word_is_as_durable_as_redis() {
+        for redis_acks in [false, true] {
+            let (book, books) = book(redis_acks, &[]);
+            book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
+            book.loss_begins();
+            book.loss_ends();
+            let after = Told { asked: Instant::now() + Duration::from_secs(1), ..told(promise(2), false) };
+            book.enter(PACKET, "bob", true, after).unwrap();
+            let checked = book.compare(&books);
+            let expected = if redis_acks { (1, 1) } else { (0, 2) };
+            assert_eq!((checked.promises_lost_with_redis, checked.violations.len()), expected);
+            assert_eq!(book.enter(PACKET, "ann", true, told(promise(3), false)).is_ok(), redis_acks);
+        }
+    }
 }

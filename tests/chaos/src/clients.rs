@@ -71,8 +71,6 @@ pub struct Told {
     pub had_unknown: bool,
     /// When the attempt that was answered began.
     pub asked: Instant,
-    /// When the answer came.
-    pub heard: Instant,
 }
 
 /// How a send with all its retries ended.
@@ -133,11 +131,10 @@ impl Clients {
             body: passphrase.map_or_else(|| json!({}), |words| json!({"passphrase": words})),
         };
         let Some(answer) = self.ask(&request, &retried).await else {
-            let now = Instant::now();
-            return Told { said: Said::Nothing, had_unknown: true, asked: now, heard: now };
+            return Told { said: Said::Nothing, had_unknown: true, asked: Instant::now() };
         };
         let said = said(answer.status, &answer.body);
-        Told { said, had_unknown: answer.had_unknown, asked: answer.asked, heard: Instant::now() }
+        Told { said, had_unknown: answer.had_unknown, asked: answer.asked }
     }
 
     /// Sends a packet until there is an answer, with one key.

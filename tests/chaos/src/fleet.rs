@@ -23,7 +23,7 @@ use crate::worker::Stores;
 
 /// After how many answers a worker is killed that comes to no crash point. Counting answers rather than time keeps the
 /// chaos the same on an idle machine and on a busy one.
-const ANSWERS: std::ops::Range<u32> = 0..160;
+const ANSWERS: std::ops::Range<u32> = 0..100;
 /// After this time in any case.
 const LIFETIME_MOST: Duration = Duration::from_secs(6);
 /// How often to look whether it has answered enough.
@@ -32,8 +32,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 const POINTS_ARMED: usize = 4;
 /// Of those that were hit least so far.
 const POINTS_CONSIDERED: usize = 12;
-/// A worker may pass an armed point so often before it dies there.
-const PASSES_MOST: u32 = 12;
+/// Every other armed point is passed up to this often before the worker dies there, the others never.
+const PASSES_MOST: u32 = 16;
 /// How long to wait before a worker is started that could not start.
 const PAUSE: Duration = Duration::from_millis(50);
 const KILL: i32 = 9;
@@ -214,7 +214,8 @@ impl Slot {
         command.arg("worker").args(["--port", &self.port.to_string()]).args(self.stores.arguments());
         if armed {
             for point in self.points() {
-                command.args(["--crash", &format!("{point}={}", 1 + self.dice.number(0..PASSES_MOST))]);
+                let passes = if self.dice.happens(1, 2) { 1 } else { 1 + self.dice.number(0..PASSES_MOST) };
+                command.args(["--crash", &format!("{point}={passes}")]);
             }
         }
         // The worker ends when this end of its standard input is closed, so none outlives the run.

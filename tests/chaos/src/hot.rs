@@ -99,14 +99,16 @@ impl Hot {
         }
     }
 
-    /// What can be done to it without a loss, or at all.
+    /// What can be done to it without a loss; with `losses_too` these are twice as likely as the others.
     #[must_use]
     pub fn harms(&self, losses_too: bool) -> Vec<Harm> {
         let all = match self {
             Self::Single(_) => single::HARMS.as_slice(),
             Self::Cluster(_) => cluster::HARMS.as_slice(),
         };
-        all.iter().copied().filter(|harm| losses_too || !harm.loses()).collect()
+        let harmless = all.iter().filter(|harm| !harm.loses());
+        let losses = all.iter().filter(|harm| losses_too && harm.loses());
+        harmless.chain(losses.clone()).chain(losses).copied().collect()
     }
 
     /// Does it. Returns when Redis serves again. `begins` is called the moment before the harm itself.

@@ -160,3 +160,43 @@ impl fmt::Display for Report {
         f.write_str(&lines)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(what: &str, count: u64) -> BTreeMap<String, u64> {
+        BTreeMap::from([(what.to_owned(), count)])
+    }
+
+    #[test]
+    fn reports_add_up() {
+        let one = Report {
+            seeds: vec![1],
+            seconds: 60,
+            kills_at_points: counts("grab.after_claim", 2),
+            kills_at_random: 3,
+            answers: counts("grab: grabbed", 4),
+            recovery_ms: vec![30, 10],
+            ..Report::default()
+        };
+        let other = Report {
+            kills_at_points: counts("close.after", 1),
+            answers: counts("grab: no answer", 7),
+            recovery_ms: vec![20],
+            violations: 1,
+            violated: vec!["so".to_owned()],
+            ..one.clone()
+        };
+        let mut sum = one;
+        sum.add(other);
+        assert_eq!((sum.seeds.len(), sum.seconds, sum.kills(), sum.grabs(), sum.violations), (2, 120, 9, 4, 1));
+        assert_eq!((sum.recovery(50), sum.recovery(99)), (Some(20), Some(30)));
+        assert_eq!(sum.points_missed().len(), POINTS.len() - 2);
+    }
+
+    #[test]
+    fn nothing_has_no_percentile() {
+        assert_eq!(Report::default().recovery(99), None);
+    }
+}

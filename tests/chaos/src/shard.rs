@@ -30,7 +30,7 @@ const CROWD_EVERY_MS: std::ops::Range<u32> = 20..300;
 /// One of so many crowds is followed by a visit to the till.
 const TILL: u32 = 10;
 /// How long Redis is left alone between two harms, in milliseconds.
-const PEACE_MS: std::ops::Range<u32> = 300..1_600;
+const PEACE_MS: std::ops::Range<u32> = 100..900;
 /// How long until settle runs again, in milliseconds.
 const SETTLE_EVERY_MS: std::ops::Range<u32> = 200..900;
 /// Slips and time of the packets that recovery is measured with.
