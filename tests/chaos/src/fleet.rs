@@ -21,17 +21,17 @@ use crate::dice::Dice;
 use crate::tally::Tally;
 use crate::worker::Stores;
 
-/// After how many answers a worker is killed that comes to no crash point. Counting answers rather than time keeps the
+/// After how many answers a worker is killed that is armed with no crash point. Counting answers rather than time keeps the
 /// chaos the same on an idle machine and on a busy one.
 const ANSWERS: std::ops::Range<u32> = 0..100;
-/// After this time in any case.
-const LIFETIME_MOST: Duration = Duration::from_secs(6);
+/// After this time each of them is killed.
+const LIFETIME_MOST: Duration = Duration::from_secs(4);
 /// How often to look whether it has answered enough.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Crash points that a worker is armed with at once.
-const POINTS_ARMED: usize = 4;
+const POINTS_ARMED: usize = 6;
 /// Of those that were hit least so far.
-const POINTS_CONSIDERED: usize = 12;
+const POINTS_CONSIDERED: usize = 18;
 /// Every other armed point is passed up to this often before the worker dies there, the others never.
 const PASSES_MOST: u32 = 16;
 /// How long to wait before a worker is started that could not start.
@@ -86,6 +86,16 @@ impl Door {
             tokio::time::sleep(LOOK_EVERY).await;
         }
     }
+}
+
+/// What is to become of a worker.
+enum Fate {
+    /// It lives.
+    Live,
+    /// It is killed after so many answers, wherever it is then.
+    Answers(u32),
+    /// It dies at the first of these points that it has passed so often.
+    Points(Vec<(&'static str, u32)>),
 }
 
 struct Slot {
@@ -157,11 +167,12 @@ impl Slot {
             if mode == Mode::Stop {
                 return Ok(());
             }
-            let mut child = self.spawn(mode == Mode::Chaos)?;
+            let fate = self.fate(mode);
+            let mut child = self.spawn(&fate)?;
             // Kept apart: who waits for a child closes its input first.
             let lifeline = child.stdin.take();
             let words = child.stderr.take().map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&self.log))));
-            let killed = self.live(mode, &mut child).await?;
+            let killed = self.live(mode, &fate, &mut child).await?;
             let status = child.wait().await?;
             drop(lifeline);
             self.door.is_open.store(false, Ordering::Relaxed);
@@ -173,18 +184,29 @@ impl Slot {
         }
     }
 
+    fn fate(&self, mode: Mode) -> Fate {
+        if mode != Mode::Chaos {
+            Fate::Live
+        } else if self.dice.happens(1, 3) {
+            Fate::Answers(self.dice.number(ANSWERS))
+        } else {
+            Fate::Points(self.points())
+        }
+    }
+
     /// Waits until the worker dies, or kills it when its time has come. Returns whether it was killed.
-    async fn live(&mut self, mode: Mode, child: &mut Child) -> io::Result<bool> {
-        let limit = (mode == Mode::Chaos).then(|| self.dice.number(ANSWERS));
+    async fn live(&mut self, mode: Mode, fate: &Fate, child: &mut Child) -> io::Result<bool> {
         let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::other("a worker without output")) };
+        let door = &self.door;
         let life = async {
             if stdout.read_u8().await.is_ok() {
-                self.door.open();
+                door.open();
             }
-            match limit {
+            match fate {
+                Fate::Live => std::future::pending().await,
                 // That it has not answered enough in all that time is as good.
-                Some(limit) => drop(timeout(LIFETIME_MOST, self.door.has_answered(limit)).await),
-                None => std::future::pending().await,
+                Fate::Answers(limit) => drop(timeout(LIFETIME_MOST, door.has_answered(*limit)).await),
+                Fate::Points(_) => tokio::time::sleep(LIFETIME_MOST).await,
             }
         };
         tokio::select! {
@@ -209,12 +231,11 @@ impl Slot {
         }
     }
 
-    fn spawn(&self, armed: bool) -> io::Result<Child> {
+    fn spawn(&self, fate: &Fate) -> io::Result<Child> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("worker").args(["--port", &self.port.to_string()]).args(self.stores.arguments());
-        if armed {
-            for point in self.points() {
-                let passes = if self.dice.happens(1, 2) { 1 } else { 1 + self.dice.number(0..PASSES_MOST) };
+        if let Fate::Points(points) = fate {
+            for (point, passes) in points {
                 command.args(["--crash", &format!("{point}={passes}")]);
             }
         }
@@ -223,13 +244,14 @@ impl Slot {
         command.spawn()
     }
 
-    /// Some of the points where the fewest workers died so far.
-    fn points(&self) -> Vec<&'static str> {
+    /// Some of the points where the fewest workers died so far, each with how often it is passed.
+    fn points(&self) -> Vec<(&'static str, u32)> {
         let deaths = self.tally.deaths();
         let mut points = POINTS.to_vec();
         points.sort_by_key(|point| deaths.get(*point).copied().unwrap_or(0));
         points.truncate(POINTS_CONSIDERED);
-        (0..POINTS_ARMED).filter_map(|_| self.dice.pick(&points).copied()).collect()
+        let passes = || if self.dice.happens(1, 2) { 1 } else { 1 + self.dice.number(0..PASSES_MOST) };
+        (0..POINTS_ARMED).filter_map(|_| self.dice.pick(&points).map(|point| (*point, passes()))).collect()
     }
 }
 

@@ -32,7 +32,7 @@ const TILL: u32 = 10;
 /// How long Redis is left alone between two harms, in milliseconds.
 const PEACE_MS: std::ops::Range<u32> = 100..900;
 /// How long until settle runs again, in milliseconds.
-const SETTLE_EVERY_MS: std::ops::Range<u32> = 200..900;
+const SETTLE_EVERY_MS: std::ops::Range<u32> = 50..400;
 /// Slips and time of the packets that recovery is measured with.
 const PROBE_SLIPS: u32 = 90;
 const PROBE_EXPIRES_IN: Duration = Duration::from_secs(15);
