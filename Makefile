@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check audit model pressure
+.PHONY: run test check audit model chaos pressure
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -25,6 +25,7 @@ check:
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy -p chaos --all-targets --features crash-points -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
@@ -40,3 +41,12 @@ pressure:
 	@scripts/install-tools.sh
 	cargo build --release -p local -p tests --bins
 	target/release/pressure $(ARGS)
+
+# Real kills: processes, Redis and requests fail for so many minutes; then every answer is held against the ledger.
+# The report is in target/chaos; several are added up by: target/harness/chaos sum target/chaos/run-*.json
+MINUTES ?= 20
+PROFILE ?= harness
+chaos:
+	@scripts/install-tools.sh
+	cargo test --profile $(PROFILE) -p chaos --features crash-points
+	cargo run --profile $(PROFILE) -p chaos --features crash-points -- run --minutes $(MINUTES) $(ARGS)

@@ -2,6 +2,9 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::float_arithmetic))]
 
+#[macro_use]
+pub mod crash;
+
 pub mod config;
 pub mod domain;
 pub mod dynamo;

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use audit::{Auditor, Patience, Progress, Report};
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::PacketId;
 use tokio::time::Instant;
@@ -82,15 +83,25 @@ impl PacketBooks {
     }
 }
 
-/// The auditor of a world: its table shows the writes of a transaction all at once, so that no long wait tells more.
+/// The auditor of a world's ledger.
 pub fn auditor(world: &World) -> Auditor {
+    auditor_of(&world.dynamodb, world.table())
+}
+
+/// Tables of tests show the writes of a transaction all at once, so that no long wait tells more.
+fn auditor_of(client: &Client, table: &str) -> Auditor {
     let patience = Patience { pauses: vec![Duration::from_millis(5); 20], confirmations: 2 };
-    Auditor::new(world.dynamodb.clone(), world.table().to_owned()).with_patience(patience)
+    Auditor::new(client.clone(), table.to_owned()).with_patience(patience)
 }
 
 /// All that there is to say about a world's ledger.
 pub async fn full_report(world: &World) -> Report {
-    let progress = auditor(world).run(Progress::full(4).unwrap(), Instant::now() + AUDIT_TIMEOUT).await.unwrap();
+    report_of(&world.dynamodb, world.table()).await
+}
+
+async fn report_of(client: &Client, table: &str) -> Report {
+    let deadline = Instant::now() + AUDIT_TIMEOUT;
+    let progress = auditor_of(client, table).run(Progress::full(4).unwrap(), deadline).await.unwrap();
     assert!(progress.is_done(), "the audit takes too long");
     progress.report().clone()
 }
@@ -100,9 +111,17 @@ pub async fn full_report(world: &World) -> Report {
 /// # Panics
 /// If anything is wrong.
 pub async fn audit(world: &World) -> Books {
-    let report = full_report(world).await;
+    audit_table(&world.dynamodb, world.table()).await
+}
+
+/// [`audit`] of a table by name.
+///
+/// # Panics
+/// If anything is wrong.
+pub async fn audit_table(client: &Client, table: &str) -> Books {
+    let report = report_of(client, table).await;
     assert!(report.is_balanced(), "{report:#?}");
-    let books = Books::read(world).await;
+    let books = Books::read(client, table).await;
     let of = report.figures;
     assert_eq!((of.packets, of.wallets), (books.packets.len() as u64, books.balances.len() as u64), "{of:?}");
     assert_eq!(of.in_wallets, books.balances.values().sum::<u64>(), "{of:?}");
@@ -112,11 +131,11 @@ pub async fn audit(world: &World) -> Books {
 
 impl Books {
     /// Reads what a ledger says that is known to be in order.
-    async fn read(world: &World) -> Self {
+    async fn read(client: &Client, table: &str) -> Self {
         let mut books = Self::default();
         let mut start = None;
         loop {
-            let request = world.dynamodb.scan().table_name(world.table()).consistent_read(true);
+            let request = client.scan().table_name(table).consistent_read(true);
             let page = request.set_exclusive_start_key(start).send().await.unwrap();
             for item in page.items.unwrap_or_default() {
                 books.enter(&item);

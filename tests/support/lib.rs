@@ -8,7 +8,7 @@ pub mod promises;
 pub mod rigged;
 pub mod world;
 
-pub use books::{Books, PacketBooks, audit};
+pub use books::{Books, PacketBooks, audit, audit_table};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
 pub use world::{Process, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

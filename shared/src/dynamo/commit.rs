@@ -28,7 +28,10 @@ impl<T: Table> Ledger<T> {
         let give_up = Instant::now() + PATIENCE;
         let mut backoff = BACKOFF_FIRST;
         loop {
-            let error = match self.table.transact(writes, &token).await {
+            crash_point!("ledger.before_transaction");
+            let answer = self.table.transact(writes, &token).await;
+            crash_point!("ledger.after_transaction");
+            let error = match answer {
                 Ok(()) => return Ok(Committed::Yes),
                 Err(TransactError::Cancelled(reasons)) => {
                     if reasons.iter().any(|reason| matches!(reason, Reason::ConditionFailed(_))) {

@@ -3,11 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test that cannot start its servers has failed.
 
 use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{Cmd, FromRedisValue, cmd};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, cmd};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -112,6 +113,21 @@ impl TestServer {
         assert!(self.is_up().await, "redis-server does not start again");
     }
 
+    /// Starts it again with other arguments, on the same port and directory, and waits until it answers.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn restart_with(&mut self, args: &[&str]) {
+        self.args = args.iter().map(ToString::to_string).collect();
+        self.restart().await;
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     /// Freezes the process: it keeps its connections and answers nothing.
     ///
     /// # Panics
@@ -134,7 +150,9 @@ impl TestServer {
     /// If there is none.
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let client = redis::Client::open(self.url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let patient =
+            AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
         command.query_async(&mut connection).await.unwrap()
     }
 

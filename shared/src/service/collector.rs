@@ -123,7 +123,9 @@ fn next_batch(queue: Vec<Waiting>) -> (Batch, Vec<Waiting>) {
 /// Answers a batch. An error is told to all of it, and returned.
 async fn serve<H: HotStore>(hot: &H, part: PartId, batch: Batch) -> Result<(), Failure> {
     let (grabbers, senders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    crash_point!("grab.before_script");
     let result = hot.grab(part, &grabbers).await.map_err(Failure::from);
+    crash_point!("grab.after_script");
     let answers: Vec<Answer> = match &result {
         Ok(Some(found)) => found.iter().map(|found| Ok(Some(found.clone()))).collect(),
         Ok(None) => vec![Ok(None); grabbers.len()],

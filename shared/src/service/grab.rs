@@ -148,7 +148,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
         }
 
+        crash_point!("grab.before_claim");
         let outcome = self.stores.ledger.claim(&terms, &hold.user, &claim).await?;
+        crash_point!("grab.after_claim");
         let facts = outcome.facts(&hold.user, &claim);
         match outcome {
             ClaimOutcome::Committed => {
@@ -167,7 +169,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
             }
             ClaimOutcome::Taken(_) => {
+                crash_point!("grab.before_repair");
                 self.loader.repair(part, &terms, &facts, hold).await?;
+                crash_point!("grab.after_repair");
                 Ok(Pass::Again)
             }
         }
@@ -187,6 +191,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         if let Err(error) = self.stores.hot.learn(part, terms.count, facts, &[decided]).await {
             tracing::warn!(%part, error = crate::error_chain(&error), "a claim was not confirmed to the hot store");
         }
+        crash_point!("grab.after_learn");
     }
 
     /// What to do about a part that is not loaded.
@@ -222,6 +227,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// The user's own claim item, read consistently, ends all doubt.
     async fn ask_the_ledger(&self, id: PacketId, user: &UserId, expired: bool) -> Result<GrabOutcome, Failure> {
+        crash_point!("grab.in_doubt");
         let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };
         if let Some(terms) = self.stores.packets.terms(id).await? {
             let part = PartId::of_slip(id, terms.count, claim.slip);

@@ -54,15 +54,19 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         if self.stores.clock.now() >= terms.expires_at {
             return Ok(Ensured::Expired(terms));
         }
+        crash_point!("load.before_lead");
         if !self.stores.hot.lead(part, LEASE).await? {
             tokio::time::sleep(self.stores.entropy.jitter(PAUSE)).await;
             return Ok(Ensured::AskAgain);
         }
+        crash_point!("load.after_lead");
         let loaded = self.load(part, &terms).await;
+        crash_point!("load.after_load");
         // The lease ends by itself: that it could not be given up costs others a moment, not this grab its answer.
         if let Err(error) = self.stores.hot.follow(part).await {
             tracing::warn!(%part, error = crate::error_chain(&error), "the lease of a load was left to run out");
         }
+        crash_point!("load.after_follow");
         Ok(match loaded? {
             Loaded::Yes => Ensured::AskAgain,
             Loaded::Expired => Ensured::Expired(terms),
@@ -71,6 +75,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
 
     async fn load(&self, part: PartId, terms: &Terms) -> Result<Loaded, Failure> {
         let facts = self.stores.ledger.fences(terms.id, part.slips(terms.count)).await?;
+        crash_point!("load.after_fences");
         Ok(self.stores.hot.load(part, terms, &facts).await?)
     }
 
@@ -96,7 +101,9 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         decided: Hold,
     ) -> Result<(), Failure> {
         // The read that this call joins may have begun before what it met was written.
+        crash_point!("repair.before_learn");
         self.stores.hot.learn(part, terms.count, met, &[decided]).await?;
+        crash_point!("repair.after_learn");
         let (this, terms) = (Arc::clone(self), Arc::clone(terms));
         let work = move || async move { this.repair_alone(part, &terms).await };
         self.repairs.join(part, work).await.unwrap_or_else(|| Err(Failure::defect("repairing a part panicked")))
@@ -105,7 +112,9 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     async fn repair_alone(&self, part: PartId, terms: &Terms) -> Result<(), Failure> {
         tracing::warn!(%part, "the hot store did not know of a slip's fence: repairing the part");
         let facts = self.stores.ledger.fences(terms.id, part.slips(terms.count)).await?;
+        crash_point!("repair.after_fences");
         self.stores.hot.learn(part, terms.count, &facts, &[]).await?;
+        crash_point!("repair.after_all");
         Ok(())
     }
 }

@@ -83,12 +83,15 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
         let request = dynamo::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
+        crash_point!("send.before_ledger");
         match self.stores.ledger.send(&request).await? {
             dynamo::SendOutcome::Sent => {
+                crash_point!("send.after_ledger");
                 // The ledger first, then the hot store: if that fails, the first grab does it.
                 if let Err(failure) = self.loader.load_new(&terms).await {
                     tracing::warn!(packet = %terms.id, error = crate::error_chain(&failure), "not loaded at once");
                 }
+                crash_point!("send.after_load");
                 Ok(SendOutcome::Sent(Arc::new(terms)))
             }
             dynamo::SendOutcome::Replayed(id) => {

@@ -187,6 +187,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         };
         let mut drained = Vec::with_capacity(parts.len());
         for part in parts {
+            crash_point!("settle.after_dirty");
             let result = self.drain(part, deadline).await;
             if let Err(failure) = &result {
                 tracing::error!(%part, error = crate::error_chain(failure), "an outbox was not emptied");
@@ -205,6 +206,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             self.stores.hot.learn(part, 0, &[], &[]).await?;
             return Ok(Drained::default());
         }
+        crash_point!("settle.after_held");
         if Instant::now() >= deadline {
             return Ok(Drained::new(0, &held));
         }
@@ -218,6 +220,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         };
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let mut facts = self.stores.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
+        crash_point!("settle.after_fences");
         let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
         open.retain(|hold| !fenced.contains(&hold.slip));
         let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
@@ -237,7 +240,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                 }
             }
         }
+        crash_point!("settle.before_learn");
         self.stores.hot.learn(part, terms.count, &facts, &holds).await?;
+        crash_point!("settle.after_learn");
         Ok(Drained::new(persisted, &self.stores.hot.held(part).await?))
     }
 
@@ -251,7 +256,10 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             return Ok(Persisted::default());
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
-        match self.stores.ledger.claim(terms, &hold.user, &claim).await {
+        crash_point!("settle.before_claim");
+        let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await;
+        crash_point!("settle.after_claim");
+        match outcome {
             Ok(outcome) => Ok(Persisted {
                 committed: matches!(outcome, ClaimOutcome::Committed),
                 facts: outcome.facts(&hold.user, &claim),
@@ -326,6 +334,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             AckMode::Ledger => BTreeSet::new(),
             AckMode::Redis => self.drain_packet(&terms, run.deadline).await?,
         };
+        crash_point!("refund.after_drain");
 
         let fences = self.stores.ledger.fences(id, 0..terms.count).await?;
         let mut fences: BTreeMap<u32, Fence> = fences.into_iter().map(|fence| (fence.slip, fence)).collect();
@@ -345,9 +354,12 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         }
         if fences.len() == terms.count as usize {
             let fences: Vec<Fence> = fences.into_values().collect();
+            crash_point!("close.before");
             self.stores.ledger.close(&terms, &Summary::of(&fences)).await?;
+            crash_point!("close.after");
             returned.settled = true;
             self.tell(&terms, &fences).await;
+            crash_point!("close.after_told");
         }
         Ok(returned)
     }
@@ -372,7 +384,10 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             slips.push((slip, amount.ok_or_else(|| Failure::defect(format!("{}: no slip {slip}", terms.id)))?));
         }
         loop {
-            match self.stores.ledger.refund(terms, &slips, at).await? {
+            crash_point!("refund.before_chunk");
+            let outcome = self.stores.ledger.refund(terms, &slips, at).await?;
+            crash_point!("refund.after_chunk");
+            match outcome {
                 RefundOutcome::Refunded(refunded) => {
                     returned.slips += refunded.len() as u64;
                     returned.amount += refunded.iter().map(|fence| fence.amount).sum::<Amount>().minor_units();
@@ -414,6 +429,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                 tracing::warn!(%part, error = crate::error_chain(&error), "the hot store was not told of a settlement");
                 return;
             }
+            crash_point!("close.after_told_part");
         }
     }
 }

@@ -1,0 +1,114 @@
+//! Places where a test can let the process die: before and after each effect that the outside world sees.
+//!
+//! Without the feature `crash-points` a place is nothing at all. With it a place that was [armed](arm) kills its process by
+//! a real `SIGKILL`: nothing is flushed, closed or dropped.
+
+/// Marks a place where the process may die: one of `POINTS`, by name.
+macro_rules! crash_point {
+    ($name:literal) => {
+        #[cfg(feature = "crash-points")]
+        $crate::crash::reach(const { $crate::crash::place($name) });
+    };
+}
+
+#[cfg(feature = "crash-points")]
+pub use armed::{LAST_WORDS, POINTS, arm};
+#[cfg(feature = "crash-points")]
+pub(crate) use armed::{place, reach};
+
+#[cfg(feature = "crash-points")]
+mod armed {
+    use std::io::Write;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use rustix::process::{Signal, getpid, kill_process};
+
+    /// All places, by the step they belong to.
+    pub const POINTS: [&str; 36] = [
+        "send.before_ledger",
+        "send.after_ledger",
+        "send.after_load",
+        "ledger.before_transaction",
+        "ledger.after_transaction",
+        "grab.before_script",
+        "grab.after_script",
+        "grab.before_claim",
+        "grab.after_claim",
+        "grab.after_learn",
+        "grab.before_repair",
+        "grab.after_repair",
+        "grab.in_doubt",
+        "load.before_lead",
+        "load.after_lead",
+        "load.after_fences",
+        "load.after_load",
+        "load.after_follow",
+        "repair.before_learn",
+        "repair.after_learn",
+        "repair.after_fences",
+        "repair.after_all",
+        "settle.after_dirty",
+        "settle.after_held",
+        "settle.after_fences",
+        "settle.before_claim",
+        "settle.after_claim",
+        "settle.before_learn",
+        "settle.after_learn",
+        "refund.after_drain",
+        "refund.before_chunk",
+        "refund.after_chunk",
+        "close.before",
+        "close.after",
+        "close.after_told_part",
+        "close.after_told",
+    ];
+
+    /// What a process that dies at a place writes to its standard error, before the place's name.
+    pub const LAST_WORDS: &str = "crash point reached: ";
+
+    /// How often each place is still to be passed before the process dies there; 0: it is not armed.
+    static PASSES: [AtomicU32; POINTS.len()] = [const { AtomicU32::new(0) }; POINTS.len()];
+
+    /// Lets the process die when it comes to the place `name` for the `passes`th time. Returns whether there is one.
+    pub fn arm(name: &str, passes: u32) -> bool {
+        let place = POINTS.iter().position(|point| *point == name);
+        place.map(|place| PASSES[place].store(passes, Ordering::Relaxed)).is_some()
+    }
+
+    /// Where `name` stands in [`POINTS`]: found while compiling, so that a place without an entry does not build.
+    pub(crate) const fn place(name: &str) -> usize {
+        let mut place = 0;
+        while place < POINTS.len() {
+            if equal(POINTS[place].as_bytes(), name.as_bytes()) {
+                return place;
+            }
+            place += 1;
+        }
+        unreachable!()
+    }
+
+    const fn equal(one: &[u8], other: &[u8]) -> bool {
+        let mut i = 0;
+        while i < one.len() && i < other.len() && one[i] == other[i] {
+            i += 1;
+        }
+        i == one.len() && i == other.len()
+    }
+
+    pub(crate) fn reach(place: usize) {
+        let passes = &PASSES[place];
+        if passes.load(Ordering::Relaxed) > 0 && passes.fetch_sub(1, Ordering::Relaxed) == 1 {
+            die(POINTS[place]);
+        }
+    }
+
+    fn die(name: &str) {
+        // Whoever watches learns the place; if nobody reads it, the process dies all the same.
+        let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{name}");
+        let _ = kill_process(getpid(), Signal::KILL);
+        // The signal is on its way: no other line runs on this thread.
+        loop {
+            std::thread::park();
+        }
+    }
+}

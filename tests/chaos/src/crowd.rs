@@ -1,0 +1,207 @@
+//! A crowd: a packet is sent, many grab it, and some of them ask again later.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::json;
+use tokio::time::{Instant, sleep_until};
+
+use crate::book::Book;
+use crate::clients::{Clients, Said, SendAnswer};
+use crate::dice::Dice;
+use crate::tally::Tally;
+
+/// Users of a shard, who grab.
+const USERS: u32 = 3_000;
+/// Users who send.
+const SENDERS: u32 = 8;
+/// What each of them has at the start, in minor units.
+const FUNDS: u64 = 1_000_000_000_000;
+/// A user without money.
+const POOR: &str = "poor";
+const PASSPHRASE: &str = "芝麻开门";
+/// For how long a packet can be grabbed, in seconds.
+const EXPIRES_IN_S: std::ops::Range<u32> = 2..6;
+/// One of so many grabbers of a packet with a guard is not admitted.
+const OUTSIDERS: u32 = 20;
+
+/// The people of a shard.
+#[derive(Debug)]
+pub struct People {
+    name: String,
+    /// What they use.
+    pub clients: Clients,
+    /// What they were told.
+    pub book: Book,
+    tally: Arc<Tally>,
+    dice: Dice,
+    next_key: AtomicU64,
+}
+
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Guard {
+    None,
+    Passphrase,
+    Recipients,
+}
+
+struct Plan {
+    count: u32,
+    expires_in: Duration,
+    guard: Guard,
+    /// User and whether the packet is for him.
+    grabbers: Vec<(String, bool)>,
+}
+
+impl People {
+    /// The people of the shard `name`.
+    #[must_use]
+    pub const fn new(name: String, clients: Clients, book: Book, tally: Arc<Tally>, dice: Dice) -> Self {
+        Self { name, clients, book, tally, dice, next_key: AtomicU64::new(0) }
+    }
+
+    /// Gives the senders their money.
+    pub async fn fund(&self) {
+        for sender in 0..SENDERS {
+            let funded = self.clients.deposit(&format!("s{sender}"), "start", FUNDS, || self.tally.retried()).await;
+            funded.expect("the senders' money, before anything fails");
+        }
+    }
+
+    /// One packet from its sending to the last answer.
+    pub async fn crowd(&self) {
+        let plan = self.plan();
+        let Some(id) = self.send(&plan).await else { return };
+        let expired = Instant::now() + plan.expires_in;
+        let grabbers =
+            plan.grabbers.iter().map(|(user, admitted)| self.grab_and_ask_again(&id, user, *admitted, &plan, expired));
+        join_all(grabbers).await;
+    }
+
+    /// Someone sends more than he has, and someone brings money in.
+    pub async fn till(&self) {
+        let key = self.key();
+        let body = json!({"split": "equal", "total_amount": 20_000, "count": 1});
+        match self.clients.send(POOR, &key, body, || self.tally.retried()).await {
+            SendAnswer::TooPoor => self.tally.answered("send: too poor"),
+            SendAnswer::Nothing => self.book.perhaps_sent(),
+            other => self.tally.violated(format!("{POOR} has nothing, and a send was answered {other:?}")),
+        }
+        let user = format!("u{}", self.dice.number(0..USERS));
+        if let Err(wrong) = self.clients.deposit(&user, &key, 1, || self.tally.retried()).await {
+            self.tally.violated(wrong);
+        }
+    }
+
+    fn plan(&self) -> Plan {
+        let dice = &self.dice;
+        let count = match dice.number(0..40) {
+            0 => dice.number(1_001..1_500),
+            1..9 => dice.number(40..150),
+            _ => dice.number(1..40),
+        };
+        let guard = match dice.number(0..10) {
+            0 => Guard::Passphrase,
+            1 => Guard::Recipients,
+            _ => Guard::None,
+        };
+        let first = dice.number(0..USERS);
+        let grabbers = (count.min(120) * 3 / 2 + dice.number(5..60)).min(180);
+        let grabber = |n| {
+            let admitted = guard == Guard::None || n == 0 || !dice.happens(1, OUTSIDERS);
+            (format!("u{}", (first + n) % USERS), admitted)
+        };
+        let grabbers = (0..grabbers).map(grabber).collect();
+        Plan { count, expires_in: Duration::from_secs(dice.number(EXPIRES_IN_S).into()), guard, grabbers }
+    }
+
+    async fn send(&self, plan: &Plan) -> Option<String> {
+        let total = u64::from(plan.count) * u64::from(self.dice.number(1..200));
+        let split = if self.dice.happens(1, 4) { "equal" } else { "random" };
+        let mut body = json!({"split": split, "total_amount": total, "count": plan.count, "expires_in_s": plan.expires_in.as_secs()});
+        match plan.guard {
+            Guard::None => {}
+            Guard::Passphrase => body["passphrase"] = json!(PASSPHRASE),
+            Guard::Recipients => {
+                let admitted = plan.grabbers.iter().filter(|(_, admitted)| *admitted);
+                body["recipients"] = admitted.map(|(user, _)| user.as_str()).collect();
+            }
+        }
+        self.send_once_or_twice(body).await
+    }
+
+    /// Sends with one key; some senders do not believe the first answer.
+    async fn send_once_or_twice(&self, body: serde_json::Value) -> Option<String> {
+        let (sender, key) = (format!("s{}", self.dice.number(0..SENDERS)), self.key());
+        let retried = || self.tally.retried();
+        let id = match self.clients.send(&sender, &key, body.clone(), retried).await {
+            SendAnswer::Sent(id) => id,
+            SendAnswer::Nothing => {
+                self.book.perhaps_sent();
+                self.tally.answered("send: no answer");
+                return None;
+            }
+            other => {
+                self.tally.violated(format!("{sender} has money, and a send was answered {other:?}"));
+                return None;
+            }
+        };
+        self.book.sent(&id, &sender);
+        self.tally.answered("send: sent");
+        if self.dice.happens(1, 5) {
+            let again = self.clients.send(&sender, &key, body, retried).await;
+            if again != SendAnswer::Nothing && again != SendAnswer::Sent(id.clone()) {
+                self.tally.violated(format!("{sender}'s key {key} sent {id}, and then {again:?}"));
+            }
+        }
+        Some(id)
+    }
+
+    async fn grab_and_ask_again(&self, id: &str, user: &str, admitted: bool, plan: &Plan, expired: Instant) {
+        let words = (plan.guard == Guard::Passphrase).then_some(if admitted { PASSPHRASE } else { "wrong" });
+        let window = u32::try_from(plan.expires_in.as_millis()).unwrap_or(u32::MAX);
+        // Most come at once, the others whenever.
+        let late = if self.dice.happens(2, 3) { window / 4 } else { window };
+        tokio::time::sleep(self.dice.time(0..late)).await;
+        self.grab(id, user, admitted, words).await;
+        if self.dice.happens(1, 3) {
+            tokio::time::sleep(self.dice.time(0..2_000)).await;
+            self.grab(id, user, admitted, words).await;
+        }
+        if self.dice.happens(1, 8) {
+            sleep_until(expired + self.dice.time(0..2_500)).await;
+            self.grab(id, user, admitted, words).await;
+        }
+    }
+
+    /// One grab with its retries. Returns whether it had a good answer.
+    pub async fn grab(&self, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
+        let told = self.clients.grab(id, user, words, || self.tally.retried()).await;
+        let (kind, good) = match told.said {
+            Said::Grabbed(_) => ("grab: grabbed", true),
+            Said::SoldOut => ("grab: sold out", true),
+            Said::Expired => ("grab: expired", true),
+            Said::Refused => ("grab: refused", true),
+            Said::Nothing => ("grab: no answer", false),
+            Said::Wrong(_) => ("grab: wrong", false),
+        };
+        self.tally.answered(kind);
+        if let Err(wrong) = self.book.enter(id, user, admitted, told) {
+            self.tally.violated(wrong);
+        }
+        good
+    }
+
+    /// A packet that is there when Redis has lost it: its first grab afterwards is the recovery.
+    pub async fn probe_packet(&self, count: u32, expires_in: Duration) -> Option<String> {
+        let body =
+            json!({"split": "equal", "total_amount": count, "count": count, "expires_in_s": expires_in.as_secs()});
+        self.send_once_or_twice(body).await
+    }
+
+    fn key(&self) -> String {
+        format!("{}-{}", self.name, self.next_key.fetch_add(1, Ordering::Relaxed))
+    }
+}

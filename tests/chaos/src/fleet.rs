@@ -1,0 +1,272 @@
+//! The workers of a shard: processes that die again and again, and are started again at once.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use shared::crash::{LAST_WORDS, POINTS};
+use shared::redis::test_server::{free_port, poll};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::dice::Dice;
+use crate::tally::Tally;
+use crate::worker::Stores;
+
+/// After how many answers a worker is killed that is armed with no crash point. Counting answers rather than time keeps the
+/// chaos the same on an idle machine and on a busy one.
+const ANSWERS: std::ops::Range<u32> = 0..100;
+/// After this time each of them is killed.
+const LIFETIME_MOST: Duration = Duration::from_secs(4);
+/// How often to look whether it has answered enough.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Crash points that a worker is armed with at once.
+const POINTS_ARMED: usize = 6;
+/// Of those that were hit least so far.
+const POINTS_CONSIDERED: usize = 18;
+/// Every other armed point is passed up to this often before the worker dies there, the others never.
+const PASSES_MOST: u32 = 16;
+/// How long to wait before a worker is started that could not start.
+const PAUSE: Duration = Duration::from_millis(50);
+const KILL: i32 = 9;
+
+/// What the workers of a run are to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mode {
+    /// Die.
+    Chaos,
+    /// Live.
+    Calm,
+    /// End.
+    Stop,
+}
+
+/// The workers of a shard.
+#[derive(Debug)]
+pub struct Fleet {
+    doors: Vec<Arc<Door>>,
+    workers: Vec<JoinHandle<io::Result<()>>>,
+}
+
+/// Where a worker listens, whichever process it is now.
+#[derive(Debug)]
+pub struct Door {
+    /// Its address.
+    pub url: String,
+    is_open: AtomicBool,
+    answers: AtomicU32,
+}
+
+impl Door {
+    /// Whether a process was there a moment ago: what a load balancer knows.
+    pub fn is_open(&self) -> bool {
+        self.is_open.load(Ordering::Relaxed)
+    }
+
+    /// A client was answered here.
+    pub fn answered(&self) {
+        self.answers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn open(&self) {
+        self.answers.store(0, Ordering::Relaxed);
+        self.is_open.store(true, Ordering::Relaxed);
+    }
+
+    async fn has_answered(&self, limit: u32) {
+        while self.answers.load(Ordering::Relaxed) < limit {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// What is to become of a worker.
+enum Fate {
+    /// It lives.
+    Live,
+    /// It is killed after so many answers, wherever it is then.
+    Answers(u32),
+    /// It dies at the first of these points that it has passed so often.
+    Points(Vec<(&'static str, u32)>),
+}
+
+struct Slot {
+    port: u16,
+    door: Arc<Door>,
+    stores: Stores,
+    dice: Dice,
+    tally: Arc<Tally>,
+    log: Arc<Mutex<File>>,
+    mode: watch::Receiver<Mode>,
+}
+
+impl Fleet {
+    /// Starts `size` workers over `stores`, which write their logs to `log`.
+    pub fn start(
+        name: &str,
+        size: usize,
+        seed: u64,
+        stores: &Stores,
+        tally: &Arc<Tally>,
+        log: &Path,
+        mode: &watch::Receiver<Mode>,
+    ) -> io::Result<Self> {
+        let log = Arc::new(Mutex::new(File::create(log)?));
+        let (mut doors, mut workers) = (Vec::new(), Vec::new());
+        for number in 0..size {
+            let port = free_port();
+            let url = format!("http://127.0.0.1:{port}");
+            let door = Arc::new(Door { url, is_open: AtomicBool::new(false), answers: AtomicU32::new(0) });
+            doors.push(Arc::clone(&door));
+            let slot = Slot {
+                port,
+                door,
+                stores: stores.clone(),
+                dice: Dice::new(seed, &format!("{name} worker {number}")),
+                tally: Arc::clone(tally),
+                log: Arc::clone(&log),
+                mode: mode.clone(),
+            };
+            workers.push(tokio::spawn(slot.keep_running()));
+        }
+        Ok(Self { doors, workers })
+    }
+
+    /// Where the workers listen while they live.
+    #[must_use]
+    pub fn doors(&self) -> &[Arc<Door>] {
+        &self.doors
+    }
+
+    /// Waits until all workers listen.
+    pub async fn ready(&self) {
+        poll("the workers", async || self.doors.iter().all(|door| door.is_open()).then_some(())).await;
+    }
+
+    /// Waits until all have ended, after [`Mode::Stop`].
+    pub async fn ended(self) -> io::Result<()> {
+        for worker in self.workers {
+            worker.await??;
+        }
+        Ok(())
+    }
+}
+
+impl Slot {
+    async fn keep_running(mut self) -> io::Result<()> {
+        loop {
+            let mode = *self.mode.borrow_and_update();
+            if mode == Mode::Stop {
+                return Ok(());
+            }
+            let fate = self.fate(mode);
+            let mut child = self.spawn(&fate)?;
+            // Kept apart: who waits for a child closes its input first.
+            let lifeline = child.stdin.take();
+            let words = child.stderr.take().map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&self.log))));
+            let killed = self.live(mode, &fate, &mut child).await?;
+            let status = child.wait().await?;
+            drop(lifeline);
+            self.door.is_open.store(false, Ordering::Relaxed);
+            let point = match words {
+                Some(words) => words.await?,
+                None => None,
+            };
+            self.enter(mode, killed, status, point).await;
+        }
+    }
+
+    fn fate(&self, mode: Mode) -> Fate {
+        if mode != Mode::Chaos {
+            Fate::Live
+        } else if self.dice.happens(1, 3) {
+            Fate::Answers(self.dice.number(ANSWERS))
+        } else {
+            Fate::Points(self.points())
+        }
+    }
+
+    /// Waits until the worker dies, or kills it when its time has come. Returns whether it was killed.
+    async fn live(&mut self, mode: Mode, fate: &Fate, child: &mut Child) -> io::Result<bool> {
+        let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::other("a worker without output")) };
+        let door = &self.door;
+        let life = async {
+            if stdout.read_u8().await.is_ok() {
+                door.open();
+            }
+            match fate {
+                Fate::Live => std::future::pending().await,
+                // That it has not answered enough in all that time is as good.
+                Fate::Answers(limit) => drop(timeout(LIFETIME_MOST, door.has_answered(*limit)).await),
+                Fate::Points(_) => tokio::time::sleep(LIFETIME_MOST).await,
+            }
+        };
+        tokio::select! {
+            _ = child.wait() => return Ok(false),
+            () = life => {}
+            _ = self.mode.wait_for(|next| *next != mode) => {}
+        }
+        child.start_kill()?;
+        Ok(true)
+    }
+
+    async fn enter(&self, mode: Mode, killed: bool, status: ExitStatus, point: Option<String>) {
+        match point {
+            Some(point) => self.tally.died_at(&point),
+            // At the beginning and the end of the chaos all are replaced: these don't count.
+            None if killed && mode == Mode::Calm => {}
+            None if killed && status.signal() == Some(KILL) => self.tally.killed(),
+            None => {
+                self.tally.ended();
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    fn spawn(&self, fate: &Fate) -> io::Result<Child> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg("worker").args(["--port", &self.port.to_string()]).args(self.stores.arguments());
+        if let Fate::Points(points) = fate {
+            for (point, passes) in points {
+                command.args(["--crash", &format!("{point}={passes}")]);
+            }
+        }
+        // The worker ends when this end of its standard input is closed, so none outlives the run.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        command.spawn()
+    }
+
+    /// Some of the points where the fewest workers died so far, each with how often it is passed.
+    fn points(&self) -> Vec<(&'static str, u32)> {
+        let deaths = self.tally.deaths();
+        let mut points = POINTS.to_vec();
+        points.sort_by_key(|point| deaths.get(*point).copied().unwrap_or(0));
+        points.truncate(POINTS_CONSIDERED);
+        let passes = || if self.dice.happens(1, 2) { 1 } else { 1 + self.dice.number(0..PASSES_MOST) };
+        (0..POINTS_ARMED).filter_map(|_| self.dice.pick(&points).map(|point| (*point, passes()))).collect()
+    }
+}
+
+/// Reads what a worker says, and returns the crash point that its last words name.
+async fn listen(stderr: tokio::process::ChildStderr, log: Arc<Mutex<File>>) -> Option<String> {
+    let mut lines = BufReader::new(stderr).lines();
+    let mut point = None;
+    while let Ok(Some(line)) = lines.next_line().await {
+        match line.strip_prefix(LAST_WORDS) {
+            Some(name) => point = Some(name.to_owned()),
+            None => {
+                // A log that can't be written is no reason to end the run.
+                let _ = writeln!(log.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
+            }
+        }
+    }
+    point
+}

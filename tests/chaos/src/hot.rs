@@ -1,0 +1,186 @@
+//! The Redis servers of a shard, each behind a proxy, and what is done to them.
+
+mod cluster;
+mod single;
+
+use redis::cmd;
+use shared::redis::test_server::{TestServer, poll};
+
+pub use cluster::Cluster;
+pub use single::Single;
+
+use crate::dice::Dice;
+
+/// What can be done to a Redis.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Harm {
+    /// `SIGKILL` without a file: it comes back empty.
+    KillWithoutFile,
+    /// `SIGKILL` with an append-only file that is synced every second.
+    KillEverysec,
+    /// `SIGKILL` with an append-only file that is synced before each answer.
+    KillAlways,
+    /// It comes back with the data of some time ago.
+    OlderSnapshot,
+    /// Its primary dies, and a replica that was cut off for a while takes over.
+    LaggingReplica,
+    /// A replica that was cut off takes over while its primary still serves.
+    TwoPrimaries,
+    /// `FLUSHALL`.
+    Flush,
+    /// `SCRIPT FLUSH`.
+    ForgetScripts,
+    /// No memory for a while.
+    FullMemory,
+    /// `SIGSTOP` for a while.
+    Freeze,
+    /// All clients' connections are closed.
+    CutClients,
+}
+
+impl Harm {
+    /// What a report calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::KillWithoutFile => "killed, append-only off",
+            Self::KillEverysec => "killed, append-only everysec",
+            Self::KillAlways => "killed, append-only always",
+            Self::OlderSnapshot => "restored from an older snapshot",
+            Self::LaggingReplica => "failed over to a lagging replica",
+            Self::TwoPrimaries => "failed over with two primaries",
+            Self::Flush => "FLUSHALL",
+            Self::ForgetScripts => "SCRIPT FLUSH",
+            Self::FullMemory => "out of memory",
+            Self::Freeze => "frozen and thawed",
+            Self::CutClients => "clients cut off",
+        }
+    }
+
+    /// Whether Redis may lose by it what it has acknowledged.
+    #[must_use]
+    pub const fn loses(self) -> bool {
+        match self {
+            Self::KillWithoutFile
+            | Self::KillEverysec
+            | Self::OlderSnapshot
+            | Self::LaggingReplica
+            | Self::TwoPrimaries
+            | Self::Flush => true,
+            Self::KillAlways | Self::ForgetScripts | Self::FullMemory | Self::Freeze | Self::CutClients => false,
+        }
+    }
+}
+
+/// The servers of a shard.
+#[derive(Debug)]
+pub enum Hot {
+    /// One server.
+    Single(Single),
+    /// Three primaries with a replica each.
+    Cluster(Cluster),
+}
+
+impl Hot {
+    /// The URL for workers: the proxies'.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match self {
+            Self::Single(single) => single.url(),
+            Self::Cluster(cluster) => cluster.url(),
+        }
+    }
+
+    /// Begins or ends the faults of the connections.
+    pub fn set_faulty(&self, faulty: bool) {
+        match self {
+            Self::Single(single) => single.set_faulty(faulty),
+            Self::Cluster(cluster) => cluster.set_faulty(faulty),
+        }
+    }
+
+    /// What can be done to it without a loss; with `losses_too` these are twice as likely as the others.
+    #[must_use]
+    pub fn harms(&self, losses_too: bool) -> Vec<Harm> {
+        let all = match self {
+            Self::Single(_) => single::HARMS.as_slice(),
+            Self::Cluster(_) => cluster::HARMS.as_slice(),
+        };
+        let harmless = all.iter().filter(|harm| !harm.loses());
+        let losses = all.iter().filter(|harm| losses_too && harm.loses());
+        harmless.chain(losses.clone()).chain(losses).copied().collect()
+    }
+
+    /// Does it. Returns when Redis serves again. `begins` is called the moment before the harm itself.
+    pub async fn harm(&mut self, harm: Harm, dice: &Dice, begins: impl FnOnce()) {
+        match self {
+            Self::Single(single) => single.harm(harm, dice, begins).await,
+            Self::Cluster(cluster) => cluster.harm(harm, dice, begins).await,
+        }
+    }
+
+    /// All keys of the outbox that are left.
+    pub async fn outbox(&self) -> Vec<String> {
+        let servers = match self {
+            Self::Single(single) => vec![single.server()],
+            Self::Cluster(cluster) => cluster.primaries().await,
+        };
+        let mut left = Vec::new();
+        for server in servers {
+            for pattern in ["*held*", "*dirty*"] {
+                left.extend(server.command::<Vec<String>>(cmd("KEYS").arg(pattern)).await);
+            }
+        }
+        left
+    }
+}
+
+/// What is done to one server that keeps its data; says whether it was one of these.
+async fn harm_server(server: &TestServer, harm: Harm, dice: &Dice, begins: impl FnOnce()) {
+    match harm {
+        Harm::Flush => {
+            begins();
+            let () = server.command(&cmd("FLUSHALL")).await;
+        }
+        Harm::ForgetScripts => {
+            begins();
+            let () = server.command(cmd("SCRIPT").arg("FLUSH")).await;
+        }
+        Harm::FullMemory => {
+            begins();
+            let () = server.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(1)).await;
+            tokio::time::sleep(dice.time(100..600)).await;
+            let () = server.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(0)).await;
+        }
+        Harm::Freeze => {
+            begins();
+            server.stop();
+            tokio::time::sleep(dice.time(100..1_500)).await;
+            server.cont();
+        }
+        Harm::CutClients => {
+            begins();
+            let _: i64 = server.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).await;
+        }
+        Harm::KillWithoutFile
+        | Harm::KillEverysec
+        | Harm::KillAlways
+        | Harm::OlderSnapshot
+        | Harm::LaggingReplica
+        | Harm::TwoPrimaries => unreachable!("{harm:?} needs more than its server"),
+    }
+}
+
+/// Waits until a line of `INFO` is there.
+async fn info_says(server: &TestServer, section: &str, line: &str) {
+    poll(line, async || {
+        let info: String = server.command(cmd("INFO").arg(section)).await;
+        info.lines().any(|found| found == line).then_some(())
+    })
+    .await;
+}
+
+/// For how long work goes on between a first and a second step.
+async fn meanwhile(dice: &Dice) {
+    tokio::time::sleep(dice.time(100..500)).await;
+}

@@ -1,0 +1,103 @@
+//! What happened in a run, counted while it goes on.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::report::Report;
+
+/// The counts of a run, shared by all who count.
+#[derive(Debug, Default)]
+pub struct Tally(Mutex<Report>);
+
+/// Violations that are kept in words; further ones are only counted.
+const VIOLATIONS_TOLD: u64 = 100;
+
+impl Tally {
+    /// A worker died at a crash point.
+    pub fn died_at(&self, point: &str) {
+        count(&mut self.lock().kills_at_points, point);
+    }
+
+    /// A worker was killed wherever it was.
+    pub fn killed(&self) {
+        self.lock().kills_at_random += 1;
+    }
+
+    /// A worker ended in another way: its store did not answer when it started.
+    pub fn ended(&self) {
+        self.lock().failed_starts += 1;
+    }
+
+    /// Redis was harmed, and lost what it had acknowledged or may have.
+    pub fn redis_lost(&self, how: &str) {
+        count(&mut self.lock().redis_losses, how);
+    }
+
+    /// Redis was harmed, and lost nothing.
+    pub fn redis_harmed(&self, how: &str) {
+        count(&mut self.lock().redis_faults, how);
+    }
+
+    /// A request to `DynamoDB` met a fault.
+    pub fn dynamodb_fault(&self, fault: &str) {
+        count(&mut self.lock().dynamodb_faults, fault);
+    }
+
+    /// A connection to Redis met a fault.
+    pub fn connection_fault(&self, fault: &str) {
+        count(&mut self.lock().connection_faults, fault);
+    }
+
+    /// A client was answered, or gave up.
+    pub fn answered(&self, what: &str) {
+        count(&mut self.lock().answers, what);
+    }
+
+    /// A client's attempt that had no answer, and was repeated.
+    pub fn retried(&self) {
+        self.lock().retries += 1;
+    }
+
+    /// How long it took from the end of a loss to the first good answer to a grab.
+    pub fn recovered(&self, after: Duration) {
+        self.lock().recovery_ms.push(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    }
+
+    /// Something that must never be.
+    pub fn violated(&self, what: String) {
+        let mut report = self.lock();
+        report.violations += 1;
+        if report.violations <= VIOLATIONS_TOLD {
+            eprintln!("VIOLATION: {what}");
+            report.violated.push(what);
+        }
+    }
+
+    /// How often workers died at each crash point so far.
+    pub fn deaths(&self) -> BTreeMap<String, u64> {
+        self.lock().kills_at_points.clone()
+    }
+
+    /// Changes what is counted at the end of a run.
+    pub fn update(&self, change: impl FnOnce(&mut Report)) {
+        change(&mut self.lock());
+    }
+
+    /// All of it.
+    pub fn report(&self) -> Report {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Report> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn count(counts: &mut BTreeMap<String, u64>, what: &str) {
+    if let Some(count) = counts.get_mut(what) {
+        *count += 1;
+    } else {
+        counts.insert(what.to_owned(), 1);
+    }
+}

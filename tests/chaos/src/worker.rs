@@ -1,0 +1,73 @@
+//! One of the processes that are killed: the local stack over stores that it is given.
+
+use std::error::Error;
+
+use local::options::Ack;
+use local::{Local, Options};
+use tokio::io::AsyncReadExt;
+use tracing_subscriber::EnvFilter;
+
+/// What the log of a worker holds.
+const LOG_FILTER: &str = "error";
+
+/// Where a worker's stores are, and how it uses them.
+#[derive(Clone, Debug)]
+pub struct Stores {
+    /// Redis, or the nodes of a cluster.
+    pub redis_url: String,
+    /// Whether it is a cluster.
+    pub cluster: bool,
+    /// The `DynamoDB` endpoint.
+    pub dynamodb_url: String,
+    /// What its packets' grabs wait for.
+    pub ack: Ack,
+}
+
+/// The command line of a worker.
+#[derive(Debug, clap::Args)]
+pub struct Worker {
+    #[command(flatten)]
+    options: Options,
+    /// Where to die, and when it is passed for the which time: `grab.after_claim=3`
+    #[arg(long, value_name = "POINT=PASSES", value_parser = crash)]
+    crash: Vec<(String, u32)>,
+}
+
+impl Stores {
+    /// What a worker's command line says of them.
+    #[must_use]
+    pub fn arguments(&self) -> Vec<String> {
+        let mut arguments = vec!["--redis-url", &self.redis_url, "--dynamodb-url", &self.dynamodb_url];
+        arguments.extend(["--ack", self.ack.name(), "--settle-every", "0s"]);
+        if self.cluster {
+            arguments.push("--redis-cluster");
+        }
+        arguments.into_iter().map(str::to_owned).collect()
+    }
+}
+
+impl Worker {
+    /// Serves until it dies, or until whoever started it is gone.
+    pub async fn run(self) -> Result<(), Box<dyn Error>> {
+        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+        shared::redis::install_crypto_provider();
+        for (point, passes) in &self.crash {
+            if !shared::crash::arm(point, *passes) {
+                return Err(format!("there is no crash point {point}").into());
+            }
+        }
+        let local = Local::start(self.options).await?;
+        // Whoever started this reads that it is ready, and holds the other end of the input for as long as it is there.
+        println!("{}", local.url());
+        tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
+        local.stop().await;
+        Ok(())
+    }
+}
+
+fn crash(text: &str) -> Result<(String, u32), String> {
+    let (point, passes) = text.split_once('=').ok_or("expected POINT=PASSES")?;
+    let passes = passes.parse().map_err(|_| "PASSES must be a number")?;
+    Ok((point.to_owned(), passes))
+}
