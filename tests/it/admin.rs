@@ -159,6 +159,9 @@ async fn parked_holds_are_listed_and_tried_again() {
     // What Redis acknowledged is not refunded while it is parked.
     let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
     assert_eq!(admin(&world, &["parked"]).await.with(0).text, "no parked holds\n");
+    let (redis, dynamodb) = (world.redis.nodes()[0].url(), world.dynamodb_url());
+    let variables = [("REDIS_URL", &*redis), ("AWS_ENDPOINT_URL_DYNAMODB", &dynamodb), ("REDIS_CLUSTER", "false")];
+    run(Command::new(built("hongbao-admin")).arg("parked").env_clear().envs(variables)).await.with(0);
     let terms = process.send_funded(packet(&user("sam"), 1_000, 5)).await;
     let part = only_part(&terms);
     let (ann, bob, eve) =

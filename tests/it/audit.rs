@@ -37,8 +37,8 @@ enum Tampering {
 }
 
 use Kind::{
-    Amounts, ClaimWithoutFence, Closing, Debit, Fence, FenceWithoutClaim, Index, Malformed, NoWallet, Orphan, Refunds,
-    SendKeys, UnknownItem, Wallet,
+    Amounts, ClaimWithoutFence, Closing, Conservation, Debit, Fence, FenceWithoutClaim, Index, Malformed, NoWallet,
+    Orphan, Refunds, SendKeys, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 
@@ -106,6 +106,7 @@ const CASES: [Case; 16] = [
         "",
         &[
             (More("amount"), Fence),
+            (More("amount"), Conservation),
             (More("slip"), Fence),
             (Says("user_id", "zoe"), FenceWithoutClaim),
             (Without("at"), Malformed),

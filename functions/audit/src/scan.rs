@@ -69,8 +69,9 @@ impl Place {
 impl Run {
     /// The leads of a page, each once.
     ///
-    /// Everything leads to the packets and wallets themselves, and from all other items to the question whether they
-    /// belong to one. What changed leads to the packet or wallet that it belongs to: for those have no time of change.
+    /// Where everything is audited, each packet and wallet is looked at once, where the scan meets it; any other item only
+    /// raises the question whether it belongs to one. Where only what changed is audited, an item leads to the packet or
+    /// wallet that it belongs to, for these have no time of change themselves.
     pub(crate) async fn leads(&self, items: &[Item]) -> Result<HashSet<Lead>, ReadError> {
         let mut leads = HashSet::new();
         let mut fenced = HashSet::new();
