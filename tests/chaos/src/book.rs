@@ -243,7 +243,8 @@ mod tests {
 
     #[test]
     fn the_ledger_must_say_what_users_were_told() {
-        let cases: [(&str, &[(&str, u32)], Option<(Said, bool)>); 6] = [
+        type Case = (&'static str, &'static [(&'static str, u32)], Option<(Said, bool)>);
+        let cases: [Case; 6] = [
             ("a promise without a claim", &[], Some((promise(1), false))),
             ("another slip than was promised", &[("ann", 2)], Some((promise(1), false))),
             ("a claim in spite of a denial", &[("ann", 1)], Some((Said::SoldOut, false))),

@@ -46,7 +46,7 @@ impl Run {
         let mut shards = try_join_all(KINDS.map(|kind| Shard::start(kind, load, &tally, &self.out, &watching))).await?;
 
         let started = Instant::now();
-        let end = started + Duration::from_secs(60) * self.minutes;
+        let end = started + Duration::from_mins(1) * self.minutes;
         let news = tokio::spawn(tell(Arc::clone(&tally), started));
         mode.send_replace(Mode::Chaos);
         let calm = async {
