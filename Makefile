@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check
+.PHONY: run test check simulate mutants
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -14,6 +14,15 @@ test:
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	cargo build --workspace --bins
 	cargo test --workspace
+
+# The use cases over stores that misbehave by seed: make simulate SEEDS=100000; one of them again: make simulate SEED=17
+SEEDS ?= 10000
+simulate:
+	cargo run --release -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+# The seeds that find planted bugs.
+mutants:
+	cargo run --release -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
 
 check:
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam

@@ -7,7 +7,7 @@ mod claim;
 mod commit;
 mod history;
 mod items;
-mod keys;
+pub(crate) mod keys;
 mod packet;
 mod refund;
 mod schema;
