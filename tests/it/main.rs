@@ -8,6 +8,7 @@ mod contract;
 mod functions;
 mod guard;
 mod http_rush;
+mod memory_table;
 mod programs;
 mod readme;
 mod repair;

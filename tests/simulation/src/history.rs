@@ -45,13 +45,52 @@ pub struct History {
     grabs: Mutex<BTreeMap<PacketId, Vec<Grab>>>,
 }
 
-/// How many histories the checker was given.
+/// What users heard, and how many histories that made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Checked {
-    /// Those that it decided.
+pub struct Heard {
+    /// Grabs that were answered `grabbed`.
+    pub grabbed: u64,
+    /// `sold_out`.
+    pub sold_out: u64,
+    /// `expired`.
+    pub expired: u64,
+    /// Turned away by a guard.
+    pub refused: u64,
+    /// `not_found`.
+    pub not_found: u64,
+    /// Nothing, or that nothing is known.
+    pub unknown: u64,
+    /// Histories that the checker of linearizability decided.
     pub decided: u64,
     /// Those that were too long for it.
     pub undecided: u64,
+}
+
+impl Heard {
+    /// Those of another run too.
+    pub const fn merge(&mut self, other: &Self) {
+        let Self { grabbed, sold_out, expired, refused, not_found, unknown, decided, undecided } = other;
+        self.grabbed += *grabbed;
+        self.sold_out += *sold_out;
+        self.expired += *expired;
+        self.refused += *refused;
+        self.not_found += *not_found;
+        self.unknown += *unknown;
+        self.decided += *decided;
+        self.undecided += *undecided;
+    }
+
+    const fn add(&mut self, answer: Option<&GrabOutcome>) {
+        let count = match answer {
+            Some(GrabOutcome::Grabbed { .. }) => &mut self.grabbed,
+            Some(GrabOutcome::SoldOut) => &mut self.sold_out,
+            Some(GrabOutcome::Expired) => &mut self.expired,
+            Some(GrabOutcome::Refused(_)) => &mut self.refused,
+            Some(GrabOutcome::NotFound) => &mut self.not_found,
+            None => &mut self.unknown,
+        };
+        *count += 1;
+    }
 }
 
 impl History {
@@ -113,19 +152,24 @@ impl History {
         }
     }
 
-    /// How many grabs were tried.
-    pub fn len(&self) -> u64 {
-        self.grabs.lock().unwrap().values().map(|grabs| grabs.len() as u64).sum()
+    /// What users heard so far.
+    pub fn heard(&self) -> Heard {
+        let mut heard = Heard::default();
+        for grab in self.grabs.lock().unwrap().values().flatten() {
+            heard.add(grab.answer.as_ref());
+        }
+        heard
     }
 
     /// Holds every answer against the ledger, and against those before.
-    pub fn check(&self, world: &World, books: &Books) -> Checked {
-        let mut checked = Checked::default();
+    pub fn check(&self, world: &World, books: &Books) -> Heard {
+        let mut heard = self.heard();
         let grabs = self.grabs.lock().unwrap();
         for Known { terms, .. } in world.known() {
             let (Some(packet), Some(grabs)) = (books.packets.get(&terms.id.to_string()), grabs.get(&terms.id)) else {
                 continue;
             };
+            admits(world, &terms, packet, grabs);
             if terms.ack == AckMode::Redis && world.has_lost() {
                 // What Redis acknowledged and lost is lost.
                 continue;
@@ -133,21 +177,32 @@ impl History {
             keeps_promises(world, &terms, packet, grabs);
             if terms.id.part_count() == 1 && terms.count <= CHECKED_SLIPS_MAX {
                 match is_linearizable(terms.count, calls(world, &terms, packet, grabs)) {
-                    Some(true) => checked.decided += 1,
+                    Some(true) => heard.decided += 1,
                     Some(false) => {
-                        checked.decided += 1;
+                        heard.decided += 1;
                         world.violated(Kind::Linearizability, format!("the history of {}", terms.id));
                     }
-                    None => checked.undecided += 1,
+                    None => heard.undecided += 1,
                 }
             }
         }
-        checked
+        heard
     }
 }
 
 fn words(claim: &Claim) -> Claimed {
     (claim.slip, claim.amount.minor_units(), claim.at.ms())
+}
+
+/// Nobody has a slip who is not invited, or never knew the words.
+fn admits(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
+    for user in packet.claims.keys() {
+        let right = |grab: &Grab| grab.user.as_str() == user && (grab.is_right || terms.guard.passphrase.is_none());
+        let invited = terms.guard.recipients.as_ref().is_none_or(|users| users.iter().any(|one| one.as_str() == user));
+        if !invited || !grabs.iter().any(right) {
+            world.violated(Kind::Answer, format!("{user} has a slip of {}, which is not for him", terms.id));
+        }
+    }
 }
 
 /// Each `grabbed` is in the ledger, word for word, and whoever has heard it hears it ever after.

@@ -20,7 +20,7 @@ mod violation;
 mod world;
 
 pub use faults::{Fault, Struck};
-pub use history::Checked;
+pub use history::Heard;
 pub use mutants::Mutant;
 pub use run::{Outcome, run};
 pub use search::{Totals, run_all};

@@ -77,8 +77,16 @@ fn rate(totals: &Totals, started: Instant) -> String {
 
 fn print(totals: &Totals, started: Instant) {
     println!("{} seeds in {} s, {}", totals.runs, started.elapsed().as_secs(), rate(totals, started));
-    println!("{} grabs, {} calls of the stores", totals.grabs, totals.operations);
-    println!("{} histories checked for linearizability, {} too long to tell", totals.checked, totals.undecided);
+    let heard = &totals.heard;
+    println!(
+        "{} calls of the stores; grabs: {} grabbed, {} sold out,",
+        totals.operations, heard.grabbed, heard.sold_out
+    );
+    println!(
+        "{} expired, {} refused, {} not found, {} of which nothing is known",
+        heard.expired, heard.refused, heard.not_found, heard.unknown
+    );
+    println!("{} histories checked for linearizability, {} too long to tell", heard.decided, heard.undecided);
     for fault in Fault::ALL {
         println!("{:>12} {fault:?}", totals.struck.of(fault));
     }

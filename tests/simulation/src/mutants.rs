@@ -9,7 +9,6 @@ use shared::service::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotSt
 
 use crate::hot::now;
 use crate::table::terms_of;
-use crate::violation::Kind;
 use crate::world::World;
 
 /// A bug, planted where the stores meet the use cases: the run that does not find it is worth nothing.
@@ -85,27 +84,6 @@ impl Mutant {
             Self::CachedBeforeFinal => "empty parts cached before they are final",
             Self::RefundWithoutDraining => "refund without draining in redis mode",
             Self::KeyNotReread => "402 without a second look at the key",
-        }
-    }
-
-    /// The first kinds of violation by which a run may find it.
-    pub const fn breaks(self) -> &'static [Kind] {
-        match self {
-            Self::NoSlipFence => &[Kind::Fence, Kind::Claim, Kind::Conservation, Kind::Promise],
-            Self::NoClaimFence => &[Kind::Claim, Kind::Promise, Kind::Wallet],
-            Self::CountedRefund => &[Kind::Conservation, Kind::Wallet],
-            Self::AmountFromRedis => &[Kind::Fence, Kind::Promise],
-            Self::SettledEarly => &[Kind::Fence, Kind::Liveness],
-            Self::RedisBeforeLedger => &[Kind::Answer, Kind::Liveness],
-            Self::AcknowledgedBeforeCommit
-            | Self::UnconfirmedAnswer
-            | Self::UncertainNegative
-            | Self::FreshTime
-            | Self::PutBackAfterTimeout
-            | Self::LoaderOverwrites
-            | Self::CachedBeforeFinal
-            | Self::RefundWithoutDraining => &[Kind::Promise, Kind::Linearizability, Kind::SoldOut],
-            Self::KeyNotReread => &[Kind::Answer],
         }
     }
 }

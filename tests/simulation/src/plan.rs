@@ -8,8 +8,8 @@ use crate::process::Setup;
 
 /// What a sender keeps besides what he sends: the most that is withdrawn of it.
 pub const EXTRA: u64 = 500;
-/// How long a packet's refund waits beyond the difference of the clocks.
-const GRACE: Duration = Duration::from_secs(60);
+/// How long a packet's refund waits beyond the difference of the clocks: no less than the second primary is ahead.
+const GRACE_MS: [u64; 2] = [1_000, 30_000];
 /// How far a clock is off, at most.
 const SKEW_MS: u32 = 600_000;
 
@@ -57,10 +57,10 @@ pub struct GrabPlan {
 impl Plan {
     /// What happens by `chance`.
     pub fn draw(chance: &Chance) -> Self {
-        let active = Duration::from_millis(chance.pick(&[60, 600, 6_000, 60_000]));
+        let active = Duration::from_millis(chance.pick(&[60, 600, 6_000, 60_000, 200_000]));
         let setups = setups(chance);
         let packets = (0..chance.pick(&[1, 1, 1, 2, 2, 3])).map(|number| packet(chance, number, active)).collect();
-        Self { setups, packets, active, settles: chance.between(0..=4) }
+        Self { setups, packets, active, settles: chance.pick(&[0, 1, 2, 4, 8]) }
     }
 
     /// How far a clock is ahead of another, at most.
@@ -79,11 +79,12 @@ fn setups(chance: &Chance) -> Vec<Setup> {
     let skews: Vec<i64> = (0..chance.between(1..=3)).map(|_| skew()).collect();
     let most = skews.iter().map(|skew| skew.unsigned_abs()).max().unwrap_or_default();
     let mode = chance.between(0..=9);
+    // With the ledger's word alone no grace is too short.
+    let grace = if mode < 5 && chance.happens(700) { 0 } else { chance.pick(&GRACE_MS) + most };
+    let grace = Duration::from_millis(grace);
     let setup = |skew_ms| {
         let redis = mode >= 8 && chance.happens(500) || (5..8).contains(&mode);
         let ack = if redis { AckMode::Redis } else { AckMode::Ledger };
-        // With the ledger's word alone no grace is ever too short.
-        let grace = if mode < 5 && chance.happens(500) { Duration::ZERO } else { GRACE + Duration::from_millis(most) };
         Setup { ack, grace, skew_ms }
     };
     skews.into_iter().map(setup).collect()
@@ -97,9 +98,9 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
     let (count, parts) = size(chance);
     let users: Vec<UserId> = (0..chance.between(2..=8)).map(|number| user("u", number)).collect();
     let total = u64::from(count) * u64::from(chance.between(1..=200));
-    let life = match chance.between(0..=3) {
-        0 => active / 2,
-        1 => active * 2,
+    let life = match chance.between(0..=5) {
+        0 | 1 => active * chance.between(50..=800) / 1_000,
+        2 => active * 2,
         _ => Duration::from_secs(chance.between(100..=1_000).into()),
     };
     let recipients = chance.happens(150).then(|| {

@@ -118,11 +118,15 @@ impl Slots {
         Self { world: Arc::clone(world), setups, running: Mutex::new(running) }
     }
 
-    /// One of the processes.
+    /// One of the processes; one that is dead has a successor by now.
     pub fn any(&self) -> Arc<Process> {
-        let running = self.running.lock().unwrap();
-        let slot = self.world.chance.between(0..=u32::try_from(running.len() - 1).unwrap());
-        Arc::clone(&running[slot as usize])
+        let slot = self.world.chance.between(0..=u32::try_from(self.setups.len() - 1).unwrap());
+        let process = Arc::clone(&self.running.lock().unwrap()[slot as usize]);
+        if !process.life.is_over() {
+            return process;
+        }
+        self.kill(slot);
+        Arc::clone(&self.running.lock().unwrap()[slot as usize])
     }
 
     /// Kills one of the processes. Another one takes its place, which knows nothing.

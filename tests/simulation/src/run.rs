@@ -1,4 +1,5 @@
-use std::sync::{Arc, Mutex};
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
@@ -11,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
 use crate::faults::Fault;
-use crate::history::{Checked, History};
+use crate::history::{Heard, History};
 use crate::mutants::Mutant;
 use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
 use crate::process::{CURRENCY, Process, Setup, Slots};
@@ -28,10 +29,8 @@ const ALL_ARRIVED: Duration = Duration::from_secs(60);
 pub struct Outcome {
     /// What happened in it.
     pub tally: Tally,
-    /// How many histories were given to the checker.
-    pub checked: Checked,
-    /// Grabs that were tried.
-    pub grabs: u64,
+    /// What users heard in it.
+    pub heard: Heard,
 }
 
 /// Runs `seed`, with a planted bug or without, and keeps all that happened if it is to be `readable`.
@@ -39,6 +38,7 @@ pub struct Outcome {
 /// # Panics
 /// If the simulation itself is wrong.
 pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
+    note_panics();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let world = World::new(seed, mutant, readable);
@@ -48,6 +48,23 @@ pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
         let run = Run { world, slots, plan, history: History::default(), keys: Mutex::default() };
         Arc::new(run).go().await
     })
+}
+
+thread_local! {
+    /// Panics on this thread, which runs one seed at a time.
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts panics from now on: those of tasks that nobody waits for would go unseen.
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.set(PANICS.get() + 1);
+            before(panic);
+        }));
+    });
 }
 
 struct Run {
@@ -85,8 +102,11 @@ impl Run {
         self.ask_again("before they are settled").await;
         self.expire_all().await;
         self.ask_again("after they were settled").await;
-        let (grabs, checked) = self.check().await;
-        Outcome { tally: self.world.tally(), checked, grabs }
+        let heard = self.check().await;
+        if PANICS.replace(0) > 0 {
+            self.world.violated(Kind::Answer, "a task panicked".to_owned());
+        }
+        Outcome { tally: self.world.tally(), heard }
     }
 
     /// Everything at once, while things go wrong.
@@ -344,7 +364,7 @@ impl Run {
             let packet = &self.plan.packets[number.expect("a packet of the plan")];
             let mut asked = std::collections::BTreeSet::new();
             for grab in &packet.grabs {
-                if !asked.insert(&grab.user) {
+                if !asked.insert(&grab.user) || committed.is_none() && asked.len() > 1 {
                     continue;
                 }
                 let right = GrabPlan { is_right: true, ..grab.clone() };
@@ -387,8 +407,8 @@ impl Run {
     }
 
     /// All that must hold at the end.
-    async fn check(&self) -> (u64, Checked) {
-        let Some(books) = self.audit() else { return (self.history.len(), Checked::default()) };
+    async fn check(&self) -> Heard {
+        let Some(books) = self.audit() else { return self.history.heard() };
         for (id, packet) in &books.packets {
             if !packet.settled {
                 self.world.violated(Kind::Liveness, format!("{id} is not settled"));
@@ -402,7 +422,7 @@ impl Run {
             }
         }
         self.look(&books).await;
-        (self.history.len(), self.history.check(&self.world, &books))
+        self.history.check(&self.world, &books)
     }
 
     /// What users see is what the ledger has.

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::faults::Struck;
+use crate::history::Heard;
 use crate::mutants::Mutant;
 use crate::run::{Outcome, run};
 
@@ -17,12 +18,8 @@ pub struct Totals {
     pub struck: Struck,
     /// Calls of the stores that were executed.
     pub operations: u64,
-    /// Grabs that were tried.
-    pub grabs: u64,
-    /// Histories that the checker of linearizability decided.
-    pub checked: u64,
-    /// Those that were too long for it.
-    pub undecided: u64,
+    /// What users heard.
+    pub heard: Heard,
     /// Seeds of runs that broke a promise, lowest first, each with what it was first.
     pub failed: Vec<(u64, crate::Violation)>,
 }
@@ -32,9 +29,7 @@ impl Totals {
         self.runs += 1;
         self.struck.merge(&outcome.tally.struck);
         self.operations += outcome.tally.operations;
-        self.grabs += outcome.grabs;
-        self.checked += outcome.checked.decided;
-        self.undecided += outcome.checked.undecided;
+        self.heard.merge(&outcome.heard);
         if !outcome.tally.violations.is_empty() {
             self.failed.push((seed, outcome.tally.violations.remove(0)));
         }

@@ -21,6 +21,8 @@ use crate::violation::{Kind, Violation};
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// States of the hot store that it can be rolled back to.
 const SNAPSHOTS: usize = 48;
+/// A process is killed at a message so many times more rarely than other things go wrong there.
+const CALLS_PER_KILL: u32 = 20;
 /// How far the clock of the second primary is ahead.
 const SECOND_PRIMARY_AHEAD_MS: i64 = 700;
 
@@ -68,7 +70,8 @@ impl Life {
         let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
     }
 
-    fn is_over(&self) -> bool {
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
         *self.dead.borrow()
     }
 }
@@ -211,6 +214,11 @@ impl World {
 
     /// A message is under way. One from or to a dead process never arrives.
     pub async fn travel(&self, life: &Life) {
+        let rate = self.rate(Fault::Killed) / CALLS_PER_KILL;
+        if rate > 0 && !life.is_over() && self.chance.happens(rate) {
+            self.struck(Fault::Killed);
+            life.end();
+        }
         let pause = if self.strikes(Fault::Slow) { self.chance.millis(500..=6_000) } else { self.chance.millis(0..=3) };
         if pause.is_zero() {
             tokio::task::yield_now().await;
