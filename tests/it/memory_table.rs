@@ -81,7 +81,9 @@ impl Twins {
         };
         let real = said(self.real.transact(&writes, &token).await);
         assert_eq!(real, said(self.memory.transact(&writes, &token).await), "{writes:?}");
-        self.before.push((writes, token));
+        if real != Said::Refused {
+            self.before.push((writes, token));
+        }
     }
 
     fn writes(&mut self) -> Vec<Write> {
@@ -116,7 +118,8 @@ impl Twins {
                 Write::Add { key, deltas: vec![("balance", delta), ("count", 1)], bound }
             }
             _ => {
-                let set = item_of([("status", AttributeValue::S(text)), ("best", AttributeValue::S("x".to_owned()))]);
+                // One attribute: the real table takes several in another order for another transaction.
+                let set = item_of([("status", AttributeValue::S(text))]);
                 Write::Change { key, expect: ("status", "open"), set, remove: &["due_shard", "amounts"] }
             }
         }

@@ -37,7 +37,6 @@ struct Twins<'a> {
     facts: Vec<Vec<Fence>>,
     /// Every hold that was ever answered, and its part.
     holds: Vec<(usize, Hold)>,
-    asked: String,
 }
 
 impl<'a> Twins<'a> {
@@ -56,7 +55,7 @@ impl<'a> Twins<'a> {
                 facts.push(known.clone());
             }
         }
-        Self { rig, memory, clock, random, parts, facts, holds: Vec::new(), asked: String::new() }
+        Self { rig, memory, clock, random, parts, facts, holds: Vec::new() }
     }
 
     /// Asks both stores the same. The real one runs it at some moment between two that are read of its clock: at one of
@@ -68,7 +67,6 @@ impl<'a> Twins<'a> {
         real: impl AsyncFnOnce(&RedisStore) -> V,
         memory: impl AsyncFn(&MemoryHot) -> V,
     ) -> V {
-        self.asked = what;
         let part = self.parts[index].part;
         let last = self.clock.now().ms();
         let from = loop {
@@ -86,15 +84,18 @@ impl<'a> Twins<'a> {
             self.memory.restore(&before);
             self.clock.0.store(moment, Ordering::SeqCst);
             let answer = memory(&self.memory).await;
-            // What expires may have done so since.
-            self.clock.0.store(until, Ordering::SeqCst);
-            let left = self.state(part);
-            if answer == expected && left == state {
-                return expected;
+            // What is left behind was looked at after that: what expires may have done so since.
+            for looked in [moment, until] {
+                self.clock.0.store(looked, Ordering::SeqCst);
+                let left = self.state(part);
+                if answer == expected && left == state {
+                    self.clock.0.store(until, Ordering::SeqCst);
+                    return expected;
+                }
+                told.push((format!("{answer:?}"), left));
             }
-            told.push((answer, left));
         }
-        panic!("{}:\n{expected:?}\n{state:?}\nin memory:\n{told:#?}", self.asked);
+        panic!("{what}:\n{expected:?}\n{state:?}\nin memory:\n{told:#?}");
     }
 
     async fn time(&self, part: PartId) -> u64 {

@@ -200,12 +200,12 @@ impl<'a> Found<'a> {
             let (slips, amount) = booked.entry(refund.at).or_default();
             (*slips, *amount) = (*slips + refund.slips, *amount + refund.amount);
         }
-        let mut fenced: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for fence in fences.values().filter(|fence| fence.user.is_none()) {
-            let (slips, amount) = fenced.entry(fence.at).or_default();
+            let (slips, amount) = expected.entry(fence.at).or_default();
             (*slips, *amount) = (*slips + 1, *amount + fence.amount);
         }
-        check!(Conservation, booked == fenced, "{id}: refunds {booked:?}, refunded fences {fenced:?}");
+        check!(Conservation, booked == expected, "{id}: refunds {booked:?}, refunded fences {expected:?}");
         Ok(())
     }
 

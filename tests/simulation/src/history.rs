@@ -115,41 +115,10 @@ impl History {
             Some(Err(Failure::Unavailable(_))) | None => None,
         };
         if let (Some(answer), Some(terms)) = (&answer, &terms) {
-            self.judge(world, terms, &user, is_right, answer, (invoked, ahead));
+            judge(world, terms, &user, is_right, answer, (invoked, ahead));
         }
         let grab = Grab { user, invoked, returned, is_right, answer };
         self.grabs.lock().unwrap().entry(packet).or_default().push(grab);
-    }
-
-    fn judge(
-        &self,
-        world: &World,
-        terms: &Terms,
-        user: &UserId,
-        is_right: bool,
-        answer: &GrabOutcome,
-        (invoked, ahead): (u64, Duration),
-    ) {
-        let (id, guard) = (terms.id, &terms.guard);
-        let wrong = match answer {
-            GrabOutcome::SoldOut => {
-                let free = world.free_since(terms, invoked);
-                if !free.is_empty() {
-                    let what = format!("{user} of {id} hears sold_out, and slips {free:?} were free all the while");
-                    world.violated(Kind::SoldOut, what);
-                }
-                return;
-            }
-            GrabOutcome::Expired => world.now().after(ahead + LENIENCE) < terms.expires_at,
-            GrabOutcome::NotFound => world.committed_before(id, invoked),
-            GrabOutcome::Refused(Refusal::NotARecipient) => guard.invites(user),
-            GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
-            GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
-            GrabOutcome::Grabbed { .. } => !guard.invites(user),
-        };
-        if wrong {
-            world.violated(Kind::Answer, format!("{user} of {id} hears {answer:?}"));
-        }
     }
 
     /// What users heard so far.
@@ -187,6 +156,37 @@ impl History {
             }
         }
         heard
+    }
+}
+
+/// Tells what is wrong with an answer at once, if anything is.
+fn judge(
+    world: &World,
+    terms: &Terms,
+    user: &UserId,
+    is_right: bool,
+    answer: &GrabOutcome,
+    (invoked, ahead): (u64, Duration),
+) {
+    let (id, guard) = (terms.id, &terms.guard);
+    let wrong = match answer {
+        GrabOutcome::SoldOut => {
+            let free = world.free_since(terms, invoked);
+            if !free.is_empty() {
+                let what = format!("{user} of {id} hears sold_out, and slips {free:?} were free all the while");
+                world.violated(Kind::SoldOut, what);
+            }
+            return;
+        }
+        GrabOutcome::Expired => world.now().after(ahead + LENIENCE) < terms.expires_at,
+        GrabOutcome::NotFound => world.committed_before(id, invoked),
+        GrabOutcome::Refused(Refusal::NotARecipient) => guard.invites(user),
+        GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
+        GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
+        GrabOutcome::Grabbed { .. } => !guard.invites(user),
+    };
+    if wrong {
+        world.violated(Kind::Answer, format!("{user} of {id} hears {answer:?}"));
     }
 }
 

@@ -369,7 +369,9 @@ fn each_item(writes: &mut [Write], mut change: impl FnMut(&Key, &mut Item)) {
 fn each_delta(writes: &mut [Write], mut change: impl FnMut(&str, &mut i64)) {
     for write in writes {
         if let Write::Add { deltas, .. } = write {
-            deltas.iter_mut().for_each(|(name, delta)| change(name, delta));
+            for (name, delta) in deltas {
+                change(name, delta);
+            }
         }
     }
 }

@@ -60,7 +60,7 @@ impl Plan {
         let active = Duration::from_millis(chance.pick(&[60, 600, 6_000, 60_000, 200_000]));
         let setups = setups(chance);
         let packets = (0..chance.pick(&[1, 1, 1, 2, 2, 3])).map(|number| packet(chance, number, active)).collect();
-        Self { setups, packets, active, settles: chance.pick(&[0, 1, 2, 4, 8]) }
+        Self { setups, packets, active, settles: chance.pick(&[0, 2, 4, 8, 16]) }
     }
 
     /// How far a clock is ahead of another, at most.

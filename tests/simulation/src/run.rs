@@ -22,7 +22,7 @@ use crate::world::{Known, Tally, World};
 /// How long a run of settle may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(55);
 /// After this long nothing of what went wrong is under way any more.
-const ALL_ARRIVED: Duration = Duration::from_secs(60);
+const ALL_ARRIVED: Duration = Duration::from_mins(1);
 
 /// What came of a run.
 #[derive(Debug)]
@@ -131,7 +131,9 @@ impl Run {
             let doubled = self.world.rate(Fault::Doubled) > 0;
             let (when, times) = (at(), if doubled { 2 } else { 1 });
             for _ in 0..times {
-                tasks.push(self.spawn(when, |run| async move { drop(run.settle().await) }));
+                tasks.push(self.spawn(when, |run| async move {
+                    let _ = run.settle().await;
+                }));
             }
             if doubled {
                 self.world.struck(Fault::Doubled);
@@ -144,7 +146,9 @@ impl Run {
                 }
             }
         }
-        tasks.push(self.spawn(at(), |run| async move { drop(run.audit()) }));
+        tasks.push(self.spawn(at(), |run| async move {
+            let _ = run.audit();
+        }));
         for task in tasks {
             task.await.expect("a client of the simulation panicked");
         }
@@ -337,6 +341,7 @@ impl Run {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let heard = process.call(process.settle.run(0..=255, deadline)).await;
         self.world.note(format_args!("settle: {heard:?}"));
+        let _ = self.audit();
         match heard? {
             Ok(report) => Some(report),
             Err(failure) => {
@@ -354,7 +359,6 @@ impl Run {
         if !is_done || !left.is_empty() {
             self.world.violated(Kind::Liveness, format!("the outbox is not empty: {report:?}, {left:?}"));
         }
-        let _ = self.audit();
     }
 
     /// Every user asks for every packet once more, rightly, and is answered.
@@ -441,10 +445,16 @@ impl Run {
             if !right {
                 self.world.violated(Kind::Answer, format!("{} is shown as {seen:?}", terms.id));
             }
+            let moved = process.call(process.wallets.movements(&terms.sender, None, 100)).await;
+            let moved = moved.and_then(Result::ok).filter(|moved| moved.next.is_none());
+            let sum = moved.map(|moved| moved.rows.iter().map(|movement| movement.amount).sum::<i64>());
             let wallet = process.call(process.wallets.wallet(&terms.sender)).await;
             let balance = books.balances.get(terms.sender.as_str()).copied().unwrap_or_default();
-            if !matches!(&wallet, Some(Ok(wallet)) if wallet.balance.minor_units() == balance) {
-                self.world.violated(Kind::Wallet, format!("{} has {balance} and sees {wallet:?}", terms.sender));
+            let right = matches!(&wallet, Some(Ok(wallet)) if wallet.balance.minor_units() == balance)
+                && sum.and_then(|sum| u64::try_from(sum).ok()) == Some(balance);
+            if !right {
+                let what = format!("{} has {balance} and sees {wallet:?}, {sum:?} moved", terms.sender);
+                self.world.violated(Kind::Wallet, what);
             }
         }
     }

@@ -1,6 +1,5 @@
 use std::sync::Arc;
 
-use futures::FutureExt;
 use shared::domain::Terms;
 use shared::dynamo::{Item, Key, Ledger, Query, Reason, Table, TableError, TransactError, Write};
 use shared::memory::MemoryTable;
@@ -8,6 +7,7 @@ use shared::service::Entropy;
 
 use crate::chance::Chance;
 use crate::faults::Fault;
+use crate::hot::now;
 use crate::mutants::TableMutant;
 use crate::world::{Life, World};
 
@@ -117,7 +117,7 @@ fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(),
                 && let Some(item) = world.table.read(key)
             {
                 if key.pk.starts_with("SLIPS#") {
-                    world.fenced(key, item);
+                    world.fenced(key, &item);
                 } else if let Some(id) = key.pk.strip_prefix("PACKET#") {
                     world.committed(id.parse().unwrap());
                 }
@@ -147,7 +147,7 @@ pub fn terms_of(write: &Write) -> Option<Terms> {
     let scratch = MemoryTable::default();
     scratch.apply(std::slice::from_ref(write), "").ok()?;
     let ledger = Ledger::new(scratch, Arc::new(Chance::new(0)));
-    let packet = ledger.packet(id).now_or_never().expect("memory answers at once");
+    let packet = now(ledger.packet(id));
     Some(packet.expect("a packet that reads").expect("a packet").terms)
 }
 
@@ -212,8 +212,4 @@ impl Table for SimTable {
         let answer = self.answer(writes.clone(), token).await;
         self.mutant.after_transaction(&writes, answer)
     }
-}
-
-fn now<V>(future: impl Future<Output = V>) -> V {
-    future.now_or_never().expect("memory answers at once")
 }

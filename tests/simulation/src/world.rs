@@ -359,12 +359,12 @@ impl World {
     }
 
     /// Notes a fence that was just written; one that was written before says the same.
-    pub fn fenced(&self, key: &Key, fence: Item) {
+    pub fn fenced(&self, key: &Key, fence: &Item) {
         let changed = {
             let mut state = self.state();
             let tick = state.tick;
             let first = state.fences.entry(key.clone()).or_insert_with(|| (fence.clone(), tick));
-            first.0 != fence
+            first.0 != *fence
         };
         if changed {
             self.violated(Kind::Fence, format!("the fence {} {} has changed", key.pk, key.sk));

@@ -1,5 +1,7 @@
 //! What the simulation finds: nothing in the protocol, every bug that is planted.
 
+#![allow(clippy::expect_used)]
+
 use simulation::{Kind, Mutant, run, run_all};
 
 /// Seeds of one run of these tests.
@@ -26,7 +28,7 @@ fn no_promise_is_broken() {
     assert!(all.iter().all(|count| *count > SEEDS / 10), "not every answer is given often: {heard:?}");
     assert!(heard.decided > SEEDS / 2 && heard.undecided == 0, "{heard:?}");
     for fault in simulation::Fault::ALL {
-        assert!(totals.struck.of(fault) > SEEDS / 100, "{fault:?} struck {} times", totals.struck.of(fault));
+        assert!(totals.struck.of(fault) > SEEDS / 500, "{fault:?} struck {} times", totals.struck.of(fault));
     }
 }
 
