@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check audit model chaos pressure
+.PHONY: run test check audit model simulate mutants chaos pressure
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -20,6 +20,15 @@ test:
 audit:
 	@scripts/install-tools.sh
 	@set -a; [ ! -f .local/stores.env ] || . ./.local/stores.env; cargo run --release -p admin -- audit $(ARGS)
+
+# The use cases over stores that misbehave by seed: make simulate SEEDS=100000; one of them again: make simulate SEED=17
+SEEDS ?= 10000
+simulate:
+	cargo run --release -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+# The seeds that find planted bugs.
+mutants:
+	cargo run --release -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
 
 check:
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam

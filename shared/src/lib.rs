@@ -9,6 +9,8 @@ pub mod config;
 pub mod domain;
 pub mod dynamo;
 pub mod http;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod parts;
 pub mod redis;
 pub mod service;

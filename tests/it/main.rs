@@ -9,6 +9,7 @@ mod contract;
 mod functions;
 mod guard;
 mod http_rush;
+mod memory_table;
 mod pressure;
 mod programs;
 mod readme;

@@ -1,5 +1,6 @@
 //! The five scripts on real servers: each body runs on one node and in a cluster of three.
 
+mod conformance;
 mod grab;
 mod keys;
 mod learn;

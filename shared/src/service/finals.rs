@@ -13,6 +13,9 @@ use crate::domain::PartId;
 /// For how long a process answers from a final part by itself. It can't change, but its expiry passes and a process must
 /// not hold what nobody asks for.
 const REMEMBER: Duration = Duration::from_secs(5);
+/// When the caches let go of what nobody asks for. They count by a clock of their own, which knows nothing of time that a
+/// simulation lets pass, so answers go by [`REMEMBER`] and [`LOOK_AGAIN`] instead.
+const LET_GO: Duration = Duration::from_mins(1);
 /// Owners that a process remembers in all.
 const OWNERS_MAX: u64 = 200_000;
 
@@ -25,12 +28,16 @@ const WAIT_MAX: Duration = Duration::from_millis(1_500);
 const POLL_FIRST: Duration = Duration::from_millis(4);
 const POLL_MOST: Duration = Duration::from_millis(100);
 
+/// Final parts, and since when they are known to be.
+type Known = Cache<PartId, (Instant, Arc<FinalPart>)>;
+
 /// The final parts that this process knows, with their owners: they need no call to the hot store.
 pub struct Finals<H> {
     hot: Arc<H>,
     entropy: Arc<dyn Entropy>,
-    known: Cache<PartId, Arc<FinalPart>>,
-    looked: moka::sync::Cache<PartId, ()>,
+    known: Known,
+    /// When a part was looked at.
+    looked: moka::sync::Cache<PartId, Instant>,
     waits: Flights<PartId, Result<(), Failure>>,
 }
 
@@ -38,17 +45,20 @@ impl<H: HotStore> Finals<H> {
     /// Of the parts in `hot`.
     pub fn new(hot: Arc<H>, entropy: Arc<dyn Entropy>) -> Self {
         let known = Cache::builder()
-            .time_to_live(REMEMBER)
-            .weigher(|_, part: &Arc<FinalPart>| u32::try_from(part.owners.len() + 1).unwrap_or(u32::MAX))
+            .time_to_live(LET_GO)
+            .weigher(|_, (_, part): &(Instant, Arc<FinalPart>)| {
+                u32::try_from(part.owners.len() + 1).unwrap_or(u32::MAX)
+            })
             .max_capacity(OWNERS_MAX)
             .build();
-        let looked = moka::sync::Cache::builder().time_to_live(LOOK_AGAIN).max_capacity(PARTS_LOOKED_MAX).build();
+        let looked = moka::sync::Cache::builder().time_to_live(LET_GO).max_capacity(PARTS_LOOKED_MAX).build();
         Self { hot, entropy, known, looked, waits: Flights::new() }
     }
 
     /// A part, if it is known to be final.
     pub async fn get(&self, part: PartId) -> Option<Arc<FinalPart>> {
-        self.known.get(&part).await
+        let (since, known) = self.known.get(&part).await?;
+        (since.elapsed() < REMEMBER).then_some(known)
     }
 
     /// Waits until a part is final, but not for ever: one poll for all who wait. Then ask it again.
@@ -70,10 +80,10 @@ impl<H: HotStore> Finals<H> {
 
     /// Finds out about a part of which a loser was told for certain, for those who come after him. Nobody waits for it.
     pub fn look_later(&self, part: PartId) {
-        if self.looked.contains_key(&part) || self.known.contains_key(&part) {
+        if self.looked.get(&part).is_some_and(|at| at.elapsed() < LOOK_AGAIN) {
             return;
         }
-        self.looked.insert(part, ());
+        self.looked.insert(part, Instant::now());
         let (hot, known) = (Arc::clone(&self.hot), self.known.clone());
         tokio::spawn(async move {
             if let Err(failure) = look(&*hot, &known, part).await {
@@ -83,10 +93,10 @@ impl<H: HotStore> Finals<H> {
     }
 }
 
-async fn look<H: HotStore>(hot: &H, known: &Cache<PartId, Arc<FinalPart>>, part: PartId) -> Result<Finality, Failure> {
+async fn look<H: HotStore>(hot: &H, known: &Known, part: PartId) -> Result<Finality, Failure> {
     let finality = hot.finality(part).await?;
     if let Finality::Final(owners) = &finality {
-        known.insert(part, Arc::clone(owners)).await;
+        known.insert(part, (Instant::now(), Arc::clone(owners))).await;
     }
     Ok(finality)
 }

@@ -1,0 +1,184 @@
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::lock;
+use super::part::{Part, Queue};
+use crate::domain::{Fence, Hold, PacketId, PartId, Partition, Terms};
+use crate::service::{Clock, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+
+/// Facts in one execution of `learn`, as the real store has it.
+const FACTS_PER_CALL: usize = 500;
+
+/// A hot store in memory: one server with its own clock. Each call is one step.
+pub struct MemoryHot {
+    clock: Arc<dyn Clock>,
+    state: Mutex<HotSnapshot>,
+}
+
+/// All that a [`MemoryHot`] held at one moment. A clone costs little: it shares the parts until they change.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct HotSnapshot {
+    parts: BTreeMap<Name, Arc<Part>>,
+    /// The parts that hold something, by partition, and since when.
+    dirty: BTreeMap<u32, BTreeMap<Name, u64>>,
+    /// Until when a part is being loaded.
+    loading: BTreeMap<Name, u64>,
+}
+
+type Name = (PacketId, u32);
+
+const fn name(part: PartId) -> Name {
+    (part.packet, part.index)
+}
+
+impl MemoryHot {
+    /// With nothing in it.
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, state: Mutex::default() }
+    }
+
+    /// All that it holds now.
+    pub fn snapshot(&self) -> HotSnapshot {
+        lock(&self.state).clone()
+    }
+
+    /// Takes it back to another state.
+    pub fn restore(&self, snapshot: &HotSnapshot) {
+        lock(&self.state).clone_from(snapshot);
+    }
+
+    /// Takes back those partitions alone that `lies_here` says: what one node of a cluster has.
+    pub fn restore_some(&self, snapshot: &HotSnapshot, lies_here: impl Fn(Partition) -> bool) {
+        let mut state = lock(&self.state);
+        let here = |name: &Name| lies_here(PartId { packet: name.0, index: name.1 }.partition());
+        state.parts.retain(|name, _| !here(name));
+        let parts = snapshot.parts.iter().filter(|(name, _)| here(name));
+        state.parts.extend(parts.map(|(name, part)| (*name, Arc::clone(part))));
+        state.loading.retain(|name, _| !here(name));
+        let loading = snapshot.loading.iter().filter(|(name, _)| here(name));
+        state.loading.extend(loading);
+        state.dirty.retain(|partition, _| !lies_here(Partition::wrapping(*partition)));
+        let dirty = snapshot.dirty.iter().filter(|(partition, _)| lies_here(Partition::wrapping(**partition)));
+        state.dirty.extend(dirty.map(|(partition, parts)| (*partition, parts.clone())));
+    }
+
+    /// A part as it is; empty if there is none.
+    pub fn part(&self, part: PartId) -> Part {
+        self.with(part, |part, _| part.clone())
+    }
+
+    /// Changes a part past all rules.
+    pub fn tamper(&self, part: PartId, change: impl FnOnce(&mut Part)) {
+        self.with(part, |part, _| change(part));
+    }
+
+    /// Whether a partition has nothing in its outboxes.
+    pub fn is_clean(&self, partition: Partition) -> bool {
+        lock(&self.state).dirty.get(&partition.index()).is_none_or(BTreeMap::is_empty)
+    }
+
+    /// Whether a part stands in the queue of those that hold something.
+    pub fn is_dirty(&self, part: PartId) -> bool {
+        let state = lock(&self.state);
+        state.dirty.get(&part.partition().index()).is_some_and(|parts| parts.contains_key(&name(part)))
+    }
+
+    fn with<R>(&self, id: PartId, run: impl FnOnce(&mut Part, u64) -> R) -> R {
+        let now = self.clock.now().ms();
+        let mut state = lock(&self.state);
+        let part = Arc::make_mut(state.parts.entry(name(id)).or_default());
+        part.expire(now);
+        run(part, now)
+    }
+
+    /// Runs a script that may change the queue.
+    fn script<R>(&self, id: PartId, run: impl FnOnce(&mut Part, u64) -> (R, Queue)) -> R {
+        let (result, now, queue) = self.with(id, |part, now| {
+            let (result, queue) = run(part, now);
+            (result, now, queue)
+        });
+        let mut state = lock(&self.state);
+        let dirty = state.dirty.entry(id.partition().index()).or_default();
+        match queue {
+            Queue::AsBefore => {}
+            Queue::In => drop(dirty.entry(name(id)).or_insert(now)),
+            Queue::Out => drop(dirty.remove(&name(id))),
+        }
+        result
+    }
+}
+
+impl fmt::Debug for MemoryHot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemoryHot").field("state", &*lock(&self.state)).finish_non_exhaustive()
+    }
+}
+
+impl HotStore for MemoryHot {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<Found>>, HotStoreError> {
+        Ok(self.script(part, |part, now| part.grab(grabbers, now)))
+    }
+
+    async fn learn(
+        &self,
+        part: PartId,
+        count: u32,
+        facts: &[Fence],
+        decided: &[Hold],
+    ) -> Result<Learned, HotStoreError> {
+        let slips = part.slips(count);
+        let mut chunks = facts.chunks(FACTS_PER_CALL);
+        let first = chunks.next().unwrap_or_default();
+        let mut learned = self.script(part, |part, now| part.learn(&slips, first, decided, now));
+        for facts in chunks {
+            learned = self.script(part, |part, now| part.learn(&slips, facts, decided, now));
+        }
+        Ok(learned)
+    }
+
+    async fn load(&self, part: PartId, terms: &Terms, facts: &[Fence]) -> Result<Loaded, HotStoreError> {
+        let slips = part.slips(terms.count);
+        Ok(self.script(part, |part, now| part.load(&slips, terms, facts, now)))
+    }
+
+    async fn lead(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
+        let now = self.clock.now().ms();
+        let mut state = lock(&self.state);
+        if state.loading.get(&name(part)).is_some_and(|until| now <= *until) {
+            return Ok(false);
+        }
+        let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
+        state.loading.insert(name(part), now.saturating_add(lease));
+        Ok(true)
+    }
+
+    async fn follow(&self, part: PartId) -> Result<(), HotStoreError> {
+        lock(&self.state).loading.remove(&name(part));
+        Ok(())
+    }
+
+    async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
+        let impossible = || HotStoreError::Impossible(Arc::from(Box::from("a hold among the owners of a final part")));
+        self.with(part, |part, _| part.finality()).ok_or_else(impossible)
+    }
+
+    async fn dirty(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
+        let state = lock(&self.state);
+        let parts = state.dirty.get(&partition.index()).into_iter().flatten();
+        let mut parts: Vec<(u64, PartId)> =
+            parts.map(|((packet, index), at)| (*at, PartId { packet: *packet, index: *index })).collect();
+        parts.sort_by_key(|(at, part)| (*at, part.to_string()));
+        Ok(parts.into_iter().map(|(_, part)| part).collect())
+    }
+
+    async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {
+        Ok(self.with(part, |part, _| part.outbox()))
+    }
+
+    async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {
+        self.with(part, |part, _| part.park(hold, reason));
+        Ok(())
+    }
+}

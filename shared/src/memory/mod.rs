@@ -1,0 +1,18 @@
+//! Both stores in memory, for simulations: the same answers as the real ones, in the same order every time. No clock but
+//! the one that is given, no randomness, and a state that can be kept and brought back.
+//!
+//! That the answers are the same is tested against a real Redis and a real implementation of the `DynamoDB` API.
+
+mod hot;
+mod part;
+mod table;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use hot::{HotSnapshot, MemoryHot};
+pub use part::{Entry, LoadedTerms, OutboxEntry, Part};
+pub use table::{MemoryTable, TableSnapshot};
+
+fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

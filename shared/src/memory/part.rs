@@ -1,0 +1,317 @@
+//! The scripts, each as it stands in `redis/lua`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::domain::{AckMode, Claim, Fence, Guard, Hold, Refusal, Terms, Timestamp, UserId};
+use crate::service::{FinalPart, Finality, Found, Grabber, Held, Learned, Loaded};
+
+/// Wrong passphrases that a user may give within [`TRIES_MS`].
+const TRIES: u32 = 10;
+const TRIES_MS: u64 = 60_000;
+/// For how long after a packet's expiry its claims answer replays.
+const REMEMBER_MS: u64 = 3_600_000;
+
+/// A part: all of its keys.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Part {
+    /// The terms; `None`: the part is not loaded.
+    pub terms: Option<LoadedTerms>,
+    /// Who has what.
+    pub claims: BTreeMap<UserId, Entry>,
+    /// Wrong passphrases by user: how many, and since when.
+    pub tries: BTreeMap<UserId, (u32, u64)>,
+    /// The free slips, the next one first.
+    pub free: VecDeque<u32>,
+    /// The slips whose fence is known.
+    pub facts: BTreeSet<u32>,
+    /// The outbox, by slip.
+    pub held: BTreeMap<u32, OutboxEntry>,
+}
+
+/// What a loaded part knows of its packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct LoadedTerms {
+    /// When it expires, in milliseconds since the epoch.
+    pub expires: u64,
+    /// Slips of the part.
+    pub count: u32,
+    /// When its grabs are answered.
+    pub ack: AckMode,
+    /// Who may grab.
+    pub guard: Guard,
+}
+
+/// What a user has of a part.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Entry {
+    /// A claim that the ledger is known to have.
+    Confirmed(Claim),
+    /// A slip that is held for him.
+    Held {
+        /// The slip.
+        slip: u32,
+        /// Since when.
+        at: Timestamp,
+    },
+}
+
+impl Entry {
+    fn found(&self) -> Found {
+        match self {
+            Self::Confirmed(claim) => Found::Confirmed(claim.clone()),
+            Self::Held { slip, at } => Found::Held { slip: *slip, at: *at, fresh: false },
+        }
+    }
+
+    const fn held_slip(&self) -> Option<u32> {
+        if let Self::Held { slip, .. } = self { Some(*slip) } else { None }
+    }
+}
+
+/// A slip in the outbox.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct OutboxEntry {
+    /// For whom it is held.
+    pub user: UserId,
+    /// Since when.
+    pub at: Timestamp,
+    /// Why it can't be persisted, if it can't.
+    pub parked: Option<String>,
+}
+
+/// Whether a script that may change the outbox has left a part with one.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Queue {
+    /// The part's place in the queue stays as it is.
+    AsBefore,
+    /// It is to stand there, since now unless since earlier.
+    In,
+    /// It is not to stand there.
+    Out,
+}
+
+impl Part {
+    /// What the keys' own expiry takes away.
+    pub(super) fn expire(&mut self, now: u64) {
+        let Some(terms) = &self.terms else { return };
+        let expires = terms.expires;
+        if now > expires {
+            self.free.clear();
+        }
+        if now > expires + REMEMBER_MS {
+            self.forget();
+        }
+    }
+
+    /// Loses all but the outbox.
+    pub fn forget(&mut self) {
+        *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
+    }
+
+    /// `grab.lua`
+    pub(super) fn grab(&mut self, grabbers: &[Grabber], now: u64) -> (Option<Vec<Found>>, Queue) {
+        let Some(terms) = self.terms.clone() else { return (None, Queue::AsBefore) };
+        let (mut wrong, mut queue) = (Vec::new(), Queue::AsBefore);
+        // All reads come before the first write.
+        let decided: Vec<Option<Found>> = grabbers
+            .iter()
+            .map(|grabber| match self.claims.get(&grabber.user) {
+                Some(entry) => Some(entry.found()),
+                None => self.turned_away(&terms.guard, grabber, now).map(|refusal| {
+                    if refusal == Refusal::WrongPassphrase {
+                        wrong.push(grabber.user.clone());
+                    }
+                    Found::Refused(refusal)
+                }),
+            })
+            .collect();
+        let mut found = Vec::with_capacity(grabbers.len());
+        let is_open = now < terms.expires;
+        for (grabber, decided) in grabbers.iter().zip(decided) {
+            let slip = if decided.is_none() && is_open { self.free.pop_front() } else { None };
+            found.push(match (decided, slip) {
+                (Some(decided), _) => decided,
+                (None, Some(slip)) => {
+                    queue = Queue::In;
+                    self.hold(slip, &grabber.user, Timestamp::from_ms(now))
+                }
+                (None, None) => {
+                    let certain = self.is_final() || terms.ack == AckMode::Redis;
+                    Found::Nothing { expired: !is_open, certain }
+                }
+            });
+        }
+        for user in wrong {
+            let tries = self.tries.entry(user).or_insert((0, now));
+            if tries.1 + TRIES_MS <= now {
+                *tries = (0, now);
+            }
+            tries.0 += 1;
+        }
+        (Some(found), queue)
+    }
+
+    fn hold(&mut self, slip: u32, user: &UserId, at: Timestamp) -> Found {
+        self.claims.insert(user.clone(), Entry::Held { slip, at });
+        self.held.insert(slip, OutboxEntry { user: user.clone(), at, parked: None });
+        Found::Held { slip, at, fresh: true }
+    }
+
+    fn turned_away(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<Refusal> {
+        if !guard.invites(&grabber.user) {
+            return Some(Refusal::NotARecipient);
+        }
+        guard.passphrase?;
+        if let Some((count, since)) = self.tries.get(&grabber.user) {
+            let left = (since + TRIES_MS).saturating_sub(now);
+            if *count >= TRIES && left > 0 {
+                return Some(Refusal::TooManyTries { retry_after_ms: left });
+            }
+        }
+        guard.admit(&grabber.user, grabber.passphrase).err()
+    }
+
+    fn is_final(&self) -> bool {
+        self.terms.as_ref().is_some_and(|terms| self.facts.len() == terms.count as usize)
+    }
+
+    fn is_held_for(&self, slip: u32, user: &UserId) -> bool {
+        self.held.get(&slip).is_some_and(|entry| entry.user == *user)
+    }
+
+    /// Takes back what `user` was given of a slip that is another's.
+    fn retract(&mut self, slip: u32, user: &UserId) {
+        if self.claims.get(user).and_then(Entry::held_slip) == Some(slip) {
+            self.claims.remove(user);
+        }
+    }
+
+    /// `learn.lua`
+    pub(super) fn learn(
+        &mut self,
+        slips: &Range<u32>,
+        facts: &[Fence],
+        decided: &[Hold],
+        now: u64,
+    ) -> (Learned, Queue) {
+        let learned = match self.terms.as_ref().map(|terms| terms.expires) {
+            None => {
+                let settles =
+                    |fact: &Fence, hold: &Hold| fact.slip == hold.slip || fact.owner.user() == Some(&hold.user);
+                for hold in decided {
+                    if facts.iter().any(|fact| settles(fact, hold)) && self.is_held_for(hold.slip, &hold.user) {
+                        self.held.remove(&hold.slip);
+                    }
+                }
+                Learned::NotLoaded
+            }
+            Some(expires) => {
+                for fact in facts {
+                    self.learn_fact(slips, fact, now < expires);
+                }
+                for hold in decided {
+                    let fact = facts.iter().rev().find(|fact| fact.slip == hold.slip);
+                    if fact.is_some_and(|fact| fact.owner.user() != Some(&hold.user)) {
+                        self.retract(hold.slip, &hold.user);
+                    }
+                }
+                if self.is_final() { Learned::Final } else { Learned::Loaded }
+            }
+        };
+        (learned, if self.held.is_empty() { Queue::Out } else { Queue::AsBefore })
+    }
+
+    fn learn_fact(&mut self, slips: &Range<u32>, fact: &Fence, is_open: bool) {
+        if slips.contains(&fact.slip) {
+            let is_news = self.facts.insert(fact.slip);
+            if let Some(entry) = self.held.remove(&fact.slip) {
+                if fact.owner.user() != Some(&entry.user) {
+                    self.retract(fact.slip, &entry.user);
+                }
+            } else if is_news && let Some(place) = self.free.iter().position(|free| *free == fact.slip) {
+                self.free.remove(place);
+            }
+        }
+        let Some((owner, claim)) = fact.claim() else { return };
+        let other = self.claims.get(owner).and_then(Entry::held_slip).filter(|other| *other != fact.slip);
+        if let Some(other) = other.filter(|other| self.is_held_for(*other, owner)) {
+            self.held.remove(&other);
+            if slips.contains(&other) && is_open && !self.facts.contains(&other) {
+                self.free.push_back(other);
+            }
+        }
+        self.claims.insert(owner.clone(), Entry::Confirmed(claim));
+    }
+
+    /// `load.lua`
+    pub(super) fn load(&mut self, slips: &Range<u32>, terms: &Terms, facts: &[Fence], now: u64) -> (Loaded, Queue) {
+        if self.terms.is_some() {
+            return (Loaded::Yes, Queue::AsBefore);
+        }
+        if now >= terms.expires_at.ms() {
+            return (Loaded::Expired, Queue::AsBefore);
+        }
+        self.forget();
+        for fact in facts {
+            if slips.contains(&fact.slip) {
+                self.facts.insert(fact.slip);
+            }
+            if let Some((owner, claim)) = fact.claim() {
+                self.claims.insert(owner.clone(), Entry::Confirmed(claim));
+            }
+        }
+        let (facts, claims) = (&self.facts, &mut self.claims);
+        self.held.retain(|slip, entry| {
+            let stays = !facts.contains(slip) && !claims.contains_key(&entry.user);
+            if stays {
+                claims.insert(entry.user.clone(), Entry::Held { slip: *slip, at: entry.at });
+            }
+            stays
+        });
+        self.free = slips.clone().filter(|slip| !self.facts.contains(slip) && !self.held.contains_key(slip)).collect();
+        self.terms = Some(LoadedTerms {
+            expires: terms.expires_at.ms(),
+            count: slips.end - slips.start,
+            ack: terms.ack,
+            guard: terms.guard.clone(),
+        });
+        (Loaded::Yes, if self.held.is_empty() { Queue::AsBefore } else { Queue::In })
+    }
+
+    /// `owners.lua`; `None` where the store would answer what does not read.
+    pub(super) fn finality(&self) -> Option<Finality> {
+        let Some(terms) = &self.terms else { return Some(Finality::NotLoaded) };
+        if !self.is_final() {
+            return Some(Finality::NotYet);
+        }
+        if terms.guard != Guard::default() {
+            return Some(Finality::Guarded);
+        }
+        let owner = |(user, entry): (&UserId, &Entry)| match entry {
+            Entry::Confirmed(claim) => Some((user.clone(), claim.clone())),
+            Entry::Held { .. } => None,
+        };
+        let owners: Option<HashMap<UserId, Claim>> = self.claims.iter().map(owner).collect();
+        Some(Finality::Final(Arc::new(FinalPart { expires_at: Timestamp::from_ms(terms.expires), owners: owners? })))
+    }
+
+    /// What is in the outbox, oldest first.
+    pub(super) fn outbox(&self) -> Vec<Held> {
+        let held = |(slip, entry): (&u32, &OutboxEntry)| Held {
+            hold: Hold { slip: *slip, user: entry.user.clone(), at: entry.at },
+            parked: entry.parked.clone(),
+        };
+        let mut held: Vec<Held> = self.held.iter().map(held).collect();
+        held.sort_by_key(|held| (held.hold.at, held.hold.slip));
+        held
+    }
+
+    /// `park.lua`
+    pub(super) fn park(&mut self, hold: &Hold, reason: &str) {
+        if let Some(entry) = self.held.get_mut(&hold.slip).filter(|entry| entry.user == hold.user) {
+            entry.parked = Some(reason.to_owned());
+        }
+    }
+}

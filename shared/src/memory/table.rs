@@ -1,0 +1,217 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+
+use serde_dynamo::AttributeValue;
+
+use super::lock;
+use crate::dynamo::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
+use crate::dynamo::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+
+/// The most writes of one transaction.
+const WRITES_MAX: usize = 100;
+
+/// A table in memory. Each call is one step: nothing happens between its beginning and its end.
+#[derive(Debug, Default)]
+pub struct MemoryTable {
+    state: Mutex<TableSnapshot>,
+}
+
+/// All that a [`MemoryTable`] held at one moment.
+#[derive(Clone, Debug, Default)]
+pub struct TableSnapshot {
+    items: BTreeMap<Key, Item>,
+    /// The index over packets that are not settled: shard, expiry, key.
+    due: BTreeSet<(u32, u64, Key)>,
+    /// What was committed under which token. `DynamoDB` forgets after ten minutes; here time does not pass.
+    tokens: BTreeMap<String, Vec<Write>>,
+}
+
+impl MemoryTable {
+    /// Every item, with its key among its attributes.
+    pub fn items(&self) -> BTreeMap<Key, Item> {
+        lock(&self.state).items.clone()
+    }
+
+    /// All that it holds now.
+    pub fn snapshot(&self) -> TableSnapshot {
+        lock(&self.state).clone()
+    }
+
+    /// Takes it back to an older state.
+    pub fn restore(&self, snapshot: &TableSnapshot) {
+        lock(&self.state).clone_from(snapshot);
+    }
+
+    /// Removes an item, as no code of the ledger does.
+    pub fn remove(&self, key: &Key) -> Option<Item> {
+        let mut state = lock(&self.state);
+        let item = state.items.remove(key)?;
+        if let Some((shard, at)) = due(&item) {
+            state.due.remove(&(shard, at, key.clone()));
+        }
+        Some(item)
+    }
+
+    /// [`Table::get`] at once.
+    pub fn read(&self, key: &Key) -> Option<Item> {
+        lock(&self.state).items.get(key).cloned()
+    }
+
+    /// [`Table::transact`] at once.
+    pub fn apply(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        let mut state = lock(&self.state);
+        let keys: BTreeSet<&Key> = writes.iter().map(key).collect();
+        if writes.is_empty() || writes.len() > WRITES_MAX || keys.len() < writes.len() {
+            return Err(TableError::Refused("a transaction has 1 to 100 writes of as many items".into()).into());
+        }
+        if let Some(done) = state.tokens.get(token) {
+            let spent = || TransactError::TokenSpent("the token stands for another transaction".into());
+            return if done == writes { Ok(()) } else { Err(spent()) };
+        }
+        let reasons: Vec<Reason> = writes.iter().map(|write| state.objection(write)).collect();
+        if reasons.iter().any(|reason| !matches!(reason, Reason::None)) {
+            return Err(TransactError::Cancelled(reasons));
+        }
+        for write in writes {
+            state.perform(write);
+        }
+        state.tokens.insert(token.to_owned(), writes.to_vec());
+        Ok(())
+    }
+}
+
+impl TableSnapshot {
+    fn objection(&self, write: &Write) -> Reason {
+        let found = self.items.get(key(write));
+        match write {
+            Write::PutNew { .. } => found.map_or(Reason::None, |item| Reason::ConditionFailed(Some(item.clone()))),
+            Write::Add { bound, .. } => {
+                let value = |name: &str| found.and_then(|item| number(item, name));
+                let holds = match *bound {
+                    None => true,
+                    Some(Bound::AtLeast(name, least)) => value(name).is_some_and(|value| value >= least.into()),
+                    Some(Bound::AtMost(name, most)) => value(name).is_none_or(|value| value <= most.into()),
+                };
+                if holds { Reason::None } else { Reason::ConditionFailed(None) }
+            }
+            Write::Change { expect: (name, expected), .. } => {
+                let value = found.and_then(|item| item.get(*name));
+                let holds = matches!(value, Some(AttributeValue::S(text)) if text == expected);
+                if holds { Reason::None } else { Reason::ConditionFailed(None) }
+            }
+        }
+    }
+
+    fn perform(&mut self, write: &Write) {
+        let key = key(write);
+        let mut item = self.items.get(key).cloned().unwrap_or_default();
+        if let Some((shard, at)) = due(&item) {
+            self.due.remove(&(shard, at, key.clone()));
+        }
+        let attributes = item.inner_mut();
+        attributes.insert(PK.to_owned(), AttributeValue::S(key.pk.clone()));
+        attributes.insert(SK.to_owned(), AttributeValue::S(key.sk.clone()));
+        match write {
+            Write::PutNew { item: new, .. } => {
+                attributes.extend(new.inner().iter().map(|(name, value)| (name.clone(), value.clone())));
+            }
+            Write::Add { deltas, .. } => {
+                for (name, delta) in deltas {
+                    let sum = attributes.get(*name).and_then(as_number).unwrap_or(0) + i128::from(*delta);
+                    attributes.insert((*name).to_owned(), AttributeValue::N(sum.to_string()));
+                }
+            }
+            Write::Change { set, remove, .. } => {
+                attributes.extend(set.inner().iter().map(|(name, value)| (name.clone(), value.clone())));
+                for name in *remove {
+                    attributes.remove(*name);
+                }
+            }
+        }
+        if let Some((shard, at)) = due(&item) {
+            self.due.insert((shard, at, key.clone()));
+        }
+        self.items.insert(key.clone(), item);
+    }
+
+    fn query(&self, query: &Query) -> Vec<Item> {
+        let from = Key { pk: query.pk.clone(), sk: query.sk_prefix.to_owned() };
+        let in_reach = |key: &Key| key.pk == query.pk && key.sk.starts_with(query.sk_prefix);
+        let after = |key: &Key| match &query.after {
+            None => true,
+            Some(after) if query.descending => key.sk < *after,
+            Some(after) => key.sk > *after,
+        };
+        let found = self.items.range(from..).take_while(|(key, _)| in_reach(key)).filter(|(key, _)| after(key));
+        let mut items: Vec<Item> = found.map(|(_, item)| item.clone()).collect();
+        if query.descending {
+            items.reverse();
+        }
+        if let Some(limit) = query.limit {
+            items.truncate(limit as usize);
+        }
+        items
+    }
+}
+
+fn key(write: &Write) -> &Key {
+    match write {
+        Write::PutNew { key, .. } | Write::Add { key, .. } | Write::Change { key, .. } => key,
+    }
+}
+
+fn number(item: &Item, name: &str) -> Option<i128> {
+    item.get(name).and_then(as_number)
+}
+
+fn as_number(value: &AttributeValue) -> Option<i128> {
+    if let AttributeValue::N(digits) = value { digits.parse().ok() } else { None }
+}
+
+/// Where the index has an item, if it does.
+fn due(item: &Item) -> Option<(u32, u64)> {
+    let shard = number(item, DUE_SHARD).and_then(|shard| shard.try_into().ok())?;
+    Some((shard, number(item, EXPIRES_AT)?.try_into().ok()?))
+}
+
+impl Table for MemoryTable {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        Ok(self.read(&key))
+    }
+
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        Ok(keys.iter().filter_map(|key| self.read(key)).collect())
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        Ok(lock(&self.state).query(&query))
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        until_ms: u64,
+        after: Option<(Key, u64)>,
+        limit: u32,
+    ) -> Result<Vec<Item>, TableError> {
+        let state = lock(&self.state);
+        let is_after = |at: u64, key: &Key| after.as_ref().is_none_or(|(last, when)| (at, key) > (*when, last));
+        let of_shard = state.due.iter().filter(|(in_shard, at, key)| *in_shard == shard && is_after(*at, key));
+        let until = of_shard.take_while(|(_, at, _)| *at <= until_ms).take(limit as usize);
+        // The index has the keys alone.
+        let projected = |(shard, at, key): &(u32, u64, Key)| {
+            let mut item = Item::default();
+            let attributes = item.inner_mut();
+            attributes.insert(PK.to_owned(), AttributeValue::S(key.pk.clone()));
+            attributes.insert(SK.to_owned(), AttributeValue::S(key.sk.clone()));
+            attributes.insert(DUE_SHARD.to_owned(), AttributeValue::N(shard.to_string()));
+            attributes.insert(EXPIRES_AT.to_owned(), AttributeValue::N(at.to_string()));
+            item
+        };
+        Ok(until.map(projected).collect())
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        self.apply(writes, token)
+    }
+}

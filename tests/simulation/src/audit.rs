@@ -1,0 +1,283 @@
+//! The ledger held against itself, straight from its items. It shares nothing with the code that writes them but the
+//! names.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_dynamo::AttributeValue;
+use shared::domain::{PacketId, PartId};
+use shared::dynamo::{Item, Key};
+use shared::memory::MemoryTable;
+
+use crate::violation::{Kind, Violation};
+
+type Items = BTreeMap<Key, Item>;
+
+/// Slip, amount, time.
+pub type Claimed = (u32, u64, u64);
+
+/// What the ledger says, once it has been found to be in order.
+#[derive(Debug, Default)]
+pub struct Books {
+    /// By id.
+    pub packets: BTreeMap<String, PacketBooks>,
+    /// Balances by user.
+    pub balances: BTreeMap<String, u64>,
+}
+
+/// A packet.
+#[derive(Debug, Default)]
+pub struct PacketBooks {
+    /// What is in each slip.
+    pub amounts: Vec<u64>,
+    /// Whether it is marked as settled.
+    pub settled: bool,
+    /// Slip → its fence.
+    pub fences: BTreeMap<u32, Fence>,
+    /// User → his claim.
+    pub claims: BTreeMap<String, Claimed>,
+}
+
+/// A fence: who has it (`None`: refunded), how much, since when.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Fence {
+    /// Who has it; `None`: refunded.
+    pub user: Option<String>,
+    /// What was in it.
+    pub amount: u64,
+    /// When.
+    pub at: u64,
+}
+
+macro_rules! check {
+    ($kind:ident, $holds:expr, $($words:tt)+) => {
+        if !$holds {
+            return Err(Violation { kind: Kind::$kind, what: format!($($words)+) });
+        }
+    };
+}
+
+/// The amounts of a part.
+pub fn amounts_of(table: &MemoryTable, part: PartId) -> Vec<u64> {
+    let key = Key { pk: format!("PART#{}#{}", part.packet, part.index), sk: "AMOUNTS".to_owned() };
+    table.read(&key).map(|item| decode(&item)).unwrap_or_default()
+}
+
+/// The claimed slips of a packet with their amounts.
+pub fn claimed(items: &Items, packet: PacketId) -> Vec<(u32, u64)> {
+    let prefix = format!("SLIPS#{packet}#");
+    let fences = items.iter().filter(|(key, item)| key.pk.starts_with(&prefix) && item.get("user_id").is_some());
+    fences.map(|(key, item)| (key.sk.parse().unwrap(), number(item, "amount"))).collect()
+}
+
+/// Holds every item against every other.
+pub fn audit(items: &Items) -> Result<Books, Violation> {
+    let mut found = Found::default();
+    for (key, item) in items {
+        found.enter(key, item)?;
+    }
+    found.balance()
+}
+
+#[derive(Debug)]
+struct Refund {
+    user: String,
+    slips: u64,
+    amount: u64,
+    at: u64,
+}
+
+/// The items by kind, before anything is known of how they fit.
+#[derive(Debug, Default)]
+struct Found<'a> {
+    metas: BTreeMap<&'a str, &'a Item>,
+    parts: BTreeMap<&'a str, BTreeMap<u32, Vec<u64>>>,
+    fences: BTreeMap<&'a str, BTreeMap<u32, Fence>>,
+    claims: BTreeMap<&'a str, BTreeMap<&'a str, Claimed>>,
+    refunds: BTreeMap<&'a str, Vec<Refund>>,
+    sent: BTreeMap<&'a str, Vec<(&'a str, u64)>>,
+    keys: BTreeMap<String, Vec<&'a str>>,
+    outside: Vec<(&'a str, i128)>,
+    wallets: BTreeMap<&'a str, &'a Item>,
+}
+
+impl<'a> Found<'a> {
+    fn enter(&mut self, key: &'a Key, item: &'a Item) -> Result<(), Violation> {
+        let words: Vec<&str> = key.pk.split('#').chain(key.sk.split('#')).collect();
+        let amount = number(item, "amount");
+        match words[..] {
+            ["PACKET", id, "META"] => drop(self.metas.insert(id, item)),
+            ["PART", id, index, "AMOUNTS"] => {
+                self.parts.entry(id).or_default().insert(index.parse().unwrap(), decode(item));
+            }
+            ["SLIPS", id, group, slip] => {
+                let slip: u32 = slip.parse().unwrap();
+                let named = group == (slip / 64).to_string() && number(item, "slip") == u64::from(slip);
+                check!(Fence, named, "{}/{}: not the fence of its slip", key.pk, key.sk);
+                let fence = Fence { user: text(item, "user_id"), amount, at: number(item, "at") };
+                self.fences.entry(id).or_default().insert(slip, fence);
+            }
+            ["USER", user, "WALLET"] => drop(self.wallets.insert(user, item)),
+            ["USER", user, "DEPOSIT", _] => self.outside.push((user, amount.into())),
+            ["USER", user, "WITHDRAW", _] => self.outside.push((user, -i128::from(amount))),
+            ["USER", user, "SENT", id] => self.sent.entry(id).or_default().push((user, amount)),
+            ["USER", user, "KEY", _] => {
+                self.keys.entry(text(item, "packet_id").unwrap_or_default()).or_default().push(user);
+            }
+            ["USER", user, "CLAIM", id] => {
+                let slip = u32::try_from(number(item, "slip")).unwrap();
+                self.claims.entry(id).or_default().insert(user, (slip, amount, number(item, "at")));
+            }
+            ["USER", user, "REFUND", id, _] => {
+                let (slips, at) = (number(item, "slip_count"), number(item, "at"));
+                self.refunds.entry(id).or_default().push(Refund { user: user.to_owned(), slips, amount, at });
+            }
+            _ => check!(Wallet, false, "an item that nobody knows: {}/{}", key.pk, key.sk),
+        }
+        Ok(())
+    }
+
+    fn balance(self) -> Result<Books, Violation> {
+        let named = self.parts.keys().chain(self.fences.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
+        let named: BTreeSet<&str> = named.chain(self.sent.keys()).copied().collect();
+        for id in named.into_iter().chain(self.keys.keys().map(String::as_str)) {
+            check!(Conservation, self.metas.contains_key(id), "something of {id}, which is no packet");
+        }
+        let mut packets = BTreeMap::new();
+        for (id, meta) in &self.metas {
+            packets.insert((*id).to_owned(), self.packet(id, meta)?);
+        }
+        let balances = self.balances(&packets)?;
+
+        let outside: i128 = self.outside.iter().map(|(_, amount)| amount).sum();
+        let in_wallets = i128::from(balances.values().sum::<u64>());
+        let in_slips: i128 = packets.values().map(|packet| i128::from(packet.unfenced_amount())).sum();
+        let moved = in_wallets + in_slips;
+        check!(Conservation, outside == moved, "{outside} from outside, {in_wallets} in wallets, {in_slips} in slips");
+        Ok(Books { packets, balances })
+    }
+
+    fn packet(&self, id: &str, meta: &Item) -> Result<PacketBooks, Violation> {
+        let (sender, total) = (text(meta, "sender_id").unwrap_or_default(), number(meta, "total_amount"));
+        let amounts: Vec<u64> = self.parts.get(id).into_iter().flat_map(BTreeMap::values).flatten().copied().collect();
+        let whole = amounts.len() as u64 == number(meta, "slip_count") && amounts.iter().sum::<u64>() == total;
+        check!(Conservation, whole, "{id}: slips {amounts:?} of {total}");
+        check!(Conservation, self.sent.get(id) == Some(&vec![(&*sender, total)]), "{id}: the debit");
+        check!(Conservation, self.keys.get(id) == Some(&vec![&*sender]), "{id}: the key");
+
+        let fences = self.fences.get(id).cloned().unwrap_or_default();
+        for (slip, fence) in &fences {
+            let amount = amounts.get(*slip as usize);
+            check!(Fence, amount == Some(&fence.amount), "{id}: slip {slip} of {amount:?} has {fence:?}");
+        }
+        let claims = self.claims_of(id, &fences)?;
+        self.refunds_of(id, &sender, &fences)?;
+        let settled = closing(id, meta, &fences, amounts.len())?;
+        Ok(PacketBooks { amounts, settled, fences, claims })
+    }
+
+    /// Each claimed fence has one claim, of that user with the same words, and each claim its fence.
+    fn claims_of(&self, id: &str, fences: &BTreeMap<u32, Fence>) -> Result<BTreeMap<String, Claimed>, Violation> {
+        let mut claims = BTreeMap::new();
+        for (user, (slip, amount, at)) in self.claims.get(id).into_iter().flatten() {
+            let own = Fence { user: Some((*user).to_owned()), amount: *amount, at: *at };
+            check!(Claim, fences.get(slip) == Some(&own), "{id}: {user} claims {slip}, fenced {:?}", fences.get(slip));
+            claims.insert((*user).to_owned(), (*slip, *amount, *at));
+        }
+        for (slip, fence) in fences {
+            let Some(user) = &fence.user else { continue };
+            let claim = claims.get(user);
+            let same = claim == Some(&(*slip, fence.amount, fence.at));
+            check!(Claim, same, "{id}: slip {slip} is fenced for {user}, who claims {claim:?}");
+        }
+        Ok(claims)
+    }
+
+    /// The refunds of one run, which share their time, are the refunded fences of that time.
+    fn refunds_of(&self, id: &str, sender: &str, fences: &BTreeMap<u32, Fence>) -> Result<(), Violation> {
+        let mut booked: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for refund in self.refunds.get(id).into_iter().flatten() {
+            check!(Wallet, refund.user == sender, "{id}: refunded to {}", refund.user);
+            let (slips, amount) = booked.entry(refund.at).or_default();
+            (*slips, *amount) = (*slips + refund.slips, *amount + refund.amount);
+        }
+        let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for fence in fences.values().filter(|fence| fence.user.is_none()) {
+            let (slips, amount) = expected.entry(fence.at).or_default();
+            (*slips, *amount) = (*slips + 1, *amount + fence.amount);
+        }
+        check!(Conservation, booked == expected, "{id}: refunds {booked:?}, refunded fences {expected:?}");
+        Ok(())
+    }
+
+    /// Every wallet is the sum of its movements, and never negative.
+    fn balances(&self, packets: &BTreeMap<String, PacketBooks>) -> Result<BTreeMap<String, u64>, Violation> {
+        let mut moved: BTreeMap<&str, i128> = BTreeMap::new();
+        let sent = self.sent.values().flatten().map(|(user, amount)| (*user, -i128::from(*amount)));
+        let refunds = self.refunds.values().flatten().map(|refund| (&*refund.user, i128::from(refund.amount)));
+        let claims = packets.values().flat_map(|packet| &packet.claims);
+        let claims = claims.map(|(user, (_, amount, _))| (&**user, i128::from(*amount)));
+        for (user, amount) in self.outside.iter().copied().chain(sent).chain(refunds).chain(claims) {
+            *moved.entry(user).or_default() += amount;
+        }
+        let mut balances = BTreeMap::new();
+        for (user, wallet) in &self.wallets {
+            let Some(AttributeValue::N(digits)) = wallet.get("balance") else {
+                check!(Wallet, false, "{user}: a wallet without a balance");
+                continue;
+            };
+            let (balance, sum): (i128, i128) = (digits.parse().unwrap(), moved.remove(user).unwrap_or(0));
+            check!(Wallet, balance >= 0, "{user} has {balance}");
+            check!(Wallet, balance == sum, "{user} has {balance}, and movements of {sum}");
+            balances.insert((*user).to_owned(), u64::try_from(balance).unwrap());
+        }
+        check!(Wallet, moved.is_empty(), "movements without a wallet: {moved:?}");
+        Ok(balances)
+    }
+}
+
+impl PacketBooks {
+    fn unfenced_amount(&self) -> u64 {
+        let slips = (0_u32..).zip(&self.amounts);
+        slips.filter(|(slip, _)| !self.fences.contains_key(slip)).map(|(_, amount)| amount).sum()
+    }
+}
+
+/// Whether a packet is settled; then every slip is fenced, and its totals are those of its fences.
+fn closing(id: &str, meta: &Item, fences: &BTreeMap<u32, Fence>, slips: usize) -> Result<bool, Violation> {
+    let waits = meta.get("due_shard").is_some();
+    if text(meta, "status").as_deref() != Some("settled") {
+        check!(Liveness, waits, "{id}: open, and not waiting to be settled");
+        return Ok(false);
+    }
+    check!(Liveness, !waits, "{id}: settled, and still waiting for it");
+    check!(Fence, fences.len() == slips, "{id}: settled with {} fences of {slips}", fences.len());
+    let sums = |claimed: bool| {
+        let some = fences.values().filter(move |fence| fence.user.is_some() == claimed);
+        some.fold((0, 0), |(count, amount), fence| (count + 1, amount + fence.amount))
+    };
+    let said = |kind: &str| (number(meta, &format!("{kind}_count")), number(meta, &format!("{kind}_amount")));
+    let right = said("claimed") == sums(true) && said("refunded") == sums(false);
+    check!(Fence, right, "{id}: its totals are not those of its fences");
+    Ok(true)
+}
+
+/// One byte for the width, then each amount in that many bytes, little end first.
+fn decode(item: &Item) -> Vec<u64> {
+    let Some(AttributeValue::B(blob)) = item.get("amounts") else { return Vec::new() };
+    let (width, rest) = (usize::from(blob[0]), &blob[1..]);
+    rest.chunks(width).map(|bytes| bytes.iter().rev().fold(0, |amount, byte| amount << 8 | u64::from(*byte))).collect()
+}
+
+fn number(item: &Item, name: &str) -> u64 {
+    match item.get(name) {
+        Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
+        _ => 0,
+    }
+}
+
+fn text(item: &Item, name: &str) -> Option<String> {
+    match item.get(name) {
+        Some(AttributeValue::S(text)) => Some(text.clone()),
+        _ => None,
+    }
+}

@@ -1,0 +1,178 @@
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use shared::domain::{Fence, Hold, PartId, Partition, Terms};
+use shared::memory::MemoryHot;
+use shared::service::{Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+
+use crate::faults::Fault;
+use crate::mutants::HotMutant;
+use crate::world::{Life, World};
+
+const FINALITY: &str = "finality";
+
+type Answer<V> = Result<V, HotStoreError>;
+
+/// The hot store as one process reaches it: over a network, not always, and not always the same one.
+pub struct SimHot {
+    world: Arc<World>,
+    life: Arc<Life>,
+    slot: u32,
+    mutant: HotMutant,
+}
+
+impl SimHot {
+    /// The world's hot store, for the process in `slot`.
+    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32) -> Self {
+        let mutant = HotMutant::new(Arc::clone(&world), slot);
+        Self { world, life, slot, mutant }
+    }
+
+    /// A call: a script that runs not at all, once or twice, now or late, whatever the caller hears.
+    async fn call<V, F>(&self, part: PartId, what: &'static str, script: F) -> Answer<V>
+    where
+        V: fmt::Debug + Send + 'static,
+        F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
+    {
+        let (world, slot) = (&self.world, self.slot);
+        world.travel(&self.life).await;
+        if world.strikes(Fault::HotUnsent) {
+            return Err(lost());
+        }
+        let script = Arc::new(script);
+        let late = world.strikes(Fault::HotLate);
+        let answer = if late { Err(lost()) } else { execute(world, slot, part, what, &*script) };
+        if late || world.strikes(Fault::HotTwice) {
+            let (world, pause) = (Arc::clone(world), world.late());
+            tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                let _ = execute(&world, slot, part, what, &*script);
+            });
+        }
+        world.travel(&self.life).await;
+        if world.strikes(Fault::HotUnheard) { Err(lost()) } else { answer }
+    }
+}
+
+impl fmt::Debug for SimHot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SimHot").field("slot", &self.slot).finish_non_exhaustive()
+    }
+}
+
+/// A script runs.
+fn execute<V: fmt::Debug>(
+    world: &World,
+    slot: u32,
+    part: PartId,
+    what: &str,
+    script: &dyn Fn(&MemoryHot) -> Answer<V>,
+) -> Answer<V> {
+    world.operated();
+    world.before_script(part);
+    let answer = script(world.primary(slot));
+    world.see_held(part);
+    // Owners are a `HashMap`, which shows itself in another order every time.
+    let shown: &dyn fmt::Debug = if what == FINALITY { &answer.is_ok() } else { &answer };
+    world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
+    answer
+}
+
+fn lost() -> HotStoreError {
+    HotStoreError::Unavailable(Arc::from(Box::from("the simulation lost the answer")))
+}
+
+/// What memory answers, which is always at once.
+pub fn now<V>(future: impl Future<Output = V>) -> V {
+    future.now_or_never().expect("memory answers at once")
+}
+
+impl HotStore for SimHot {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<Found>>> {
+        let asked = grabbers.to_vec();
+        let mut found = self.call(part, "grab", move |hot| now(hot.grab(part, &asked))).await?;
+        for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
+            self.mutant.before_lie(part, grabber, found);
+            self.lie(part, found);
+            self.mutant.after_grab(part, found);
+        }
+        Ok(found)
+    }
+
+    async fn learn(&self, part: PartId, count: u32, facts: &[Fence], decided: &[Hold]) -> Answer<Learned> {
+        let (facts, decided) = (facts.to_vec(), decided.to_vec());
+        self.call(part, "learn", move |hot| now(hot.learn(part, count, &facts, &decided))).await
+    }
+
+    async fn load(&self, part: PartId, terms: &Terms, facts: &[Fence]) -> Answer<Loaded> {
+        let (terms, facts, mutant) = (terms.clone(), facts.to_vec(), self.world.mutant);
+        self.call(part, "load", move |hot| {
+            HotMutant::before_load(mutant, hot, part);
+            now(hot.load(part, &terms, &facts))
+        })
+        .await
+    }
+
+    async fn lead(&self, part: PartId, lease: Duration) -> Answer<bool> {
+        self.call(part, "lead", move |hot| now(hot.lead(part, lease))).await
+    }
+
+    async fn follow(&self, part: PartId) -> Answer<()> {
+        self.call(part, "follow", move |hot| now(hot.follow(part))).await
+    }
+
+    async fn finality(&self, part: PartId) -> Answer<Finality> {
+        let mutant = self.world.mutant;
+        self.call(part, FINALITY, move |hot| {
+            HotMutant::finality(mutant, hot, part).unwrap_or_else(|| now(hot.finality(part)))
+        })
+        .await
+    }
+
+    async fn dirty(&self, partition: Partition) -> Answer<Vec<PartId>> {
+        self.mutant.before_dirty();
+        if self.world.primary(self.slot).is_clean(partition) {
+            // Most partitions are empty, and nothing can go wrong with an answer that says so.
+            return Ok(Vec::new());
+        }
+        self.world.travel(&self.life).await;
+        if self.world.strikes(Fault::HotUnsent) {
+            return Err(lost());
+        }
+        let parts = now(self.world.primary(self.slot).dirty(partition));
+        self.world.note(format_args!("p{} dirty {}: {parts:?}", self.slot, partition.index()));
+        self.world.travel(&self.life).await;
+        parts
+    }
+
+    async fn held(&self, part: PartId) -> Answer<Vec<Held>> {
+        let mutant = self.world.mutant;
+        let held = self
+            .call(part, "held", move |hot| {
+                let held = now(hot.held(part));
+                HotMutant::after_held(mutant, hot, part);
+                held
+            })
+            .await?;
+        Ok(self.mutant.held(part, held))
+    }
+
+    async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Answer<()> {
+        let (hold, reason) = (hold.clone(), reason.to_owned());
+        self.call(part, "park", move |hot| now(hot.park(part, &hold, &reason))).await
+    }
+}
+
+impl SimHot {
+    /// Lets the hot store say that it holds another slip for a user than it does.
+    fn lie(&self, part: PartId, found: &mut Found) {
+        let Found::Held { slip, .. } = found else { return };
+        let Some(terms) = self.world.terms(part.packet) else { return };
+        if self.world.strikes(Fault::Lie) {
+            let slips = part.slips(terms.count);
+            *slip = self.world.chance.between(slips.start..=slips.end - 1);
+        }
+    }
+}

@@ -1,0 +1,388 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use serde_dynamo::AttributeValue;
+use shared::domain::{Amount, Claim, PacketId, PartId, Terms};
+use shared::dynamo::{Item, Key, Reason, TransactError, Write};
+use shared::memory::{Entry, MemoryHot};
+use shared::service::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError};
+
+use crate::hot::now;
+use crate::table::terms_of;
+use crate::world::World;
+
+/// A bug, planted where the stores meet the use cases: the run that does not find it is worth nothing.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Mutant {
+    /// A fence is written whether or not there is one.
+    NoSlipFence,
+    /// A claim is written whether or not the user has one.
+    NoClaimFence,
+    /// A refund is the packet's total less the claims that were counted.
+    CountedRefund,
+    /// Settle takes a slip out of the outbox before it is committed.
+    AcknowledgedBeforeCommit,
+    /// An unconfirmed hold is given as the answer.
+    UnconfirmedAnswer,
+    /// `sold_out` is said although slips are only held.
+    UncertainNegative,
+    /// A transaction that is sent again carries another time.
+    FreshTime,
+    /// A slip whose commit has timed out can be had again.
+    PutBackAfterTimeout,
+    /// The amount of a claim is the hot store's word.
+    AmountFromRedis,
+    /// A packet is marked as settled, and then refunded.
+    SettledEarly,
+    /// A packet is loaded before it is paid for.
+    RedisBeforeLedger,
+    /// A loader replaces what is loaded.
+    LoaderOverwrites,
+    /// A part without free slips is cached, though some are only held.
+    CachedBeforeFinal,
+    /// A packet acknowledged by the hot store is refunded without a look at what it holds.
+    RefundWithoutDraining,
+    /// A sender hears "insufficient balance" without a look at his key.
+    KeyNotReread,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::NoSlipFence,
+        Self::NoClaimFence,
+        Self::CountedRefund,
+        Self::AcknowledgedBeforeCommit,
+        Self::UnconfirmedAnswer,
+        Self::UncertainNegative,
+        Self::FreshTime,
+        Self::PutBackAfterTimeout,
+        Self::AmountFromRedis,
+        Self::SettledEarly,
+        Self::RedisBeforeLedger,
+        Self::LoaderOverwrites,
+        Self::CachedBeforeFinal,
+        Self::RefundWithoutDraining,
+        Self::KeyNotReread,
+    ];
+
+    /// What is wrong with it, in a few words.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoSlipFence => "no slip fence",
+            Self::NoClaimFence => "no claim fence",
+            Self::CountedRefund => "refund = total - counted",
+            Self::AcknowledgedBeforeCommit => "outbox acknowledged before the commit",
+            Self::UnconfirmedAnswer => "an unconfirmed hold given as the answer",
+            Self::UncertainNegative => "a negative without certainty",
+            Self::FreshTime => "a retry with a fresh time",
+            Self::PutBackAfterTimeout => "a slip put back after a time-out",
+            Self::AmountFromRedis => "amounts believed from Redis",
+            Self::SettledEarly => "settled before all slips are fenced",
+            Self::RedisBeforeLedger => "Redis loaded before the ledger",
+            Self::LoaderOverwrites => "a loader without \"only if absent\"",
+            Self::CachedBeforeFinal => "empty parts cached before they are final",
+            Self::RefundWithoutDraining => "refund without draining in redis mode",
+            Self::KeyNotReread => "402 without a second look at the key",
+        }
+    }
+}
+
+/// The bugs of one process on its way to the table.
+pub struct TableMutant {
+    world: Arc<World>,
+    slot: u32,
+    /// Tokens of transactions that were sent before.
+    sent: Mutex<BTreeSet<String>>,
+    /// What the claims sum to that were seen, by partition key of their fences.
+    counted: Mutex<BTreeMap<String, u64>>,
+}
+
+impl TableMutant {
+    /// Those that `world` has.
+    pub fn new(world: Arc<World>, slot: u32) -> Self {
+        Self { world, slot, sent: Mutex::default(), counted: Mutex::default() }
+    }
+
+    fn is(&self, mutant: Mutant) -> bool {
+        self.world.mutant == Some(mutant)
+    }
+
+    /// What is sent in the place of a transaction.
+    pub fn before_transaction(&self, writes: &[Write], token: &str) -> Vec<Write> {
+        let mut writes = writes.to_vec();
+        if self.is(Mutant::FreshTime) && !self.sent.lock().unwrap().insert(token.to_owned()) {
+            let at = self.world.now().ms();
+            each_item(&mut writes, |_, item| {
+                if item.get("at").is_some() {
+                    set(item, "at", at);
+                }
+            });
+        }
+        if self.is(Mutant::AmountFromRedis)
+            && let Some((packet, _, user)) = claim_of(&writes)
+            && let Some(amount) = self.world.said(packet, &user)
+        {
+            each_item(&mut writes, |_, item| set(item, "amount", amount));
+            each_delta(&mut writes, |name, delta| {
+                if matches!(name, "balance" | "claim_amount") {
+                    *delta = i64::try_from(amount).unwrap();
+                }
+            });
+        }
+        if let Some((packet, refunded)) = refund_of(&writes) {
+            if self.is(Mutant::CountedRefund) {
+                self.refund_what_was_not_counted(&mut writes, packet, refunded);
+            }
+            if self.is(Mutant::SettledEarly) {
+                self.settle(packet);
+            }
+        }
+        if self.is(Mutant::RedisBeforeLedger)
+            && let Some(terms) = writes.iter().find_map(terms_of)
+        {
+            for part in terms.id.parts() {
+                let _ = now(self.world.primary(self.slot).load(part, &terms, &[]));
+            }
+        }
+        writes
+    }
+
+    fn refund_what_was_not_counted(&self, writes: &mut [Write], packet: PacketId, refunded: u64) {
+        let counted = self.counted.lock().unwrap();
+        let claimed = counted.iter().filter(|(pk, _)| pk.starts_with(&format!("SLIPS#{packet}#")));
+        let claimed: u64 = claimed.map(|(_, amount)| amount).sum();
+        let total = self.world.terms(packet).map_or(refunded, |terms| terms.total.minor_units());
+        let amount = total.saturating_sub(claimed);
+        each_item(writes, |key, item| {
+            if key.sk.starts_with("REFUND#") {
+                set(item, "amount", amount);
+            }
+        });
+        each_delta(writes, |_, delta| *delta = i64::try_from(amount).unwrap());
+    }
+
+    /// Marks a packet as settled, as if what has no fence now were refunded already.
+    fn settle(&self, packet: PacketId) {
+        let Some(terms) = self.world.terms(packet) else { return };
+        let fences = crate::audit::claimed(&self.world.table.items(), packet);
+        let claimed: u64 = fences.iter().map(|(_, amount)| amount).sum();
+        let mut closing = Item::default();
+        set(&mut closing, "claimed_count", fences.len() as u64);
+        set(&mut closing, "claimed_amount", claimed);
+        set(&mut closing, "refunded_count", u64::from(terms.count) - fences.len() as u64);
+        set(&mut closing, "refunded_amount", terms.total.minor_units() - claimed);
+        closing.inner_mut().insert("status".to_owned(), AttributeValue::S("settled".to_owned()));
+        let key = Key { pk: format!("PACKET#{packet}"), sk: "META".to_owned() };
+        let write = Write::Change { key, expect: ("status", "open"), set: closing, remove: &["due_shard"] };
+        let _ = self.world.table.apply(&[write], &format!("{packet} settled early"));
+    }
+
+    /// What is heard in the place of a transaction's answer.
+    pub fn after_transaction(&self, writes: &[Write], answer: Result<(), TransactError>) -> Result<(), TransactError> {
+        match answer {
+            Err(TransactError::Cancelled(mut reasons))
+                if self.is(Mutant::KeyNotReread)
+                    && writes.iter().any(|write| terms_of(write).is_some())
+                    && reasons.iter().skip(1).any(|reason| matches!(reason, Reason::ConditionFailed(_))) =>
+            {
+                reasons[0] = Reason::None;
+                Err(TransactError::Cancelled(reasons))
+            }
+            Err(TransactError::Failed(error)) if self.is(Mutant::PutBackAfterTimeout) => {
+                if let Some((packet, slip, user)) = claim_of(writes)
+                    && let Some(part) = self.part(packet, slip)
+                {
+                    self.world.primary(self.slot).tamper(part, |part| {
+                        if part.held.get(&slip).is_some_and(|held| held.user.as_str() == user) {
+                            part.held.remove(&slip);
+                            part.claims.remove(&user.parse().unwrap());
+                            part.free.push_back(slip);
+                        }
+                    });
+                }
+                Err(TransactError::Failed(error))
+            }
+            answer => answer,
+        }
+    }
+
+    fn part(&self, packet: PacketId, slip: u32) -> Option<PartId> {
+        PartId::of_slip(packet, self.world.terms(packet)?.count, slip)
+    }
+
+    /// What is read in the place of an item.
+    pub fn after_get(&self, key: &Key, item: Option<Item>) -> Option<Item> {
+        item.filter(|_| !(self.is(Mutant::KeyNotReread) && key.sk.starts_with("KEY#")))
+    }
+
+    /// What a query has shown.
+    pub fn after_query(&self, pk: &str, items: &[Item]) {
+        if self.is(Mutant::CountedRefund) {
+            let claimed = items.iter().filter(|item| item.get("user_id").is_some());
+            self.counted.lock().unwrap().insert(pk.to_owned(), claimed.map(|item| number(item, "amount")).sum());
+        }
+    }
+
+    /// Which packets are about to be refunded.
+    pub fn after_due(&self, items: &[Item]) {
+        if self.is(Mutant::RefundWithoutDraining) {
+            let id = |item: &Item| match item.get("PK") {
+                Some(AttributeValue::S(pk)) => pk.strip_prefix("PACKET#")?.parse().ok(),
+                _ => None,
+            };
+            self.world.refunding(self.slot, items.iter().filter_map(id));
+        }
+    }
+
+    /// What the table forgets before a transaction takes place.
+    pub fn before_commit(world: &World, writes: &[Write]) {
+        let forgets = |key: &Key| match world.mutant {
+            Some(Mutant::NoSlipFence) => key.pk.starts_with("SLIPS#"),
+            Some(Mutant::NoClaimFence) => key.sk.starts_with("CLAIM#"),
+            _ => false,
+        };
+        for write in writes {
+            if let Write::PutNew { key, .. } = write
+                && forgets(key)
+            {
+                world.table.remove(key);
+            }
+        }
+    }
+}
+
+/// The bugs of one process on its way to the hot store.
+pub struct HotMutant {
+    world: Arc<World>,
+    slot: u32,
+}
+
+impl HotMutant {
+    /// Those that `world` has.
+    pub const fn new(world: Arc<World>, slot: u32) -> Self {
+        Self { world, slot }
+    }
+
+    fn is(&self, mutant: Mutant) -> bool {
+        self.world.mutant == Some(mutant)
+    }
+
+    /// What the hot store says of the slip that it holds, before it lies about which it is.
+    pub fn before_lie(&self, part: PartId, grabber: &Grabber, found: &Found) {
+        if self.is(Mutant::AmountFromRedis)
+            && let Found::Held { slip, .. } = found
+            && let Some(amount) = self.amount(part, *slip)
+        {
+            self.world.say(part.packet, grabber.user.as_str(), amount);
+        }
+    }
+
+    /// What is heard in the place of an answer.
+    pub fn after_grab(&self, part: PartId, found: &mut Found) {
+        match found {
+            Found::Held { slip, at, .. } if self.is(Mutant::UnconfirmedAnswer) => {
+                if let Some(amount) = self.amount(part, *slip) {
+                    *found = Found::Confirmed(Claim { slip: *slip, amount: Amount::new(amount), at: *at });
+                }
+            }
+            Found::Nothing { certain, .. } if self.is(Mutant::UncertainNegative) => *certain = true,
+            _ => {}
+        }
+    }
+
+    fn amount(&self, part: PartId, slip: u32) -> Option<u64> {
+        let terms: Arc<Terms> = self.world.terms(part.packet)?;
+        let place = slip.checked_sub(part.slips(terms.count).start)?;
+        crate::audit::amounts_of(&self.world.table, part).get(place as usize).copied()
+    }
+
+    /// What a loader does first.
+    pub fn before_load(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
+        if mutant == Some(Mutant::LoaderOverwrites) {
+            hot.tamper(part, shared::memory::Part::forget);
+        }
+    }
+
+    /// What is heard in the place of a part's finality.
+    pub fn finality(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) -> Option<Result<Finality, HotStoreError>> {
+        let part = hot.part(part);
+        let terms = part.terms.filter(|_| mutant == Some(Mutant::CachedBeforeFinal) && part.free.is_empty())?;
+        let owner = |(user, entry)| match entry {
+            Entry::Confirmed(claim) => Some((user, claim)),
+            Entry::Held { .. } => None,
+        };
+        let owners = part.claims.into_iter().filter_map(owner).collect();
+        let expires_at = shared::domain::Timestamp::from_ms(terms.expires);
+        Some(Ok(Finality::Final(Arc::new(FinalPart { expires_at, owners }))))
+    }
+
+    /// What becomes of the outbox once it was read.
+    pub fn after_held(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
+        if mutant == Some(Mutant::AcknowledgedBeforeCommit) {
+            hot.tamper(part, |part| part.held.clear());
+        }
+    }
+
+    /// What is read in the place of the outbox.
+    pub fn held(&self, part: PartId, held: Vec<Held>) -> Vec<Held> {
+        if self.world.is_refunding(self.slot, part.packet) { Vec::new() } else { held }
+    }
+
+    /// A run of settle begins.
+    pub fn before_dirty(&self) {
+        self.world.settling(self.slot);
+    }
+}
+
+/// Whose claim a transaction is: packet, slip, user.
+fn claim_of(writes: &[Write]) -> Option<(PacketId, u32, String)> {
+    writes.iter().find_map(|write| match write {
+        Write::PutNew { key, item } => {
+            let packet = key.sk.strip_prefix("CLAIM#")?.parse().ok()?;
+            let slip = u32::try_from(number(item, "slip")).ok()?;
+            Some((packet, slip, key.pk.strip_prefix("USER#")?.to_owned()))
+        }
+        _ => None,
+    })
+}
+
+/// The packet and the amount of a refund.
+fn refund_of(writes: &[Write]) -> Option<(PacketId, u64)> {
+    writes.iter().find_map(|write| match write {
+        Write::PutNew { key, item } => {
+            let id = key.sk.strip_prefix("REFUND#")?.split('#').next()?;
+            Some((id.parse().ok()?, number(item, "amount")))
+        }
+        _ => None,
+    })
+}
+
+fn each_item(writes: &mut [Write], mut change: impl FnMut(&Key, &mut Item)) {
+    for write in writes {
+        if let Write::PutNew { key, item } = write {
+            change(key, item);
+        }
+    }
+}
+
+fn each_delta(writes: &mut [Write], mut change: impl FnMut(&str, &mut i64)) {
+    for write in writes {
+        if let Write::Add { deltas, .. } = write {
+            for (name, delta) in deltas {
+                change(name, delta);
+            }
+        }
+    }
+}
+
+fn set(item: &mut Item, name: &str, value: u64) {
+    item.inner_mut().insert(name.to_owned(), AttributeValue::N(value.to_string()));
+}
+
+fn number(item: &Item, name: &str) -> u64 {
+    match item.get(name) {
+        Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
+        _ => 0,
+    }
+}

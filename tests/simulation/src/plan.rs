@@ -1,0 +1,146 @@
+use std::time::Duration;
+
+use shared::domain::{AckMode, Amount, Split, UserId};
+use shared::service::NewPacket;
+
+use crate::chance::Chance;
+use crate::process::Setup;
+
+/// What a sender keeps besides what he sends: the most that is withdrawn of it.
+pub const EXTRA: u64 = 500;
+/// How long a packet's refund waits beyond the difference of the clocks: no less than the second primary is ahead.
+const GRACE_MS: [u64; 2] = [1_000, 30_000];
+/// How far a clock is off, at most.
+const SKEW_MS: u32 = 600_000;
+
+/// What happens in a run, but for what goes wrong.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The processes.
+    pub setups: Vec<Setup>,
+    /// The packets.
+    pub packets: Vec<PacketPlan>,
+    /// For how long things go on and go wrong.
+    pub active: Duration,
+    /// How often settle runs in that time.
+    pub settles: u32,
+}
+
+/// A packet: who sends it, and who grabs it.
+#[derive(Clone, Debug)]
+pub struct PacketPlan {
+    /// What is sent.
+    pub new: NewPacket,
+    /// In how many parts it lies; `None`: as many as its size asks for.
+    pub parts: Option<u32>,
+    /// How often it is sent under the same key.
+    pub sends: u32,
+    /// When.
+    pub at: Duration,
+    /// Who wants a slip, and when.
+    pub grabs: Vec<GrabPlan>,
+}
+
+/// A user who wants a slip.
+#[derive(Clone, Debug)]
+pub struct GrabPlan {
+    /// Who.
+    pub user: UserId,
+    /// When, after the run's beginning.
+    pub at: Duration,
+    /// Whether he knows the words.
+    pub is_right: bool,
+    /// How often he asks, at most, until he is answered.
+    pub tries: u32,
+}
+
+impl Plan {
+    /// What happens by `chance`.
+    pub fn draw(chance: &Chance) -> Self {
+        let active = Duration::from_millis(chance.pick(&[60, 600, 6_000, 60_000, 200_000]));
+        let setups = setups(chance);
+        let packets = (0..chance.pick(&[1, 1, 1, 2, 2, 3])).map(|number| packet(chance, number, active)).collect();
+        Self { setups, packets, active, settles: chance.pick(&[0, 2, 4, 8, 16]) }
+    }
+
+    /// How far a clock is ahead of another, at most.
+    pub fn skew(&self) -> Duration {
+        let most = self.setups.iter().map(|setup| setup.skew_ms.unsigned_abs()).max();
+        Duration::from_millis(most.unwrap_or_default())
+    }
+}
+
+fn setups(chance: &Chance) -> Vec<Setup> {
+    let skewed = chance.happens(400);
+    let skew = || {
+        let ahead = i64::from(chance.between(0..=2 * SKEW_MS)) - i64::from(SKEW_MS);
+        if skewed { ahead } else { 0 }
+    };
+    let skews: Vec<i64> = (0..chance.between(1..=3)).map(|_| skew()).collect();
+    let most = skews.iter().map(|skew| skew.unsigned_abs()).max().unwrap_or_default();
+    let mode = chance.between(0..=9);
+    // With the ledger's word alone no grace is too short.
+    let grace = if mode < 5 && chance.happens(700) { 0 } else { chance.pick(&GRACE_MS) + most };
+    let grace = Duration::from_millis(grace);
+    let setup = |skew_ms| {
+        let redis = mode >= 8 && chance.happens(500) || (5..8).contains(&mode);
+        let ack = if redis { AckMode::Redis } else { AckMode::Ledger };
+        Setup { ack, grace, skew_ms }
+    };
+    skews.into_iter().map(setup).collect()
+}
+
+fn user(name: &str, number: u32) -> UserId {
+    format!("{name}{number}").parse().unwrap()
+}
+
+fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
+    let (count, parts) = size(chance);
+    let users: Vec<UserId> = (0..chance.between(2..=8)).map(|number| user("u", number)).collect();
+    let total = u64::from(count) * u64::from(chance.between(1..=200));
+    let life = match chance.between(0..=5) {
+        0 | 1 => active * chance.between(50..=800) / 1_000,
+        2 => active * 2,
+        _ => Duration::from_secs(chance.between(100..=1_000).into()),
+    };
+    let recipients = chance.happens(150).then(|| {
+        let invited = |user: &&UserId| chance.happens(600) || **user == users[0];
+        users.iter().filter(invited).cloned().collect()
+    });
+    let new = NewPacket {
+        sender: user("s", number),
+        split: chance.pick(&[Split::Random, Split::Equal]),
+        total: Amount::new(total),
+        count,
+        greeting: String::new(),
+        expires_in: life,
+        passphrase: chance.happens(200).then(|| "open".to_owned()),
+        recipients,
+    };
+    // A rush comes at once.
+    let window = if chance.happens(500) { active / 20 } else { active };
+    let grab = |user: &UserId| GrabPlan {
+        user: user.clone(),
+        at: window * chance.between(0..=1_000) / 1_000,
+        is_right: chance.happens(850),
+        tries: chance.between(1..=4),
+    };
+    let mut grabs: Vec<GrabPlan> = (0..chance.between(1..=3)).flat_map(|_| users.iter().map(grab)).collect();
+    grabs.push(grab(&new.sender));
+    let sends = chance.pick(&[1, 1, 2, 3]);
+    PacketPlan { new, parts, sends, at: active * chance.between(0..=300) / 1_000, grabs }
+}
+
+/// Slips, and in how many parts they lie.
+fn size(chance: &Chance) -> (u32, Option<u32>) {
+    match chance.between(0..=999) {
+        0..=1 => (chance.between(1_001..=1_300), None),
+        2..=29 => (chance.between(91..=200), None),
+        30..=199 => {
+            let parts = chance.between(2..=4);
+            (chance.between(parts..=12), Some(parts))
+        }
+        200..=549 => (chance.between(4..=12), None),
+        _ => (chance.between(1..=3), None),
+    }
+}

@@ -1,0 +1,461 @@
+use std::cell::Cell;
+use std::sync::{Arc, Mutex, Once};
+use std::time::Duration;
+
+use shared::domain::{
+    Amount, Amounts, PacketId, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed, Terms, Timestamp, split,
+};
+use shared::dynamo::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
+use shared::service::{Clock, Entropy, Failure, GrabOutcome, Report, SendOutcome, Viewed};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
+
+use crate::audit::{Books, audit};
+use crate::faults::Fault;
+use crate::history::{Heard, History};
+use crate::mutants::Mutant;
+use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
+use crate::process::{CURRENCY, Process, Setup, Slots};
+use crate::violation::Kind;
+use crate::world::{Known, Tally, World};
+
+/// How long a run of settle may take.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(55);
+/// After this long nothing of what went wrong is under way any more.
+const ALL_ARRIVED: Duration = Duration::from_mins(1);
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What happened in it.
+    pub tally: Tally,
+    /// What users heard in it.
+    pub heard: Heard,
+}
+
+/// Runs `seed`, with a planted bug or without, and keeps all that happened if it is to be `readable`.
+///
+/// # Panics
+/// If the simulation itself is wrong.
+pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
+    note_panics();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(seed, mutant, readable);
+        let plan = Plan::draw(&world.chance);
+        world.note(format_args!("{plan:?}"));
+        let slots = Slots::start(&world, plan.setups.clone());
+        let run = Run { world, slots, plan, history: History::default(), keys: Mutex::default() };
+        Arc::new(run).go().await
+    })
+}
+
+thread_local! {
+    /// Panics on this thread, which runs one seed at a time.
+    static PANICS: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Counts panics from now on: those of tasks that nobody waits for would go unseen.
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.set(PANICS.get() + 1);
+            before(panic);
+        }));
+    });
+}
+
+struct Run {
+    world: Arc<World>,
+    slots: Slots,
+    plan: Plan,
+    history: History,
+    /// What was sent under the key of each packet, as the answers say.
+    keys: Mutex<Vec<(usize, PacketId)>>,
+}
+
+/// A caller's first word about the money that he needs, and what came of it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Funded {
+    Surely,
+    Perhaps,
+}
+
+fn key(name: &str, number: usize) -> RequestKey {
+    format!("{name}-{number}").parse().unwrap()
+}
+
+impl Run {
+    async fn go(self: Arc<Self>) -> Outcome {
+        self.trouble().await;
+        self.world.heal();
+        sleep(ALL_ARRIVED).await;
+        if self.world.chance.happens(500) {
+            self.slots.restart();
+        }
+        self.empty_the_outbox().await;
+        for number in 0..self.plan.packets.len() {
+            self.send(number, true).await;
+        }
+        self.ask_again("before they are settled").await;
+        self.expire_all().await;
+        self.ask_again("after they were settled").await;
+        let heard = self.check().await;
+        if PANICS.replace(0) > 0 {
+            self.world.violated(Kind::Answer, "a task panicked".to_owned());
+        }
+        Outcome { tally: self.world.tally(), heard }
+    }
+
+    /// Everything at once, while things go wrong.
+    async fn trouble(self: &Arc<Self>) {
+        let (chance, plan) = (&self.world.chance, &self.plan);
+        let mut tasks: Vec<JoinHandle<()>> = Vec::new();
+        let at = || plan.active * chance.between(0..=1_000) / 1_000;
+        for (number, packet) in plan.packets.iter().enumerate() {
+            for _ in 0..packet.sends {
+                let jitter = chance.millis(0..=10);
+                tasks.push(self.spawn(packet.at + jitter, move |run| async move { run.send(number, false).await }));
+            }
+            for grab in &packet.grabs {
+                let (when, grab) = (packet.at + grab.at, grab.clone());
+                tasks.push(self.spawn(when, move |run| async move { run.grab(number, &grab).await }));
+            }
+            if chance.happens(300) {
+                tasks.push(self.spawn(at(), move |run| async move { run.withdraw(number, false).await }));
+            }
+        }
+        for _ in 0..plan.settles {
+            let doubled = self.world.rate(Fault::Doubled) > 0;
+            let (when, times) = (at(), if doubled { 2 } else { 1 });
+            for _ in 0..times {
+                tasks.push(self.spawn(when, |run| async move {
+                    let _ = run.settle().await;
+                }));
+            }
+            if doubled {
+                self.world.struck(Fault::Doubled);
+            }
+        }
+        for fault in [Fault::Wiped, Fault::RolledBack, Fault::Split, Fault::Killed] {
+            if self.world.rate(fault) > 0 {
+                for _ in 0..chance.between(1..=3) {
+                    tasks.push(self.spawn(at(), move |run| async move { run.strike(fault) }));
+                }
+            }
+        }
+        tasks.push(self.spawn(at(), |run| async move {
+            let _ = run.audit();
+        }));
+        for task in tasks {
+            task.await.expect("a client of the simulation panicked");
+        }
+    }
+
+    fn spawn<F>(self: &Arc<Self>, when: Duration, work: impl FnOnce(Arc<Self>) -> F + Send + 'static) -> JoinHandle<()>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let run = Arc::clone(self);
+        tokio::spawn(async move {
+            sleep(when).await;
+            work(run).await;
+        })
+    }
+
+    fn strike(&self, fault: Fault) {
+        match fault {
+            Fault::Wiped => self.world.wipe(),
+            Fault::RolledBack => self.world.roll_back(),
+            Fault::Split => self.world.split_primaries(),
+            _ => self.slots.kill_any(),
+        }
+    }
+
+    /// Puts into the sender's wallet what his packet costs, and a little more, under the same id every time.
+    async fn fund(&self, number: usize) -> Funded {
+        let (process, new) = (self.slots.any(), &self.plan.packets[number].new);
+        let amount = Amount::new(new.total.minor_units() + EXTRA);
+        let id = key("fund", number);
+        match process.call(process.wallets.deposit(&new.sender, &id, amount)).await {
+            Some(Ok(MovementOutcome::Moved | MovementOutcome::Replayed)) => Funded::Surely,
+            Some(Ok(outcome)) => {
+                self.world.violated(Kind::Answer, format!("a deposit: {outcome:?}"));
+                Funded::Surely
+            }
+            Some(Err(failure)) => {
+                self.defect("a deposit", &failure);
+                Funded::Perhaps
+            }
+            None => Funded::Perhaps,
+        }
+    }
+
+    async fn withdraw(&self, number: usize, is_quiet: bool) {
+        let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
+        let id = key("withdraw", number);
+        let heard = process.call(process.wallets.withdraw(sender, &id, Amount::new(EXTRA))).await;
+        match heard {
+            Some(Ok(MovementOutcome::IdReused | MovementOutcome::TooFull)) => {
+                self.world.violated(Kind::Answer, format!("a withdrawal: {heard:?}"));
+            }
+            Some(Err(failure)) => self.defect("a withdrawal", &failure),
+            None if is_quiet => self.world.violated(Kind::Liveness, "a withdrawal was not answered".to_owned()),
+            _ => {}
+        }
+    }
+
+    /// Sends a packet, under the same key every time.
+    async fn send(&self, number: usize, is_quiet: bool) {
+        let tries = if is_quiet { 1 } else { 3 };
+        for _ in 0..tries {
+            let funded = self.fund(number).await;
+            let process = self.slots.any();
+            let heard = process.call(self.send_by(&process, number)).await;
+            self.world.note(format_args!("the sender of packet {number} hears {heard:?}"));
+            match heard {
+                Some(Ok(Some(id))) => {
+                    self.keys.lock().unwrap().push((number, id));
+                    return;
+                }
+                Some(Ok(None)) if funded == Funded::Surely => {
+                    self.world.violated(Kind::Answer, format!("packet {number} was paid for and is not sent"));
+                }
+                Some(Err(failure)) => self.defect("a send", &failure),
+                _ => {}
+            }
+            if is_quiet {
+                self.world.violated(Kind::Liveness, format!("packet {number} can't be sent: {funded:?}"));
+            }
+            sleep(self.world.chance.millis(1..=2_000)).await;
+        }
+    }
+
+    /// Sends a packet through one process; `None`: it is said not to be paid for, or that the key is another's.
+    async fn send_by(&self, process: &Process, number: usize) -> Result<Option<PacketId>, Failure> {
+        let PacketPlan { new, parts, .. } = &self.plan.packets[number];
+        let mut new = new.clone();
+        // By the hot store's clock it lives as long as it was to.
+        let skew = u64::try_from(-process.setup.skew_ms).unwrap_or_default();
+        new.expires_in += Duration::from_millis(skew);
+        let id = key("send", number);
+        let Some(parts) = parts else {
+            // The body is the same every time, whichever process it is sent through.
+            new.expires_in = self.plan.packets[number].new.expires_in + self.plan.skew();
+            return Ok(match process.send.send(new, &id).await? {
+                SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Some(terms.id),
+                SendOutcome::KeyReused | SendOutcome::InsufficientBalance => None,
+            });
+        };
+        let terms = self.terms(process, new, *parts);
+        let slips = split(terms.split, terms.total, terms.count, terms.cap, terms.seed).expect("it can be split");
+        let part = |slips: &[u64]| Amounts::pack(slips).expect("amounts that fit");
+        let ranges = terms.id.parts().map(|part| part.slips(terms.count));
+        let amounts: Vec<Amounts> =
+            ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &id, body_hash: [7; 32] };
+        Ok(match process.ledger.send(&request).await? {
+            LedgerSend::Sent => Some(terms.id),
+            LedgerSend::Replayed(id) => Some(id),
+            LedgerSend::KeyReused | LedgerSend::InsufficientBalance => None,
+        })
+    }
+
+    /// The terms of a small packet in several parts, which no user can send: only large ones have them.
+    fn terms(&self, process: &Process, new: shared::service::NewPacket, parts: u32) -> Terms {
+        let mut bytes = [0; 42];
+        self.world.chance.fill(&mut bytes);
+        let (random, seed) = bytes.split_at(10);
+        let created_at = process.clock.now();
+        let id = PacketId::new(created_at, parts, random.try_into().expect("ten bytes"));
+        Terms {
+            id,
+            sender: new.sender,
+            split: new.split,
+            split_version: SPLIT_VERSION,
+            seed: Seed(seed.try_into().expect("32 bytes")),
+            currency: CURRENCY.to_owned(),
+            total: new.total,
+            count: new.count,
+            cap: Amount::new(20_000),
+            greeting: new.greeting,
+            created_at,
+            expires_at: created_at.after(new.expires_in),
+            ack: process.setup.ack,
+            guard: shared::domain::Guard {
+                passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
+                recipients: new.recipients,
+            },
+        }
+    }
+
+    fn defect(&self, what: &str, failure: &Failure) {
+        if matches!(failure, Failure::Defect(_)) {
+            self.world.violated(Kind::Answer, format!("{what}: {}", shared::error_chain(failure)));
+        }
+    }
+
+    /// A user asks until he is answered, or has had enough.
+    async fn grab(&self, number: usize, grab: &GrabPlan) {
+        for _ in 0..grab.tries {
+            if let Some(id) = self.any_id(number)
+                && self.ask(id, grab).await.is_some()
+                && self.world.chance.happens(700)
+            {
+                return;
+            }
+            sleep(self.world.chance.millis(1..=1_500)).await;
+        }
+    }
+
+    /// An id under which a packet may be: one that is not committed yet now and then, since ids get about.
+    fn any_id(&self, number: usize) -> Option<PacketId> {
+        let sender = &self.plan.packets[number].new.sender;
+        let known = self.world.known().into_iter().filter(|known| known.terms.sender == *sender);
+        let (committed, others): (Vec<Known>, Vec<Known>) = known.partition(|known| known.committed.is_some());
+        let ids = if committed.is_empty() || !others.is_empty() && self.world.chance.happens(50) {
+            others
+        } else {
+            committed
+        };
+        let ids: Vec<PacketId> = ids.iter().map(|known| known.terms.id).collect();
+        (!ids.is_empty()).then(|| self.world.chance.pick(&ids))
+    }
+
+    /// What a user hears who asks once, if anything.
+    async fn ask(&self, id: PacketId, grab: &GrabPlan) -> Option<GrabOutcome> {
+        let process = self.slots.any();
+        let words = if grab.is_right { "open" } else { "shut" };
+        let digest = PassphraseDigest::new(id, words);
+        let asked = History::ask(&self.world, id, &grab.user, grab.is_right);
+        let heard = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
+        let answer = heard.as_ref().and_then(|heard| heard.as_ref().ok()).cloned();
+        self.history.hear(&self.world, asked, heard, self.plan.skew());
+        answer
+    }
+
+    async fn settle(&self) -> Option<Report> {
+        let process = self.slots.any();
+        let deadline = Instant::now() + SETTLE_TIMEOUT;
+        let heard = process.call(process.settle.run(0..=255, deadline)).await;
+        self.world.note(format_args!("settle: {heard:?}"));
+        let _ = self.audit();
+        match heard? {
+            Ok(report) => Some(report),
+            Err(failure) => {
+                self.defect("a run of settle", &failure);
+                None
+            }
+        }
+    }
+
+    /// Once nothing goes wrong any more, one run of settle empties the outbox.
+    async fn empty_the_outbox(&self) {
+        let report = self.settle().await;
+        let is_done = report.as_ref().is_some_and(|report| report.outbox_left == Some(0) && report.parked == 0);
+        let left = self.world.left_in_outboxes();
+        if !is_done || !left.is_empty() {
+            self.world.violated(Kind::Liveness, format!("the outbox is not empty: {report:?}, {left:?}"));
+        }
+    }
+
+    /// Every user asks for every packet once more, rightly, and is answered.
+    async fn ask_again(&self, when: &str) {
+        for Known { terms, committed } in self.world.known() {
+            let number = self.plan.packets.iter().position(|packet| packet.new.sender == terms.sender);
+            let packet = &self.plan.packets[number.expect("a packet of the plan")];
+            let mut asked = std::collections::BTreeSet::new();
+            for grab in &packet.grabs {
+                if !asked.insert(&grab.user) || committed.is_none() && asked.len() > 1 {
+                    continue;
+                }
+                let right = GrabPlan { is_right: true, ..grab.clone() };
+                // While a packet that the hot store acknowledges is not settled, it may be that nobody knows.
+                let must = when.starts_with("after") || terms.ack == shared::domain::AckMode::Ledger;
+                if self.ask(terms.id, &right).await.is_none() && must {
+                    let what = format!("{} is not answered {when}, of {} ({committed:?})", grab.user, terms.id);
+                    self.world.violated(Kind::Liveness, what);
+                }
+            }
+        }
+    }
+
+    /// Lets all packets expire, and their grace pass: then one run of settle ends them.
+    async fn expire_all(&self) {
+        self.empty_the_outbox().await;
+        let last = self.world.known().iter().map(|known| known.terms.expires_at).max().unwrap_or_default();
+        let grace = self.plan.setups.iter().map(|Setup { grace, .. }| *grace).max().unwrap_or_default();
+        let until: Timestamp = last.after(grace + self.plan.skew() + Duration::from_secs(1));
+        sleep(until.since(self.world.now())).await;
+        let report = self.settle().await;
+        let is_done = report.as_ref().is_some_and(|report| report.due_left == 0);
+        if !is_done {
+            self.world.violated(Kind::Liveness, format!("expired packets are not settled: {report:?}"));
+        }
+        if self.world.chance.happens(300) {
+            // Until the hot store has forgotten them.
+            sleep(Duration::from_hours(2)).await;
+        }
+    }
+
+    fn audit(&self) -> Option<Books> {
+        match audit(&self.world.table.items()) {
+            Ok(books) => Some(books),
+            Err(violation) => {
+                self.world.violated(violation.kind, violation.what);
+                None
+            }
+        }
+    }
+
+    /// All that must hold at the end.
+    async fn check(&self) -> Heard {
+        let Some(books) = self.audit() else { return self.history.heard() };
+        for (id, packet) in &books.packets {
+            if !packet.settled {
+                self.world.violated(Kind::Liveness, format!("{id} is not settled"));
+            }
+        }
+        let keys = self.keys.lock().unwrap().clone();
+        for (number, id) in &keys {
+            let others = keys.iter().any(|(other, sent)| other == number && sent != id);
+            if others || !books.packets.contains_key(&id.to_string()) {
+                self.world.violated(Kind::Promise, format!("packet {number} was sent as {id}: {keys:?}"));
+            }
+        }
+        self.look(&books).await;
+        self.history.check(&self.world, &books)
+    }
+
+    /// What users see is what the ledger has.
+    async fn look(&self, books: &Books) {
+        let process = self.slots.any();
+        for Known { terms, .. } in self.world.known() {
+            let seen = process.call(process.view.packet(terms.id, &terms.sender)).await;
+            let right = match (&seen, books.packets.get(&terms.id.to_string())) {
+                (Some(Ok(Viewed::NotFound)), None) => true,
+                (Some(Ok(Viewed::Shown(view))), Some(packet)) => {
+                    view.summary.claimed_count as usize == packet.claims.len()
+                        && view.summary.fenced_count() as usize == packet.fences.len()
+                }
+                _ => false,
+            };
+            if !right {
+                self.world.violated(Kind::Answer, format!("{} is shown as {seen:?}", terms.id));
+            }
+            let moved = process.call(process.wallets.movements(&terms.sender, None, 100)).await;
+            let moved = moved.and_then(Result::ok).filter(|moved| moved.next.is_none());
+            let sum = moved.map(|moved| moved.rows.iter().map(|movement| movement.amount).sum::<i64>());
+            let wallet = process.call(process.wallets.wallet(&terms.sender)).await;
+            let balance = books.balances.get(terms.sender.as_str()).copied().unwrap_or_default();
+            let right = matches!(&wallet, Some(Ok(wallet)) if wallet.balance.minor_units() == balance)
+                && sum.and_then(|sum| u64::try_from(sum).ok()) == Some(balance);
+            if !right {
+                let what = format!("{} has {balance} and sees {wallet:?}, {sum:?} moved", terms.sender);
+                self.world.violated(Kind::Wallet, what);
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+use std::sync::Arc;
+
+use shared::domain::Terms;
+use shared::dynamo::{Item, Key, Ledger, Query, Reason, Table, TableError, TransactError, Write};
+use shared::memory::MemoryTable;
+use shared::service::Entropy;
+
+use crate::chance::Chance;
+use crate::faults::Fault;
+use crate::hot::now;
+use crate::mutants::TableMutant;
+use crate::world::{Life, World};
+
+/// The table as one process reaches it: over a network, and not always.
+pub struct SimTable {
+    world: Arc<World>,
+    life: Arc<Life>,
+    slot: u32,
+    mutant: TableMutant,
+}
+
+impl SimTable {
+    /// The world's table, for the process in `slot`.
+    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32) -> Self {
+        let mutant = TableMutant::new(Arc::clone(&world), slot);
+        Self { world, life, slot, mutant }
+    }
+
+    /// A read: it sees the table at one moment between question and answer.
+    async fn read<V>(&self, what: &str, read: impl FnOnce() -> V) -> Result<V, TableError> {
+        let world = &self.world;
+        world.travel(&self.life).await;
+        world.operated();
+        world.note(format_args!("p{} reads {what}", self.slot));
+        let value = read();
+        world.travel(&self.life).await;
+        if world.strikes(Fault::ReadLost) { Err(lost()) } else { Ok(value) }
+    }
+
+    /// What a transaction that reaches the table comes to.
+    async fn answer(&self, writes: Vec<Write>, token: &str) -> Result<(), TransactError> {
+        let (world, slot) = (&self.world, self.slot);
+        if world.strikes(Fault::Unsent) {
+            return Err(lost().into());
+        }
+        if world.strikes(Fault::Conflict) {
+            return Err(cancelled(&world.chance, writes.len(), "TransactionConflict"));
+        }
+        if world.strikes(Fault::Throttled) {
+            return Err(cancelled(&world.chance, writes.len(), "ThrottlingError"));
+        }
+        if world.strikes(Fault::TokenSpent) {
+            if world.chance.happens(500) {
+                let _ = commit(world, slot, &writes, token);
+            }
+            return Err(TransactError::TokenSpent("the simulation says so".into()));
+        }
+        if world.strikes(Fault::Late) {
+            let (world, token, pause) = (Arc::clone(world), token.to_owned(), world.late());
+            tokio::spawn(async move {
+                tokio::time::sleep(pause).await;
+                let _ = commit(&world, slot, &writes, &token);
+            });
+            self.world.travel(&self.life).await;
+            return Err(lost().into());
+        }
+        let answer = commit(world, slot, &writes, token);
+        world.travel(&self.life).await;
+        if world.strikes(Fault::Unheard) {
+            return Err(lost().into());
+        }
+        match answer {
+            Err(TransactError::Cancelled(reasons)) => Err(TransactError::Cancelled(self.garbled(reasons))),
+            answer => answer,
+        }
+    }
+
+    /// Reasons as they may be told just as well. One that a condition failed stays among them.
+    fn garbled(&self, mut reasons: Vec<Reason>) -> Vec<Reason> {
+        let world = &self.world;
+        if world.strikes(Fault::Bare) {
+            for reason in &mut reasons {
+                if matches!(reason, Reason::ConditionFailed(_)) {
+                    *reason = Reason::ConditionFailed(None);
+                }
+            }
+        }
+        if world.strikes(Fault::Mixed) {
+            let failed = |reason: &Reason| matches!(reason, Reason::ConditionFailed(_));
+            let mut failures = reasons.iter().filter(|reason| failed(reason)).count();
+            for reason in &mut reasons {
+                let keeps = failed(reason) && failures == 1;
+                if !keeps && world.chance.happens(500) {
+                    failures -= usize::from(failed(reason));
+                    *reason = Reason::Busy("TransactionConflict".to_owned());
+                }
+            }
+        }
+        reasons
+    }
+}
+
+/// A transaction takes place.
+fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(), TransactError> {
+    world.operated();
+    TableMutant::before_commit(world, writes);
+    let answer = world.table.apply(writes, token);
+    let outcome = match &answer {
+        Ok(()) => "committed",
+        Err(TransactError::Cancelled(_)) => "cancelled",
+        Err(_) => "refused",
+    };
+    world.note(format_args!("p{slot} writes {}: {outcome}", Names(writes)));
+    if answer.is_ok() {
+        for write in writes {
+            if let Write::PutNew { key, .. } = write
+                && let Some(item) = world.table.read(key)
+            {
+                if key.pk.starts_with("SLIPS#") {
+                    world.fenced(key, &item);
+                } else if let Some(id) = key.pk.strip_prefix("PACKET#") {
+                    world.committed(id.parse().unwrap());
+                }
+            }
+        }
+    }
+    answer
+}
+
+/// What a transaction writes, for the trace.
+struct Names<'a>(&'a [Write]);
+
+impl std::fmt::Display for Names<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for write in self.0 {
+            let (Write::PutNew { key, .. } | Write::Add { key, .. } | Write::Change { key, .. }) = write;
+            write!(f, "{}/{} ", key.pk, key.sk)?;
+        }
+        Ok(())
+    }
+}
+
+/// The terms in a packet's item.
+pub fn terms_of(write: &Write) -> Option<Terms> {
+    let Write::PutNew { key, .. } = write else { return None };
+    let id = key.pk.strip_prefix("PACKET#")?.parse().ok()?;
+    let scratch = MemoryTable::default();
+    scratch.apply(std::slice::from_ref(write), "").ok()?;
+    let ledger = Ledger::new(scratch, Arc::new(Chance::new(0)));
+    let packet = now(ledger.packet(id));
+    Some(packet.expect("a packet that reads").expect("a packet").terms)
+}
+
+pub fn lost() -> TableError {
+    TableError::Unavailable("the simulation lost the answer".into())
+}
+
+fn cancelled(chance: &Chance, writes: usize, code: &str) -> TransactError {
+    let mut reasons = vec![Reason::None; writes];
+    let which = chance.between(0..=u32::try_from(writes - 1).unwrap()) as usize;
+    reasons[which] = Reason::Busy(code.to_owned());
+    TransactError::Cancelled(reasons)
+}
+
+impl Table for SimTable {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        let item = self.read(&format!("{}/{}", key.pk, key.sk), || self.world.table.read(&key)).await?;
+        Ok(self.mutant.after_get(&key, item))
+    }
+
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        self.read("some", || keys.iter().filter_map(|key| self.world.table.read(key)).collect()).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        let pk = query.pk.clone();
+        let read = || now(self.world.table.query(query));
+        let items = self.read(&pk, read).await??;
+        self.mutant.after_query(&pk, &items);
+        Ok(items)
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        until_ms: u64,
+        after: Option<(Key, u64)>,
+        limit: u32,
+    ) -> Result<Vec<Item>, TableError> {
+        let is_first = after.is_none();
+        let read = || now(self.world.table.due(shard, until_ms, after, limit));
+        let items = read()?;
+        if items.is_empty() {
+            // Most shards are empty, and nothing can go wrong with an answer that says so.
+            return Ok(items);
+        }
+        self.mutant.after_due(&items);
+        let items = self.read("the index", || items).await?;
+        // An index is a little behind: what is new in it may not be there yet.
+        Ok(if is_first && self.world.strikes(Fault::StaleIndex) { Vec::new() } else { items })
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        let writes = self.mutant.before_transaction(writes, token);
+        if let Some(terms) = writes.iter().find_map(terms_of) {
+            self.world.enter(terms);
+        }
+        self.world.travel(&self.life).await;
+        // Tokens are worth nothing half of the time, since nothing may lean on them.
+        let fresh = format!("{:?}", self.world.chance.bytes16());
+        let token = if self.world.chance.happens(500) { token } else { &fresh };
+        let answer = self.answer(writes.clone(), token).await;
+        self.mutant.after_transaction(&writes, answer)
+    }
+}

@@ -1,0 +1,37 @@
+use std::collections::hash_map::DefaultHasher;
+use std::fmt;
+use std::hash::Hasher;
+
+/// All that happened in a run, in order: as a hash always, as lines where somebody wants to read it.
+#[derive(Debug, Default)]
+pub struct Trace {
+    // One that is always the same, other than a `HashMap`'s.
+    hash: DefaultHasher,
+    lines: Option<Vec<String>>,
+}
+
+impl Trace {
+    /// A trace that keeps its lines if `readable`.
+    pub fn new(readable: bool) -> Self {
+        Self { hash: DefaultHasher::new(), lines: readable.then(Vec::new) }
+    }
+
+    /// Notes what happened, `ms` into the run.
+    pub fn note(&mut self, ms: u128, what: fmt::Arguments<'_>) {
+        let line = format!("{ms:>9} {what}");
+        self.hash.write(line.as_bytes());
+        if let Some(lines) = &mut self.lines {
+            lines.push(line);
+        }
+    }
+
+    /// The hash of all lines.
+    pub fn hash(&self) -> u64 {
+        self.hash.finish()
+    }
+
+    /// The lines, if they were kept.
+    pub fn into_lines(self) -> Vec<String> {
+        self.lines.unwrap_or_default()
+    }
+}

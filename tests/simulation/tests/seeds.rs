@@ -1,0 +1,56 @@
+//! What the simulation finds: nothing in the protocol, every bug that is planted.
+
+#![allow(clippy::expect_used)]
+
+use simulation::{Kind, Mutant, run, run_all};
+
+/// Seeds of one run of these tests.
+const SEEDS: u64 = 2_000;
+
+/// For each planted bug a seed that finds it, and what it breaks first. Whoever changes what a seed does looks for others:
+/// `make mutants`.
+const FOUND: [(Mutant, u64, Kind); 0] = [];
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[test]
+fn no_promise_is_broken() {
+    let totals = run_all(0..SEEDS, None, threads(), |_| false);
+    assert_eq!(totals.runs, SEEDS);
+    for (seed, violation) in &totals.failed {
+        println!("{violation}\n  make simulate SEED={seed}");
+    }
+    assert!(totals.failed.is_empty(), "{} seeds break a promise", totals.failed.len());
+    let heard = totals.heard;
+    let all = [heard.grabbed, heard.sold_out, heard.expired, heard.refused, heard.not_found, heard.unknown];
+    assert!(all.iter().all(|count| *count > SEEDS / 10), "not every answer is given often: {heard:?}");
+    assert!(heard.decided > SEEDS / 2 && heard.undecided == 0, "{heard:?}");
+    for fault in simulation::Fault::ALL {
+        assert!(totals.struck.of(fault) > SEEDS / 500, "{fault:?} struck {} times", totals.struck.of(fault));
+    }
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in 0..60 {
+        let (first, second) = (run(seed, None, true).tally, run(seed, None, true).tally);
+        for (one, other) in first.lines.iter().zip(&second.lines) {
+            assert_eq!(one, other, "seed {seed}");
+        }
+        assert_eq!((first.hash, first.lines.len()), (second.hash, second.lines.len()), "seed {seed}");
+        assert_eq!(run(seed, None, false).tally.hash, first.hash, "seed {seed}: without its lines");
+    }
+}
+
+#[test]
+fn every_planted_bug_is_found_by_its_seed() {
+    for mutant in Mutant::ALL {
+        let (_, seed, kind) = FOUND.iter().find(|(found, ..)| *found == mutant).expect("a seed that finds it");
+        let violations = run(*seed, Some(mutant), false).tally.violations;
+        assert_eq!(violations.first().map(|violation| violation.kind), Some(*kind), "{mutant:?}: {violations:?}");
+        let violations = run(*seed, None, false).tally.violations;
+        assert!(violations.is_empty(), "seed {seed} without {mutant:?}: {violations:?}");
+    }
+}
