@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check
+.PHONY: run test check fuzz-api
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -24,3 +24,7 @@ check:
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
 	else echo "advisories: not checked, their database can't be reached"; fi
 	.tools/sam/bin/sam validate --lint --template template.yaml
+
+# Each operation of openapi.yaml with CASES generated requests: make fuzz-api CASES=50 SEED=7
+fuzz-api:
+	scripts/fuzz-api.sh
