@@ -135,7 +135,7 @@ from_crates() {
 
 deny() { from_crates cargo-deny; }
 mutants() { from_crates cargo-mutants "$MUTANTS_VERSION"; }
-sbom() { from_crates cargo-cyclonedx "$CYCLONEDX_VERSION"; }
+sbom() { python; from_crates cargo-cyclonedx "$CYCLONEDX_VERSION"; }
 fuzz() {
     rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal >&2
     from_crates cargo-fuzz "$FUZZ_VERSION"
