@@ -107,11 +107,11 @@ impl fmt::Display for PartId {
 impl FromStr for PartId {
     type Err = ();
 
+    /// Takes the name that [`Display`](fmt::Display) gives, and no other spelling of it.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (packet, index) = text.split_once(':').ok_or(())?;
         let packet: PacketId = packet.parse().map_err(drop)?;
-        let index: u32 = index.parse().map_err(drop)?;
-        if index < packet.part_count() { Ok(Self { packet, index }) } else { Err(()) }
+        packet.parts().find(|part| part.index.to_string() == index).ok_or(())
     }
 }
 
@@ -166,9 +166,22 @@ mod tests {
     }
 
     #[test]
+    fn every_stride_is_coprime_to_the_number_of_parts() {
+        for parts in 2..=MAX_PARTS {
+            for n in 0..100 {
+                let (start, stride) = start_and_stride(packet(parts), &format!("user-{n}").parse().unwrap(), parts);
+                assert!(start < parts && (1..parts).contains(&stride), "{parts}: {start}, {stride}");
+                assert!((2..=stride).all(|divisor| stride % divisor != 0 || parts % divisor != 0), "{parts}: {stride}");
+            }
+        }
+    }
+
+    #[test]
     fn a_part_reads_back_from_its_name() {
         let part = PartId { packet: packet(3), index: 2 };
         assert_eq!(part.to_string().parse(), Ok(part));
-        assert!(format!("{}:3", packet(3)).parse::<PartId>().is_err());
+        for other in ["3", "+2", "02", "-0", "", " 2", "2 "] {
+            assert!(format!("{}:{other}", packet(3)).parse::<PartId>().is_err(), "{other:?}");
+        }
     }
 }
