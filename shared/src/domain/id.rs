@@ -187,6 +187,31 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_id_is_made_of_time_randomness_and_parts() {
+        let at = |ms| Timestamp::from_ms(ms);
+        let random = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23];
+        let id = PacketId::new(at(1_795_181_400_000), 3, random);
+        assert_eq!(id.0, (1_795_181_400_000 << 86) | (0x0123_4567_89ab_cdef_0123 << 6) | 2);
+        assert_eq!(id.partition(), Partition::wrapping(0x23));
+        // After 2109 the time begins anew, and nothing else of the id changes.
+        assert_eq!(PacketId::new(at((1 << 42) | 5), 3, random), PacketId::new(at(5), 3, random));
+    }
+
+    #[test]
+    fn ids_show_as_they_were_given() {
+        let (user, key): (UserId, RequestKey) = ("auth0|12".parse().unwrap(), "k-1".parse().unwrap());
+        assert_eq!(
+            (user.as_str(), &*user.to_string(), &*String::from(user.clone())),
+            ("auth0|12", "auth0|12", "auth0|12")
+        );
+        assert_eq!((key.as_str(), &*key.to_string(), &*String::from(key.clone())), ("k-1", "k-1", "k-1"));
+        assert_eq!(
+            (UserId::try_from("a b".to_owned()).is_err(), RequestKey::try_from("k".to_owned()).is_ok()),
+            (true, true)
+        );
+    }
+
+    #[test]
     fn a_packet_id_has_one_spelling() {
         let id = PacketId::new(Timestamp::from_ms(1_795_181_400_000), 3, [0xab; 10]).to_string();
         let others =
