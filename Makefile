@@ -35,7 +35,7 @@ fuzz-api:
 
 # Small changes of the code that no test would notice.
 mutants-code:
-	scripts/mutants.sh domain
+	scripts/mutants.sh domain && scripts/mutants.sh ledger
 
 # What is shipped, as CycloneDX.
 sbom:

@@ -2,10 +2,11 @@
 # Changes the code in small ways, one at a time, and looks for a change that no test notices: with cargo-mutants.
 #
 #   scripts/mutants.sh domain    shared/src/domain, by its own tests
+#   scripts/mutants.sh ledger    the ledger's transactions and histories in shared/src/dynamo, by the tests beside them
 #
 # It works on a crate made of those sources alone, in target/mutants: the whole library would take minutes to build, and
 # it is built hundreds of times. The dependencies and the profiles are the workspace's. .cargo/mutants.toml lists what is
-# left out, and why; target/mutants/*/*/missed.txt, what no test noticed.
+# left out, and why; target/mutants/*/*/mutants.out/missed.txt, what no test noticed.
 set -eu
 cd "$(dirname "$0")/.."
 part=${1:-domain}
@@ -18,29 +19,33 @@ rm -rf "$work/src"
 mkdir "$work/src"
 cp Cargo.lock rust-toolchain.toml "$work"
 cp .cargo/mutants.toml "$work/.cargo"
-cp -R "shared/src/$part" "$work/src"
-echo "pub mod $part;" >"$work/src/lib.rs"
+cp -R shared/src/domain "$work/src"
+dependencies="chacha20 hex jiff proptest serde serde_json sha2 thiserror ulid"
+modules=domain
+case $part in
+    domain) ;;
+    ledger)
+        # The ledger stands on the port to its table, not on the SDK, which takes longest to build.
+        modules="domain dynamo service"
+        dependencies="$dependencies futures rand serde_bytes serde_dynamo tokio"
+        mkdir "$work/src/service"
+        cp -R shared/src/dynamo "$work/src"
+        cp shared/src/service/environment.rs "$work/src/service/mod.rs"
+        rm "$work/src/dynamo/sdk.rs" "$work/src/dynamo/schema.rs"
+        sed -E '/(mod|use) (sdk|schema)/d' shared/src/dynamo/mod.rs >"$work/src/dynamo/mod.rs"
+        ;;
+    *) echo "mutants: domain or ledger" >&2; exit 1 ;;
+esac
 {
-    sed -e '/^members/d' -e '/^default-members/d' Cargo.toml
-    cat <<TOML
-
-[package]
-# The workspace's profiles name it.
-name = "shared"
-version.workspace = true
-edition.workspace = true
-
-[dependencies]
-chacha20.workspace = true
-hex.workspace = true
-jiff.workspace = true
-proptest.workspace = true
-serde.workspace = true
-serde_json.workspace = true
-sha2.workspace = true
-thiserror.workspace = true
-ulid.workspace = true
-TOML
+    for module in $modules; do echo "pub mod $module;"; done
+    sed -n '/^\/\/\/ An error and all its causes/,/^}/p' shared/src/lib.rs
+} >"$work/src/lib.rs"
+{
+    sed -e '/^members/d' -e '/^default-members/d' -e '/^serde_dynamo/s/, features = .*}/ }/' \
+        -e '/^tokio/s/features = \[/&"test-util", /' Cargo.toml
+    # The workspace's profiles name the package "shared".
+    printf '\n[package]\nname = "shared"\nversion.workspace = true\nedition.workspace = true\n\n[dependencies]\n'
+    for dependency in $dependencies; do echo "$dependency.workspace = true"; done
 } >"$work/Cargo.toml"
 
 cd "$work"
@@ -50,9 +55,17 @@ mutants() {
     shift
     cargo mutants --in-place --no-shuffle --output "$folder" "$@"
 }
-# The tests of the split draw millions of slips: the others do without them, and without the optimizer that they need.
+# Only the tests of the split need the optimizer: they draw millions of slips.
+quick=--cargo-arg=--config=profile.test.package.shared.opt-level=0
 status=0
-mutants others --exclude 'src/domain/split.rs' --cargo-arg=--config=profile.test.package.shared.opt-level=0 \
-    -- -- --skip domain::split || status=$?
-mutants split --file 'src/domain/split.rs' -- -- domain::split || status=$?
+case $part in
+    domain)
+        mutants others --exclude src/domain/split.rs $quick -- --lib -- --skip domain::split || status=$?
+        mutants split --file src/domain/split.rs -- --lib -- domain::split || status=$?
+        ;;
+    ledger)
+        mutants ledger --file 'src/dynamo/{commit,claim,packet,refund,wallet,history}.rs' $quick \
+            -- --lib -- dynamo || status=$?
+        ;;
+esac
 exit "$status"

@@ -13,6 +13,8 @@ mod refund;
 mod schema;
 mod sdk;
 mod table;
+#[cfg(test)]
+mod tests;
 mod wallet;
 
 use std::sync::Arc;

@@ -28,7 +28,7 @@ pub struct Query {
 }
 
 /// A bound on an attribute of an item before a [`Write::Add`] changes it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Bound {
     /// The item exists and the attribute is at least this.
     AtLeast(&'static str, u64),
@@ -37,7 +37,7 @@ pub enum Bound {
 }
 
 /// One write of a transaction. There is no unconditional put and no delete: what is written stays.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Write {
     /// Puts an item if none has its key.
     PutNew {
