@@ -12,7 +12,6 @@ pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
 const RANDOM_BITS: u32 = 80;
 const PARTS_BITS: u32 = 6;
-const TIME_BITS: u32 = 128 - RANDOM_BITS - PARTS_BITS;
 
 /// Why a text is not an id. It says what would be one, never what was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -35,7 +34,8 @@ impl PacketId {
     #[must_use]
     pub fn new(at: Timestamp, parts: u32, random: [u8; PACKET_ID_RANDOM_BYTES]) -> Self {
         debug_assert!((1..=MAX_PARTS).contains(&parts));
-        let time = u128::from(at.ms()) & ((1 << TIME_BITS) - 1);
+        // What is beyond 42 bits falls off at the top.
+        let time = u128::from(at.ms());
         let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte));
         Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
     }

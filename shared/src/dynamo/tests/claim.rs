@@ -45,8 +45,9 @@ async fn anothers_fence_takes_the_slip() {
         let shown = cancelled([there(&FenceItem::from(&fence)), Reason::None, Reason::None]);
         let read = cancelled([Reason::ConditionFailed(None), Reason::None, Reason::None]);
         read.holds(keys::fence(packet_id(1), 2), &FenceItem::from(&fence));
-        for ledger in [shown, read] {
+        for (ledger, reads) in [(shown, vec![]), (read, vec![keys::fence(packet_id(1), 2)])] {
             let outcome = claim(&ledger).await.unwrap();
+            assert_eq!(*ledger.table.reads.lock().unwrap(), reads, "what was shown is not read again");
             assert!(matches!(&outcome, ClaimOutcome::Taken(found) if *found == fence), "{outcome:?}");
             assert_eq!(outcome.facts(&user("ann"), &wanted()), std::slice::from_ref(&fence));
         }

@@ -21,12 +21,15 @@ struct Told {
     answers: Mutex<VecDeque<Result<(), TransactError>>>,
     items: Mutex<BTreeMap<Key, Item>>,
     transactions: Mutex<Vec<(Vec<Write>, String)>>,
+    reads: Mutex<Vec<Key>>,
     queries: Mutex<Vec<Query>>,
 }
 
 impl Table for Told {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
-        Ok(self.items.lock().unwrap().get(&key).cloned())
+        let item = self.items.lock().unwrap().get(&key).cloned();
+        self.reads.lock().unwrap().push(key);
+        Ok(item)
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
