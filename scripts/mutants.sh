@@ -4,12 +4,15 @@
 #   scripts/mutants.sh domain    shared/src/domain, by its own tests
 #   scripts/mutants.sh ledger    the ledger's transactions and histories in shared/src/dynamo, by the tests beside them
 #
+# Further arguments go to cargo-mutants: --iterate leaves out what the last run has seen caught.
+#
 # It works on a crate made of those sources alone, in target/mutants: the whole library would take minutes to build, and
 # it is built hundreds of times. The dependencies and the profiles are the workspace's. .cargo/mutants.toml lists what is
 # left out, and why; target/mutants/*/*/mutants.out/missed.txt, what no test noticed.
 set -eu
 cd "$(dirname "$0")/.."
-part=${1:-domain}
+part=${1:?domain or ledger}
+shift
 work=target/mutants/$part
 scripts/install-tools.sh mutants
 PATH=$PWD/.tools/bin:$PATH
@@ -34,7 +37,7 @@ case $part in
         rm "$work/src/dynamo/sdk.rs" "$work/src/dynamo/schema.rs"
         sed -E '/(mod|use) (sdk|schema)/d' shared/src/dynamo/mod.rs >"$work/src/dynamo/mod.rs"
         ;;
-    *) echo "mutants: domain or ledger" >&2; exit 1 ;;
+    *) echo "mutants: domain or ledger, not $part" >&2; exit 1 ;;
 esac
 {
     for module in $modules; do echo "pub mod $module;"; done
@@ -60,11 +63,11 @@ quick=--cargo-arg=--config=profile.test.package.shared.opt-level=0
 status=0
 case $part in
     domain)
-        mutants others --exclude src/domain/split.rs $quick -- --lib -- --skip domain::split || status=$?
-        mutants split --file src/domain/split.rs -- --lib -- domain::split || status=$?
+        mutants others --exclude src/domain/split.rs $quick "$@" -- --lib -- --skip domain::split || status=$?
+        mutants split --file src/domain/split.rs "$@" -- --lib -- domain::split || status=$?
         ;;
     ledger)
-        mutants ledger --file 'src/dynamo/{commit,claim,packet,refund,wallet,history}.rs' $quick \
+        mutants ledger --file 'src/dynamo/{commit,claim,packet,refund,wallet,history}.rs' $quick "$@" \
             -- --lib -- dynamo || status=$?
         ;;
 esac
