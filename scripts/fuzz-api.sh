@@ -47,7 +47,10 @@ for user in alice bob; do
         call "$user" POST "/packets/$packet/grab" >"$work/answer"
     done
 done
-until call alice GET "/packets/$expired" | grep -q '"status":"settled"'; do sleep 0.5; done
+until call alice GET "/packets/$expired" | grep -q '"status":"settled"'; do
+    kill -0 "$stack"
+    sleep 0.5
+done
 
 # The first one twice: most grabs shall find a slip.
 printf '"%s"\n' "$open" "$open" "$large" "$secret" "$for_bob" "$sold_out" "$expired" >"$work/packets"
