@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check audit model simulate mutants chaos pressure
+.PHONY: run test check audit model simulate mutants chaos pressure fuzz fuzz-api mutants-code sbom
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -59,3 +59,19 @@ chaos:
 	@scripts/install-tools.sh
 	cargo test --profile $(PROFILE) -p chaos --features crash-points
 	cargo run --profile $(PROFILE) -p chaos --features crash-points -- run --minutes $(MINUTES) $(ARGS)
+
+# Bad input: 1,000 requests an operation, then each parser for so many minutes: make fuzz MINUTES=10
+fuzz: fuzz-api
+	scripts/fuzz.sh
+
+# Each operation of openapi.yaml with so many generated requests: make fuzz-api CASES=50 SEED=7
+fuzz-api:
+	scripts/fuzz-api.sh
+
+# Small changes of the code that no test would notice.
+mutants-code:
+	scripts/mutants.sh domain && scripts/mutants.sh ledger
+
+# What is shipped, as CycloneDX.
+sbom:
+	scripts/sbom.sh

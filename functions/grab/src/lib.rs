@@ -42,11 +42,9 @@ pub async fn handle<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: Reque
 async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request) -> Result<Answer, Problem> {
     let Route::Grab(packet_id) = route(request)? else { return Err(Problem::route_not_found()) };
     let user = caller(request)?;
-    let body: GrabBody = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
+    let passphrase = passphrase(request)?;
     let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
-    // What no packet's passphrase can be is a wrong one, and one that is not needed is ignored, so there is no limit to
-    // check but the body's.
-    let passphrase = body.passphrase.map(|passphrase| PassphraseDigest::new(packet_id, &passphrase));
+    let passphrase = passphrase.map(|passphrase| PassphraseDigest::new(packet_id, &passphrase));
 
     match grab.grab(packet_id, &user, passphrase).await? {
         GrabOutcome::Grabbed { claim, replayed } => Answer::ok(&GrabbedBody {
@@ -63,6 +61,13 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
         GrabOutcome::Refused(refusal) => Err(refused(refusal)),
         GrabOutcome::NotFound => Err(Problem::packet_not_found()),
     }
+}
+
+/// The passphrase that a request's body gives. What no packet's passphrase can be is a wrong one, and one that is not
+/// needed is ignored, so there is no limit to check but the body's.
+pub fn passphrase(request: &Request) -> Result<Option<String>, Problem> {
+    let body: GrabBody = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
+    Ok(body.passphrase)
 }
 
 fn refused(refusal: Refusal) -> Problem {

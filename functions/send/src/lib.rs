@@ -43,9 +43,7 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
     let key: RequestKey = header(request, "idempotency-key")
         .and_then(|key| key.parse().ok())
         .ok_or_else(|| Problem::field("Idempotency-Key", "is required once: 1 to 64 characters of A-Z a-z 0-9 _ -"))?;
-    let body = parse_body(request, BODY_BYTES_MAX)?
-        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
-    let packet = within_limits(sender, body, send.limits())?;
+    let packet = new_packet(request, sender, send.limits())?;
     match send.send(packet, &key).await? {
         SendOutcome::Sent(terms) => Answer::json(StatusCode::CREATED, &PacketBody::new(&terms, Status::Open)),
         SendOutcome::Replayed(terms) => {
@@ -61,7 +59,14 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
     }
 }
 
-/// The packet that the body asks for, or all that is wrong with it.
+/// The packet that a request's body asks for, or what is wrong with it.
+pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<NewPacket, Problem> {
+    let body = parse_body(request, BODY_BYTES_MAX)?
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    within_limits(sender, body, limits)
+}
+
+/// The packet, or all that is wrong with it.
 fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
     let mut fields = fields();
     let split = match &*body.split {

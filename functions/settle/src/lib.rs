@@ -55,7 +55,8 @@ pub async fn handle<T: Table, H: HotStore>(
 }
 
 impl Event {
-    fn range(self) -> Result<RangeInclusive<u32>, SettleError> {
+    /// The partitions to settle.
+    pub fn range(self) -> Result<RangeInclusive<u32>, SettleError> {
         match self.partitions {
             None => Ok(0..=PARTITIONS - 1),
             Some((from, to)) if from <= to && to < PARTITIONS => Ok(from..=to),

@@ -58,7 +58,13 @@ fn user_id(text: &str) -> Result<UserId, Problem> {
     text.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
 }
 
-fn movement(request: &Request, user: &str, id_field: &str, id: &str) -> Result<(UserId, RequestKey, Amount), Problem> {
+/// The wallet, the id and the amount of a deposit or a withdrawal, or all that is wrong with them.
+pub fn movement(
+    request: &Request,
+    user: &str,
+    id_field: &str,
+    id: &str,
+) -> Result<(UserId, RequestKey, Amount), Problem> {
     let body: MovementBody = parse_body(request, BODY_BYTES_MAX)?
         .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
     let mut fields = fields();

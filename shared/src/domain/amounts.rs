@@ -119,4 +119,19 @@ mod tests {
         assert_eq!(Amounts::from_bytes(vec![]), Err(AmountsError::Malformed));
         assert_eq!(Amounts::from_bytes(vec![2, 1]), Err(AmountsError::Malformed));
     }
+
+    #[test]
+    fn a_width_is_one_to_four() {
+        let sized = |width: u8| Amounts::from_bytes([vec![width], vec![0; usize::from(width)]].concat());
+        assert_eq!((1..=4).map(|width| sized(width).unwrap().len()).collect::<Vec<_>>(), [1; 4]);
+        assert_eq!([0, 5, 8, 255].map(sized), [const { Err(AmountsError::Malformed) }; 4]);
+        assert_eq!(Amounts::pack(&[u64::from(u32::MAX)]).unwrap().as_bytes(), [4, 0xff, 0xff, 0xff, 0xff]);
+    }
+
+    #[test]
+    fn emptiness_is_known_and_amounts_are_not_shown() {
+        let (none, two) = (Amounts::pack(&[]).unwrap(), Amounts::pack(&[7_777, 1]).unwrap());
+        assert!(none.is_empty() && !two.is_empty());
+        assert_eq!((format!("{none:?}"), format!("{two:?}")), ("Amounts(0 slips)".into(), "Amounts(2 slips)".into()));
+    }
 }

@@ -12,7 +12,6 @@ pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
 const RANDOM_BITS: u32 = 80;
 const PARTS_BITS: u32 = 6;
-const TIME_BITS: u32 = 128 - RANDOM_BITS - PARTS_BITS;
 
 /// Why a text is not an id. It says what would be one, never what was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -35,7 +34,8 @@ impl PacketId {
     #[must_use]
     pub fn new(at: Timestamp, parts: u32, random: [u8; PACKET_ID_RANDOM_BYTES]) -> Self {
         debug_assert!((1..=MAX_PARTS).contains(&parts));
-        let time = u128::from(at.ms()) & ((1 << TIME_BITS) - 1);
+        // What is beyond 42 bits falls off at the top.
+        let time = u128::from(at.ms());
         let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte));
         Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
     }
@@ -184,6 +184,31 @@ mod tests {
         assert!(early < late && early.to_string() < late.to_string());
         assert_eq!(early.partition(), Partition::wrapping(255));
         assert_eq!(early.to_string().parse(), Ok(early));
+    }
+
+    #[test]
+    fn a_packet_id_is_made_of_time_randomness_and_parts() {
+        let at = |ms| Timestamp::from_ms(ms);
+        let random = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23];
+        let id = PacketId::new(at(1_795_181_400_000), 3, random);
+        assert_eq!(id.0, (1_795_181_400_000 << 86) | (0x0123_4567_89ab_cdef_0123 << 6) | 2);
+        assert_eq!(id.partition(), Partition::wrapping(0x23));
+        // After 2109 the time begins anew, and nothing else of the id changes.
+        assert_eq!(PacketId::new(at((1 << 42) | 5), 3, random), PacketId::new(at(5), 3, random));
+    }
+
+    #[test]
+    fn ids_show_as_they_were_given() {
+        let (user, key): (UserId, RequestKey) = ("auth0|12".parse().unwrap(), "k-1".parse().unwrap());
+        assert_eq!(
+            (user.as_str(), &*user.to_string(), &*String::from(user.clone())),
+            ("auth0|12", "auth0|12", "auth0|12")
+        );
+        assert_eq!((key.as_str(), &*key.to_string(), &*String::from(key.clone())), ("k-1", "k-1", "k-1"));
+        assert_eq!(
+            (UserId::try_from("a b".to_owned()).is_err(), RequestKey::try_from("k".to_owned()).is_ok()),
+            (true, true)
+        );
     }
 
     #[test]

@@ -67,3 +67,30 @@ impl Sum for Amount {
         Self(amounts.fold(0, |sum, amount| sum.saturating_add(amount.0)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Amount;
+
+    const MOST: Amount = Amount::new(u64::MAX);
+
+    #[test]
+    fn arithmetic_is_checked() {
+        let (two, three) = (Amount::new(2), Amount::new(3));
+        assert_eq!((two.checked_add(three), MOST.checked_add(two)), (Some(Amount::new(5)), None));
+        assert_eq!((three.checked_sub(two), two.checked_sub(three)), (Some(Amount::new(1)), None));
+        assert_eq!((three.checked_sub(three), Amount::ZERO.minor_units()), (Some(Amount::ZERO), 0));
+        assert_eq!((three.checked_mul(4), MOST.checked_mul(2)), (Some(Amount::new(12)), None));
+    }
+
+    #[test]
+    fn an_impossible_sum_saturates() {
+        assert_eq!([Amount::new(2), Amount::new(3)].into_iter().sum::<Amount>(), Amount::new(5));
+        assert_eq!([MOST, Amount::new(2)].into_iter().sum::<Amount>(), MOST);
+    }
+
+    #[test]
+    fn is_shown_in_minor_units() {
+        assert_eq!(Amount::new(20_000).to_string(), "20000");
+    }
+}

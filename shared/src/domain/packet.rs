@@ -145,4 +145,26 @@ mod tests {
         let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
         assert_ne!(PassphraseDigest::new(packet, "a"), PassphraseDigest::new(other, "a"));
     }
+
+    #[test]
+    fn terms_are_committed_to_as_a_split_is() {
+        let (total, cap) = (Amount::new(1_000), Amount::new(20_000));
+        let terms = Terms {
+            id: PacketId::new(Timestamp::from_ms(1), 1, [1; 10]),
+            sender: user("ann"),
+            split: Split::Equal,
+            split_version: 1,
+            seed: Seed([3; 32]),
+            currency: "CNY".to_owned(),
+            total,
+            count: 7,
+            cap,
+            greeting: String::new(),
+            created_at: Timestamp::from_ms(1),
+            expires_at: Timestamp::from_ms(2),
+            ack: AckMode::Ledger,
+            guard: Guard::default(),
+        };
+        assert_eq!(terms.commitment(), split::commitment(1, Seed([3; 32]), total, 7, cap, Split::Equal));
+    }
 }

@@ -17,15 +17,8 @@ const SLIPS_PER_PART: u32 = 1_000;
 
 /// The number of parts of a packet of `count` slips: one per 1,000 slips, at most 64.
 #[must_use]
-pub const fn part_count(count: u32) -> u32 {
-    let parts = count.div_ceil(SLIPS_PER_PART);
-    if parts < 1 {
-        1
-    } else if parts > MAX_PARTS {
-        MAX_PARTS
-    } else {
-        parts
-    }
+pub fn part_count(count: u32) -> u32 {
+    count.div_ceil(SLIPS_PER_PART).clamp(1, MAX_PARTS)
 }
 
 /// One of the [`PARTITIONS`] hash tags under which the hot store keeps its keys.
@@ -107,11 +100,11 @@ impl fmt::Display for PartId {
 impl FromStr for PartId {
     type Err = ();
 
+    /// Takes the name that [`Display`](fmt::Display) gives, and no other spelling of it.
     fn from_str(text: &str) -> Result<Self, ()> {
         let (packet, index) = text.split_once(':').ok_or(())?;
         let packet: PacketId = packet.parse().map_err(drop)?;
-        let index: u32 = index.parse().map_err(drop)?;
-        if index < packet.part_count() { Ok(Self { packet, index }) } else { Err(()) }
+        packet.parts().find(|part| part.index.to_string() == index).ok_or(())
     }
 }
 
@@ -141,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_number_of_parts_grows_to_64() {
-        assert_eq!([1, 1_000, 1_001, 64_000, 100_000].map(part_count), [1, 1, 2, 64, 64]);
+        assert_eq!([0, 1, 1_000, 1_001, 64_000, 100_000].map(part_count), [1, 1, 1, 2, 64, 64]);
     }
 
     #[test]
@@ -149,6 +142,8 @@ mod tests {
         let partitions: BTreeSet<_> = packet(64).parts().map(|part| part.partition().index() % 4).collect();
         assert_eq!(partitions.len(), 1, "64 parts stand four partitions apart");
         assert_eq!(packet(64).parts().map(PartId::partition).collect::<BTreeSet<_>>().len(), 64);
+        let partitions: Vec<_> = packet(3).parts().map(|part| part.partition().index()).collect();
+        assert_eq!(partitions, [7, 7 + 85, 7 + 170], "thirds of 256, after the packet's own");
     }
 
     #[test]
@@ -166,9 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn every_stride_is_coprime_to_the_number_of_parts() {
+        for parts in 2..=MAX_PARTS {
+            for n in 0..100 {
+                let (start, stride) = start_and_stride(packet(parts), &format!("user-{n}").parse().unwrap(), parts);
+                assert!(start < parts && (1..parts).contains(&stride), "{parts}: {start}, {stride}");
+                assert!((2..=stride).all(|divisor| stride % divisor != 0 || parts % divisor != 0), "{parts}: {stride}");
+            }
+        }
+    }
+
+    #[test]
     fn a_part_reads_back_from_its_name() {
         let part = PartId { packet: packet(3), index: 2 };
         assert_eq!(part.to_string().parse(), Ok(part));
-        assert!(format!("{}:3", packet(3)).parse::<PartId>().is_err());
+        for other in ["3", "+2", "02", "-0", "", " 2", "2 "] {
+            assert!(format!("{}:{other}", packet(3)).parse::<PartId>().is_err(), "{other:?}");
+        }
     }
 }

@@ -64,3 +64,16 @@ pub struct Hold {
     /// Since when, by the hot store's clock: the claim's time once it is committed.
     pub at: Timestamp,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claims_fence_says_whose_slip_it_is() {
+        let (user, at): (UserId, _) = ("ann".parse().unwrap(), Timestamp::from_ms(7));
+        let fence = Claim { slip: 3, amount: Amount::new(520), at }.fence(&user);
+        assert_eq!(fence, Fence { slip: 3, owner: Owner::User(user.clone()), amount: Amount::new(520), at });
+        assert_eq!((fence.owner.user(), Owner::Refunded.user()), (Some(&user), None));
+    }
+}

@@ -53,7 +53,27 @@ impl fmt::Display for Timestamp {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::Timestamp;
+
+    #[test]
+    fn moments_and_durations_add_up() {
+        let (early, late, between) =
+            (Timestamp::from_ms(1_000), Timestamp::from_ms(3_500), Duration::from_millis(2_500));
+        assert_eq!((early.after(between), late.before(between)), (late, early));
+        assert_eq!(
+            (late.since(early), early.since(late), early.since(early)),
+            (between, Duration::ZERO, Duration::ZERO)
+        );
+    }
+
+    #[test]
+    fn time_ends_at_both_ends() {
+        let (first, last) = (Timestamp::from_ms(0), Timestamp::from_ms(u64::MAX));
+        assert_eq!((first.before(Duration::from_secs(1)), last.after(Duration::from_secs(1))), (first, last));
+        assert_eq!(first.after(Duration::MAX), last);
+    }
 
     #[test]
     fn is_shown_as_rfc_3339_with_milliseconds() {

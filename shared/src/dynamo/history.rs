@@ -110,7 +110,7 @@ impl FromStr for MovementCursor {
             MovementKind::Claim | MovementKind::Sent => id.parse::<PacketId>().is_ok(),
             MovementKind::Deposit | MovementKind::Withdrawal => id.parse::<RequestKey>().is_ok(),
             MovementKind::Refund => id.split_once('#').is_some_and(|(packet, slip)| {
-                packet.parse::<PacketId>().is_ok() && slip.len() == 6 && slip.parse::<u32>().is_ok()
+                packet.parse::<PacketId>().is_ok() && slip.len() == 6 && slip.bytes().all(|byte| byte.is_ascii_digit())
             }),
         };
         if well_formed { Ok(Self { kind, sk: sk.to_owned() }) } else { Err(()) }
@@ -226,4 +226,23 @@ fn read_movement(kind: MovementKind, item: Item) -> Result<(MovementCursor, Move
     let outgoing = matches!(kind, MovementKind::Sent | MovementKind::Withdrawal);
     let amount = if outgoing { -amount } else { amount };
     Ok((MovementCursor { kind, sk }, Movement { kind, id, amount, at, packet_id }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_among_movements_is_a_sort_key_of_one() {
+        let id = "38FS4S83HF3Y07WMYNH727QYT0";
+        let refund = |slip: &str| format!("REFUND#{id}#{slip}");
+        let good = [format!("CLAIM#{id}"), format!("SENT#{id}"), "DEPOSIT#d-1".to_owned(), "WITHDRAW#w_1".to_owned()];
+        for sk in good.into_iter().chain([refund("000090")]) {
+            assert_eq!(sk.parse::<MovementCursor>().map(|cursor| cursor.to_string()), Ok(sk));
+        }
+        let bad = ["", "WALLET", "KEY#k", "CLAIM#", "CLAIM#x", "DEPOSIT#", "DEPOSIT#a b", "REFUND#"].map(str::to_owned);
+        for sk in bad.into_iter().chain(["", "90", "+00090", "0000090", "00009x"].map(refund)) {
+            assert!(sk.parse::<MovementCursor>().is_err(), "{sk}");
+        }
+    }
 }

@@ -14,6 +14,8 @@ mod schema;
 mod sdk;
 mod table;
 mod turns;
+#[cfg(test)]
+mod tests;
 mod wallet;
 
 use std::sync::Arc;

@@ -130,7 +130,7 @@ impl Table for SdkTable {
         let _turn = self.reads.take().await?;
         let request =
             self.client.get_item().table_name(&self.name).set_key(Some(attributes_of(&key))).consistent_read(true);
-        Ok(request.send().await.map_err(failed)?.item.map(Item::from))
+        request.send().await.map_err(failed)?.item.map(item).transpose()
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
@@ -143,8 +143,9 @@ impl Table for SdkTable {
             let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
             let request = self.client.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
             let answer = request.send().await.map_err(failed)?;
-            let items = answer.responses.into_iter().flatten().flat_map(|(_, items)| items);
-            found.extend(items.map(Item::from));
+            for attributes in answer.responses.into_iter().flatten().flat_map(|(_, items)| items) {
+                found.push(item(attributes)?);
+            }
             wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
             // A throttled table gives some of them back, or all: asking again at once would only feed it.
             if !wanted.is_empty() {
@@ -182,7 +183,9 @@ impl Table for SdkTable {
                     .expression_attribute_values(":sk", AttributeValue::S(query.sk_prefix.to_owned()));
             }
             let answer = request.send().await.map_err(failed)?;
-            items.extend(answer.items.into_iter().flatten().map(Item::from));
+            for attributes in answer.items.into_iter().flatten() {
+                items.push(item(attributes)?);
+            }
             start = answer.last_evaluated_key;
             if start.is_none() || query.limit.is_some_and(|limit| items.len() >= limit as usize) {
                 return Ok(items);
@@ -220,7 +223,9 @@ impl Table for SdkTable {
                 .limit(i32::try_from(limit as usize - items.len()).unwrap_or(i32::MAX))
                 .set_exclusive_start_key(start);
             let answer = request.send().await.map_err(failed)?;
-            items.extend(answer.items.into_iter().flatten().map(Item::from));
+            for attributes in answer.items.into_iter().flatten() {
+                items.push(item(attributes)?);
+            }
             start = answer.last_evaluated_key;
             if start.is_none() || items.len() >= limit as usize {
                 return Ok(items);
@@ -260,9 +265,27 @@ impl From<Overloaded> for TableError {
 fn reason(reason: &CancellationReason) -> Option<Reason> {
     match reason.code().unwrap_or("None") {
         "None" => Some(Reason::None),
-        "ConditionalCheckFailed" => Some(Reason::ConditionFailed(reason.item().cloned().map(Item::from))),
+        // An item that does not read counts as not shown: whoever then asks for it hears what is wrong with it.
+        "ConditionalCheckFailed" => Some(Reason::ConditionFailed(reason.item().cloned().and_then(|it| item(it).ok()))),
         "ValidationError" | "ItemCollectionSizeLimitExceeded" => None,
         busy => Some(Reason::Busy(busy.to_owned())),
+    }
+}
+
+/// An item, unless it has an attribute of a type that the SDK does not know: its conversion would panic there.
+fn item(attributes: Attributes) -> Result<Item, TableError> {
+    if attributes.values().all(is_known) {
+        Ok(attributes.into())
+    } else {
+        Err(TableError::Refused("an attribute of an unknown type".into()))
+    }
+}
+
+fn is_known(value: &AttributeValue) -> bool {
+    match value {
+        AttributeValue::L(values) => values.iter().all(is_known),
+        AttributeValue::M(values) => values.values().all(is_known),
+        other => !other.is_unknown(),
     }
 }
 

@@ -2,7 +2,10 @@
 
 mod connection;
 mod keys;
+#[cfg(not(feature = "fuzzing"))]
 mod reply;
+#[cfg(feature = "fuzzing")]
+pub mod reply;
 mod store;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_server;

@@ -1,5 +1,6 @@
 //! The scripts' answers, read. Each function takes what the header of its script lists, and nothing else.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use redis::{Value, from_redis_value};
@@ -24,9 +25,9 @@ pub fn found(answer: &str) -> Option<Found> {
         "g" => claim(answer).map(Found::Confirmed),
         "h" | "n" => {
             let (slip, at) = rest.split_once(':')?;
-            Some(Found::Held { slip: slip.parse().ok()?, at: timestamp(at)?, fresh: kind == "n" })
+            Some(Found::Held { slip: number(slip)?, at: timestamp(at)?, fresh: kind == "n" })
         }
-        "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: rest.parse().ok()? })),
+        "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
         _ => None,
     }
 }
@@ -35,8 +36,8 @@ pub fn found(answer: &str) -> Option<Found> {
 fn claim(text: &str) -> Option<Claim> {
     let mut fields = text.strip_prefix('g')?.split(':');
     let claim = Claim {
-        slip: fields.next()?.parse().ok()?,
-        amount: Amount::new(fields.next()?.parse().ok()?),
+        slip: number(fields.next()?)?,
+        amount: Amount::new(number(fields.next()?)?),
         at: timestamp(fields.next()?)?,
     };
     fields.next().is_none().then_some(claim)
@@ -53,6 +54,9 @@ pub fn finality(reply: &Value) -> Option<Finality> {
         (3, [expires_at, owners @ ..]) => {
             let text = |value: &Value| from_redis_value::<String>(value.clone()).ok();
             let owner = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, claim(&text(&pair[1])?)?));
+            if owners.len() % 2 != 0 {
+                return None;
+            }
             let owners = owners.chunks_exact(2).map(owner).collect::<Option<_>>()?;
             let part = FinalPart { expires_at: timestamp(&text(expires_at)?)?, owners };
             Some(Finality::Final(Arc::new(part)))
@@ -84,12 +88,18 @@ pub const fn loaded(state: u8) -> Option<Loaded> {
 pub fn held(slip: &str, value: &str) -> Option<Held> {
     let mut fields = value.splitn(3, ' ');
     let at = timestamp(fields.next()?)?;
-    let hold = Hold { slip: slip.parse().ok()?, user: fields.next()?.parse().ok()?, at };
+    let hold = Hold { slip: number(slip)?, user: fields.next()?.parse().ok()?, at };
     Some(Held { hold, parked: fields.next().map(str::to_owned) })
 }
 
 fn timestamp(text: &str) -> Option<Timestamp> {
-    text.parse().ok().map(Timestamp::from_ms)
+    number(text).map(Timestamp::from_ms)
+}
+
+/// A number as Lua writes it: without a sign, and without zeros before it.
+fn number<N: FromStr>(text: &str) -> Option<N> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    text.parse().ok().filter(|_| digits)
 }
 
 #[cfg(test)]
@@ -154,9 +164,14 @@ mod tests {
         {
             assert_eq!(found(answer), None, "{answer}");
         }
-        for (slip, value) in [("x", "7 ann"), ("3", "7"), ("3", "x ann"), ("3", "7 a#b"), ("3", "")] {
+        for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "n3:+7", "t+59", "t00"] {
+            assert_eq!(found(answer), None, "{answer}");
+        }
+        for (slip, value) in [("x", "7 ann"), ("+3", "7 ann"), ("3", "7"), ("3", "x ann"), ("3", "7 a#b"), ("3", "")] {
             assert_eq!(held(slip, value), None, "{slip} {value}");
         }
+        let [state, at, owner] = [Value::Int(3), Value::SimpleString("7".into()), Value::SimpleString("ann".into())];
+        assert!(finality(&Value::Array(vec![state, at, owner])).is_none(), "an owner without a claim");
     }
 
     #[test]

@@ -3,6 +3,8 @@
 //! The statistics run over fixed seeds, so each run sees the same numbers. Their bounds are still those of a test that
 //! any seed should pass: a change of the seed alone should fail nothing.
 
+mod words;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -1,0 +1,72 @@
+#!/bin/sh
+# Changes the code in small ways, one at a time, and looks for a change that no test notices: with cargo-mutants.
+#
+#   scripts/mutants.sh domain    shared/src/domain, by its own tests
+#   scripts/mutants.sh ledger    the ledger's transactions and histories in shared/src/dynamo, by the tests beside them
+#
+# Further arguments go to cargo-mutants: --iterate leaves out what the last run has seen caught.
+#
+# It works on a crate made of those sources alone, in target/mutants: the whole library would take minutes to build, and
+# it is built hundreds of times. The dependencies and the profiles are the workspace's. .cargo/mutants.toml lists what is
+# left out, and why; target/mutants/*/*/mutants.out/missed.txt, what no test noticed.
+set -eu
+cd "$(dirname "$0")/.."
+part=${1:?domain or ledger}
+shift
+work=target/mutants/$part
+scripts/install-tools.sh mutants
+PATH=$PWD/.tools/bin:$PATH
+
+mkdir -p "$work/.cargo"
+rm -rf "$work/src"
+mkdir "$work/src"
+cp Cargo.lock rust-toolchain.toml "$work"
+cp .cargo/mutants.toml "$work/.cargo"
+cp -R shared/src/domain "$work/src"
+dependencies="chacha20 hex jiff proptest serde serde_json sha2 thiserror ulid"
+modules=domain
+case $part in
+    domain) ;;
+    ledger)
+        # The ledger stands on the port to its table, not on the SDK, which takes longest to build.
+        modules="domain dynamo service"
+        dependencies="$dependencies futures rand serde_bytes serde_dynamo tokio"
+        mkdir "$work/src/service"
+        cp -R shared/src/dynamo "$work/src"
+        cp shared/src/service/environment.rs "$work/src/service/mod.rs"
+        rm "$work/src/dynamo/sdk.rs" "$work/src/dynamo/schema.rs"
+        sed -E '/(mod|use) (sdk|schema)/d' shared/src/dynamo/mod.rs >"$work/src/dynamo/mod.rs"
+        sed -n '/^\/\/\/ An error and all its causes/,/^}/p' shared/src/lib.rs >"$work/src/lib.rs"
+        ;;
+    *) echo "mutants: domain or ledger, not $part" >&2; exit 1 ;;
+esac
+for module in $modules; do echo "pub mod $module;"; done >>"$work/src/lib.rs"
+{
+    sed -e '/^members/d' -e '/^default-members/d' -e '/^serde_dynamo/s/, features = .*}/ }/' \
+        -e '/^tokio/s/features = \[/&"test-util", /' Cargo.toml
+    # The workspace's profiles name the package "shared".
+    printf '\n[package]\nname = "shared"\nversion.workspace = true\nedition.workspace = true\n\n[dependencies]\n'
+    for dependency in $dependencies; do echo "$dependency.workspace = true"; done
+} >"$work/Cargo.toml"
+
+cd "$work"
+# mutants FOLDER ARGUMENT…: where the results lie, and what to change and test.
+mutants() {
+    folder=$1
+    shift
+    cargo mutants --in-place --no-shuffle --output "$folder" "$@"
+}
+# Only the tests of the split need the optimizer: they draw millions of slips.
+quick=--cargo-arg=--config=profile.test.package.shared.opt-level=0
+status=0
+case $part in
+    domain)
+        mutants others --exclude src/domain/split.rs $quick "$@" -- --lib -- --skip domain::split || status=$?
+        mutants split --file src/domain/split.rs "$@" -- --lib -- domain::split || status=$?
+        ;;
+    ledger)
+        mutants ledger --file 'src/dynamo/{commit,claim,packet,refund,wallet,history}.rs' $quick "$@" \
+            -- --lib -- dynamo || status=$?
+        ;;
+esac
+exit "$status"

@@ -1,0 +1,36 @@
+#!/bin/sh
+# Lists what is shipped: a CycloneDX bill of materials in target/sbom for each function and for the local stack, with
+# every crate that goes into it on any platform, its version and its licence. What only tests and builds use is not in it.
+set -eu
+cd "$(dirname "$0")/.."
+work=target/sbom
+scripts/install-tools.sh sbom
+tools=$PWD/.tools/bin
+
+# Without the tests: what they ask of a crate would count as asked by the functions.
+rm -rf "$work"
+mkdir -p "$work/workspace"
+cp -R Cargo.lock shared functions local "$work/workspace"
+sed 's|^members = .*|members = ["shared", "functions/*", "local"]|' Cargo.toml >"$work/workspace/Cargo.toml"
+cd "$work/workspace"
+PATH=$tools:$PATH cargo cyclonedx --format json --spec-version 1.5 --no-build-deps --target all --quiet
+for program in functions/* local; do
+    name=$(basename "$program").cdx.json
+    sed "s|file://$PWD|file:///hongbao|g" "$program/$name" >"../$name"
+done
+cd ..
+rm -rf workspace
+
+python3 - ./*.cdx.json <<'PYTHON'
+import json, pathlib, sys
+for path in map(pathlib.Path, sys.argv[1:]):
+    sbom = json.loads(path.read_text())
+    assert sbom["bomFormat"] == "CycloneDX", path
+    crates = {crate["name"]: crate for crate in sbom["components"]}
+    unlicensed = [name for name, crate in crates.items() if not crate.get("licenses")]
+    assert not unlicensed, f"{path}: no licence: {unlicensed}"
+    assert "proptest" not in crates, f"{path}: what only tests use"
+    sdk = crates["aws-sdk-dynamodb"]
+    licence = sdk["licenses"][0]["expression"]
+    print(f"{path}: {len(sbom['components'])} crates, such as aws-sdk-dynamodb {sdk['version']} ({licence})")
+PYTHON

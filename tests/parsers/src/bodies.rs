@@ -1,0 +1,120 @@
+use lambda_http::{Body, Request};
+use serde_json::{Map, Value};
+use shared::domain::{Limits, MAX_MOVEMENT, Split};
+use shared::http::{Code, Problem};
+use shared::service::NewPacket;
+
+/// The bodies of a send, a grab, a deposit or withdrawal, and settle's event: which of them, the first byte says.
+pub fn bodies(data: &[u8]) {
+    let Some((which, body)) = data.split_first() else { return };
+    match which % 4 {
+        0 => send_body(body),
+        1 => grab_body(body),
+        2 => movement_body(body),
+        _ => settle_event(body),
+    }
+}
+
+/// As API Gateway would hand it over.
+fn request(body: &[u8]) -> Request {
+    Request::new(std::str::from_utf8(body).map_or_else(|_| Body::Binary(body.to_vec()), Body::from))
+}
+
+/// A second opinion: what another reader of JSON finds in the body.
+fn object(body: &[u8]) -> Map<String, Value> {
+    match serde_json::from_slice(body) {
+        Ok(Value::Object(fields)) => fields,
+        other => panic!("accepted, but {other:?}"),
+    }
+}
+
+fn only_known_fields(fields: &Map<String, Value>, known: &[&str]) {
+    for (name, value) in fields {
+        assert!(known.contains(&&**name) && !value.is_null(), "{name}: {value}");
+    }
+}
+
+/// A bad body is told so, and never with a status or words that are not for its sender.
+fn refused(problem: &Problem, body: &[u8], bytes_max: usize) {
+    let too_large = body.len() > bytes_max;
+    assert_eq!(problem.code, if too_large { Code::PayloadTooLarge } else { Code::InvalidRequest });
+    assert!(problem.cause.is_none() && !problem.detail.contains("struct"), "{problem:?}");
+    for error in &problem.errors {
+        assert!(error.field.chars().count() <= 64 && !error.reason.is_empty(), "{error:?}");
+    }
+}
+
+fn send_body(body: &[u8]) {
+    let limits = Limits::default();
+    match send::new_packet(&request(body), "alice".parse().unwrap(), &limits) {
+        Ok(packet) => {
+            within_limits(&packet, &limits);
+            as_asked(&packet, &object(body));
+        }
+        Err(problem) => refused(&problem, body, 128 * 1_024),
+    }
+}
+
+fn within_limits(packet: &NewPacket, limits: &Limits) {
+    assert!((1..=limits.count_max).contains(&packet.count), "{packet:?}");
+    let (total, count) = (packet.total.minor_units(), u64::from(packet.count));
+    assert!(count <= total && total <= count * limits.slip_amount_max.minor_units(), "{packet:?}");
+    assert!((1..=259_200).contains(&packet.expires_in.as_secs()), "{packet:?}");
+    let text = |text: &str, most: usize| text.chars().count() <= most && !text.chars().any(char::is_control);
+    assert!(text(&packet.greeting, Limits::GREETING_CHARS_MAX), "{packet:?}");
+    if let Some(passphrase) = &packet.passphrase {
+        assert!(!passphrase.is_empty() && text(passphrase, Limits::PASSPHRASE_CHARS_MAX), "{packet:?}");
+    }
+    if let Some(recipients) = &packet.recipients {
+        assert!((1..=Limits::RECIPIENTS_MAX).contains(&recipients.len()), "{packet:?}");
+    }
+}
+
+fn as_asked(packet: &NewPacket, asked: &Map<String, Value>) {
+    let known = ["split", "total_amount", "count", "greeting", "expires_in_s", "passphrase", "recipients"];
+    only_known_fields(asked, &known);
+    assert_eq!(asked["split"], if packet.split == Split::Equal { "equal" } else { "random" });
+    assert_eq!(asked["total_amount"], packet.total.minor_units());
+    assert_eq!(asked["count"], packet.count);
+    assert_eq!(asked.get("greeting").map_or(Some(""), Value::as_str), Some(&*packet.greeting));
+    assert_eq!(asked.get("expires_in_s").map_or(Some(86_400), Value::as_u64), Some(packet.expires_in.as_secs()));
+    assert_eq!(asked.get("passphrase").and_then(Value::as_str), packet.passphrase.as_deref());
+    let recipients = asked.get("recipients").map(|users| users.as_array().unwrap());
+    assert_eq!(recipients.map(Vec::len), packet.recipients.as_ref().map(std::collections::BTreeSet::len));
+    for user in recipients.into_iter().flatten() {
+        assert!(packet.recipients.iter().flatten().any(|recipient| recipient.as_str() == user), "{user}");
+    }
+}
+
+fn grab_body(body: &[u8]) {
+    match grab::passphrase(&request(body)) {
+        Ok(None) if body.iter().all(u8::is_ascii_whitespace) => {}
+        Ok(passphrase) => {
+            let asked = object(body);
+            only_known_fields(&asked, &["passphrase"]);
+            assert_eq!(asked.get("passphrase").and_then(Value::as_str), passphrase.as_deref());
+        }
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+}
+
+fn movement_body(body: &[u8]) {
+    match wallet::movement(&request(body), "alice", "deposit_id", "d1") {
+        Ok((_, _, amount)) => {
+            let asked = object(body);
+            only_known_fields(&asked, &["amount"]);
+            assert_eq!(asked["amount"], amount.minor_units());
+            assert!((1..=MAX_MOVEMENT.minor_units()).contains(&amount.minor_units()));
+        }
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+}
+
+fn settle_event(body: &[u8]) {
+    let Ok(event) = serde_json::from_slice::<settle::Event>(body) else { return };
+    let asked = object(body);
+    assert!(asked.keys().all(|name| name == "partitions"), "{asked:?}");
+    if let Ok(range) = event.range() {
+        assert!(range.start() <= range.end() && *range.end() <= 255, "{range:?}");
+    }
+}

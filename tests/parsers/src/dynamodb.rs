@@ -1,0 +1,207 @@
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
+use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
+use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use shared::domain::{AckMode, Amount, Claim, Guard, PacketId, PartId, Seed, Split, Terms, Timestamp, UserId};
+use shared::dynamo::{
+    ClaimOutcome, Ledger, MovementKind, MovementOutcome, RefundOutcome, SdkTable, SendOutcome, SendRequest,
+};
+use shared::service::Entropy;
+
+/// `DynamoDB` as a connection that gives these answers, one after another, and then none. They are separated by a zero
+/// byte; each one's first byte is `4` or `5` for the status 400 or 500, else it is 200.
+#[derive(Debug)]
+struct Answers {
+    left: Mutex<VecDeque<(u16, Vec<u8>)>>,
+    /// Whether a transaction was told that it is done.
+    committed: Arc<AtomicBool>,
+}
+
+impl Answers {
+    fn new(data: &[u8], committed: Arc<AtomicBool>) -> Self {
+        let answers = data.split(|byte| *byte == 0).map(|answer| match answer.split_first() {
+            Some((b'4', body)) => (400, body.to_vec()),
+            Some((b'5', body)) => (500, body.to_vec()),
+            Some((_, body)) => (200, body.to_vec()),
+            None => (200, Vec::new()),
+        });
+        Self { left: Mutex::new(answers.collect()), committed }
+    }
+}
+
+impl HttpConnector for Answers {
+    fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
+        let (status, body) = self.left.lock().unwrap().pop_front().unwrap_or((500, Vec::new()));
+        let target = request.headers().get("x-amz-target").unwrap();
+        if status == 200 && target.ends_with("TransactWriteItems") {
+            self.committed.store(true, Ordering::Relaxed);
+        }
+        HttpConnectorFuture::ready(Ok(HttpResponse::new(status.try_into().unwrap(), body.into())))
+    }
+}
+
+struct NoEntropy;
+
+impl Entropy for NoEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+}
+
+/// A ledger that hears these answers.
+struct Told {
+    ledger: Ledger<SdkTable>,
+    committed: Arc<AtomicBool>,
+}
+
+impl Told {
+    fn new(data: &[u8]) -> Self {
+        let committed = Arc::default();
+        let connector = SharedHttpConnector::new(Answers::new(data, Arc::clone(&committed)));
+        let config = Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("local"))
+            .credentials_provider(Credentials::new("key", "secret", None, None, "none"))
+            .retry_config(RetryConfig::disabled())
+            .http_client(http_client_fn(move |_, _| connector.clone()))
+            .build();
+        let table = SdkTable::new(Client::from_conf(config), "hongbao".to_owned());
+        Self { ledger: Ledger::new(table, Arc::new(NoEntropy)), committed }
+    }
+
+    fn committed(&self) -> bool {
+        self.committed.load(Ordering::Relaxed)
+    }
+}
+
+thread_local! {
+    /// Its clock stands still and jumps over every pause.
+    static RUNTIME: RefCell<tokio::runtime::Runtime> =
+        RefCell::new(tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap());
+}
+
+fn run(future: impl Future<Output = ()>) {
+    RUNTIME.with_borrow(|runtime| runtime.block_on(future));
+}
+
+fn user() -> UserId {
+    "alice".parse().unwrap()
+}
+
+fn terms() -> Terms {
+    Terms {
+        id: PacketId::new(Timestamp::from_ms(1_795_181_400_000), 1, [7; 10]),
+        sender: user(),
+        split: Split::Random,
+        split_version: 1,
+        seed: Seed([1; 32]),
+        currency: "CNY".to_owned(),
+        total: Amount::new(1_000),
+        count: 3,
+        cap: Amount::new(20_000),
+        greeting: String::new(),
+        created_at: Timestamp::from_ms(1_795_181_400_000),
+        expires_at: Timestamp::from_ms(1_795_181_500_000),
+        ack: AckMode::Ledger,
+        guard: Guard::default(),
+    }
+}
+
+/// What a transaction is told, among others why it was cancelled, and what is read thereupon. Whatever that is, nothing
+/// counts as done that was not said to be done. Which transaction, the first byte says.
+pub fn cancellations(data: &[u8]) {
+    let Some((which, answers)) = data.split_first() else { return };
+    let told = Told::new(answers);
+    run(async {
+        match which % 5 {
+            0 => claim(&told).await,
+            1 => refund(&told).await,
+            2 => send(&told).await,
+            3 => outside(&told).await,
+            _ => drop(told.ledger.close(&terms(), &shared::dynamo::Summary::default()).await),
+        }
+    });
+}
+
+async fn claim(told: &Told) {
+    let (user, claim) = (user(), Claim { slip: 2, amount: Amount::new(5), at: Timestamp::from_ms(9) });
+    match told.ledger.claim(&terms(), &user, &claim).await {
+        Ok(ClaimOutcome::Committed) => assert!(told.committed()),
+        Ok(ClaimOutcome::Already { foreign, .. }) => {
+            assert!(foreign.is_none_or(|fence| fence.owner.user() != Some(&user)));
+        }
+        Ok(ClaimOutcome::Taken(fence)) => assert_ne!(fence.owner.user(), Some(&user)),
+        Err(_) => {}
+    }
+}
+
+async fn refund(told: &Told) {
+    let slips = [(0, Amount::new(5)), (2, Amount::new(6))];
+    match told.ledger.refund(&terms(), &slips, Timestamp::from_ms(9)).await {
+        Ok(RefundOutcome::Refunded(fences)) => {
+            assert!(told.committed());
+            assert_eq!(fences.iter().map(|fence| (fence.slip, fence.amount)).collect::<Vec<_>>(), slips);
+        }
+        Ok(RefundOutcome::Fenced(fences)) => assert!(!fences.is_empty()),
+        Err(_) => {}
+    }
+}
+
+async fn send(told: &Told) {
+    let (terms, key) = (terms(), "k1".parse().unwrap());
+    let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32] };
+    match told.ledger.send(&request).await {
+        Ok(SendOutcome::Replayed(id)) => assert_ne!(id, terms.id),
+        Ok(SendOutcome::Sent | SendOutcome::KeyReused | SendOutcome::InsufficientBalance) | Err(_) => {}
+    }
+}
+
+async fn outside(told: &Told) {
+    let key = "d1".parse().unwrap();
+    let moved = told.ledger.deposit(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await;
+    if moved.is_ok_and(|moved| moved == MovementOutcome::Moved) {
+        assert!(told.committed());
+    }
+    drop(told.ledger.withdraw(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await);
+}
+
+/// What `DynamoDB` answers to reads, well-formed or not: which read, the first byte says.
+pub fn items(data: &[u8]) {
+    let Some((which, answers)) = data.split_first() else { return };
+    let Told { ledger, .. } = Told::new(answers);
+    let (id, user) = (terms().id, user());
+    run(async {
+        match which % 9 {
+            0 => drop(ledger.packet(id).await),
+            1 => drop(ledger.packets(&[id]).await),
+            2 => drop(ledger.claim_of(&user, id).await),
+            3 => drop(ledger.wallet(&user).await),
+            4 => drop(ledger.sent(&user, None, 2).await),
+            5 => drop(ledger.claims(&user, None, 2).await),
+            6 => drop(ledger.due(0, Timestamp::from_ms(9), None, 2).await),
+            7 => {
+                let fences = ledger.fences(id, [0, 1, 2, 70]).await;
+                assert!(fences.into_iter().flatten().all(|fence| [0, 1, 2, 70].contains(&fence.slip)));
+            }
+            _ => {
+                drop(ledger.amounts(PartId { packet: id, index: 0 }).await);
+                movements(&ledger, &user).await;
+            }
+        }
+    });
+}
+
+async fn movements(ledger: &Ledger<SdkTable>, user: &UserId) {
+    let Ok(slice) = ledger.movements(user, None, 2).await else { return };
+    assert!(slice.rows.len() <= 2);
+    for movement in slice.rows {
+        let outgoing = matches!(movement.kind, MovementKind::Sent | MovementKind::Withdrawal);
+        assert!(if outgoing { movement.amount <= 0 } else { movement.amount >= 0 }, "{movement:?}");
+    }
+}

@@ -1,0 +1,54 @@
+use redis::Value;
+use shared::domain::{Claim, Refusal};
+use shared::redis::reply;
+use shared::service::{Finality, Found, Held};
+
+/// The scripts' answers, and the entries of the outbox: which of them, the first byte says.
+pub fn replies(data: &[u8]) {
+    let Some((which, rest)) = data.split_first() else { return };
+    match which % 3 {
+        0 => grab_answer(rest),
+        1 => outbox_entry(rest),
+        _ => owners_answer(rest),
+    }
+    assert_eq!(reply::learned(*which).is_some(), *which <= 2);
+    assert_eq!(reply::loaded(*which).is_some(), *which <= 2);
+}
+
+fn grab_answer(data: &[u8]) {
+    let Ok(answer) = std::str::from_utf8(data) else { return };
+    if let Some(found) = reply::found(answer) {
+        assert_eq!(spelled(&found), answer);
+    }
+}
+
+fn spelled(found: &Found) -> String {
+    match found {
+        Found::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
+        Found::Held { slip, at, fresh } => format!("{}{slip}:{}", if *fresh { 'n' } else { 'h' }, at.ms()),
+        Found::Refused(Refusal::NotARecipient) => "r".to_owned(),
+        Found::Refused(Refusal::WrongPassphrase) => "p".to_owned(),
+        Found::Refused(Refusal::TooManyTries { retry_after_ms }) => format!("t{retry_after_ms}"),
+        Found::Nothing { expired, certain } => format!("{}{}", if *expired { 'e' } else { 's' }, u8::from(*certain)),
+    }
+}
+
+fn outbox_entry(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let (slip, value) = text.split_once('\n').unwrap_or((text, ""));
+    if let Some(Held { hold, parked }) = reply::held(slip, value) {
+        let reason = parked.map(|reason| format!(" {reason}")).unwrap_or_default();
+        assert_eq!(hold.slip.to_string(), slip);
+        assert_eq!(format!("{} {}{reason}", hold.at.ms(), hold.user), value);
+    }
+}
+
+/// As the driver reads it from the wire.
+fn owners_answer(data: &[u8]) {
+    let Ok(answer) = redis::parse_redis_value(data) else { return };
+    if let Some(Finality::Final(part)) = reply::finality(&answer) {
+        let Value::Array(fields) = &answer else { panic!("{answer:?}") };
+        let pairs = (fields.len() - 2) / 2;
+        assert!(fields.len() % 2 == 0 && part.owners.len() <= pairs, "{answer:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! What the fuzz targets found worth keeping, and small changes of it: on every run of the tests, without nightly Rust.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use parsers::TARGETS;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+/// How many times each kept input is tried with changes.
+const CHANGED: usize = 20;
+/// What tends to lead somewhere else.
+const PIECES: [&[u8]; 16] = [
+    b"\0",
+    b"\n",
+    b" ",
+    b"+",
+    b"-",
+    b"0",
+    b"1",
+    b":",
+    b"#",
+    b"/",
+    b"\"",
+    b"{",
+    b"[",
+    b"null",
+    b"\xff",
+    b"18446744073709551616",
+];
+
+/// The kept inputs of a target, in the order of their names.
+fn corpus(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz/corpus").join(target);
+    let mut inputs: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap())
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap()))
+        .collect();
+    inputs.sort();
+    inputs
+}
+
+fn passes(target: fn(&[u8]), input: &[u8]) -> bool {
+    catch_unwind(AssertUnwindSafe(|| target(input))).is_ok()
+}
+
+#[test]
+fn every_kept_input_passes() {
+    for (name, target) in TARGETS {
+        let inputs = corpus(name);
+        assert!(!inputs.is_empty(), "{name}");
+        for (file, input) in inputs {
+            assert!(passes(target, &input), "{name}/{file}");
+        }
+    }
+}
+
+#[test]
+fn every_kept_input_passes_with_changes() {
+    let seed = std::env::var("PARSERS_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
+    let mut random = StdRng::seed_from_u64(seed);
+    for (name, target) in TARGETS {
+        for (file, input) in corpus(name) {
+            for _ in 0..CHANGED {
+                let changed = change(&input, &mut random);
+                let shown = changed.escape_ascii();
+                assert!(passes(target, &changed), "{name}/{file} as {shown}\nPARSERS_SEED={seed} repeats it");
+            }
+        }
+    }
+}
+
+/// Puts one to three pieces into an input, each in place of up to four bytes. The first byte mostly says which parser is
+/// meant, and stays.
+fn change(input: &[u8], random: &mut StdRng) -> Vec<u8> {
+    let mut changed = input.to_vec();
+    for _ in 0..random.random_range(1..=3) {
+        let from = random.random_range(changed.len().min(1)..=changed.len());
+        let to = random.random_range(from..=changed.len().min(from + 4));
+        let piece = PIECES[random.random_range(0..PIECES.len())];
+        changed.splice(from..to, piece.iter().copied());
+    }
+    changed
+}
+
+#[test]
+fn each_target_has_its_program_and_its_corpus() {
+    let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+    for (name, _) in TARGETS {
+        let program = fs::read_to_string(fuzz.join(format!("fuzz_targets/{name}.rs"))).unwrap();
+        assert!(program.contains(&format!("parsers::{name}(data)")), "{program}");
+    }
+    for folder in ["fuzz_targets", "corpus"] {
+        assert_eq!(fs::read_dir(fuzz.join(folder)).unwrap().count(), TARGETS.len(), "{folder}");
+    }
+}
