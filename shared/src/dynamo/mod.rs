@@ -13,9 +13,9 @@ mod refund;
 mod schema;
 mod sdk;
 mod table;
-mod turns;
 #[cfg(test)]
 mod tests;
+mod turns;
 mod wallet;
 
 use std::sync::Arc;
