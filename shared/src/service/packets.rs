@@ -42,7 +42,8 @@ impl<T: Table> Packets<T> {
         match self.terms.try_get_with(id, read).await {
             Ok(terms) => Ok(Some(terms)),
             Err(none) => match &*none {
-                NoTerms::NotFound => Ok(None),
+                // The read that this call has joined may have begun before the packet was there.
+                NoTerms::NotFound => Ok(self.ledger.packet(id).await?.map(|packet| Arc::new(packet.terms))),
                 NoTerms::Failed(failure) => Err(failure.clone()),
             },
         }
