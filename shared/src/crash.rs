@@ -1,6 +1,6 @@
 //! Places where a test can let the process die: before and after each effect that the outside world sees.
 //!
-//! Without the feature `crash-points` a place is nothing at all. With it a place that was [armed](arm) kills its process by
+//! Without the feature `crash-points` a place is nothing at all. With it a place that was armed kills its process by
 //! a real `SIGKILL`: nothing is flushed, closed or dropped.
 
 /// Marks a place where the process may die: one of `POINTS`, by name.

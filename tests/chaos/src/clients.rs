@@ -69,8 +69,6 @@ pub struct Told {
     pub said: Said,
     /// Whether an attempt before it had no answer: nobody knows what came of that one.
     pub had_unknown: bool,
-    /// When the attempt that was answered began.
-    pub asked: Instant,
 }
 
 /// How a send with all its retries ended.
@@ -106,7 +104,6 @@ struct Answer {
     status: StatusCode,
     body: Value,
     had_unknown: bool,
-    asked: Instant,
 }
 
 impl Clients {
@@ -131,10 +128,10 @@ impl Clients {
             body: passphrase.map_or_else(|| json!({}), |words| json!({"passphrase": words})),
         };
         let Some(answer) = self.ask(&request, &retried).await else {
-            return Told { said: Said::Nothing, had_unknown: true, asked: Instant::now() };
+            return Told { said: Said::Nothing, had_unknown: true };
         };
         let said = said(answer.status, &answer.body);
-        Told { said, had_unknown: answer.had_unknown, asked: answer.asked }
+        Told { said, had_unknown: answer.had_unknown }
     }
 
     /// Sends a packet until there is an answer, with one key.
@@ -197,9 +194,8 @@ impl Clients {
         let mut had_unknown = false;
         while Instant::now() < give_up {
             let turn = self.turns.acquire().await.ok()?;
-            let asked = Instant::now();
             if let Some((status, body)) = self.attempt(request).await {
-                return Some(Answer { status, body, had_unknown, asked });
+                return Some(Answer { status, body, had_unknown });
             }
             drop(turn);
             // After a broken connection, a time-out or a 503 nothing is known.

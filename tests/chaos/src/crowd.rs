@@ -189,7 +189,7 @@ impl People {
         };
         self.tally.answered(kind);
         if let Err(wrong) = self.book.enter(id, user, admitted, told) {
-            self.tally.violated(wrong);
+            self.tally.violated(format!("{}: {wrong}", self.name));
         }
         good
     }
