@@ -37,7 +37,7 @@ for user in alice bob carol dave; do
     call "$user" PUT "/wallets/$user/deposits/fuzz" '{"amount":1000000000000}' >"$work/answer"
 done
 open=$(send open '{"split":"random","total_amount":5000000,"count":1000,"greeting":"恭喜发财"}')
-large=$(send large '{"split":"equal","total_amount":100000,"count":100000}')
+large=$(send large '{"split":"equal","total_amount":5000,"count":5000}')
 secret=$(send secret '{"split":"random","total_amount":10000,"count":100,"passphrase":"芝麻开门"}')
 for_bob=$(send for-bob '{"split":"random","total_amount":10000,"count":100,"recipients":["bob"]}')
 sold_out=$(send sold-out '{"split":"equal","total_amount":2,"count":2}')

@@ -91,6 +91,7 @@ mod tests {
 
     #[test]
     fn is_shown_in_minor_units() {
-        assert_eq!(Amount::new(20_000).to_string(), "20000");
+        let amount = Amount::new(20_000);
+        assert_eq!((amount.minor_units(), amount.to_string()), (20_000, "20000".to_owned()));
     }
 }
