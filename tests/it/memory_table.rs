@@ -147,9 +147,16 @@ fn sorted(mut items: Vec<Item>) -> Vec<Item> {
 #[derive(Debug, PartialEq)]
 enum Said {
     Committed,
-    Cancelled(Vec<Option<Option<Item>>>),
+    Cancelled(Vec<Condition>),
     TokenSpent,
     Refused,
+}
+
+/// What is said of one write.
+#[derive(Debug, PartialEq)]
+enum Condition {
+    Held,
+    Failed(Option<Item>),
 }
 
 fn said(answer: Result<(), TransactError>) -> Said {
@@ -159,8 +166,8 @@ fn said(answer: Result<(), TransactError>) -> Said {
             reasons
                 .into_iter()
                 .map(|reason| match reason {
-                    Reason::None => None,
-                    Reason::ConditionFailed(item) => Some(item),
+                    Reason::None => Condition::Held,
+                    Reason::ConditionFailed(item) => Condition::Failed(item),
                     Reason::Busy(code) => panic!("{code}"),
                 })
                 .collect(),

@@ -114,9 +114,7 @@ impl<'a> Twins<'a> {
             fields.insert("#n".to_owned(), facts.len().to_string());
             fields.insert("#c".to_owned(), terms.count.to_string());
             fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
-            let digest =
-                |digest: PassphraseDigest| digest.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-            let words = terms.guard.passphrase.map(|words| format!("p{}", digest(words))).unwrap_or_default();
+            let words = terms.guard.passphrase.map(|words| format!("p{}", hex::encode(words.0))).unwrap_or_default();
             let guard = if terms.guard.recipients.is_some() { format!("r{words}") } else { words };
             if !guard.is_empty() {
                 fields.insert("#g".to_owned(), guard);
