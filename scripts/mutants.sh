@@ -36,13 +36,17 @@ case $part in
         cp shared/src/service/environment.rs "$work/src/service/mod.rs"
         rm "$work/src/dynamo/sdk.rs" "$work/src/dynamo/schema.rs"
         sed -E '/(mod|use) (sdk|schema)/d' shared/src/dynamo/mod.rs >"$work/src/dynamo/mod.rs"
-        sed -n '/^\/\/\/ An error and all its causes/,/^}/p' shared/src/lib.rs >"$work/src/lib.rs"
+        cp shared/src/crash.rs "$work/src"
+        {
+            printf '#[macro_use]\nmod crash;\n'
+            sed -n '/^\/\/\/ An error and all its causes/,/^}/p' shared/src/lib.rs
+        } >"$work/src/lib.rs"
         ;;
     *) echo "mutants: domain or ledger, not $part" >&2; exit 1 ;;
 esac
 for module in $modules; do echo "pub mod $module;"; done >>"$work/src/lib.rs"
 {
-    sed -e '/^members/d' -e '/^default-members/d' -e '/^serde_dynamo/s/, features = .*}/ }/' \
+    sed -e '/^members/,/^\]/d' -e '/^default-members/d' -e '/^serde_dynamo/s/, features = .*}/ }/' \
         -e '/^tokio/s/features = \[/&"test-util", /' Cargo.toml
     # The workspace's profiles name the package "shared".
     printf '\n[package]\nname = "shared"\nversion.workspace = true\nedition.workspace = true\n\n[dependencies]\n'
