@@ -108,7 +108,7 @@ mod tests {
 
     /// What the header of a script says that it returns, from `Returns` to the first line that is not part of it.
     fn returns(script: &str) -> impl Iterator<Item = &str> {
-        let header = script.lines().map_while(|line| line.strip_prefix("--"));
+        let header = script.lines().skip_while(|line| line.starts_with("#!")).map_while(|line| line.strip_prefix("--"));
         header.skip_while(|line| !line.starts_with(" Returns")).take_while(|line| !line.is_empty())
     }
 
