@@ -143,35 +143,24 @@ fn sorted(mut items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// What the ledger makes of an answer.
+/// What the ledger makes of an answer; of a refusal, which conditions failed, and what stands there.
 #[derive(Debug, PartialEq)]
 enum Said {
     Committed,
-    Cancelled(Vec<Condition>),
+    Cancelled(Vec<(bool, Option<Item>)>),
     TokenSpent,
     Refused,
 }
 
-/// What is said of one write.
-#[derive(Debug, PartialEq)]
-enum Condition {
-    Held,
-    Failed(Option<Item>),
-}
-
 fn said(answer: Result<(), TransactError>) -> Said {
+    let failed = |reason| match reason {
+        Reason::None => (false, None),
+        Reason::ConditionFailed(item) => (true, item),
+        Reason::Busy(code) => panic!("{code}"),
+    };
     match answer {
         Ok(()) => Said::Committed,
-        Err(TransactError::Cancelled(reasons)) => Said::Cancelled(
-            reasons
-                .into_iter()
-                .map(|reason| match reason {
-                    Reason::None => Condition::Held,
-                    Reason::ConditionFailed(item) => Condition::Failed(item),
-                    Reason::Busy(code) => panic!("{code}"),
-                })
-                .collect(),
-        ),
+        Err(TransactError::Cancelled(reasons)) => Said::Cancelled(reasons.into_iter().map(failed).collect()),
         Err(TransactError::TokenSpent(_)) => Said::TokenSpent,
         Err(TransactError::Failed(_)) => Said::Refused,
     }

@@ -114,7 +114,12 @@ impl<'a> Twins<'a> {
             fields.insert("#n".to_owned(), facts.len().to_string());
             fields.insert("#c".to_owned(), terms.count.to_string());
             fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
-            let words = terms.guard.passphrase.map(|words| format!("p{}", hex::encode(words.0))).unwrap_or_default();
+            let digest = |digest: PassphraseDigest| {
+                let (high, low) = digest.0.split_at(16);
+                let number = |half: &[u8]| u128::from_be_bytes(half.try_into().unwrap());
+                format!("{:032x}{:032x}", number(high), number(low))
+            };
+            let words = terms.guard.passphrase.map(|words| format!("p{}", digest(words))).unwrap_or_default();
             let guard = if terms.guard.recipients.is_some() { format!("r{words}") } else { words };
             if !guard.is_empty() {
                 fields.insert("#g".to_owned(), guard);

@@ -25,6 +25,9 @@ struct Grab {
     is_right: bool,
     /// `None`: he heard nothing, or that nothing is known.
     answer: Option<GrabOutcome>,
+    /// Whether a clock of the hot store may have said by then that the packet was expired: its free slips are gone with
+    /// that, also for a primary whose clock is behind, and "sold out" says no more than "expired".
+    is_ending: bool,
 }
 
 /// A grab that is under way.
@@ -37,12 +40,16 @@ pub struct Asked {
     /// Whether he gave the right passphrase, where there is one.
     pub is_right: bool,
     invoked: u64,
+    /// Since when somebody has been asking without a break: who joins him may be given what he found.
+    since: u64,
 }
 
 /// Every answer that a user was given.
 #[derive(Debug, Default)]
 pub struct History {
     grabs: Mutex<BTreeMap<PacketId, Vec<Grab>>>,
+    /// Who is asking for each packet, by the time of his call: since when.
+    asking: Mutex<BTreeMap<PacketId, BTreeMap<u64, u64>>>,
 }
 
 /// What users heard, and how many histories that made.
@@ -95,17 +102,26 @@ impl Heard {
 
 impl History {
     /// A user asks.
-    pub fn ask(world: &World, packet: PacketId, user: &UserId, is_right: bool) -> Asked {
+    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool) -> Asked {
         let invoked = world.note(format_args!("{user} grabs {packet}, rightly: {is_right}"));
-        Asked { packet, user: user.clone(), is_right, invoked }
+        let mut asking = self.asking.lock().unwrap();
+        let asking = asking.entry(packet).or_default();
+        let since = asking.values().copied().min().unwrap_or(invoked);
+        asking.insert(invoked, since);
+        Asked { packet, user: user.clone(), is_right, invoked, since }
     }
 
     /// A user is answered, or is not. What can be told of the answer at once is told here; `ahead` is how far a clock is
     /// ahead, at most.
     pub fn hear(&self, world: &World, asked: Asked, heard: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
-        let Asked { packet, user, is_right, invoked } = asked;
+        let Asked { packet, user, is_right, invoked, since } = asked;
         let returned = world.note(format_args!("{user} of {packet} hears {heard:?}"));
         let terms = world.terms(packet);
+        let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
+        if heard.is_some() {
+            // What was begun for a caller who went away goes on.
+            self.asking.lock().unwrap().entry(packet).or_default().remove(&invoked);
+        }
         let answer = match heard {
             Some(Ok(outcome)) => Some(outcome),
             Some(Err(Failure::Defect(error))) => {
@@ -115,9 +131,15 @@ impl History {
             Some(Err(Failure::Unavailable(_))) | None => None,
         };
         if let (Some(answer), Some(terms)) = (&answer, &terms) {
-            judge(world, terms, &user, is_right, answer, (invoked, ahead));
+            match answer {
+                GrabOutcome::SoldOut if !is_ending => judge_sold_out(world, terms, &user, invoked),
+                GrabOutcome::NotFound if world.committed_before(packet, since) => {
+                    world.violated(Kind::Answer, format!("{user} does not find {packet}"));
+                }
+                _ => judge(world, terms, &user, is_right, answer, ahead),
+            }
         }
-        let grab = Grab { user, invoked, returned, is_right, answer };
+        let grab = Grab { user, invoked, returned, is_right, answer, is_ending };
         self.grabs.lock().unwrap().entry(packet).or_default().push(grab);
     }
 
@@ -159,34 +181,28 @@ impl History {
     }
 }
 
-/// Tells what is wrong with an answer at once, if anything is.
-fn judge(
-    world: &World,
-    terms: &Terms,
-    user: &UserId,
-    is_right: bool,
-    answer: &GrabOutcome,
-    (invoked, ahead): (u64, Duration),
-) {
-    let (id, guard) = (terms.id, &terms.guard);
+/// Nobody is told `sold_out` while a slip is free.
+fn judge_sold_out(world: &World, terms: &Terms, user: &UserId, invoked: u64) {
+    let free = world.free_since(terms, invoked);
+    if !free.is_empty() {
+        let what = format!("{user} of {} hears sold_out, and slips {free:?} were free all the while", terms.id);
+        world.violated(Kind::SoldOut, what);
+    }
+}
+
+/// Tells at once what is wrong with an answer of another kind, if anything is.
+fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &GrabOutcome, ahead: Duration) {
+    let guard = &terms.guard;
     let wrong = match answer {
-        GrabOutcome::SoldOut => {
-            let free = world.free_since(terms, invoked);
-            if !free.is_empty() {
-                let what = format!("{user} of {id} hears sold_out, and slips {free:?} were free all the while");
-                world.violated(Kind::SoldOut, what);
-            }
-            return;
-        }
         GrabOutcome::Expired => world.now().after(ahead + LENIENCE) < terms.expires_at,
-        GrabOutcome::NotFound => world.committed_before(id, invoked),
         GrabOutcome::Refused(Refusal::NotARecipient) => guard.invites(user),
         GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
         GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
         GrabOutcome::Grabbed { .. } => !guard.invites(user),
+        GrabOutcome::SoldOut | GrabOutcome::NotFound => false,
     };
     if wrong {
-        world.violated(Kind::Answer, format!("{user} of {id} hears {answer:?}"));
+        world.violated(Kind::Answer, format!("{user} of {} hears {answer:?}", terms.id));
     }
 }
 
@@ -272,6 +288,7 @@ fn answers(world: &World, users: &BTreeMap<&str, usize>, grabs: &[Grab]) -> Vec<
     for grab in grabs {
         let ret = match &grab.answer {
             Some(GrabOutcome::Grabbed { claim, .. }) => Ret::Slip(claim.slip),
+            Some(GrabOutcome::SoldOut) if grab.is_ending => Ret::No,
             Some(GrabOutcome::SoldOut) => Ret::SoldOut,
             Some(GrabOutcome::Refused(Refusal::TooManyTries { .. })) | None => continue,
             Some(GrabOutcome::Refused(_)) if world.has_lost() => continue,

@@ -58,7 +58,7 @@ pub struct Process {
 
 impl Process {
     fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
-        let life = Life::new();
+        let life = Arc::<Life>::default();
         let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
         let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;

@@ -329,7 +329,7 @@ impl Run {
         let process = self.slots.any();
         let words = if grab.is_right { "open" } else { "shut" };
         let digest = PassphraseDigest::new(id, words);
-        let asked = History::ask(&self.world, id, &grab.user, grab.is_right);
+        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
         let heard = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let answer = heard.as_ref().and_then(|heard| heard.as_ref().ok()).cloned();
         self.history.hear(&self.world, asked, heard, self.plan.skew());

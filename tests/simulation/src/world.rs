@@ -1,6 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use shared::domain::{PacketId, PartId, Partition, Terms, Timestamp, UserId};
 use shared::dynamo::{Item, Key};
 use shared::memory::{HotSnapshot, MemoryHot, MemoryTable};
 use shared::service::Clock;
-use tokio::sync::watch;
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::chance::Chance;
@@ -48,31 +49,31 @@ impl Clock for SkewedClock {
 }
 
 /// Whether a process lives. A dead one's calls have no effect any more, and never return.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Life {
-    dead: watch::Sender<bool>,
+    is_over: AtomicBool,
+    // It wakes who waits in order; a `watch` does so in one that it draws itself.
+    end: Notify,
 }
 
 impl Life {
-    /// A living one.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self { dead: watch::Sender::new(false) })
-    }
-
     /// Ends it.
     pub fn end(&self) {
-        self.dead.send_replace(true);
+        self.is_over.store(true, Ordering::SeqCst);
+        self.end.notify_waiters();
     }
 
     /// Waits for its end.
     pub async fn ended(&self) {
-        // The sender is here, so waiting can't fail.
-        let _ = self.dead.subscribe().wait_for(|dead| *dead).await;
+        let end = self.end.notified();
+        if !self.is_over() {
+            end.await;
+        }
     }
 
     /// Whether it has ended.
     pub fn is_over(&self) -> bool {
-        *self.dead.borrow()
+        self.is_over.load(Ordering::SeqCst)
     }
 }
 
