@@ -114,7 +114,7 @@ pub async fn audit(world: &World) -> Books {
     audit_table(&world.dynamodb, world.table()).await
 }
 
-/// [`audit`] of a table by name.
+/// [`audit()`] of a table by name.
 ///
 /// # Panics
 /// If anything is wrong.
