@@ -21,7 +21,7 @@ use crate::stores_file::StoresFile;
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
 /// How long a run of settle may take at the end.
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Requests under way at once, which bounds the memory that they take: some 60 KB each.
+/// Requests under way at once, which bounds the memory that they take.
 const REQUESTS_AT_ONCE: usize = 16_384;
 const DYNAMODB_FILE: &str = "dynamodb.sqlite";
 
