@@ -10,8 +10,9 @@ use super::stores::Stores;
 use crate::domain::{Fence, Hold, PartId, Terms};
 use crate::dynamo::Table;
 
-/// After this long another process may take over from one that set out to load a part.
-const LEASE: Duration = Duration::from_secs(2);
+/// After this long another process may take over from one that set out to load a part. A load takes a read of the ledger
+/// and a script. Two that load at once do no harm; one that died holds up everybody until its lease is over.
+const LEASE: Duration = Duration::from_millis(500);
 /// How long those who don't load wait before they ask again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Parts of one packet that are loaded at once after a send.

@@ -16,13 +16,19 @@ use crate::fleet::Door;
 /// How long a client waits for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
-/// How long a client waits before it tries again: twice as long each time, up to the latter, with jitter.
+/// How long a client waits before it tries again the first time; twice as long each time, with jitter.
 const PAUSE_FIRST_MS: u32 = 30;
-const PAUSE_MOST_MS: u32 = 2_000;
-/// Requests of a shard under way at once.
-const AT_ONCE: usize = 32;
 /// For how long a client tries.
 const PATIENCE: Duration = Duration::from_secs(40);
+
+/// How patient clients are.
+#[derive(Clone, Copy, Debug)]
+pub struct Manners {
+    /// They wait no longer than so many milliseconds before they try again.
+    pub pause_most_ms: u32,
+    /// So many of their requests are under way at once.
+    pub at_once: usize,
+}
 
 /// The clients of a shard.
 #[derive(Debug)]
@@ -30,6 +36,7 @@ pub struct Clients {
     http: Client,
     workers: Vec<Arc<Door>>,
     dice: Dice,
+    pause_most_ms: u32,
     waiting: AtomicUsize,
     turns: Semaphore,
 }
@@ -108,9 +115,10 @@ struct Answer {
 
 impl Clients {
     /// Clients of `workers`.
-    pub fn new(workers: Vec<Arc<Door>>, dice: Dice) -> reqwest::Result<Self> {
+    pub fn new(workers: Vec<Arc<Door>>, dice: Dice, manners: Manners) -> reqwest::Result<Self> {
         let http = Client::builder().timeout(ANSWER_WITHIN).connect_timeout(CONNECT_WITHIN).build()?;
-        Ok(Self { http, workers, dice, waiting: AtomicUsize::new(0), turns: Semaphore::new(AT_ONCE) })
+        let (waiting, turns) = (AtomicUsize::new(0), Semaphore::new(manners.at_once));
+        Ok(Self { http, workers, dice, pause_most_ms: manners.pause_most_ms, waiting, turns })
     }
 
     /// How many of them wait for an answer now.
@@ -202,7 +210,7 @@ impl Clients {
             had_unknown = true;
             retried();
             tokio::time::sleep(self.dice.time(pause_ms / 2..pause_ms)).await;
-            pause_ms = (pause_ms * 2).min(PAUSE_MOST_MS);
+            pause_ms = (pause_ms * 2).min(self.pause_most_ms);
         }
         None
     }

@@ -33,6 +33,8 @@ pub struct People {
     name: String,
     /// What they use.
     pub clients: Clients,
+    /// What those use who wait for Redis to be back.
+    probers: Clients,
     /// What they were told.
     pub book: Book,
     tally: Arc<Tally>,
@@ -58,8 +60,8 @@ struct Plan {
 impl People {
     /// The people of the shard `name`.
     #[must_use]
-    pub const fn new(name: String, clients: Clients, book: Book, tally: Arc<Tally>, dice: Dice) -> Self {
-        Self { name, clients, book, tally, dice, next_key: AtomicU64::new(0) }
+    pub fn new(name: String, [clients, probers]: [Clients; 2], book: Book, tally: Arc<Tally>, dice: Dice) -> Self {
+        Self { name, clients, probers, book, tally, dice, next_key: AtomicU64::new(0) }
     }
 
     /// Gives the senders their money.
@@ -177,8 +179,17 @@ impl People {
     }
 
     /// One grab with its retries. Returns whether it had a good answer.
-    pub async fn grab(&self, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
-        let told = self.clients.grab(id, user, words, || self.tally.retried()).await;
+    async fn grab(&self, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
+        self.grab_by(&self.clients, id, user, admitted, words).await
+    }
+
+    /// The grab of one who waits for Redis to be back. Returns whether it had a good answer.
+    pub async fn probe(&self, id: &str, user: &str) -> bool {
+        self.grab_by(&self.probers, id, user, true, None).await
+    }
+
+    async fn grab_by(&self, clients: &Clients, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
+        let told = clients.grab(id, user, words, || self.tally.retried()).await;
         let (kind, good) = match told.said {
             Said::Grabbed(_) => ("grab: grabbed", true),
             Said::SoldOut => ("grab: sold out", true),

@@ -43,8 +43,8 @@ pub struct Report {
     pub late_claims: u64,
     /// Promises on Redis' word that Redis lost afterwards.
     pub promises_lost_with_redis: u64,
-    /// The time from each loss's end to the first good answer to a grab, in milliseconds.
-    pub recovery_ms: Vec<u64>,
+    /// The time from each loss's end to the first good answer to a grab, in milliseconds, by kind of loss.
+    pub recovery_ms: BTreeMap<String, Vec<u64>>,
     /// What must never be.
     pub violations: u64,
     /// The first of them, in words.
@@ -77,7 +77,9 @@ impl Report {
         self.denials_true += other.denials_true;
         self.late_claims += other.late_claims;
         self.promises_lost_with_redis += other.promises_lost_with_redis;
-        self.recovery_ms.extend(other.recovery_ms);
+        for (how, times) in other.recovery_ms {
+            self.recovery_ms.entry(how).or_default().extend(times);
+        }
         self.violations += other.violations;
         self.violated.extend(other.violated);
     }
@@ -104,11 +106,15 @@ impl Report {
     /// The time within which `percent` of all losses were recovered from, in milliseconds.
     #[must_use]
     pub fn recovery(&self, percent: usize) -> Option<u64> {
-        let mut sorted = self.recovery_ms.clone();
-        sorted.sort_unstable();
-        let rank = (sorted.len() * percent).div_ceil(100);
-        sorted.get(rank.saturating_sub(1)).copied()
+        percentile(self.recovery_ms.values().flatten().copied().collect(), percent)
     }
+}
+
+/// The value that `percent` of `values` don't exceed.
+fn percentile(mut values: Vec<u64>, percent: usize) -> Option<u64> {
+    values.sort_unstable();
+    let rank = (values.len() * percent).div_ceil(100);
+    values.get(rank.saturating_sub(1)).copied()
 }
 
 /// The sum of counts.
@@ -132,6 +138,11 @@ impl fmt::Display for Report {
             for (what, count) in counts {
                 writeln!(lines, "  {what:<46}{count:>12}")?;
             }
+        }
+        writeln!(lines, "{:<48}{:>12}", "Recovery p50 / p99 / longest, in ms", "")?;
+        for (how, times) in &self.recovery_ms {
+            let [p50, p99, longest] = [50, 99, 100].map(|percent| percentile(times.clone(), percent).unwrap_or(0));
+            writeln!(lines, "  {how:<42}{:>16}", format!("{p50} / {p99} / {longest}"))?;
         }
         let millis = |percent| self.recovery(percent).map_or_else(|| "-".to_owned(), |ms| format!("{ms} ms"));
         for (what, value) in [
@@ -177,13 +188,13 @@ mod tests {
             kills_at_points: counts("grab.after_claim", 2),
             kills_at_random: 3,
             answers: counts("grab: grabbed", 4),
-            recovery_ms: vec![30, 10],
+            recovery_ms: BTreeMap::from([("FLUSHALL".to_owned(), vec![30, 10])]),
             ..Report::default()
         };
         let other = Report {
             kills_at_points: counts("close.after", 1),
             answers: counts("grab: no answer", 7),
-            recovery_ms: vec![20],
+            recovery_ms: BTreeMap::from([("FLUSHALL".to_owned(), vec![20])]),
             violations: 1,
             violated: vec!["so".to_owned()],
             ..one.clone()

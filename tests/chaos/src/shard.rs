@@ -5,16 +5,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use futures::future::join_all;
 use local::dynamodb::DynamoDb;
 use local::options::Ack;
 use tests::audit_table;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, interval, sleep};
 
 use crate::book::Book;
-use crate::clients::Clients;
+use crate::clients::{Clients, Manners};
 use crate::crowd::People;
 use crate::dice::Dice;
 use crate::dynamo_proxy::DynamoProxy;
@@ -36,8 +35,12 @@ const SETTLE_EVERY_MS: std::ops::Range<u32> = 50..400;
 /// Slips and time of the packets that recovery is measured with.
 const PROBE_SLIPS: u32 = 90;
 const PROBE_EXPIRES_IN: Duration = Duration::from_secs(15);
-/// Users who ask at once when Redis is back: the first good answer counts.
-const PROBES: u64 = 3;
+/// Users who come when Redis is back, one after the other: the first good answer to any of them counts.
+const PROBES: u64 = 40;
+const PROBE_EVERY: Duration = Duration::from_millis(100);
+/// What people are like, and those who only want to know whether Redis is back: these don't wait longer than a moment.
+const CROWD: Manners = Manners { pause_most_ms: 2_000, at_once: 32 };
+const PROBERS: Manners = Manners { pause_most_ms: 100, at_once: 1_000 };
 /// Within this time after the last fault the outbox is empty and what has expired is settled.
 const AT_REST_WITHIN: Duration = Duration::from_mins(1);
 const TABLE: &str = "hongbao";
@@ -117,10 +120,12 @@ impl Shard {
         let stores = Stores { redis_url: hot.url(), cluster: kind.cluster, dynamodb_url: proxy.url(), ack: kind.ack };
         let log = logs.join(format!("{}.log", kind.name));
         let fleet = Fleet::start(kind.name, kind.workers, seed, &stores, tally, &log, mode)?;
-        let clients = Clients::new(fleet.doors().to_vec(), dice("clients"))?;
+        let clients = [("clients", CROWD), ("probers", PROBERS)]
+            .map(|(what, manners)| Clients::new(fleet.doors().to_vec(), dice(what), manners));
+        let [clients, probers] = clients;
         fleet.ready().await;
         let book = Book::new(kind.ack == Ack::Redis);
-        let people = Arc::new(People::new(kind.name.to_owned(), clients, book, Arc::clone(tally), dice("people")));
+        let people = Arc::new(People::new(kind.name.to_owned(), [clients?, probers?], book, Arc::clone(tally), dice("people")));
         people.fund().await;
         Ok(Self { kind, dynamodb, proxy, hot, fleet, people, tally: Arc::clone(tally), load })
     }
@@ -217,7 +222,7 @@ impl Shard {
                 book.loss_ends();
                 self.tally.redis_lost(harm.name());
                 if let Some(after) = probe.recovery().await {
-                    self.tally.recovered(after);
+                    self.tally.recovered(harm.name(), after);
                 }
             } else {
                 self.tally.redis_harmed(harm.name());
@@ -282,19 +287,27 @@ impl Probe {
         }
     }
 
-    /// How long it takes until one of a few users who ask now has a good answer.
+    /// How long it takes until one of those who ask from now on has a good answer.
     async fn recovery(&mut self) -> Option<Duration> {
         let (id, _) = self.packet.as_ref()?;
-        self.slips_left -= PROBES;
         let started = Instant::now();
-        let asking = (0..PROBES).map(|_| {
-            let (people, id) = (Arc::clone(&self.people), id.clone());
-            let user = format!("p{}", self.next_user.fetch_add(1, Ordering::Relaxed));
-            tokio::spawn(async move { people.grab(&id, &user, true, None).await.then(|| started.elapsed()) })
-        });
-        let answers = join_all(asking.collect::<Vec<_>>()).await;
-        let good = answers.into_iter().filter_map(|answer| answer.expect("a probe")).min();
+        let mut asking = JoinSet::new();
+        let mut come = interval(PROBE_EVERY);
+        let mut first = None;
+        loop {
+            tokio::select! {
+                _ = come.tick(), if first.is_none() && self.slips_left > 0 => {
+                    self.slips_left -= 1;
+                    let (people, id) = (Arc::clone(&self.people), id.clone());
+                    let user = format!("p{}", self.next_user.fetch_add(1, Ordering::Relaxed));
+                    asking.spawn(async move { people.probe(&id, &user).await.then(|| started.elapsed()) });
+                }
+                Some(answer) = asking.join_next() => first = first.or(answer.expect("a probe")),
+                // All who came have been answered.
+                else => break,
+            }
+        }
         // Without any it took at least as long as they asked.
-        Some(good.unwrap_or_else(|| started.elapsed()))
+        Some(first.unwrap_or_else(|| started.elapsed()))
     }
 }

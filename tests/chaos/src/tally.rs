@@ -59,9 +59,10 @@ impl Tally {
         self.lock().retries += 1;
     }
 
-    /// How long it took from the end of a loss to the first good answer to a grab.
-    pub fn recovered(&self, after: Duration) {
-        self.lock().recovery_ms.push(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    /// How long it took from the end of a loss, of the kind `how`, to the first good answer to a grab.
+    pub fn recovered(&self, how: &str, after: Duration) {
+        let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+        self.lock().recovery_ms.entry(how.to_owned()).or_default().push(after_ms);
     }
 
     /// Something that must never be.
