@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
 use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
-use shared::service::GrabOutcome;
+use shared::service::{Failure, GrabOutcome};
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
 /// Every answer of a rush: (who, what he heard).
@@ -214,4 +214,81 @@ async fn a_packet_that_redis_does_not_hold_is_loaded_by_one() {
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 200);
     world.audit_hot(&terms, &books).await;
+}
+
+/// Two packets whose keys share a hash tag.
+async fn neighbours(process: &Process) -> [Arc<Terms>; 2] {
+    let mut by_partition: BTreeMap<u32, Arc<Terms>> = BTreeMap::new();
+    loop {
+        let terms = process.send_funded(packet(&user("sender"), 300, 3)).await;
+        if let Some(other) = by_partition.insert(terms.id.partition().index(), Arc::clone(&terms)) {
+            return [other, terms];
+        }
+    }
+}
+
+/// Grabs, all while Redis does not answer yet: one of them goes alone, the others wait for it.
+async fn grab_while_paused(world: &World, process: &Arc<Process>, grabs: &[(PacketId, &str)]) -> Vec<Answered> {
+    const PAUSE_MS: u32 = 300;
+    let () = world.redis(redis::cmd("CLIENT").arg("PAUSE").arg(PAUSE_MS)).await;
+    let tasks = grabs.iter().map(|&(id, name)| {
+        let (process, user) = (Arc::clone(process), user(name));
+        tokio::spawn(async move { process.grab(id, &user).await })
+    });
+    let tasks: Vec<_> = tasks.collect();
+    let mut answers = Vec::new();
+    for task in tasks {
+        answers.push(task.await.unwrap());
+    }
+    answers
+}
+
+type Answered = Result<GrabOutcome, Failure>;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grabs_of_packets_of_one_partition_share_a_call() {
+    let world = World::single().await;
+    let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
+    let [one, other] = neighbours(&process).await;
+    let calls = async || {
+        let stats: String = world.redis(redis::cmd("INFO").arg("commandstats")).await;
+        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0,");
+        line.split(',').next().unwrap().parse::<u32>().unwrap()
+    };
+    // The script is known to the server from here on.
+    process.grab(one.id, &user("first")).await.unwrap();
+    let before = calls().await;
+    let grabs = [(one.id, "a"), (other.id, "a"), (one.id, "b"), (other.id, "b"), (other.id, "b"), (other.id, "c")];
+    let answers = grab_while_paused(&world, &process, &grabs).await;
+    let mut slips = BTreeMap::new();
+    for ((id, name), answer) in grabs.iter().zip(answers) {
+        let GrabOutcome::Grabbed { claim, .. } = answer.unwrap() else { panic!("{name} has no slip") };
+        let slip = *slips.entry((*id, *name)).or_insert(claim.slip);
+        assert_eq!(claim.slip, slip, "{name} has one slip of {id}");
+    }
+    assert_eq!(slips.len(), 5);
+    // One that went alone, and all that came while it was under way.
+    assert_eq!(calls().await - before, 2);
+    process.settle().await;
+    audit(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_packet_whose_keys_are_spoilt_does_not_stand_in_the_way_of_its_neighbour() {
+    let world = World::single().await;
+    let process = world.process();
+    let [good, spoilt] = neighbours(&process).await;
+    for part in spoilt.id.parts() {
+        let claims = shared::redis::PartKeys::of(part).claims;
+        let () = world.redis(redis::cmd("SET").arg(claims).arg("not a hash")).await;
+    }
+    let grabs = [(spoilt.id, "a"), (good.id, "a"), (spoilt.id, "b"), (good.id, "b"), (good.id, "c"), (spoilt.id, "c")];
+    let answers = grab_while_paused(&world, &process, &grabs).await;
+    for ((id, name), answer) in grabs.iter().zip(answers) {
+        if *id == good.id {
+            assert!(matches!(answer, Ok(GrabOutcome::Grabbed { .. })), "{name}: {answer:?}");
+        } else {
+            assert!(matches!(answer, Err(Failure::Defect(_))), "{name}: {answer:?}");
+        }
+    }
 }

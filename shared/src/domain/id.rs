@@ -40,6 +40,10 @@ impl PacketId {
         Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
     }
 
+    pub(super) const fn to_be_bytes(self) -> [u8; 16] {
+        self.0.to_be_bytes()
+    }
+
     /// In how many parts the packet lies, 1 to 64.
     #[must_use]
     pub const fn part_count(self) -> u32 {

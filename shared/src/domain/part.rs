@@ -80,10 +80,11 @@ impl PartId {
 }
 
 fn start_and_stride(packet: PacketId, user: &UserId, parts: u32) -> (u32, u32) {
-    let hash = Sha256::new().chain_update(packet.to_string()).chain_update(user.as_str()).finalize();
+    let hash = Sha256::new().chain_update(packet.to_be_bytes()).chain_update(user.as_str()).finalize();
     let start = u32::from(hash[0]) % parts;
-    let strides: Vec<u32> = (1..parts).filter(|&stride| gcd(stride, parts) == 1).collect();
-    let stride = strides.get(usize::from(hash[1]) % strides.len().max(1)).copied().unwrap_or(1);
+    // The first that will do from anywhere on: every grab comes by here, and a list of them all would cost it more.
+    let first = u32::from(hash[1]) % (parts - 1) + 1;
+    let stride = (first..parts).chain(1..first).find(|&stride| gcd(stride, parts) == 1).unwrap_or(1);
     (start, stride)
 }
 

@@ -7,7 +7,7 @@ use super::connection::{Call, Connection, RedisError, Script};
 use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, UserId};
-use crate::service::{Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use crate::service::{Ask, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 
 /// For how long after a packet's expiry its claims answer replays; then the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
@@ -37,19 +37,13 @@ impl RedisStore {
 
 impl HotStore for RedisStore {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<Found>>, HotStoreError> {
-        let keys = PartKeys::of(part);
-        let mut call = GRAB.call(&[&keys.claims, &keys.slips, &keys.held, &keys.dirty]).arg(&keys.name);
-        for grabber in grabbers {
-            let digest = grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default();
-            call = call.arg(grabber.user.as_str()).arg(digest);
-        }
-        let answers: Option<Vec<String>> = self.connection.run(&call).await?;
-        let Some(answers) = answers else { return Ok(None) };
-        if answers.len() != grabbers.len() {
-            return Err(impossible(format!("{} answers for {} users", answers.len(), grabbers.len())));
-        }
-        let found = answers.iter().map(|answer| reply::found(answer).ok_or_else(|| impossible(answer)));
-        found.collect::<Result<Vec<_>, _>>().map(Some)
+        let mut answers = self.grab_of(&[(part, grabbers)]).await?;
+        answers.pop().ok_or_else(|| impossible("no answer"))
+    }
+
+    async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
+        let asks: Vec<_> = asks.iter().map(|(part, grabbers)| (*part, grabbers.as_slice())).collect();
+        self.grab_of(&asks).await
     }
 
     async fn learn(
@@ -162,9 +156,41 @@ impl HotStore for RedisStore {
 }
 
 impl RedisStore {
+    async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
+        let Some((first, _)) = asks.first() else { return Ok(Vec::new()) };
+        let parts: Vec<PartKeys> = asks.iter().map(|(part, _)| PartKeys::of(*part)).collect();
+        let mut keys = vec![keys::dirty(first.partition())];
+        for part in &parts {
+            keys.extend([&part.claims, &part.slips, &part.held].map(Clone::clone));
+        }
+        let mut call = GRAB.call(&keys);
+        for (keys, (_, grabbers)) in parts.iter().zip(asks) {
+            call = call.arg(&keys.name).arg(grabbers.len());
+            for grabber in *grabbers {
+                let digest = grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default();
+                call = call.arg(grabber.user.as_str()).arg(digest);
+            }
+        }
+        let answers: Vec<Option<Vec<String>>> = self.connection.run(&call).await?;
+        if answers.len() != asks.len() {
+            return Err(impossible(format!("{} answers for {} parts", answers.len(), asks.len())));
+        }
+        asks.iter().zip(answers).map(|((_, grabbers), answers)| found_by_all(grabbers, answers)).collect()
+    }
+
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
         Ok(self.connection.run(&Call::from(command)).await?)
     }
+}
+
+/// What the users of one part were answered; `None`: it is not loaded.
+fn found_by_all(grabbers: &[Grabber], answers: Option<Vec<String>>) -> Result<Option<Vec<Found>>, HotStoreError> {
+    let Some(answers) = answers else { return Ok(None) };
+    if answers.len() != grabbers.len() {
+        return Err(impossible(format!("{} answers for {} users", answers.len(), grabbers.len())));
+    }
+    let found = answers.iter().map(|answer| reply::found(answer).ok_or_else(|| impossible(answer)));
+    found.collect::<Result<Vec<_>, _>>().map(Some)
 }
 
 fn fact_text(fact: &Fence) -> String {

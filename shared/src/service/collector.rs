@@ -4,28 +4,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::oneshot;
 
 use super::Failure;
-use super::hot_store::{Found, Grabber, HotStore};
-use crate::domain::{PartId, UserId};
+use super::hot_store::{Ask, Found, Grabber, HotStore, HotStoreError};
+use crate::domain::{PartId, Partition, UserId};
 
 /// The most users in one call: beyond this a call gains nothing, and keeps Redis busy for longer.
 const BATCH: usize = 64;
 
-/// Collects the grabs of a part that arrive while a call for it is under way into the next call. No timer: a grab that
-/// comes alone goes at once.
+/// Collects the grabs of a partition that arrive while a call for it is under way into the next call: all keys of a partition
+/// lie on one node, whichever packets they are of. No timer: a grab that comes alone goes at once.
 pub struct Collector<H> {
     hot: Arc<H>,
-    waiting: Arc<Mutex<HashMap<PartId, Vec<Waiting>>>>,
+    waiting: Arc<Mutex<HashMap<Partition, Vec<Waiting>>>>,
 }
 
 /// `None`: the part is not loaded.
 type Answer = Result<Option<Found>, Failure>;
 
-/// Users, each with those who wait for his answer.
-type Batch = Vec<(Grabber, Vec<oneshot::Sender<Answer>>)>;
+/// Those who wait for one user's answer.
+type Askers = Vec<oneshot::Sender<Answer>>;
 
 struct Waiting {
+    part: PartId,
     grabber: Grabber,
     answer: oneshot::Sender<Answer>,
+}
+
+/// What one call asks, and who waits for which of its answers.
+#[derive(Default)]
+struct Batch {
+    asks: Vec<Ask>,
+    askers: Vec<Vec<Askers>>,
 }
 
 impl<H: HotStore> Collector<H> {
@@ -37,36 +45,37 @@ impl<H: HotStore> Collector<H> {
     /// What `part` has for `grabber`.
     pub async fn grab(&self, part: PartId, grabber: Grabber) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let mine = Waiting { grabber, answer };
+        let mine = Waiting { part, grabber, answer };
+        let partition = part.partition();
         {
             let mut waiting = lock(&self.waiting);
-            if let Some(queue) = waiting.get_mut(&part) {
+            if let Some(queue) = waiting.get_mut(&partition) {
                 queue.push(mine);
             } else {
-                waiting.insert(part, Vec::new());
+                waiting.insert(partition, Vec::new());
                 // A task of its own: the caller who started it may be dropped, those who joined it must not.
                 let (hot, waiting) = (Arc::clone(&self.hot), Arc::clone(&self.waiting));
-                tokio::spawn(async move { drain(&*hot, &waiting, part, vec![mine]).await });
+                tokio::spawn(async move { drain(&*hot, &waiting, partition, vec![mine]).await });
             }
         }
         answered.await.unwrap_or_else(|_| Err(Failure::unavailable("the call that this grab had joined was lost")))
     }
 }
 
-/// Serves a part's queue until it is empty. The entry in `waiting` says that somebody does.
+/// Serves a partition's queue until it is empty. The entry in `waiting` says that somebody does.
 async fn drain<H: HotStore>(
     hot: &H,
-    waiting: &Mutex<HashMap<PartId, Vec<Waiting>>>,
-    part: PartId,
+    waiting: &Mutex<HashMap<Partition, Vec<Waiting>>>,
+    partition: Partition,
     mut queue: Vec<Waiting>,
 ) {
-    let served = Served { waiting, part };
+    let served = Served { waiting, partition };
     loop {
         let (batch, rest) = next_batch(queue);
-        let failure = serve(hot, part, batch).await.err();
+        let failure = serve(hot, batch).await.err();
         let mut waiting = lock(waiting);
         queue = rest;
-        queue.append(waiting.entry(part).or_default());
+        queue.append(waiting.entry(partition).or_default());
         if let Some(failure) = failure {
             // The hot store does not answer: whoever waits would hear the same, but later than he asked.
             for next in queue.drain(..) {
@@ -74,7 +83,7 @@ async fn drain<H: HotStore>(
             }
         }
         if queue.is_empty() {
-            waiting.remove(&part);
+            waiting.remove(&partition);
             drop(waiting);
             std::mem::forget(served);
             return;
@@ -82,62 +91,96 @@ async fn drain<H: HotStore>(
     }
 }
 
-/// Removes the entry of a part whose server panicked: those who wait then hear of it, and the next one starts anew.
+/// Removes the entry of a partition whose server panicked: those who wait then hear of it, and the next one starts anew.
 struct Served<'a> {
-    waiting: &'a Mutex<HashMap<PartId, Vec<Waiting>>>,
-    part: PartId,
+    waiting: &'a Mutex<HashMap<Partition, Vec<Waiting>>>,
+    partition: Partition,
 }
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
-        lock(self.waiting).remove(&self.part);
+        lock(self.waiting).remove(&self.partition);
     }
 }
 
-/// Up to [`BATCH`] users, each once with all of his equal requests; and the rest.
+/// Up to [`BATCH`] users, each once a part with all of his equal requests; and the rest.
 fn next_batch(queue: Vec<Waiting>) -> (Batch, Vec<Waiting>) {
-    let mut batch = Batch::new();
-    let mut places: HashMap<UserId, usize> = HashMap::new();
+    let mut batch = Batch::default();
+    let mut parts: HashMap<PartId, usize> = HashMap::new();
+    let mut users: HashMap<(usize, UserId), usize> = HashMap::new();
     let mut rest = Vec::new();
     for next in queue {
-        match places.get(&next.grabber.user) {
-            Some(&place) => {
-                let (grabber, answers) = &mut batch[place];
-                // The same user with another passphrase is another question.
-                if *grabber == next.grabber {
-                    answers.push(next.answer);
-                } else {
-                    rest.push(next);
-                }
+        let part = parts.get(&next.part).copied().unwrap_or(batch.asks.len());
+        let key = (part, next.grabber.user.clone());
+        if let Some(&user) = users.get(&key) {
+            // The same user with another passphrase is another question.
+            if batch.asks[part].1[user] == next.grabber {
+                batch.askers[part][user].push(next.answer);
+            } else {
+                rest.push(next);
             }
-            None if batch.len() < BATCH => {
-                places.insert(next.grabber.user.clone(), batch.len());
-                batch.push((next.grabber, vec![next.answer]));
-            }
-            None => rest.push(next),
+            continue;
         }
+        if users.len() == BATCH {
+            rest.push(next);
+            continue;
+        }
+        if part == batch.asks.len() {
+            parts.insert(next.part, part);
+            batch.asks.push((next.part, Vec::new()));
+            batch.askers.push(Vec::new());
+        }
+        users.insert(key, batch.askers[part].len());
+        batch.asks[part].1.push(next.grabber);
+        batch.askers[part].push(vec![next.answer]);
     }
     (batch, rest)
 }
 
-/// Answers a batch. An error is told to all of it, and returned.
-async fn serve<H: HotStore>(hot: &H, part: PartId, batch: Batch) -> Result<(), Failure> {
-    let (grabbers, senders): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+/// Answers a batch. That the hot store could not be asked is told to all of it, and returned.
+async fn serve<H: HotStore>(hot: &H, batch: Batch) -> Result<(), Failure> {
     crash_point!("grab.before_script");
-    let result = hot.grab(part, &grabbers).await.map_err(Failure::from);
+    let result = hot.grab_each(&batch.asks).await;
     crash_point!("grab.after_script");
-    let answers: Vec<Answer> = match &result {
-        Ok(Some(found)) => found.iter().map(|found| Ok(Some(found.clone()))).collect(),
-        Ok(None) => vec![Ok(None); grabbers.len()],
-        Err(failure) => vec![Err(failure.clone()); grabbers.len()],
-    };
-    for (senders, answer) in senders.into_iter().zip(answers) {
-        for sender in senders {
-            // A grabber who is gone needs no answer; what is held for him settle brings to the ledger.
-            let _ = sender.send(answer.clone());
+    match result {
+        Ok(found) => {
+            for (askers, found) in batch.askers.into_iter().zip(found) {
+                tell(askers, Ok(found));
+            }
+            Ok(())
+        }
+        // One part whose keys are spoilt must not stand in the way of the others: each by itself. They may be asked twice.
+        Err(HotStoreError::Impossible(_)) if batch.asks.len() > 1 => {
+            for ((part, grabbers), askers) in batch.asks.into_iter().zip(batch.askers) {
+                tell(askers, hot.grab(part, &grabbers).await.map_err(Failure::from));
+            }
+            Ok(())
+        }
+        Err(error) => {
+            // What is wrong with one part says nothing of the partition's others, which may wait for the next call.
+            let concerns_all = matches!(error, HotStoreError::Unavailable(_));
+            let failure = Failure::from(error);
+            for askers in batch.askers {
+                tell(askers, Err(failure.clone()));
+            }
+            if concerns_all { Err(failure) } else { Ok(()) }
         }
     }
-    result.map(drop)
+}
+
+/// Tells the users of one part what they were answered.
+fn tell(askers: Vec<Askers>, found: Result<Option<Vec<Found>>, Failure>) {
+    let answers: Vec<Answer> = match found {
+        Ok(Some(found)) => found.into_iter().map(|found| Ok(Some(found))).collect(),
+        Ok(None) => vec![Ok(None); askers.len()],
+        Err(failure) => vec![Err(failure); askers.len()],
+    };
+    for (askers, answer) in askers.into_iter().zip(answers) {
+        for asker in askers {
+            // A grabber who is gone needs no answer; what is held for him settle brings to the ledger.
+            let _ = asker.send(answer.clone());
+        }
+    }
 }
 
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
@@ -147,24 +190,45 @@ fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::{PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, Timestamp};
 
-    fn waiting(user: &str, digest: Option<u8>) -> Waiting {
-        let passphrase = digest.map(|byte| crate::domain::PassphraseDigest([byte; 32]));
-        Waiting { grabber: Grabber { user: user.parse().unwrap(), passphrase }, answer: oneshot::channel().0 }
+    fn part(packet: u8) -> PartId {
+        let mut random = [0; PACKET_ID_RANDOM_BYTES];
+        random[0] = packet;
+        PartId { packet: PacketId::new(Timestamp::from_ms(1), 1, random), index: 0 }
+    }
+
+    fn waiting(packet: u8, user: &str, digest: Option<u8>) -> Waiting {
+        let passphrase = digest.map(|byte| PassphraseDigest([byte; 32]));
+        let grabber = Grabber { user: user.parse().unwrap(), passphrase };
+        Waiting { part: part(packet), grabber, answer: oneshot::channel().0 }
+    }
+
+    fn shape(batch: &Batch) -> Vec<Vec<usize>> {
+        batch.askers.iter().map(|users| users.iter().map(Vec::len).collect()).collect()
     }
 
     #[test]
     fn a_user_is_in_a_batch_once() {
-        let queue = vec![waiting("a", None), waiting("b", None), waiting("a", None), waiting("a", Some(1))];
+        let queue = vec![waiting(1, "a", None), waiting(1, "b", None), waiting(1, "a", None), waiting(1, "a", Some(1))];
         let (batch, rest) = next_batch(queue);
-        assert_eq!(batch.iter().map(|(_, answers)| answers.len()).collect::<Vec<_>>(), [2, 1]);
+        assert_eq!(shape(&batch), [[2, 1]]);
         assert_eq!(rest.len(), 1, "the same user with another passphrase waits for the next batch");
     }
 
     #[test]
-    fn a_batch_is_bounded() {
-        let queue = (0..=BATCH).map(|n| waiting(&format!("u{n}"), None)).collect();
+    fn a_batch_has_each_part_once_with_its_own_users() {
+        let queue = vec![waiting(1, "a", None), waiting(2, "a", None), waiting(1, "b", None), waiting(2, "a", None)];
         let (batch, rest) = next_batch(queue);
-        assert_eq!((batch.len(), rest.len()), (BATCH, 1));
+        let asked: Vec<(PartId, usize)> = batch.asks.iter().map(|(part, users)| (*part, users.len())).collect();
+        assert_eq!((asked, shape(&batch)), (vec![(part(1), 2), (part(2), 1)], vec![vec![1, 1], vec![2]]));
+        assert!(rest.is_empty());
+    }
+
+    #[test]
+    fn a_batch_is_bounded() {
+        let queue = (0..=BATCH).map(|n| waiting(u8::from(n % 2 == 0), &format!("u{n}"), None)).collect();
+        let (batch, rest) = next_batch(queue);
+        assert_eq!((batch.asks.iter().map(|(_, users)| users.len()).sum::<usize>(), rest.len()), (BATCH, 1));
     }
 }

@@ -102,6 +102,9 @@ pub struct Held {
     pub parked: Option<String>,
 }
 
+/// A part, and who grabs a slip of it, no two of whom are the same user.
+pub type Ask = (PartId, Vec<Grabber>);
+
 /// The hot store: it decides who gets which slip, and nothing else. It may forget, roll back or lie.
 ///
 /// Every operation may be executed twice, or late, without harm.
@@ -112,6 +115,18 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         part: PartId,
         grabbers: &[Grabber],
     ) -> impl Future<Output = Result<Option<Vec<Found>>, HotStoreError>> + Send;
+
+    /// The same for several parts of one partition, no part twice, each with its grabbers; the answers are in that order.
+    /// Where it fails, some of it may have been done, as with any call that fails.
+    fn grab_each(&self, asks: &[Ask]) -> impl Future<Output = Result<Vec<Option<Vec<Found>>>, HotStoreError>> + Send {
+        async move {
+            let mut answers = Vec::with_capacity(asks.len());
+            for (part, grabbers) in asks {
+                answers.push(self.grab(*part, grabbers).await?);
+            }
+            Ok(answers)
+        }
+    }
 
     /// Tells a part of a packet of `count` slips what the ledger says. `decided` are holds that these facts decide:
     /// they go, also from a part that is not loaded any more or knows them by half.

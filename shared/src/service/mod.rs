@@ -20,7 +20,7 @@ mod wallet;
 pub use environment::{Clock, Entropy, System};
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
-pub use hot_store::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+pub use hot_store::{Ask, FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 pub use packets::Packets;
 pub use rebuild::Rebuild;
 pub use replay::{Replay, Replayed};

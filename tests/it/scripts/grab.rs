@@ -233,3 +233,77 @@ async fn each_of_a_mixed_batch_gets_his_own_answer() {
     })
     .await;
 }
+
+/// Packets of one partition: their ids differ in their time alone.
+fn neighbours(first: Packet, count: u64) -> Vec<Packet> {
+    let random = rand::rng().random();
+    (0..count)
+        .map(|n| {
+            let mut packet = first.clone();
+            packet.terms.id = PacketId::new(now().after(Duration::from_millis(n)), 1, random);
+            packet.part = PartId { packet: packet.terms.id, index: 0 };
+            packet
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn one_call_serves_several_packets_of_a_partition() {
+    on_both(async |rig| {
+        let packets = neighbours(Packet::of(2), 4);
+        let [large, absent, guarded, small] = &packets[..] else { unreachable!() };
+        let guarded = guarded.clone().with_passphrase("open");
+        rig.load(large, &[won(0, "ann")]).await;
+        rig.load(&guarded, &[]).await;
+        rig.load(small, &[won(0, "bob"), won(1, "cy")]).await;
+        let asks = vec![
+            (large.part, ["ann", "bob", "cy"].map(grabber).to_vec()),
+            (absent.part, vec![grabber("ann")]),
+            (guarded.part, vec![grabber("ann"), guarded.saying("bob", "open"), guarded.saying("cy", "no")]),
+            (small.part, vec![grabber("ann"), grabber("bob")]),
+        ];
+        let found = rig.store.grab_each(&asks).await.unwrap();
+        let none = Found::Nothing { expired: false, certain: false };
+        let held = |found: &Found, wanted: u32| matches!(found, Found::Held { slip, fresh: true, .. } if *slip == wanted);
+        let first = found[0].as_ref().unwrap();
+        assert!(first[0] == Found::Confirmed(claim_of(0)) && held(&first[1], 1) && first[2] == none, "{first:?}");
+        assert_eq!(found[1], None);
+        let third = found[2].as_ref().unwrap();
+        let wrong = Found::Refused(Refusal::WrongPassphrase);
+        assert!(third[0] == wrong && held(&third[1], 0) && third[2] == wrong, "{third:?}");
+        let certain = Found::Nothing { expired: false, certain: true };
+        assert_eq!(found[3], Some(vec![certain, Found::Confirmed(claim_of(0))]));
+        // Each part's own keys hold what is its own, and each alone answers as all of them together.
+        assert_eq!(rig.state(large.part).await.held.keys().copied().collect::<Vec<_>>(), [1]);
+        assert_eq!(rig.state(guarded.part).await.held.keys().copied().collect::<Vec<_>>(), [0]);
+        assert!(rig.state(large.part).await.is_dirty && !rig.state(small.part).await.is_dirty);
+        assert!(rig.state(absent.part).await.is_empty());
+        let again = rig.store.grab_each(&asks).await.unwrap();
+        for ((part, grabbers), found) in asks.iter().zip(again) {
+            assert_eq!(rig.store.grab(*part, grabbers).await.unwrap(), found, "{part}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn no_question_needs_no_call() {
+    let rig = Rig::on_one_node().await;
+    assert!(rig.store.grab_each(&[]).await.unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn a_spoilt_part_fails_the_call_and_leaves_the_others_answers_as_they_were() {
+    on_both(async |rig| {
+        let packets = neighbours(Packet::of(2), 2);
+        let [good, spoilt] = &packets[..] else { unreachable!() };
+        rig.load(good, &[]).await;
+        let () = rig.run(["SET", &spoilt.keys().claims, "not a hash"]).await;
+        let asks = [(good.part, vec![grabber("ann")]), (spoilt.part, vec![grabber("ann")])];
+        let error = rig.store.grab_each(&asks).await.unwrap_err();
+        assert!(matches!(error, HotStoreError::Impossible(_)), "{error:?}");
+        // What was done before the fault stands: she is told of her slip when she asks again.
+        assert!(matches!(rig.grab(good, "ann").await, Found::Held { slip: 0, fresh: false, .. }));
+    })
+    .await;
+}

@@ -1,9 +1,10 @@
--- grab: takes a slip for each of one or more users of one part, in one round trip.
+-- grab: takes a slip for each of one or more users, of one or more parts of one partition, in one round trip.
 --
--- KEYS[1] claims  KEYS[2] slips  KEYS[3] held  KEYS[4] dirty
--- ARGV[1] the part's name, then for each user (no user twice): his id, and the digest of his passphrase or ''
+-- KEYS[1] dirty, then for each part (no part twice): claims, slips, held
+-- ARGV for each part: its name, the number of users, then for each user (no user twice in a part): his id, and the digest
+-- of his passphrase or ''
 --
--- Returns nil if the part is not loaded; else one string for each user, in order:
+-- Returns for each part nil if it is not loaded; else one string for each user, in order:
 --   g<slip>:<amount>:<at>  his confirmed claim: the answer for ever, also after expiry
 --   h<slip>:<at>           the slip that was held for him before: not yet in the ledger
 --   n<slip>:<at>           a slip that is held for him now
@@ -11,30 +12,24 @@
 --   s0, s1, e0, e1         no slip: sold out, or expired; 1 where that is certain, because every slip's fact is known
 --                          (or because the packet's grabs are answered on the word of the hot store)
 --
--- A script does not roll back, so all that can refuse comes before the first write; and the first write is one that
--- Redis refuses when its memory is full.
+-- A script does not roll back, so all of a part that can refuse comes before its first write; and the first write of all
+-- is one that Redis refuses when its memory is full. Where a later part is refused the users of those before it find
+-- what is held for them when they ask again.
 
 local TRIES, TRIES_MS = 10, 60000
 
-local claims, slips, held, dirty = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local part = ARGV[1]
-
-local fields = {'#x', '#g'}
-for i = 2, #ARGV, 2 do fields[#fields + 1] = ARGV[i] end
-local found = redis.call('HMGET', claims, unpack(fields))
-local expires, guard = tonumber(found[1]), found[2]
-if not expires then return nil end
-
-local time = redis.call('TIME')
+local call = redis.call
+local dirty = KEYS[1]
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local at = string.format('%d', now)
 
 -- What turns a user away, if anything does; a wrong passphrase is counted by the caller.
-local function turned_away(user, digest)
-  if guard:sub(1, 1) == 'r' and redis.call('HEXISTS', claims, '#r:' .. user) == 0 then return 'r' end
+local function turned_away(claims, guard, user, digest)
+  if guard:sub(1, 1) == 'r' and call('HEXISTS', claims, '#r:' .. user) == 0 then return 'r' end
   local wanted = guard:match('p(.*)$')
   if not wanted then return nil end
-  local tries = redis.call('HGET', claims, '#t:' .. user)
+  local tries = call('HGET', claims, '#t:' .. user)
   if tries then
     local count, since = tries:match('^(%d+):(%d+)$')
     local left = since + TRIES_MS - now
@@ -44,51 +39,69 @@ local function turned_away(user, digest)
   return nil
 end
 
-local answers, takers, wrong = {}, {}, {}
-for i = 1, #found - 2 do
-  local user, claim = ARGV[2 * i], found[i + 2]
-  local refusal = not claim and guard and turned_away(user, ARGV[2 * i + 1])
-  if claim then
-    answers[i] = claim
-  elseif refusal then
-    answers[i] = refusal
-    if refusal == 'p' then wrong[#wrong + 1] = user end
-  else
-    takers[#takers + 1] = i
-  end
-end
-
-local free = 0
-if #takers > 0 and now < expires then free = math.min(redis.call('LLEN', slips), #takers) end
-if free > 0 then
-  redis.call('ZADD', dirty, 'NX', now, part)
-  local taken = redis.call('LPOP', slips, free)
-  local to_claims, to_held = {}, {}
-  for n = 1, free do
-    local i, slip = takers[n], taken[n]
-    local user, hold = ARGV[2 * i], slip .. ':' .. at
-    to_claims[2 * n - 1], to_claims[2 * n] = user, 'h' .. hold
-    to_held[2 * n - 1], to_held[2 * n] = slip, at .. ' ' .. user
-    answers[i] = 'n' .. hold
-  end
-  redis.call('HSET', claims, unpack(to_claims))
-  redis.call('HSET', held, unpack(to_held))
-end
-if free < #takers then
-  local terms = redis.call('HMGET', claims, '#n', '#c', '#a')
-  local certain = terms[1] == terms[2] or terms[3] == 'redis'
-  local none = (now < expires and 's' or 'e') .. (certain and '1' or '0')
-  for n = free + 1, #takers do answers[takers[n]] = none end
-end
-
-for _, user in ipairs(wrong) do
-  local tries = redis.call('HGET', claims, '#t:' .. user)
+local function count_wrong(claims, user)
+  local tries = call('HGET', claims, '#t:' .. user)
   local count, since = 0, now
   if tries then
     local counted, from = tries:match('^(%d+):(%d+)$')
     if from + TRIES_MS > now then count, since = tonumber(counted), tonumber(from) end
   end
-  redis.call('HSET', claims, '#t:' .. user, string.format('%d:%d', count + 1, since))
+  call('HSET', claims, '#t:' .. user, string.format('%d:%d', count + 1, since))
 end
 
-return answers
+-- The answers for the users at ARGV[first], ARGV[first + 2], …, ARGV[last - 1].
+local function grab(claims, slips, held, part, first, last)
+  local fields = {'#x', '#g'}
+  for i = first, last, 2 do fields[#fields + 1] = ARGV[i] end
+  local found = call('HMGET', claims, unpack(fields))
+  local expires, guard = tonumber(found[1]), found[2]
+  if not expires then return false end
+
+  local answers, takers, wrong = {}, {}, {}
+  for i = 1, #found - 2 do
+    local claim = found[i + 2]
+    local refusal = not claim and guard and turned_away(claims, guard, fields[i + 2], ARGV[first + 2 * i - 1])
+    if claim then
+      answers[i] = claim
+    elseif refusal then
+      answers[i] = refusal
+      if refusal == 'p' then wrong[#wrong + 1] = fields[i + 2] end
+    else
+      takers[#takers + 1] = i
+    end
+  end
+
+  local free = 0
+  if #takers > 0 and now < expires then free = math.min(call('LLEN', slips), #takers) end
+  if free > 0 then
+    call('ZADD', dirty, 'NX', now, part)
+    local taken = call('LPOP', slips, free)
+    local to_claims, to_held = {}, {}
+    for n = 1, free do
+      local i, slip = takers[n], taken[n]
+      local user, hold = fields[i + 2], slip .. ':' .. at
+      to_claims[2 * n - 1], to_claims[2 * n] = user, 'h' .. hold
+      to_held[2 * n - 1], to_held[2 * n] = slip, at .. ' ' .. user
+      answers[i] = 'n' .. hold
+    end
+    call('HSET', claims, unpack(to_claims))
+    call('HSET', held, unpack(to_held))
+  end
+  if free < #takers then
+    local terms = call('HMGET', claims, '#n', '#c', '#a')
+    local certain = terms[1] == terms[2] or terms[3] == 'redis'
+    local none = (now < expires and 's' or 'e') .. (certain and '1' or '0')
+    for n = free + 1, #takers do answers[takers[n]] = none end
+  end
+  for _, user in ipairs(wrong) do count_wrong(claims, user) end
+  return answers
+end
+
+local all, next_arg = {}, 1
+for key = 2, #KEYS, 3 do
+  local first = next_arg + 2
+  local last = first + 2 * tonumber(ARGV[next_arg + 1]) - 1
+  all[#all + 1] = grab(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[next_arg], first, last)
+  next_arg = last + 1
+end
+return all
