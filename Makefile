@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check audit model simulate mutants chaos pressure fuzz fuzz-api mutants-code sbom
+.PHONY: run test check audit model simulate mutants chaos pressure bench size fuzz fuzz-api mutants-code sbom
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -50,6 +50,18 @@ pressure:
 	@scripts/install-tools.sh
 	cargo build --release -p local -p tests --bins
 	target/release/pressure $(ARGS)
+
+# This engine beside every published design, in one run: make bench, or make bench QUICK=1, or only some of it:
+# make bench ARGS="--only A,B --scheme ours". The report is in target/bench.
+bench:
+	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	cargo build --release
+	cargo build --release -p bench
+	target/release/bench $(if $(QUICK),--quick) $(ARGS)
+
+# Each function's size, start and memory.
+size:
+	@$(MAKE) --no-print-directory bench ARGS="--only functions --out target/size"
 
 # Real kills: processes, Redis and requests fail for so many minutes; then every answer is held against the ledger.
 # The report is in target/chaos; several are added up by: target/harness/chaos sum target/chaos/run-*.json

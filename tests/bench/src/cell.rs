@@ -1,0 +1,159 @@
+//! A cell of the table: one scheme at one workload, in several rounds.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::heat::{Heat, Shares};
+use crate::rush::Rush;
+
+/// The least, the middle and the most of several figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// The least.
+    pub min: f64,
+    /// The one in the middle.
+    pub median: f64,
+    /// The most.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of at least one figure.
+    #[must_use]
+    pub fn of(mut figures: Vec<f64>) -> Self {
+        figures.sort_by(f64::total_cmp);
+        let [min, .., max] = figures[..] else {
+            let only = figures.first().copied().unwrap_or_default();
+            return Self { min: only, median: only, max: only };
+        };
+        Self { min, median: figures[figures.len() / 2], max }
+    }
+}
+
+/// A cell.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// Which workload.
+    pub workload: &'static str,
+    /// Which scheme.
+    pub scheme: String,
+    /// Answers a second, over the rounds.
+    pub per_s: Spread,
+    /// A rush took so many seconds, from its beginning to its last answer; the middle of all.
+    pub rush_s: f64,
+    /// Half of the answers came within so many microseconds.
+    pub p50_us: f64,
+    /// 99 % of them.
+    pub p99_us: f64,
+    /// 99.9 % of them.
+    pub p999_us: f64,
+    /// Redis' processor time an answer, in microseconds.
+    pub redis_cpu_us: f64,
+    /// Round trips to Redis an answer.
+    pub redis_calls: f64,
+    /// Users with a slip, in the rush with the fewest.
+    pub winners: u64,
+    /// Slips given out beyond those that there are, in the rush with the most.
+    pub oversold: u64,
+    /// Users with two slips of one packet, in the rush with the most.
+    pub double_winners: u64,
+    /// Slips that nobody has after everybody has asked, in the rush with the most; none if no rush came to its end.
+    pub left: Option<u64>,
+    /// For the charts: latencies in microseconds, with the share of answers within each.
+    pub latencies: Vec<(f64, f64)>,
+}
+
+/// Collects heats into a cell.
+pub struct Collector<'a> {
+    rush: &'a Rush,
+    rounds: Vec<(u64, Duration)>,
+    rushes: Vec<f64>,
+    nanos: Histogram<u64>,
+    answers: u64,
+    calls: u64,
+    cpu_us: u64,
+    shares: Option<Shares>,
+}
+
+const NANOS_MOST: u64 = 60_000_000_000;
+
+impl<'a> Collector<'a> {
+    /// For heats of this rush.
+    ///
+    /// # Panics
+    /// Never: the bounds of its histogram are valid.
+    #[must_use]
+    pub fn new(rush: &'a Rush) -> Self {
+        let nanos = Histogram::new_with_bounds(1, NANOS_MOST, 3).expect("valid bounds");
+        Self { rush, rounds: Vec::new(), rushes: Vec::new(), nanos, answers: 0, calls: 0, cpu_us: 0, shares: None }
+    }
+
+    /// The next heats belong to another round.
+    pub fn begin_round(&mut self) {
+        self.rounds.push((0, Duration::ZERO));
+    }
+
+    /// For how long the heats of this round went on.
+    #[must_use]
+    pub fn round_took(&self) -> Duration {
+        self.rounds.last().map_or(Duration::ZERO, |(_, took)| *took)
+    }
+
+    /// Adds a heat to the round.
+    pub fn add(&mut self, heat: &Heat) {
+        if let Some((answers, took)) = self.rounds.last_mut() {
+            *answers += heat.answers.len() as u64;
+            *took += heat.elapsed;
+        }
+        self.rushes.push(heat.elapsed.as_secs_f64());
+        for answer in &heat.answers {
+            self.nanos.saturating_record(answer.nanos);
+        }
+        self.answers += heat.answers.len() as u64;
+        self.calls += heat.calls;
+        self.cpu_us += heat.cpu_us;
+        let now = heat.shares(self.rush);
+        self.shares = Some(match self.shares {
+            None => now,
+            Some(before) => Shares {
+                winners: before.winners.min(now.winners),
+                oversold: before.oversold.max(now.oversold),
+                double_winners: before.double_winners.max(now.double_winners),
+                left: before.left.max(now.left),
+            },
+        });
+    }
+
+    /// The cell.
+    #[must_use]
+    pub fn cell(&self, workload: &'static str, scheme: impl Into<String>) -> Cell {
+        let micros = |nanos: u64| float(nanos) / 1e3;
+        let shares = self.shares.unwrap_or_default();
+        let per_s = self.rounds.iter().map(|(answers, took)| float(*answers) / took.as_secs_f64()).collect();
+        Cell {
+            workload,
+            scheme: scheme.into(),
+            per_s: Spread::of(per_s),
+            rush_s: Spread::of(self.rushes.clone()).median,
+            p50_us: micros(self.nanos.value_at_quantile(0.5)),
+            p99_us: micros(self.nanos.value_at_quantile(0.99)),
+            p999_us: micros(self.nanos.value_at_quantile(0.999)),
+            redis_cpu_us: float(self.cpu_us) / float(self.answers.max(1)),
+            redis_calls: float(self.calls) / float(self.answers.max(1)),
+            winners: shares.winners,
+            oversold: shares.oversold,
+            double_winners: shares.double_winners,
+            left: shares.left,
+            latencies: (self.nanos.iter_quantiles(5))
+                .map(|step| (micros(step.value_iterated_to()), step.quantile()))
+                .collect(),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a figure for people")]
+fn float(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,106 @@
+//! What is acknowledged by the ledger: the designs that go to a database at each grab beside this engine.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use shared::domain::{Amount, Claim, Timestamp, UserId};
+use shared::parts;
+
+use crate::cell::Spread;
+use crate::database::{Database, Way};
+use crate::flights::Grabs;
+use crate::goals::{Goal, Ratio};
+use crate::http_path::{Answers, Http};
+use crate::lab::Lab;
+use crate::ours::{Collected, Engine};
+use crate::rush::{Got, Rush};
+use crate::{BoxError, flights, heat};
+
+const UNDER_WAY: usize = 64;
+/// Holds that settle persists.
+const SETTLED: u32 = 5_000;
+const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
+/// Connections of workload E.
+const CONNECTIONS: usize = 64;
+
+/// (L) 450 users and 300 slips, each in the database before he is answered.
+pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
+    let rush = Arc::new(Rush::crowd(300, 450));
+    let db = parts::dynamodb_at(&lab.dynamodb_url()).await;
+    Database::create_table(&db).await?;
+    for way in Way::ALL {
+        let design = Arc::new(Database::new(way, db.clone(), &lab.redis_url()).await?);
+        lab.flights("L", way.name(), &design, &rush, UNDER_WAY).await?;
+    }
+    let ours = Arc::new(Collected::new(Arc::clone(engine)));
+    lab.flights("L", "ours, acknowledged by the ledger", &ours, &rush, UNDER_WAY).await?;
+    // A crowd of 10,000, and the time that the ledger takes for its 100 winners alone.
+    let crowd = Arc::new(Rush::crowd(100, 10_000));
+    lab.flights("B", "ours, acknowledged by the ledger", &ours, &crowd, crowd.requests.len()).await?;
+    let winners = Arc::new(Rush::crowd(100, 100));
+    let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
+    lab.flights("B", "bare claim transactions of the 100 winners", &bare, &winners, winners.requests.len()).await
+}
+
+/// (E) Whole HTTP requests.
+pub async fn e(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
+    let losers = Arc::new(Rush::crowd(1, 20_000));
+    let winners = Arc::new(Rush::all_win(5_000));
+    let open = |answers, sold_out| Http::new(answers, Arc::clone(engine), sold_out);
+    let constant = Arc::new(open(Answers::Constant, false).await?);
+    lab.flights("E", "a constant answer", &constant, &losers, CONNECTIONS).await?;
+    let sold_out = Arc::new(open(Answers::Grab(Box::new(engine.grab_slip())), true).await?);
+    lab.flights("E", "ours, losers", &sold_out, &losers, CONNECTIONS).await?;
+    let winning = Arc::new(open(Answers::Grab(Box::new(engine.grab_slip())), false).await?);
+    lab.flights("E", "ours, winners", &winning, &winners, CONNECTIONS).await?;
+    let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
+    lab.flights("E", "bare claim transactions", &bare, &winners, CONNECTIONS).await
+}
+
+/// How fast settle persists what a rush has left behind, beside bare claim transactions.
+pub async fn settle(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
+    let rush = Arc::new(Rush::all_win(SETTLED));
+    let (held, bare) = (Arc::new(Collected::new(Arc::clone(engine))), Arc::new(BareClaims::new(Arc::clone(engine))));
+    let mut ratios = Vec::new();
+    for _ in 0..lab.time.rounds {
+        flights::heat(&held, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
+        let begun = Instant::now();
+        let report = engine.settle().run(0..=255, tokio::time::Instant::now() + SETTLE_TIMEOUT).await?;
+        let took = begun.elapsed();
+        if report.persisted != u64::from(SETTLED) {
+            return Err(format!("settle left something behind: {report:?}").into());
+        }
+        let bare = flights::heat(&bare, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
+        ratios.push(bare.elapsed.as_secs_f64() / took.as_secs_f64());
+    }
+    let name = "Settle: claims/s, of bare claim transactions";
+    lab.report.reached(Ratio::new(name, Goal::AtLeast(0.7), Spread::of(ratios).median));
+    Ok(())
+}
+
+/// The transaction of a claim by itself, without Redis.
+struct BareClaims {
+    engine: Arc<Engine>,
+}
+
+impl BareClaims {
+    const fn new(engine: Arc<Engine>) -> Self {
+        Self { engine }
+    }
+}
+
+impl Grabs for BareClaims {
+    async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
+        self.engine.fill(rush).await
+    }
+
+    async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
+        let id = self.engine.packet(packet);
+        let terms = self.engine.stores().packets.terms(id).await?.ok_or("a packet that was sent")?;
+        let slip: u32 = heat::number(user)?;
+        let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
+        let user: UserId = user.parse()?;
+        self.engine.stores().ledger.claim(&terms, &user, &claim).await?;
+        Ok(Got::Slip(slip.into()))
+    }
+}

@@ -1,0 +1,72 @@
+//! A client with many requests under way at once, over few connections.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::BoxError;
+use crate::heat::{Answer, Heat, Usage, empty, nanos};
+use crate::rush::{Got, Rush};
+
+/// A design behind such a client.
+pub trait Grabs: Send + Sync + 'static {
+    /// Puts the packets of a rush into an empty Redis.
+    fn fill(&self, rush: &Rush) -> impl Future<Output = Result<(), BoxError>> + Send;
+
+    /// One grab.
+    fn grab(&self, packet: usize, user: &str) -> impl Future<Output = Result<Got, BoxError>> + Send;
+
+    /// What is left to do once all are answered; it counts into the time of the rush.
+    fn finish(&self) -> impl Future<Output = Result<(), BoxError>> + Send {
+        async { Ok(()) }
+    }
+}
+
+/// Lets a design meet a rush with so many requests under way, for at most `time`.
+pub async fn heat<G: Grabs>(
+    design: &Arc<G>,
+    redis: &redis::Client,
+    rush: &Arc<Rush>,
+    under_way: usize,
+    time: Duration,
+) -> Result<Heat, BoxError> {
+    let mut control = redis.get_connection()?;
+    empty(&mut control)?;
+    design.fill(rush).await?;
+    let before = Usage::read(&mut control)?;
+
+    let next = Arc::new(AtomicUsize::new(0));
+    // All of them are there before the time begins, as the threads of the published clients are.
+    let (gate, opened) = watch::channel(None::<Instant>);
+    let mut tasks = JoinSet::new();
+    for _ in 0..under_way {
+        let (design, rush, next) = (Arc::clone(design), Arc::clone(rush), Arc::clone(&next));
+        let mut opened = opened.clone();
+        tasks.spawn(async move {
+            let mut answers = Vec::with_capacity(rush.requests.len() / under_way + 1);
+            let begun = (*opened.wait_for(Option::is_some).await?).ok_or("never begun")?;
+            while begun.elapsed() < time {
+                let request = next.fetch_add(1, Ordering::Relaxed);
+                let Some(asked_for) = rush.requests.get(request) else { break };
+                let asked = Instant::now();
+                let got = design.grab(asked_for.packet, &rush.users[asked_for.user]).await?;
+                answers.push(Answer { request, got, nanos: nanos(&rush, begun, asked) });
+            }
+            Ok::<_, BoxError>(answers)
+        });
+    }
+    let begun = Instant::now();
+    gate.send_replace(Some(begun));
+    let mut answers = Vec::with_capacity(rush.requests.len());
+    while let Some(part) = tasks.join_next().await {
+        answers.extend(part??);
+    }
+    design.finish().await?;
+    let elapsed = begun.elapsed();
+    // All round trips of these designs are calls of scripts.
+    let (cpu_us, calls) = Usage::read(&mut control)?.since(&before);
+    Ok(Heat { elapsed, answers, calls, cpu_us })
+}

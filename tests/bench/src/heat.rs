@@ -1,0 +1,155 @@
+//! One go of a scheme at a rush, and what is counted of it.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use redis::{Commands, Connection, RedisResult};
+
+use crate::rush::{Got, Rush};
+
+/// An answer, and how long it took.
+#[derive(Clone, Copy, Debug)]
+pub struct Answer {
+    /// Which request of the rush.
+    pub request: usize,
+    /// What it got.
+    pub got: Got,
+    /// After how many nanoseconds.
+    pub nanos: u64,
+}
+
+/// What one go came to.
+#[derive(Debug)]
+pub struct Heat {
+    /// From the first request to the last answer.
+    pub elapsed: Duration,
+    /// All answers; fewer than requests if the time was over before.
+    pub answers: Vec<Answer>,
+    /// Round trips to Redis.
+    pub calls: u64,
+    /// Redis' own work, in microseconds of its processor.
+    pub cpu_us: u64,
+}
+
+/// Who got what in a heat.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Shares {
+    /// Users, of each packet, who have a slip.
+    pub winners: u64,
+    /// Slips given out beyond those that there are.
+    pub oversold: u64,
+    /// Users who have two of one packet.
+    pub double_winners: u64,
+    /// Slips that nobody has, though there were users without one. None where the time was over first.
+    pub left: Option<u64>,
+}
+
+impl Heat {
+    /// Counts who got what.
+    #[must_use]
+    pub fn shares(&self, rush: &Rush) -> Shares {
+        let mut slips_of = HashSet::new();
+        let (mut winners, mut doubles) = (HashSet::new(), HashSet::new());
+        let mut taken = vec![0; rush.packets];
+        for answer in &self.answers {
+            let request = rush.requests[answer.request];
+            let Got::Slip(slip) = answer.got else { continue };
+            // The same slip again is the same answer again.
+            if slips_of.insert((request.packet, request.user, slip)) {
+                taken[request.packet] += 1;
+                if !winners.insert((request.packet, request.user)) {
+                    doubles.insert((request.packet, request.user));
+                }
+            }
+        }
+        let slips = u64::from(rush.slips);
+        let finished = self.answers.len() == rush.requests.len();
+        Shares {
+            winners: winners.len() as u64,
+            oversold: taken.iter().map(|taken: &u64| taken.saturating_sub(slips)).sum(),
+            double_winners: doubles.len() as u64,
+            left: finished.then(|| taken.iter().map(|taken| slips.saturating_sub(*taken)).sum()),
+        }
+    }
+}
+
+/// Redis' own figures, read before and after a heat.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    cpu_us: u64,
+    script_calls: u64,
+}
+
+impl Usage {
+    /// Reads them.
+    pub fn read(redis: &mut Connection) -> RedisResult<Self> {
+        let info: String = redis::cmd("INFO").arg("cpu").arg("commandstats").query(redis)?;
+        let seconds = |name: &str| -> u64 {
+            let text = info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            // "1.234567"
+            text.trim().replace('.', "").parse().unwrap_or(0)
+        };
+        let calls = |name: &str| -> u64 {
+            let text = info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            text.split(',').next().and_then(|calls| calls.parse().ok()).unwrap_or(0)
+        };
+        Ok(Self {
+            cpu_us: seconds("used_cpu_sys:") + seconds("used_cpu_user:"),
+            script_calls: calls("cmdstat_eval:calls=") + calls("cmdstat_evalsha:calls="),
+        })
+    }
+
+    /// What was used since `before`: processor time in microseconds, and calls of scripts.
+    #[must_use]
+    pub const fn since(&self, before: &Self) -> (u64, u64) {
+        (self.cpu_us - before.cpu_us, self.script_calls - before.script_calls)
+    }
+}
+
+/// Empties a Redis.
+pub fn empty(redis: &mut Connection) -> RedisResult<()> {
+    redis.flushall()
+}
+
+/// The number in a user's name.
+pub fn number(user: &str) -> Result<u32, std::num::ParseIntError> {
+    user.rsplit('-').next().unwrap_or_default().parse()
+}
+
+/// How long a request took that was there since `begun` or since `asked`.
+#[must_use]
+pub fn nanos(rush: &Rush, begun: Instant, asked: Instant) -> u64 {
+    let since = if rush.at_once { begun } else { asked };
+    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn heat(answers: &[(usize, Got)]) -> Heat {
+        let answer = |&(request, got): &(usize, Got)| Answer { request, got, nanos: 1 };
+        let answers = answers.iter().map(answer).collect();
+        Heat { elapsed: Duration::from_secs(1), answers, calls: 0, cpu_us: 0 }
+    }
+
+    #[test]
+    fn a_heat_counts_who_got_what() {
+        let rush = Rush::crowd(2, 4);
+        let shares = heat(&[(0, Got::Slip(1)), (1, Got::Slip(2)), (2, Got::Nothing), (3, Got::Nothing)]).shares(&rush);
+        assert_eq!(shares, Shares { winners: 2, oversold: 0, double_winners: 0, left: Some(0) });
+        let shares = heat(&[(0, Got::Slip(1)), (1, Got::Slip(2)), (2, Got::Slip(3)), (3, Got::Nothing)]).shares(&rush);
+        assert_eq!(shares, Shares { winners: 3, oversold: 1, double_winners: 0, left: Some(0) });
+        let shares = heat(&[(0, Got::Slip(1)), (1, Got::Nothing)]).shares(&rush);
+        assert_eq!(shares, Shares { winners: 1, oversold: 0, double_winners: 0, left: None });
+    }
+
+    #[test]
+    fn a_repeat_is_no_second_slip() {
+        let rush = Rush::with_repeats(2);
+        let all = [(0, Got::Slip(1)), (1, Got::Slip(2)), (2, Got::Slip(1)), (3, Got::Slip(2))];
+        assert_eq!(heat(&all).shares(&rush), Shares { winners: 2, oversold: 0, double_winners: 0, left: Some(0) });
+        let all = [(0, Got::Slip(1)), (1, Got::Slip(2)), (2, Got::Slip(3)), (3, Got::Nothing)];
+        assert_eq!(heat(&all).shares(&rush), Shares { winners: 2, oversold: 1, double_winners: 1, left: Some(0) });
+    }
+}

@@ -1,0 +1,122 @@
+//! Where everything is measured: a Redis, a `DynamoDB`, the time for each cell, and the report.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use local::dynamodb::DynamoDb;
+use shared::redis::test_server::TestServer;
+
+use crate::cell::Collector;
+use crate::designs::Design;
+use crate::flights::Grabs;
+use crate::heat::Heat;
+use crate::report::Report;
+use crate::rush::Rush;
+use crate::{BoxError, flights, threads};
+
+/// For how long each cell is measured.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeBox {
+    /// How often.
+    pub rounds: usize,
+    /// For how long at least.
+    pub time: Duration,
+}
+
+/// The servers, and what was measured so far.
+pub struct Lab {
+    server: TestServer,
+    dynamodb: DynamoDb,
+    redis: redis::Client,
+    /// For how long each cell is measured.
+    pub time: TimeBox,
+    scheme: String,
+    /// What was measured.
+    pub report: Report,
+}
+
+impl Lab {
+    /// With servers of its own, for the schemes whose name contains `scheme`.
+    pub async fn open(time: TimeBox, scheme: String) -> Result<Self, BoxError> {
+        let server = TestServer::start(&[]).await;
+        let dynamodb = DynamoDb::start(None).await?;
+        let redis = redis::Client::open(server.url())?;
+        Ok(Self { server, dynamodb, redis, time, scheme, report: Report::default() })
+    }
+
+    /// Where its Redis is.
+    pub fn redis_url(&self) -> String {
+        self.server.url()
+    }
+
+    /// Where its `DynamoDB` is.
+    pub fn dynamodb_url(&self) -> String {
+        self.dynamodb.url()
+    }
+
+    /// A client for its Redis.
+    pub const fn redis(&self) -> &redis::Client {
+        &self.redis
+    }
+
+    /// Ends the servers.
+    pub async fn close(self) -> Report {
+        self.dynamodb.stop().await;
+        self.report
+    }
+
+    /// A cell of a design with the client that it was published with.
+    pub fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
+        let redis = self.redis.clone();
+        let heat = |time| Ok(tokio::task::block_in_place(|| threads::heat(design, &redis, rush, time))?);
+        self.blocking(workload, design.name(), rush, heat)
+    }
+
+    /// A cell whose heats `heat` makes.
+    pub fn blocking(
+        &mut self,
+        workload: &'static str,
+        name: &str,
+        rush: &Rush,
+        heat: impl Fn(Duration) -> Result<Heat, BoxError>,
+    ) -> Result<(), BoxError> {
+        if self.wants(name) {
+            let mut rounds = Collector::new(rush);
+            for _ in 0..self.time.rounds {
+                rounds.begin_round();
+                while rounds.round_took() < self.time.time {
+                    rounds.add(&heat(self.time.time)?);
+                }
+            }
+            self.report.add(rounds.cell(workload, name));
+        }
+        Ok(())
+    }
+
+    /// A cell of a design with many requests under way.
+    pub async fn flights<G: Grabs>(
+        &mut self,
+        workload: &'static str,
+        name: &str,
+        design: &Arc<G>,
+        rush: &Arc<Rush>,
+        under_way: usize,
+    ) -> Result<(), BoxError> {
+        if self.wants(name) {
+            let mut rounds = Collector::new(rush);
+            for _ in 0..self.time.rounds {
+                rounds.begin_round();
+                while rounds.round_took() < self.time.time {
+                    rounds.add(&flights::heat(design, &self.redis, rush, under_way, self.time.time).await?);
+                }
+            }
+            self.report.add(rounds.cell(workload, name));
+        }
+        Ok(())
+    }
+
+    /// Whether a scheme was asked for.
+    pub fn wants(&self, scheme: &str) -> bool {
+        scheme.contains(&self.scheme)
+    }
+}

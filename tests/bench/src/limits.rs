@@ -1,0 +1,131 @@
+//! What Redis itself can do with such a client: each design is held against these.
+
+use std::time::{Duration, Instant};
+
+use redis::{Client, RedisResult, cmd, pipe};
+use shared::domain::PartId;
+use shared::redis::{PartKeys, Script};
+
+use crate::BoxError;
+use crate::heat::{Answer, Heat, Usage, empty};
+use crate::ours::Engine;
+use crate::rush::{Got, Rush};
+
+/// Commands in one pipeline.
+const PIPELINE: usize = 32;
+/// Users in one call of the raw script.
+const BATCH: usize = 64;
+/// Calls of the raw script in one pipeline.
+const RAW_PIPELINE: usize = 16;
+
+/// A script that does nothing but touch its key.
+const TRIVIAL: &str = "return redis.call('exists', KEYS[1])";
+
+/// A bare loop.
+#[derive(Clone, Copy, Debug)]
+pub enum Limit {
+    /// A script without work, pipelined.
+    TrivialScript,
+    /// LPOP, pipelined.
+    Lpop,
+}
+
+impl Limit {
+    /// Its name in the report.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::TrivialScript => "a trivial script, pipelined",
+            Self::Lpop => "LPOP, pipelined",
+        }
+    }
+}
+
+/// A pipelined loop over as many commands as the rush has requests.
+pub fn heat(limit: Limit, redis: &Client, rush: &Rush) -> RedisResult<Heat> {
+    let mut connection = redis.get_connection()?;
+    empty(&mut connection)?;
+    for chunk in (0..rush.requests.len()).collect::<Vec<_>>().chunks(1_000) {
+        cmd("RPUSH").arg("list").arg(chunk).exec(&mut connection)?;
+    }
+    let hash: String = cmd("SCRIPT").arg("LOAD").arg(TRIVIAL).query(&mut connection)?;
+    let mut piece = pipe();
+    for _ in 0..PIPELINE {
+        match limit {
+            Limit::TrivialScript => piece.cmd("EVALSHA").arg(&hash).arg(1).arg("list"),
+            Limit::Lpop => piece.cmd("LPOP").arg("list"),
+        };
+    }
+    let before = Usage::read(&mut connection)?;
+    let begun = Instant::now();
+    let mut answers = Vec::with_capacity(rush.requests.len());
+    while answers.len() + PIPELINE <= rush.requests.len() {
+        let asked = Instant::now();
+        let values: Vec<u64> = piece.query(&mut connection)?;
+        let nanos = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let first = answers.len();
+        answers.extend(values.into_iter().enumerate().map(|(n, slip)| Answer {
+            request: first + n,
+            got: match limit {
+                Limit::Lpop => Got::Slip(slip),
+                Limit::TrivialScript => Got::Nothing,
+            },
+            nanos,
+        }));
+    }
+    let elapsed = begun.elapsed();
+    let (cpu_us, _) = Usage::read(&mut connection)?.since(&before);
+    let calls = answers.len() as u64;
+    Ok(Heat { elapsed, answers, calls, cpu_us })
+}
+
+/// This engine's script with 64 users a call, pipelined by itself: everything around it left out.
+pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Duration) -> Result<Heat, BoxError> {
+    let mut connection = redis.get_connection()?;
+    empty(&mut connection)?;
+    let packet = engine.send(rush.slips).await?;
+    let script = Script::new(include_str!("../../../shared/src/redis/lua/grab.lua"));
+    cmd("SCRIPT").arg("LOAD").arg(include_str!("../../../shared/src/redis/lua/grab.lua")).exec(&mut connection)?;
+
+    let parts: Vec<PartId> = packet.parts().collect();
+    let mut users = (0..rush.users.len()).collect::<Vec<_>>();
+    let per_part = users.len().div_ceil(parts.len());
+    let mut calls = Vec::new();
+    for (part, users) in parts.iter().zip(users.chunks_mut(per_part)) {
+        let keys = PartKeys::of(*part);
+        for batch in users.chunks(BATCH) {
+            let mut call = cmd("EVALSHA");
+            call.arg(script.hash()).arg(4).arg(&[&keys.dirty, &keys.claims, &keys.slips, &keys.held]);
+            call.arg(&keys.name).arg(batch.len());
+            for user in batch {
+                call.arg(&rush.users[*user]).arg("");
+            }
+            calls.push(call);
+        }
+    }
+
+    let before = Usage::read(&mut connection)?;
+    let begun = Instant::now();
+    let mut answers = Vec::with_capacity(rush.requests.len());
+    for piece in calls.chunks(RAW_PIPELINE) {
+        if begun.elapsed() > time {
+            break;
+        }
+        let mut commands = pipe();
+        for call in piece {
+            commands.add_command(call.clone());
+        }
+        let asked = Instant::now();
+        let found: Vec<Vec<Vec<String>>> = commands.query(&mut connection)?;
+        let nanos = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        for answer in found.into_iter().flatten().flatten() {
+            // n<slip>:<at>
+            let slip = answer.strip_prefix('n').and_then(|rest| rest.split(':').next()?.parse().ok());
+            let request = answers.len();
+            answers.push(Answer { request, got: slip.map_or(Got::Nothing, Got::Slip), nanos });
+        }
+    }
+    let elapsed = begun.elapsed();
+    let (cpu_us, calls) = Usage::read(&mut connection)?.since(&before);
+    Ok(Heat { elapsed, answers, calls, cpu_us })
+}

@@ -1,0 +1,189 @@
+//! This engine: its own use case of grabbing, over a real Redis and a real `DynamoDB` API.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use shared::config::Config;
+use shared::domain::{Amount, PacketId, PartId, RequestKey, Split, UserId};
+use shared::dynamo::{SdkTable, create_table};
+use shared::parts::{self, Parts};
+use shared::redis::{Connection, RedisConfig, RedisStore};
+use shared::service::{Found, GrabOutcome, GrabSlip, Grabber, HotStore, NewPacket, SendOutcome, Settle, Stores};
+
+use crate::flights::Grabs;
+use crate::rush::{Got, Rush};
+use crate::{BoxError, growth};
+
+const SENDER: &str = "sender";
+const PACKET_EXPIRES_IN: Duration = Duration::from_hours(1);
+const SENDS_AT_ONCE: usize = 16;
+
+/// The engine over its two stores, and the packets that it has sent.
+pub struct Engine {
+    parts: Parts,
+    packets: RwLock<Vec<PacketId>>,
+    next_key: AtomicU64,
+    connection: Connection,
+}
+
+impl Engine {
+    /// Over a Redis and a new table; `ack` is what grabs wait for.
+    pub async fn new(redis_url: &str, dynamodb_url: &str, table: &str, ack: &str) -> Result<Self, BoxError> {
+        let client = parts::dynamodb_at(dynamodb_url).await;
+        create_table(&client, table).await?;
+        let config = Config::for_both_stores(|name| match name {
+            "TABLE_NAME" => Some(table.to_owned()),
+            "REDIS_URL" => Some(redis_url.to_owned()),
+            "GRAB_ACK" => Some(ack.to_owned()),
+            // A machine that is busy with something else is no reason to end the run.
+            "REDIS_RESPONSE_TIMEOUT_MS" => Some("5000".to_owned()),
+            _ => None,
+        })?;
+        let parts = Parts::new(config, client)?;
+        let connection = Connection::new(&RedisConfig::new(redis_url))?;
+        let engine = Self { parts, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
+        let deposit: RequestKey = "deposit".parse()?;
+        let wallets = engine.parts.ledger_parts().wallets();
+        wallets.deposit(&SENDER.parse()?, &deposit, Amount::new(1_000_000_000_000_000)).await?;
+        Ok(engine)
+    }
+
+    /// Both stores.
+    #[must_use]
+    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore> {
+        self.parts.stores()
+    }
+
+    /// The engine's settle.
+    #[must_use]
+    pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
+        self.parts.settle()
+    }
+
+    /// A connection to its Redis, of the kind that it uses itself.
+    #[must_use]
+    pub const fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    /// The engine's use case of grabbing, with what a process remembers after a packet's first grab: its terms and amounts.
+    #[must_use]
+    pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
+        self.parts.grab_slip()
+    }
+
+    /// A packet of the rush.
+    pub fn packet(&self, packet: usize) -> PacketId {
+        self.packets.read().unwrap_or_else(PoisonError::into_inner)[packet]
+    }
+
+    /// Sends the packets of a rush.
+    pub async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
+        let send = |_| async { self.send(rush.slips).await };
+        let packets = stream::iter(0..rush.packets).map(send).buffer_unordered(SENDS_AT_ONCE).try_collect().await?;
+        *self.packets.write().unwrap_or_else(PoisonError::into_inner) = packets;
+        Ok(())
+    }
+
+    /// Sends one packet, and reads what its grabs will need of the ledger.
+    pub async fn send(&self, slips: u32) -> Result<PacketId, BoxError> {
+        let id = self.send_only(slips).await?;
+        let packets = &self.stores().packets;
+        packets.terms(id).await?;
+        for part in id.parts() {
+            packets.amounts(part).await?;
+        }
+        Ok(id)
+    }
+
+    /// Sends one packet.
+    pub async fn send_only(&self, slips: u32) -> Result<PacketId, BoxError> {
+        let packet = NewPacket {
+            sender: SENDER.parse()?,
+            split: Split::Random,
+            total: Amount::new(u64::from(slips) * 100),
+            count: slips,
+            greeting: String::new(),
+            expires_in: PACKET_EXPIRES_IN,
+            passphrase: None,
+            recipients: None,
+        };
+        let key: RequestKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
+        match self.parts.send_packet().send(packet, &key).await? {
+            SendOutcome::Sent(terms) => Ok(terms.id),
+            other => Err(format!("not sent: {other:?}").into()),
+        }
+    }
+}
+
+/// The use case as a process has it: concurrent grabs of a packet are collected.
+pub struct Collected {
+    engine: Arc<Engine>,
+    grab: GrabSlip<SdkTable, RedisStore>,
+}
+
+impl Collected {
+    /// Of an engine.
+    #[must_use]
+    pub fn new(engine: Arc<Engine>) -> Self {
+        Self { grab: engine.grab_slip(), engine }
+    }
+}
+
+impl Grabs for Collected {
+    async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
+        self.engine.fill(rush).await
+    }
+
+    async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
+        let user: UserId = user.parse()?;
+        match self.grab.grab(self.engine.packet(packet), &user, None).await? {
+            GrabOutcome::Grabbed { claim, .. } => Ok(Got::Slip(claim.slip.into())),
+            GrabOutcome::SoldOut => Ok(Got::Nothing),
+            other => Err(format!("a grab came to {other:?}").into()),
+        }
+    }
+}
+
+/// The script with one user a call: what a function does that serves one request at a time.
+pub struct OneByOne {
+    engine: Arc<Engine>,
+    /// Packets that are there beside those of a rush.
+    live: AtomicUsize,
+}
+
+impl OneByOne {
+    /// Of an engine.
+    #[must_use]
+    pub const fn new(engine: Arc<Engine>) -> Self {
+        Self { engine, live: AtomicUsize::new(0) }
+    }
+
+    /// Lets so many other packets be there at the next rush.
+    pub fn set_live(&self, live: usize) {
+        self.live.store(live, Ordering::Relaxed);
+    }
+}
+
+impl Grabs for OneByOne {
+    async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
+        growth::load_others(&self.engine, self.live.load(Ordering::Relaxed)).await?;
+        self.engine.fill(rush).await
+    }
+
+    async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
+        let user: UserId = user.parse()?;
+        for part in PartId::probe_order(self.engine.packet(packet), &user) {
+            let grabber = Grabber { user: user.clone(), passphrase: None };
+            let found = self.engine.stores().hot.grab(part, &[grabber]).await?;
+            match found.as_deref() {
+                Some([Found::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
+                Some([Found::Nothing { .. }]) => {}
+                other => return Err(format!("a grab came to {other:?}").into()),
+            }
+        }
+        Ok(Got::Nothing)
+    }
+}

@@ -1,0 +1,110 @@
+//! What is written: JSON for programs, Markdown for people.
+
+use std::fmt;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::cell::Cell;
+use crate::goals::Ratio;
+use crate::{BoxError, chart, goals};
+
+/// All that was measured.
+#[derive(Debug, Default, Serialize)]
+pub struct Report {
+    machine: Machine,
+    cells: Vec<Cell>,
+    ratios: Vec<Ratio>,
+}
+
+/// What it was measured on.
+#[derive(Debug, Default, Serialize)]
+pub struct Machine {
+    /// Of its processor.
+    processor: String,
+    /// Logical processors.
+    cores: usize,
+    /// Which Redis.
+    redis: String,
+}
+
+impl Machine {
+    /// This one, and this Redis.
+    pub fn of(redis: &redis::Client) -> Result<Self, BoxError> {
+        let info: String = redis::cmd("INFO").arg("server").query(&mut redis.get_connection()?)?;
+        let line = |text: &str, name: &str, between: char| {
+            let line = text.lines().find(|line| line.starts_with(name));
+            line.and_then(|line| line.split_once(between)).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+        };
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        Ok(Self {
+            processor: line(&cpuinfo, "model name", ':'),
+            cores: std::thread::available_parallelism()?.get(),
+            redis: line(&info, "redis_version", ':'),
+        })
+    }
+}
+
+impl Report {
+    /// Adds a cell, and says so.
+    pub fn add(&mut self, cell: Cell) {
+        eprintln!("{} {}: {:.0}/s", cell.workload, cell.scheme, cell.per_s.median);
+        self.cells.push(cell);
+    }
+
+    /// Adds a goal.
+    pub fn reached(&mut self, ratio: Ratio) {
+        self.ratios.push(ratio);
+    }
+
+    /// Holds what was measured against the goals.
+    pub fn conclude(&mut self, machine: Machine) {
+        self.machine = machine;
+        self.ratios.splice(0..0, goals::of(&self.cells));
+    }
+
+    /// Writes `report.json` and `report.md` into a folder.
+    pub fn write(&self, out: &Path) -> Result<(), BoxError> {
+        std::fs::create_dir_all(out)?;
+        std::fs::write(out.join("report.json"), serde_json::to_vec_pretty(self)?)?;
+        std::fs::write(out.join("report.md"), self.to_string())?;
+        chart::draw(&self.cells, out)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "| | scheme | grabs/s (min–max) | p50 µs | p99 µs | p99.9 µs | Redis CPU µs | Redis calls | winners | oversold | two \
+             slips | left |"
+        )?;
+        writeln!(f, "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")?;
+        for cell in &self.cells {
+            writeln!(
+                f,
+                "| {} | {} | {:.0} ({:.0}–{:.0}) | {:.0} | {:.0} | {:.0} | {:.2} | {:.3} | {} | {} | {} | {} |",
+                cell.workload,
+                cell.scheme,
+                cell.per_s.median,
+                cell.per_s.min,
+                cell.per_s.max,
+                cell.p50_us,
+                cell.p99_us,
+                cell.p999_us,
+                cell.redis_cpu_us,
+                cell.redis_calls,
+                cell.winners,
+                cell.oversold,
+                cell.double_winners,
+                cell.left.map_or_else(|| "–".to_owned(), |left| left.to_string()),
+            )?;
+        }
+        writeln!(f, "\n| goal | bound | value | met |\n|---|---:|---:|---|")?;
+        for ratio in &self.ratios {
+            let met = if ratio.met { "yes" } else { "**no**" };
+            writeln!(f, "| {} | {} | {:.3} | {met} |", ratio.name, ratio.goal, ratio.value)?;
+        }
+        Ok(())
+    }
+}
