@@ -67,7 +67,8 @@ impl Function {
         let answer = self.client.post(url).body(event.to_vec()).send().await;
         let answer = answer.unwrap_or_else(|error| panic!("{}: {error}: {}", self.program.display(), self.log()));
         let text = answer.text().await.unwrap();
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}: {text} {}", self.program.display(), self.log()))
+        serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{}: {error}: {text} {}", self.program.display(), self.log()))
     }
 
     /// The id of the function's process.

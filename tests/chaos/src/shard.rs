@@ -125,7 +125,8 @@ impl Shard {
         let [clients, probers] = clients;
         fleet.ready().await;
         let book = Book::new(kind.ack == Ack::Redis);
-        let people = Arc::new(People::new(kind.name.to_owned(), [clients?, probers?], book, Arc::clone(tally), dice("people")));
+        let people =
+            Arc::new(People::new(kind.name.to_owned(), [clients?, probers?], book, Arc::clone(tally), dice("people")));
         people.fund().await;
         Ok(Self { kind, dynamodb, proxy, hot, fleet, people, tally: Arc::clone(tally), load })
     }

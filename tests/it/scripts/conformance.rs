@@ -113,6 +113,9 @@ impl<'a> Twins<'a> {
             fields.insert("#x".to_owned(), terms.expires.to_string());
             fields.insert("#n".to_owned(), facts.len().to_string());
             fields.insert("#c".to_owned(), terms.count.to_string());
+            if !held.is_empty() {
+                fields.insert("#d".to_owned(), "1".to_owned());
+            }
             fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
             let digest = |digest: PassphraseDigest| {
                 let (high, low) = digest.0.split_at(16);

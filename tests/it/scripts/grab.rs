@@ -264,7 +264,8 @@ async fn one_call_serves_several_packets_of_a_partition() {
         ];
         let found = rig.store.grab_each(&asks).await.unwrap();
         let none = Found::Nothing { expired: false, certain: false };
-        let held = |found: &Found, wanted: u32| matches!(found, Found::Held { slip, fresh: true, .. } if *slip == wanted);
+        let held =
+            |found: &Found, wanted: u32| matches!(found, Found::Held { slip, fresh: true, .. } if *slip == wanted);
         let first = found[0].as_ref().unwrap();
         assert!(first[0] == Found::Confirmed(claim_of(0)) && held(&first[1], 1) && first[2] == none, "{first:?}");
         assert_eq!(found[1], None);

@@ -37,7 +37,13 @@ impl Rig {
                     other => panic!("{key} is a {other}"),
                 };
                 let value: redis::Value = node.command(&read).await;
-                writeln!(dump, "{key} {expiry} {value:?}").unwrap();
+                if kind == "hash" {
+                    // Its order changes when Redis moves it about.
+                    let fields: BTreeMap<String, String> = redis::from_redis_value(value).unwrap();
+                    writeln!(dump, "{key} {expiry} {fields:?}").unwrap();
+                } else {
+                    writeln!(dump, "{key} {expiry} {value:?}").unwrap();
+                }
             }
         }
         dump

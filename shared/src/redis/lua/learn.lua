@@ -86,5 +86,8 @@ else
   state = redis.call('HGET', claims, '#n') == terms[2] and 2 or 1
 end
 
-if redis.call('EXISTS', held) == 0 then redis.call('ZREM', dirty, part) end
+if redis.call('EXISTS', held) == 0 then
+  redis.call('ZREM', dirty, part)
+  redis.call('HDEL', claims, '#d')
+end
 return state

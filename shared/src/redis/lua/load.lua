@@ -56,13 +56,16 @@ redis.call('HSET', claims, '#c', 0)
 redis.call('DEL', claims, slips, facts)
 redis.call('HSET', claims, '#c', last - first, '#n', count, '#a', ack)
 if guard ~= '' then redis.call('HSET', claims, '#g', guard) end
+if next(taken) then
+  redis.call('ZADD', dirty, 'NX', now, part)
+  entry('#d', '1')
+end
 for i = 9, 8 + recipients do entry('#r:' .. ARGV[i], '') end
 for i = 1, #entries, CHUNK do redis.call('HSET', claims, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 
 redis.call('SETBIT', facts, last - first, 0)
 for slip in pairs(fenced) do redis.call('SETBIT', facts, slip - first, 1) end
 for i = 1, #dropped do redis.call('HDEL', held, dropped[i]) end
-if next(taken) then redis.call('ZADD', dirty, 'NX', now, part) end
 
 local free = {}
 for slip = first, last - 1 do
