@@ -8,6 +8,7 @@ use shared::domain::{Amount, PartId, RequestKey, Split, UserId};
 use shared::parts::{self, Parts};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{Found, Grabber, HotStore, NewPacket, SendOutcome};
+use tests::without_tokens;
 
 use crate::stack::{Stack, resident_mb};
 
@@ -35,7 +36,8 @@ pub async fn run(options: &Options) {
         _ => None,
     };
     let config = Config::for_both_stores(settings).unwrap();
-    let all = Parts::new(config, parts::dynamodb_at(&stack.dynamodb_url).await).unwrap();
+    let dynamodb = without_tokens(&parts::dynamodb_at(&stack.dynamodb_url).await);
+    let all = Parts::new(config, dynamodb).unwrap();
     let hot = RedisStore::new(Connection::new(&RedisConfig::new(&stack.redis_url)).unwrap());
 
     let begun = Instant::now();

@@ -8,9 +8,11 @@ pub mod emulator;
 pub mod hot;
 pub mod promises;
 pub mod rigged;
+pub mod tokens;
 pub mod world;
 
 pub use books::{Books, PacketBooks, audit, audit_table};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
+pub use tokens::without_tokens;
 pub use world::{Process, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

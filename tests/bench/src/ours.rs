@@ -11,6 +11,7 @@ use shared::dynamo::{SdkTable, create_table};
 use shared::parts::{self, Parts};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{Found, GrabOutcome, GrabSlip, Grabber, HotStore, NewPacket, SendOutcome, Settle, Stores};
+use tests::without_tokens;
 
 use crate::flights::Grabs;
 use crate::rush::{Got, Rush};
@@ -31,7 +32,7 @@ pub struct Engine {
 impl Engine {
     /// Over a Redis and a new table; `ack` is what grabs wait for.
     pub async fn new(redis_url: &str, dynamodb_url: &str, table: &str, ack: &str) -> Result<Self, BoxError> {
-        let client = parts::dynamodb_at(dynamodb_url).await;
+        let client = without_tokens(&parts::dynamodb_at(dynamodb_url).await);
         create_table(&client, table).await?;
         let config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(table.to_owned()),

@@ -235,7 +235,7 @@ async fn each_of_a_mixed_batch_gets_his_own_answer() {
 }
 
 /// Packets of one partition: their ids differ in their time alone.
-fn neighbours(first: Packet, count: u64) -> Vec<Packet> {
+fn neighbours(first: &Packet, count: u64) -> Vec<Packet> {
     let random = rand::rng().random();
     (0..count)
         .map(|n| {
@@ -250,7 +250,7 @@ fn neighbours(first: Packet, count: u64) -> Vec<Packet> {
 #[tokio::test]
 async fn one_call_serves_several_packets_of_a_partition() {
     on_both(async |rig| {
-        let packets = neighbours(Packet::of(2), 4);
+        let packets = neighbours(&Packet::of(2), 4);
         let [large, absent, guarded, small] = &packets[..] else { unreachable!() };
         let guarded = guarded.clone().with_passphrase("open");
         rig.load(large, &[won(0, "ann")]).await;
@@ -296,7 +296,7 @@ async fn no_question_needs_no_call() {
 #[tokio::test]
 async fn a_spoilt_part_fails_the_call_and_leaves_the_others_answers_as_they_were() {
     on_both(async |rig| {
-        let packets = neighbours(Packet::of(2), 2);
+        let packets = neighbours(&Packet::of(2), 2);
         let [good, spoilt] = &packets[..] else { unreachable!() };
         rig.load(good, &[]).await;
         let () = rig.run(["SET", &spoilt.keys().claims, "not a hash"]).await;
