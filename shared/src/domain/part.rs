@@ -162,6 +162,18 @@ mod tests {
     }
 
     #[test]
+    fn a_user_probes_each_packet_in_another_order() {
+        let user: UserId = "user".parse().unwrap();
+        let orders: BTreeSet<Vec<u32>> = (0..50)
+            .map(|ms| {
+                let packet = PacketId::new(Timestamp::from_ms(ms), 12, [7; 10]);
+                PartId::probe_order(packet, &user).map(|part| part.index).collect()
+            })
+            .collect();
+        assert!(orders.len() > 20, "{} orders", orders.len());
+    }
+
+    #[test]
     fn every_stride_is_coprime_to_the_number_of_parts() {
         for parts in 2..=MAX_PARTS {
             for n in 0..100 {
