@@ -174,6 +174,13 @@ mod tests {
     }
 
     #[test]
+    fn every_stride_that_will_do_is_somebodys() {
+        let strides: BTreeSet<u32> =
+            (0..2_000).map(|n| start_and_stride(packet(64), &format!("user-{n}").parse().unwrap(), 64).1).collect();
+        assert_eq!(strides, (0..32).map(|n| 2 * n + 1).collect());
+    }
+
+    #[test]
     fn every_stride_is_coprime_to_the_number_of_parts() {
         for parts in 2..=MAX_PARTS {
             for n in 0..100 {
