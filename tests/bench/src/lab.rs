@@ -66,31 +66,10 @@ impl Lab {
     }
 
     /// A cell of a design with the client that it was published with.
-    pub fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
+    pub async fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
         let redis = self.redis.clone();
-        let heat = |time| Ok(tokio::task::block_in_place(|| threads::heat(design, &redis, rush, time))?);
-        self.blocking(workload, design.name(), rush, heat)
-    }
-
-    /// A cell whose heats `heat` makes.
-    pub fn blocking(
-        &mut self,
-        workload: &'static str,
-        name: &str,
-        rush: &Rush,
-        heat: impl Fn(Duration) -> Result<Heat, BoxError>,
-    ) -> Result<(), BoxError> {
-        if self.wants(name) {
-            let mut rounds = Collector::new(rush);
-            for _ in 0..self.time.rounds {
-                rounds.begin_round();
-                while rounds.round_took() < self.time.time {
-                    rounds.add(&heat(self.time.time)?);
-                }
-            }
-            self.report.add(rounds.cell(workload, name));
-        }
-        Ok(())
+        let heat = async |time| Ok(tokio::task::block_in_place(|| threads::heat(design, &redis, rush, time))?);
+        self.cell(workload, design.name(), rush, heat).await
     }
 
     /// A cell of a design with many requests under way.
@@ -102,21 +81,30 @@ impl Lab {
         rush: &Arc<Rush>,
         under_way: usize,
     ) -> Result<(), BoxError> {
-        if self.wants(name) {
-            let mut rounds = Collector::new(rush);
-            for _ in 0..self.time.rounds {
-                rounds.begin_round();
-                while rounds.round_took() < self.time.time {
-                    rounds.add(&flights::heat(design, &self.redis, rush, under_way, self.time.time).await?);
-                }
-            }
-            self.report.add(rounds.cell(workload, name));
-        }
-        Ok(())
+        let redis = self.redis.clone();
+        let heat = async |time| flights::heat(design, &redis, rush, under_way, time).await;
+        self.cell(workload, name, rush, heat).await
     }
 
-    /// Whether a scheme was asked for.
-    pub fn wants(&self, scheme: &str) -> bool {
-        scheme.contains(&self.scheme)
+    /// A cell whose heats `heat` makes, each within the time that it is given.
+    pub async fn cell(
+        &mut self,
+        workload: &'static str,
+        name: &str,
+        rush: &Rush,
+        heat: impl AsyncFn(Duration) -> Result<Heat, BoxError>,
+    ) -> Result<(), BoxError> {
+        if !name.contains(&self.scheme) {
+            return Ok(());
+        }
+        let mut rounds = Collector::new(rush);
+        for _ in 0..self.time.rounds {
+            rounds.begin_round();
+            while rounds.round_took() < self.time.time {
+                rounds.add(&heat(self.time.time).await?);
+            }
+        }
+        self.report.add(rounds.cell(workload, name));
+        Ok(())
     }
 }
