@@ -5,6 +5,7 @@ use redis::cmd;
 use shared::service::{Failure, GrabOutcome};
 use tests::hot::hold_only;
 use tests::{Setup, World, audit, packet, user, users};
+use tokio::time::Instant;
 
 fn refused(answer: &Result<GrabOutcome, Failure>) -> bool {
     matches!(answer, Err(Failure::Unavailable(_)))
@@ -80,4 +81,21 @@ async fn a_throttled_table_delays_claims_and_loses_none() {
     assert_eq!((report.persisted, report.outbox_left), (5, Some(0)));
     let books = audit(&world).await;
     assert!(silent.iter().all(|user| books.packet(terms.id).claims.contains_key(user.as_str())));
+}
+
+#[tokio::test]
+async fn what_a_run_of_settle_has_no_time_for_is_counted() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+    slip(process.grab(terms.id, &user("ann")).await);
+    let held = hold_only(&process, terms.id.parts().next().unwrap(), &users("held", 3)).await;
+    let since = held.iter().map(|(_, at)| *at).min().unwrap();
+
+    let report = process.settle.run(0..=255, Instant::now()).await.unwrap();
+    assert_eq!((report.persisted, report.outbox_left), (0, Some(3)));
+    let age = report.oldest_outbox_ms.unwrap();
+    assert!(age <= world.now_ms().saturating_sub(since), "{age}");
+    let report = process.settle().await;
+    assert_eq!((report.persisted, report.outbox_left, report.oldest_outbox_ms), (3, Some(0), Some(0)));
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use reqwest::Client;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::stack::Stack;
@@ -18,6 +18,9 @@ const SLIPS: u64 = 100_000;
 /// Requests under way while the capacity is measured.
 const CLOSED_LOOP: usize = 64;
 const TICK: Duration = Duration::from_millis(10);
+/// Requests that this process has under way at the most: each needs a connection, and so a file. Who comes beyond them
+/// stays away.
+const UNDER_WAY_MAX: usize = 8_192;
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -39,6 +42,7 @@ struct Crowd {
 
 /// When an answer came, and what it was.
 struct Answer {
+    /// 0: there was none, which the log explains.
     status: u16,
     retry_after: bool,
     took: Duration,
@@ -55,6 +59,7 @@ pub async fn run(options: &Options) {
     let answers = crowd.arrive(overload, seconds, &stack).await;
     report(&format!("{overload} grabs/s asked for, for {seconds:?}"), &answers);
     println!("memory at the end: {} MB", stack.resident_mb());
+    assert!(answers.iter().all(|answer| answer.status != 0), "grabs without an answer");
     assert!(answers.iter().all(|answer| answer.status != 500), "server errors");
     assert!(answers.iter().all(|answer| answer.status == 200 || answer.retry_after), "refusals without Retry-After");
 
@@ -88,10 +93,15 @@ impl Crowd {
         let packet = &self.packets[usize::try_from(user).unwrap() % self.packets.len()];
         let request = self.client.post(format!("{}/packets/{packet}/grab", self.url));
         let begun = Instant::now();
-        let answer = request.header("x-user-id", format!("u{user}")).send().await;
-        let answer = answer.unwrap_or_else(|error| panic!("no answer: {error:?}"));
-        let (status, retry_after) = (answer.status().as_u16(), answer.headers().contains_key("retry-after"));
-        answer.bytes().await.unwrap();
+        let answer = async {
+            let answer = request.header("x-user-id", format!("u{user}")).send().await?;
+            let (status, retry_after) = (answer.status().as_u16(), answer.headers().contains_key("retry-after"));
+            answer.bytes().await.map(|_| (status, retry_after))
+        };
+        let (status, retry_after) = answer.await.unwrap_or_else(|error: reqwest::Error| {
+            eprintln!("no answer: {}", shared::error_chain(&error));
+            (0, false)
+        });
         Answer { status, retry_after, took: begun.elapsed() }
     }
 
@@ -108,13 +118,21 @@ impl Crowd {
         let (answered, mut answers) = mpsc::unbounded_channel();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let (begun, mut sent, mut most_mb) = (Instant::now(), 0, 0);
+        let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
+        let (begun, mut sent, mut stayed_away, mut most_mb) = (Instant::now(), 0, 0, 0);
         while begun.elapsed() < time {
             tick.tick().await;
             let due = per_second * u64::try_from(begun.elapsed().as_millis()).unwrap() / 1_000;
             for _ in sent..due {
+                let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+                    stayed_away += 1;
+                    continue;
+                };
                 let (crowd, answered) = (Arc::clone(self), answered.clone());
-                tokio::spawn(async move { answered.send(crowd.grab().await) });
+                tokio::spawn(async move {
+                    let _ = answered.send(crowd.grab().await);
+                    drop(place);
+                });
             }
             if sent / per_second != due / per_second {
                 most_mb = most_mb.max(stack.resident_mb());
@@ -128,6 +146,9 @@ impl Crowd {
         }
         if most_mb > 0 {
             println!("the stack took up to {most_mb} MB");
+        }
+        if stayed_away > 0 {
+            println!("{stayed_away} grabs found {UNDER_WAY_MAX} under way, and were not sent");
         }
         all
     }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::lock;
 use super::part::{Part, Queue};
-use crate::domain::{Fence, Hold, PacketId, PartId, Partition, Terms};
-use crate::service::{Clock, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use crate::domain::{Fence, Hold, PacketId, PartId, Partition, Terms, Timestamp};
+use crate::service::{Backlog, Clock, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 
 /// Facts in one execution of `learn`, as the real store has it.
 const FACTS_PER_CALL: usize = 500;
@@ -171,6 +171,16 @@ impl HotStore for MemoryHot {
             parts.map(|((packet, index), at)| (*at, PartId { packet: *packet, index: *index })).collect();
         parts.sort_by_key(|(at, part)| (*at, part.to_string()));
         Ok(parts.into_iter().map(|(_, part)| part).collect())
+    }
+
+    async fn backlog(&self, partition: Partition) -> Result<Backlog, HotStoreError> {
+        let state = lock(&self.state);
+        let dirty = state.dirty.get(&partition.index());
+        let holds = |name: &Name| state.parts.get(name).map_or(0, |part| part.held.len() as u64);
+        Ok(Backlog {
+            holds: dirty.into_iter().flatten().map(|(name, _)| holds(name)).sum(),
+            oldest: dirty.and_then(|dirty| dirty.values().min()).map(|at| Timestamp::from_ms(*at)),
+        })
     }
 
     async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {

@@ -1,13 +1,14 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::{Cmd, cmd};
 
 use super::connection::{Call, Connection, RedisError, Script};
 use super::keys::{self, PartKeys};
 use super::reply;
-use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, UserId};
-use crate::service::{Ask, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
+use crate::service::{Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 
 /// For how long after a packet's expiry its claims answer replays; then the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
@@ -15,6 +16,9 @@ const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 /// Facts in one call of `learn`: bounds for how long it keeps Redis busy, and its arguments (a serverless Redis takes no
 /// more than 3,999).
 const FACTS_PER_CALL: usize = 500;
+
+/// Parts whose holds are counted at once.
+const COUNTED_AT_ONCE: usize = 64;
 
 static GRAB: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/grab.lua")));
 static LEARN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/learn.lua")));
@@ -130,6 +134,23 @@ impl HotStore for RedisStore {
         // What can't be read must not stand in the way of the rest.
         let unreadable = |name: &String| tracing::error!(%name, ?partition, "not the name of a part");
         Ok(names.iter().filter_map(|name| name.parse().map_err(|()| unreadable(name)).ok()).collect())
+    }
+
+    async fn backlog(&self, partition: Partition) -> Result<Backlog, HotStoreError> {
+        let mut range = cmd("ZRANGE");
+        range.arg(keys::dirty(partition)).arg(0).arg(-1).arg("WITHSCORES");
+        let parts: Vec<(String, u64)> = self.run(range).await?;
+        let since = parts.first().map(|(_, since)| Timestamp::from_ms(*since));
+        let length = |name: String| async move {
+            let Ok(part) = name.parse() else { return Ok(0) };
+            let mut length = cmd("HLEN");
+            length.arg(PartKeys::of(part).held);
+            self.run::<u64>(length).await
+        };
+        let holds = stream::iter(parts).map(|(name, _)| length(name)).buffer_unordered(COUNTED_AT_ONCE);
+        let holds = holds.try_fold(0, |sum, holds| std::future::ready(Ok(sum + holds))).await?;
+        // The score is the time of the first hold since the part held nothing: what is left is no older.
+        Ok(Backlog { holds, oldest: since })
     }
 
     async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {

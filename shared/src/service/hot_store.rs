@@ -102,6 +102,15 @@ pub struct Held {
     pub parked: Option<String>,
 }
 
+/// What a partition's outboxes hold.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Backlog {
+    /// Holds, those parked too.
+    pub holds: u64,
+    /// The oldest of them was made then, or later.
+    pub oldest: Option<Timestamp>,
+}
+
 /// A part, and who grabs a slip of it, no two of whom are the same user.
 pub type Ask = (PartId, Vec<Grabber>);
 
@@ -157,6 +166,9 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
 
     /// The parts of a partition that hold something, those that have longest first.
     fn dirty(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;
+
+    /// How much the parts of a partition hold.
+    fn backlog(&self, partition: Partition) -> impl Future<Output = Result<Backlog, HotStoreError>> + Send;
 
     /// What a part holds, oldest first.
     fn held(&self, part: PartId) -> impl Future<Output = Result<Vec<Held>, HotStoreError>> + Send;

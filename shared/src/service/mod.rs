@@ -8,6 +8,7 @@ mod flights;
 mod grab;
 mod hot_store;
 mod loader;
+mod outbox;
 mod packets;
 mod rebuild;
 mod replay;
@@ -20,7 +21,9 @@ mod wallet;
 pub use environment::{Clock, Entropy, System};
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
-pub use hot_store::{Ask, FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+pub use hot_store::{
+    Ask, Backlog, FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded,
+};
 pub use packets::Packets;
 pub use rebuild::Rebuild;
 pub use replay::{Replay, Replayed};

@@ -7,15 +7,12 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use super::Failure;
-use super::hot_store::{Held, HotStore};
+use super::hot_store::{Backlog, HotStore};
+use super::outbox::{Emptied, Outboxes};
 use super::stores::Stores;
-use crate::domain::{AckMode, Amount, Claim, Fence, Hold, PacketId, PartId, Partition, Terms, Timestamp};
-use crate::dynamo::{ClaimOutcome, Due, REFUND_SLIPS_MAX, RefundOutcome, Summary, Table, due_shard};
+use crate::domain::{AckMode, Amount, Fence, PacketId, PartId, Partition, Terms, Timestamp};
+use crate::dynamo::{Due, REFUND_SLIPS_MAX, RefundOutcome, Summary, Table, due_shard};
 
-/// Partitions whose outboxes are emptied at once.
-const PARTITIONS_AT_ONCE: usize = 16;
-/// Holds of one part that are committed at once.
-const CLAIMS_AT_ONCE: usize = 8;
 /// Shards of due packets that are worked on at once; the packets of one shard come one after another.
 const SHARDS_AT_ONCE: usize = 4;
 /// Due packets that are read at once.
@@ -28,7 +25,7 @@ const DUE_LEFT_MAX: u64 = 10_000;
 pub struct Report {
     /// Holds that were brought to the ledger.
     pub persisted: u64,
-    /// Holds that can't be, and wait for an operator.
+    /// Holds that can't be, and wait for an operator, of those that the run came to.
     pub parked: u64,
     /// Packets of which slips went back.
     pub refunded_packets: u64,
@@ -44,41 +41,30 @@ pub struct Report {
     pub due_left: u64,
 }
 
+impl Report {
+    fn add_outboxes<'a>(&mut self, emptied: impl Iterator<Item = &'a Emptied>, now: Timestamp) {
+        let mut all = Some(Backlog::default());
+        for partition in emptied {
+            self.persisted += partition.persisted;
+            self.parked += partition.parked;
+            all = all.zip(partition.left).map(|(all, left)| Backlog {
+                holds: all.holds + left.holds,
+                oldest: all.oldest.into_iter().chain(left.oldest).min(),
+            });
+        }
+        let age = |left: Backlog| left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
+        self.outbox_left = all.map(|left| left.holds);
+        self.oldest_outbox_ms = all.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
 /// The scheduled use case: brings to the ledger what the hot store still holds, and takes back what nobody grabbed.
 ///
 /// It is safe to run twice at once and to end anywhere: each step is a transaction of the ledger that is done or not.
 pub struct Settle<T, H> {
     stores: Stores<T, H>,
+    outboxes: Outboxes<T, H>,
     grace: Duration,
-}
-
-/// What became of a part's outbox.
-#[derive(Debug, Default)]
-struct Drained {
-    persisted: u64,
-    /// Holds that the next run will try again.
-    waiting: u64,
-    /// Slips whose holds are parked.
-    parked: Vec<u32>,
-    /// When the oldest that is left was made.
-    oldest: Option<Timestamp>,
-}
-
-impl Drained {
-    fn new(persisted: u64, left: &[Held]) -> Self {
-        let parked: Vec<u32> = left.iter().filter(|held| held.parked.is_some()).map(|held| held.hold.slip).collect();
-        let waiting = (left.len() - parked.len()) as u64;
-        Self { persisted, waiting, parked, oldest: left.iter().map(|held| held.hold.at).min() }
-    }
-}
-
-/// What became of one hold.
-#[derive(Debug, Default)]
-struct Persisted {
-    /// Whether this run brought it to the ledger.
-    committed: bool,
-    /// What the ledger has shown of it.
-    facts: Vec<Fence>,
 }
 
 /// The bounds of one run.
@@ -134,8 +120,8 @@ struct Returned {
 impl<T: Table, H: HotStore> Settle<T, H> {
     /// Over the two stores. `grace`: how long after its expiry a packet's refund waits; longer than a grab can last plus
     /// the difference of the clocks.
-    pub const fn new(stores: Stores<T, H>, grace: Duration) -> Self {
-        Self { stores, grace }
+    pub fn new(stores: Stores<T, H>, grace: Duration) -> Self {
+        Self { outboxes: Outboxes::new(stores.clone()), stores, grace }
     }
 
     /// Settles what lies in `partitions`, until `deadline`; what is not done by then the next run does.
@@ -143,138 +129,14 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let mut report = Report::default();
         // A hot store that does not answer must leave time for the refunds, most of which don't need it.
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
-        self.empty_outboxes(partitions.clone(), half_time, &mut report).await;
+        let mut emptied = self.outboxes.empty(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
         let run = Run { partitions, now, until: now.before(self.grace), deadline };
-        self.refund_due(&run, &mut report).await?;
+        let refunded = self.refund_due(&run, &mut report).await;
+        self.outboxes.go_on(&mut emptied, deadline).await;
+        refunded?;
+        report.add_outboxes(emptied.values(), self.stores.clock.now());
         Ok(report)
-    }
-
-    /// Every part on its own: one that can't be emptied is not in the way of the others, nor of any refund.
-    async fn empty_outboxes(&self, partitions: RangeInclusive<u32>, deadline: Instant, report: &mut Report) {
-        let parts: Vec<Option<Drained>> = stream::iter(partitions)
-            .map(|index| self.empty_partition(Partition::wrapping(index), deadline))
-            .buffer_unordered(PARTITIONS_AT_ONCE)
-            .flat_map(stream::iter)
-            .collect()
-            .await;
-        let all_known = parts.iter().all(Option::is_some);
-        let (mut left, mut oldest) = (0, None);
-        for part in parts.into_iter().flatten() {
-            report.persisted += part.persisted;
-            report.parked += part.parked.len() as u64;
-            left += part.waiting + part.parked.len() as u64;
-            oldest = oldest.into_iter().chain(part.oldest).min();
-        }
-        if all_known {
-            let age = oldest.map_or(Duration::ZERO, |oldest| self.stores.clock.now().since(oldest));
-            report.outbox_left = Some(left);
-            report.oldest_outbox_ms = Some(u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
-        }
-    }
-
-    /// What became of the outbox of each part of a partition; `None` for what could not be found out.
-    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Vec<Option<Drained>> {
-        if Instant::now() >= deadline {
-            return vec![None];
-        }
-        let parts = match self.stores.hot.dirty(partition).await {
-            Ok(parts) => parts,
-            Err(error) => {
-                tracing::error!(?partition, error = crate::error_chain(&error), "outboxes were not found");
-                return vec![None];
-            }
-        };
-        let mut drained = Vec::with_capacity(parts.len());
-        for part in parts {
-            crash_point!("settle.after_dirty");
-            let result = self.drain(part, deadline).await;
-            if let Err(failure) = &result {
-                tracing::error!(%part, error = crate::error_chain(failure), "an outbox was not emptied");
-            }
-            drained.push(result.ok());
-        }
-        drained
-    }
-
-    /// Brings what a part holds to the ledger. What is fenced already is only learned: a read costs less than a failed
-    /// transaction. A parked hold is not tried again, but goes like any other once the ledger has decided it.
-    async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
-        let held = self.stores.hot.held(part).await?;
-        if held.is_empty() {
-            // Nothing is held: the part's place in the queue is all that is left to tidy.
-            self.stores.hot.learn(part, 0, &[], &[]).await?;
-            return Ok(Drained::default());
-        }
-        crash_point!("settle.after_held");
-        if Instant::now() >= deadline {
-            return Ok(Drained::new(0, &held));
-        }
-        let mut open: Vec<Hold> =
-            held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
-        let Some(terms) = self.stores.packets.terms(part.packet).await? else {
-            for hold in &open {
-                self.park(part, hold, "no such packet").await?;
-            }
-            return Ok(Drained::new(0, &self.stores.hot.held(part).await?));
-        };
-        let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
-        let mut facts = self.stores.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
-        crash_point!("settle.after_fences");
-        let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
-        open.retain(|hold| !fenced.contains(&hold.slip));
-        let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
-            .map(|hold| self.persist(part, &terms, hold, deadline))
-            .buffer_unordered(CLAIMS_AT_ONCE)
-            .collect()
-            .await;
-        let mut persisted = 0;
-        for result in results {
-            match result {
-                Ok(done) => {
-                    persisted += u64::from(done.committed);
-                    facts.extend(done.facts);
-                }
-                Err(failure) => {
-                    tracing::error!(%part, error = crate::error_chain(&failure), "a hold was not persisted");
-                }
-            }
-        }
-        crash_point!("settle.before_learn");
-        self.stores.hot.learn(part, terms.count, &facts, &holds).await?;
-        crash_point!("settle.after_learn");
-        Ok(Drained::new(persisted, &self.stores.hot.held(part).await?))
-    }
-
-    /// Brings one hold to the ledger, unless it must be parked, or time is up.
-    async fn persist(&self, part: PartId, terms: &Terms, hold: Hold, deadline: Instant) -> Result<Persisted, Failure> {
-        if Instant::now() >= deadline {
-            return Ok(Persisted::default());
-        }
-        let Some(amount) = self.stores.packets.amount(part, terms, hold.slip).await? else {
-            self.park(part, &hold, "no such slip").await?;
-            return Ok(Persisted::default());
-        };
-        let claim = Claim { slip: hold.slip, amount, at: hold.at };
-        crash_point!("settle.before_claim");
-        let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await;
-        crash_point!("settle.after_claim");
-        match outcome {
-            Ok(outcome) => Ok(Persisted {
-                committed: matches!(outcome, ClaimOutcome::Committed),
-                facts: outcome.facts(&hold.user, &claim),
-            }),
-            Err(error @ crate::dynamo::LedgerError::Impossible(_)) => {
-                self.park(part, &hold, &error.to_string()).await?;
-                Ok(Persisted::default())
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), Failure> {
-        tracing::error!(%part, slip = hold.slip, reason, "a hold is parked: it can't be persisted");
-        Ok(self.stores.hot.park(part, hold, reason).await?)
     }
 
     async fn refund_due(&self, run: &Run, report: &mut Report) -> Result<(), Failure> {
@@ -410,7 +272,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     async fn drain_packet(&self, terms: &Terms, deadline: Instant) -> Result<BTreeSet<u32>, Failure> {
         let mut parked = BTreeSet::new();
         for part in terms.id.parts() {
-            let drained = self.drain(part, deadline).await?;
+            let drained = self.outboxes.drain(part, deadline).await?;
             if drained.waiting > 0 {
                 return Err(Failure::unavailable("slips of an expired packet are still to be persisted"));
             }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use shared::domain::{Fence, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::service::{Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use shared::service::{Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 
 use crate::faults::Fault;
 use crate::mutants::HotMutant;
@@ -145,6 +145,17 @@ impl HotStore for SimHot {
         self.world.note(format_args!("p{} dirty {}: {parts:?}", self.slot, partition.index()));
         self.world.travel(&self.life).await;
         parts
+    }
+
+    async fn backlog(&self, partition: Partition) -> Answer<Backlog> {
+        self.world.travel(&self.life).await;
+        if self.world.strikes(Fault::HotUnsent) {
+            return Err(lost());
+        }
+        let backlog = now(self.world.primary(self.slot).backlog(partition));
+        self.world.note(format_args!("p{} backlog {}: {backlog:?}", self.slot, partition.index()));
+        self.world.travel(&self.life).await;
+        backlog
     }
 
     async fn held(&self, part: PartId) -> Answer<Vec<Held>> {

@@ -1,0 +1,232 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt};
+use tokio::time::{Instant, timeout};
+
+use super::Failure;
+use super::hot_store::{Backlog, Held, HotStore};
+use super::stores::Stores;
+use crate::domain::{Claim, Fence, Hold, PartId, Partition, Terms, Timestamp};
+use crate::dynamo::{ClaimOutcome, LedgerError, Table};
+
+/// Partitions whose outboxes are emptied at once.
+const PARTITIONS_AT_ONCE: usize = 16;
+/// Holds of one part that are committed at once.
+const CLAIMS_AT_ONCE: usize = 8;
+/// How long what was not reached is counted for. A run ends so much later than it was to.
+const COUNTING: Duration = Duration::from_secs(1);
+
+/// Brings to the ledger what the hot store still holds.
+pub(super) struct Outboxes<T, H> {
+    stores: Stores<T, H>,
+}
+
+/// What became of a partition's outboxes.
+#[derive(Debug, Default)]
+pub(super) struct Emptied {
+    /// Holds that were brought to the ledger.
+    pub persisted: u64,
+    /// Holds that were seen to be parked.
+    pub parked: u64,
+    /// What is left; `None`: the hot store could not tell.
+    pub left: Option<Backlog>,
+    /// Whether time was up before the end was reached.
+    out_of_time: bool,
+}
+
+/// What became of a part's outbox.
+#[derive(Debug, Default)]
+pub(super) struct Drained {
+    persisted: u64,
+    /// Holds that the next run will try again.
+    pub waiting: u64,
+    /// Slips whose holds are parked.
+    pub parked: Vec<u32>,
+    /// When the oldest that is left was made.
+    oldest: Option<Timestamp>,
+}
+
+impl Drained {
+    fn new(persisted: u64, left: &[Held]) -> Self {
+        let parked: Vec<u32> = left.iter().filter(|held| held.parked.is_some()).map(|held| held.hold.slip).collect();
+        let waiting = (left.len() - parked.len()) as u64;
+        Self { persisted, waiting, parked, oldest: left.iter().map(|held| held.hold.at).min() }
+    }
+}
+
+/// What became of one hold.
+#[derive(Debug, Default)]
+struct Persisted {
+    /// Whether this run brought it to the ledger.
+    committed: bool,
+    /// What the ledger has shown of it.
+    facts: Vec<Fence>,
+}
+
+impl<T: Table, H: HotStore> Outboxes<T, H> {
+    /// Over the two stores.
+    pub const fn new(stores: Stores<T, H>) -> Self {
+        Self { stores }
+    }
+
+    /// Empties the outboxes of `partitions`, until `deadline`.
+    pub async fn empty(&self, partitions: impl Iterator<Item = u32>, deadline: Instant) -> BTreeMap<u32, Emptied> {
+        stream::iter(partitions)
+            .map(async |index| (index, self.empty_partition(Partition::wrapping(index), deadline).await))
+            .buffer_unordered(PARTITIONS_AT_ONCE)
+            .collect()
+            .await
+    }
+
+    /// Goes on, until `deadline`, where time was up; what is not reached then either is counted.
+    pub async fn go_on(&self, emptied: &mut BTreeMap<u32, Emptied>, deadline: Instant) {
+        let cut_short = |emptied: &BTreeMap<u32, Emptied>| -> Vec<u32> {
+            emptied.iter().filter(|(_, partition)| partition.out_of_time).map(|(index, _)| *index).collect()
+        };
+        for (index, more) in self.empty(cut_short(emptied).into_iter(), deadline).await {
+            let persisted = emptied.get(&index).map_or(0, |before| before.persisted);
+            emptied.insert(index, Emptied { persisted: persisted + more.persisted, ..more });
+        }
+        let counts = stream::iter(cut_short(emptied))
+            .map(async |index| (index, self.stores.hot.backlog(Partition::wrapping(index)).await))
+            .buffer_unordered(PARTITIONS_AT_ONCE)
+            .for_each(|(index, count)| {
+                match count {
+                    Ok(left) => {
+                        emptied.entry(index).and_modify(|partition| partition.left = Some(left));
+                    }
+                    Err(error) => {
+                        tracing::error!(index, error = crate::error_chain(&error), "outboxes were not counted");
+                    }
+                }
+                std::future::ready(())
+            });
+        if timeout(COUNTING, counts).await.is_err() {
+            tracing::error!("not all outboxes could be counted in time");
+        }
+    }
+
+    /// Every part on its own: one that can't be emptied is not in the way of the others, nor of any refund.
+    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Emptied {
+        let out_of_time = Emptied { out_of_time: true, ..Emptied::default() };
+        if Instant::now() >= deadline {
+            return out_of_time;
+        }
+        let parts = match self.stores.hot.dirty(partition).await {
+            Ok(parts) => parts,
+            Err(error) => {
+                tracing::error!(?partition, error = crate::error_chain(&error), "outboxes were not found");
+                return Emptied::default();
+            }
+        };
+        let mut emptied = Emptied { left: Some(Backlog::default()), ..Emptied::default() };
+        for part in parts {
+            crash_point!("settle.after_dirty");
+            match self.drain(part, deadline).await {
+                Ok(drained) => emptied.add(drained),
+                Err(failure) => {
+                    tracing::error!(%part, error = crate::error_chain(&failure), "an outbox was not emptied");
+                    emptied.left = None;
+                }
+            }
+            if Instant::now() >= deadline {
+                // Perhaps in the middle of this part; what is left of the others is not known either.
+                return Emptied { persisted: emptied.persisted, parked: emptied.parked, ..out_of_time };
+            }
+        }
+        emptied
+    }
+
+    /// Brings what a part holds to the ledger. What is fenced already is only learned: a read costs less than a failed
+    /// transaction. A parked hold is not tried again, but goes like any other once the ledger has decided it.
+    pub async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
+        let held = self.stores.hot.held(part).await?;
+        if held.is_empty() {
+            // Nothing is held: the part's place in the queue is all that is left to tidy.
+            self.stores.hot.learn(part, 0, &[], &[]).await?;
+            return Ok(Drained::default());
+        }
+        crash_point!("settle.after_held");
+        if Instant::now() >= deadline {
+            return Ok(Drained::new(0, &held));
+        }
+        let mut open: Vec<Hold> =
+            held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
+        let Some(terms) = self.stores.packets.terms(part.packet).await? else {
+            for hold in &open {
+                self.park(part, hold, "no such packet").await?;
+            }
+            return Ok(Drained::new(0, &self.stores.hot.held(part).await?));
+        };
+        let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
+        let mut facts = self.stores.ledger.fences(part.packet, holds.iter().map(|hold| hold.slip)).await?;
+        crash_point!("settle.after_fences");
+        let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
+        open.retain(|hold| !fenced.contains(&hold.slip));
+        let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
+            .map(|hold| self.persist(part, &terms, hold, deadline))
+            .buffer_unordered(CLAIMS_AT_ONCE)
+            .collect()
+            .await;
+        let mut persisted = 0;
+        for result in results {
+            match result {
+                Ok(done) => {
+                    persisted += u64::from(done.committed);
+                    facts.extend(done.facts);
+                }
+                Err(failure) => {
+                    tracing::error!(%part, error = crate::error_chain(&failure), "a hold was not persisted");
+                }
+            }
+        }
+        crash_point!("settle.before_learn");
+        self.stores.hot.learn(part, terms.count, &facts, &holds).await?;
+        crash_point!("settle.after_learn");
+        Ok(Drained::new(persisted, &self.stores.hot.held(part).await?))
+    }
+
+    /// Brings one hold to the ledger, unless it must be parked, or time is up.
+    async fn persist(&self, part: PartId, terms: &Terms, hold: Hold, deadline: Instant) -> Result<Persisted, Failure> {
+        if Instant::now() >= deadline {
+            return Ok(Persisted::default());
+        }
+        let Some(amount) = self.stores.packets.amount(part, terms, hold.slip).await? else {
+            self.park(part, &hold, "no such slip").await?;
+            return Ok(Persisted::default());
+        };
+        let claim = Claim { slip: hold.slip, amount, at: hold.at };
+        crash_point!("settle.before_claim");
+        let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await;
+        crash_point!("settle.after_claim");
+        match outcome {
+            Ok(outcome) => Ok(Persisted {
+                committed: matches!(outcome, ClaimOutcome::Committed),
+                facts: outcome.facts(&hold.user, &claim),
+            }),
+            Err(error @ LedgerError::Impossible(_)) => {
+                self.park(part, &hold, &error.to_string()).await?;
+                Ok(Persisted::default())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), Failure> {
+        tracing::error!(%part, slip = hold.slip, reason, "a hold is parked: it can't be persisted");
+        Ok(self.stores.hot.park(part, hold, reason).await?)
+    }
+}
+
+impl Emptied {
+    fn add(&mut self, drained: Drained) {
+        let parked = drained.parked.len() as u64;
+        self.persisted += drained.persisted;
+        self.parked += parked;
+        if let Some(left) = &mut self.left {
+            let oldest = left.oldest.into_iter().chain(drained.oldest).min();
+            *left = Backlog { holds: left.holds + drained.waiting + parked, oldest };
+        }
+    }
+}
