@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use shared::service::Report;
+use shared::turns::Turns;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -21,8 +22,8 @@ use crate::stores_file::StoresFile;
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
 /// How long a run of settle may take at the end.
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Requests under way at once, which bounds the memory that they take.
-const REQUESTS_AT_ONCE: usize = 16_384;
+/// Requests under way at once, as many as an account of Lambda has concurrent executions to begin with.
+const REQUESTS_AT_ONCE: usize = 1_000;
 const DYNAMODB_FILE: &str = "dynamodb.sqlite";
 
 /// The running system.
@@ -88,7 +89,7 @@ impl Local {
         };
         let stack = Arc::new(Stack::connect(settings).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
-        let gateway = Gateway::serve(listener, stack, REQUESTS_AT_ONCE).map_err(unusable)?;
+        let gateway = Gateway::serve(listener, stack, Turns::new(REQUESTS_AT_ONCE)).map_err(unusable)?;
         Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, data })
     }
 

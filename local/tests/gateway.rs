@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
@@ -12,6 +12,7 @@ use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke};
 use local::stack::StackError;
 use serde_json::{Value, json};
 use shared::service::Report;
+use shared::turns::Turns;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -47,13 +48,13 @@ impl Invoke for Fake {
 }
 
 async fn start() -> (Gateway, Arc<Fake>, String) {
-    start_for(1_000).await
+    start_with(Turns::new(1_000)).await
 }
 
-async fn start_for(at_once: usize) -> (Gateway, Arc<Fake>, String) {
+async fn start_with(turns: Turns) -> (Gateway, Arc<Fake>, String) {
     let fake = Arc::new(Fake { gate: Semaphore::new(0), begun: Semaphore::new(0), ended: AtomicUsize::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gateway = Gateway::serve(listener, Arc::clone(&fake), at_once).unwrap();
+    let gateway = Gateway::serve(listener, Arc::clone(&fake), turns).unwrap();
     let url = format!("http://{}", gateway.address());
     (gateway, fake, url)
 }
@@ -201,14 +202,17 @@ async fn many_are_served_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_at_once_and_only_as_long_as_it_is() {
-    let (gateway, fake, url) = start_for(2).await;
+async fn what_is_too_much_waits_for_a_while_and_is_then_refused() {
+    const PATIENCE: Duration = Duration::from_millis(200);
+    let (gateway, fake, url) = start_with(Turns::with_patience(2, PATIENCE)).await;
     let client = reqwest::Client::new();
     let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
     let under_way = [slow(), slow()];
     fake.begun.acquire_many(2).await.unwrap().forget();
 
+    let asked = Instant::now();
     let refused = client.post(format!("{url}/packets")).body("abc").send().await.unwrap();
+    assert!(asked.elapsed() >= PATIENCE);
     assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
     assert_eq!(refused.json::<Value>().await.unwrap(), json!({"message": "Too Many Requests"}));
 
@@ -217,5 +221,22 @@ async fn what_is_too_much_is_refused_at_once_and_only_as_long_as_it_is() {
         assert_eq!(request.await.unwrap().unwrap().status(), 418);
     }
     assert_eq!(client.post(format!("{url}/packets")).send().await.unwrap().status(), 418);
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn who_waits_is_served_when_it_is_his_turn() {
+    let (gateway, fake, url) = start_with(Turns::with_patience(1, SOON)).await;
+    let client = reqwest::Client::new();
+    let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
+    let all = [slow(), slow(), slow()];
+    for _ in &all {
+        fake.begun.acquire().await.unwrap().forget();
+        assert_eq!(fake.begun.available_permits(), 0, "two at once");
+        fake.gate.add_permits(1);
+    }
+    for request in all {
+        assert_eq!(request.await.unwrap().unwrap().status(), 418);
+    }
     gateway.stop(SOON).await;
 }

@@ -14,6 +14,7 @@ pub mod memory;
 pub mod parts;
 pub mod redis;
 pub mod service;
+pub mod turns;
 
 /// What every function does first: logs as the platform asks for, and one choice of cryptography for TLS.
 pub fn start() {

@@ -17,8 +17,9 @@ use jiff::Timestamp;
 use lambda_http::Body;
 use serde::Serialize;
 use serde_json::json;
+use shared::turns::{Turn, Turns};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -44,12 +45,13 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Serves what `listener` accepts with the functions of `stack`, up to `at_once` requests at once: what comes beyond
-    /// them is refused, as API Gateway refuses what is above its throttle.
-    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, at_once: usize) -> io::Result<Self> {
+    /// Serves what `listener` accepts with the functions of `stack`. Each request needs one of `turns`, as on AWS each needs
+    /// one of Lambda's concurrent executions; who gets none in time is refused, as API Gateway refuses what is above its
+    /// throttle.
+    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, turns: Turns) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let server = tokio::spawn(accept(listener, stack, at_once, address, stopped));
+        let server = tokio::spawn(accept(listener, stack, turns, address, stopped));
         Ok(Self { address, stop, server })
     }
 
@@ -74,7 +76,7 @@ struct Shared<S> {
     stack: Arc<S>,
     address: SocketAddr,
     requests: AtomicU64,
-    room: Arc<Semaphore>,
+    turns: Turns,
     /// Each call holds a clone: the receiving end learns when the last has ended, its client long gone or not.
     under_way: mpsc::Sender<()>,
 }
@@ -82,13 +84,12 @@ struct Shared<S> {
 async fn accept<S: Invoke>(
     listener: TcpListener,
     stack: Arc<S>,
-    at_once: usize,
+    turns: Turns,
     address: SocketAddr,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
-    let room = Arc::new(Semaphore::new(at_once));
-    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), room, under_way });
+    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), turns, under_way });
     let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -140,7 +141,14 @@ fn serve_connection<S: Invoke>(
 }
 
 async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Parts, body: Incoming) -> Response<Body> {
-    let Ok(place) = Arc::clone(&shared.room).try_acquire_owned() else { return problem::too_many_requests() };
+    match (parts.uri.path(), &parts.method) {
+        // However much is asked for, it says that the gateway is there.
+        (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
+        (HEALTH, _) => return problem::method_not_allowed("GET"),
+        _ => {}
+    }
+    // Before anything is done for it, so that a refusal costs as little as can be.
+    let Ok(turn) = shared.turns.take().await else { return problem::too_many_requests() };
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     let at = Timestamp::now();
     let request_id = format!("{:x}-{number}", at.as_millisecond());
@@ -151,10 +159,8 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
         Read::Broken => return problem::unreadable(),
     };
     match (raw_path.as_str(), &parts.method) {
-        (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
-        (HEALTH, _) => return problem::method_not_allowed("GET"),
         (SETTLE, &Method::POST) => {
-            return run(&shared, place, &request_id, |stack| async move {
+            return run(&shared, turn, &request_id, |stack| async move {
                 match stack.settle().await {
                     Ok(report) => json_response(&report),
                     Err(error) => {
@@ -173,14 +179,14 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     let origin = Origin { client, server: shared.address, request_id: &request_id, at };
     let event = event::event(parts, raw_path, matched, &body, origin);
     let request = event::request(event, &request_id);
-    run(&shared, place, &request_id, |stack| async move { stack.call(function, request).await }).await
+    run(&shared, turn, &request_id, |stack| async move { stack.call(function, request).await }).await
 }
 
 /// Runs a call to its end in a task of its own, as Lambda does: neither a client that goes away nor a panic in the call
 /// takes anything else with it.
 async fn run<S: Invoke, F>(
     shared: &Shared<S>,
-    place: OwnedSemaphorePermit,
+    turn: Turn,
     request_id: &str,
     call: impl FnOnce(Arc<S>) -> F,
 ) -> Response<Body>
@@ -191,7 +197,7 @@ where
     let call = call(Arc::clone(&shared.stack));
     let task = tokio::spawn(async move {
         let response = call.await;
-        drop((place, under_way));
+        drop((turn, under_way));
         response
     });
     match task.await {

@@ -15,7 +15,6 @@ mod sdk;
 mod table;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod wallet;
 
 use std::sync::Arc;

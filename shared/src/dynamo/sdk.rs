@@ -14,7 +14,7 @@ use aws_sdk_dynamodb::types::{
 
 use super::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
 use super::table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
-use super::turns::{Overloaded, Turns};
+use crate::turns::{Overloaded, Turns};
 
 type Attributes = HashMap<String, AttributeValue>;
 

@@ -124,7 +124,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         for part in parts {
             crash_point!("settle.after_dirty");
             match self.drain(part, deadline).await {
-                Ok(drained) => emptied.add(drained),
+                Ok(drained) => emptied.add(&drained),
                 Err(failure) => {
                     tracing::error!(%part, error = crate::error_chain(&failure), "an outbox was not emptied");
                     emptied.left = None;
@@ -220,7 +220,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
 }
 
 impl Emptied {
-    fn add(&mut self, drained: Drained) {
+    fn add(&mut self, drained: &Drained) {
         let parked = drained.parked.len() as u64;
         self.persisted += drained.persisted;
         self.parked += parked;

@@ -15,6 +15,7 @@ use shared::domain::PacketId;
 use shared::dynamo::SdkTable;
 use shared::redis::RedisStore;
 use shared::service::{GrabSlip, Report};
+use shared::turns::Turns;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::BoxError;
@@ -61,7 +62,7 @@ impl Http {
     /// In front of `answers`; with `sold_out`, the packets of a rush have no slip left when it begins.
     pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Self, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let gateway = Gateway::serve(listener, Arc::new(answers), ROOM)?;
+        let gateway = Gateway::serve(listener, Arc::new(answers), Turns::new(ROOM))?;
         let address = gateway.address();
         Ok(Self { _gateway: gateway, address, idle: Mutex::default(), engine, packet: Mutex::default(), sold_out })
     }

@@ -1,7 +1,9 @@
-use std::sync::{Mutex, PoisonError};
+//! Who comes first is served first, and who comes to more than can be served is sent away soon.
+
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
 /// How long a request of a burst waits for its turn.
@@ -13,8 +15,11 @@ const PATIENCE_OVERLOADED: Duration = Duration::from_millis(250);
 
 /// More was asked for than can be done in time.
 #[derive(Debug, thiserror::Error)]
-#[error("no turn within {0:?}: more is asked of the table than it answers")]
+#[error("no turn within {0:?}: more is asked for than is answered")]
 pub struct Overloaded(Duration);
+
+/// A turn, which ends when it is dropped.
+pub type Turn = OwnedSemaphorePermit;
 
 /// Turns for requests, of which a bounded number is under way at once; the others wait in line, but not for ever.
 ///
@@ -22,29 +27,40 @@ pub struct Overloaded(Duration);
 /// are served in time: "controlled delay", as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).
 #[derive(Debug)]
 pub struct Turns {
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
+    patience: Duration,
     /// When somebody last found nobody waiting.
     was_empty_at: Mutex<Instant>,
 }
 
 impl Turns {
     /// For `at_once` requests at once.
+    #[must_use]
     pub fn new(at_once: usize) -> Self {
-        Self { permits: Semaphore::new(at_once), was_empty_at: Mutex::new(Instant::now()) }
+        Self::with_patience(at_once, PATIENCE)
     }
 
-    /// Waits for a turn, which ends when what is returned is dropped.
-    pub async fn take(&self) -> Result<SemaphorePermit<'_>, Overloaded> {
+    /// The same, but nobody waits for longer than `patience`.
+    #[must_use]
+    pub fn with_patience(at_once: usize, patience: Duration) -> Self {
+        Self { permits: Arc::new(Semaphore::new(at_once)), patience, was_empty_at: Mutex::new(Instant::now()) }
+    }
+
+    /// Waits for a turn.
+    ///
+    /// # Errors
+    /// There was none in time.
+    pub async fn take(&self) -> Result<Turn, Overloaded> {
         let patience = {
             let mut was_empty_at = self.was_empty_at.lock().unwrap_or_else(PoisonError::into_inner);
             // Turns go to those who wait, in order: one that is to be had at once means that nobody does.
-            if let Ok(turn) = self.permits.try_acquire() {
+            if let Ok(turn) = Arc::clone(&self.permits).try_acquire_owned() {
                 *was_empty_at = Instant::now();
                 return Ok(turn);
             }
-            if was_empty_at.elapsed() < BURST { PATIENCE } else { PATIENCE_OVERLOADED }
+            if was_empty_at.elapsed() < BURST { self.patience } else { self.patience.min(PATIENCE_OVERLOADED) }
         };
-        let turn = timeout(patience, self.permits.acquire()).await;
+        let turn = timeout(patience, Arc::clone(&self.permits).acquire_owned()).await;
         turn.ok().and_then(Result::ok).ok_or(Overloaded(patience))
     }
 }
