@@ -11,7 +11,10 @@ tools=$PWD/.tools/bin
 rm -rf "$work"
 mkdir -p "$work/workspace"
 cp -R Cargo.lock shared functions local "$work/workspace"
-sed 's|^members = .*|members = ["shared", "functions/*", "local"]|' Cargo.toml >"$work/workspace/Cargo.toml"
+{
+    sed '/^\[workspace\]/,/^$/d' Cargo.toml
+    printf '[workspace]\nresolver = "3"\nmembers = ["shared", "functions/*", "local"]\n'
+} >"$work/workspace/Cargo.toml"
 cd "$work/workspace"
 PATH=$tools:$PATH cargo cyclonedx --format json --spec-version 1.5 --no-build-deps --target all --quiet
 for program in functions/* local; do

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use shared::domain::{PartId, Terms};
-use shared::redis::{Connection, PartKeys, RedisError, Script};
+use shared::redis::{Connection, PartKeys, RedisError, Script, free_slips};
 
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
 
@@ -59,10 +59,11 @@ pub struct HotCounts {
 
 impl HotPart {
     pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
-        type Answer = (BTreeMap<String, String>, BTreeSet<u32>, BTreeMap<u32, String>, Vec<u8>);
+        type Answer = (BTreeMap<String, String>, Vec<u32>, BTreeMap<u32, String>, Vec<u8>);
         let keys = PartKeys::of(part);
         let call = LOOK.call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts]);
-        let (claims, free, held, bits): Answer = connection.run(&call).await?;
+        let (claims, list, held, bits): Answer = connection.run(&call).await?;
+        let free = free_slips(&claims, &list).unwrap_or_default().into_iter().collect();
         let slips = part.slips(terms.count);
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let known = slips.clone().filter(|slip| bit(slip - slips.start)).collect();

@@ -125,7 +125,7 @@ async fn a_packet_is_shown_in_both_stores_without_its_secrets() {
 
     // A rollback of one fence, and a slip that is lost.
     world.forget_fact(&terms, part, slip, Some(&user("ann"))).await;
-    let () = world.redis(cmd("LREM").arg(PartKeys::of(part).slips).arg(0).arg(free)).await;
+    world.lose_free(part, free).await;
     let differing = admin(&world, &["packet", &id]).await.with(0);
     assert!(differing.text.ends_with("\n2 differences\n"), "{differing:?}");
     let json = admin(&world, &["packet", &id, "--json"]).await.with(0).json();

@@ -20,7 +20,7 @@ use shared::domain::{
     Terms, Timestamp, UserId, part_count,
 };
 use shared::redis::test_server::{TestCluster, TestServer};
-use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore};
+use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips};
 use shared::service::{Found, Grabber, HotStore, HotStoreError, Learned, Loaded};
 use tokio::sync::Mutex;
 
@@ -106,7 +106,15 @@ impl Rig {
             self.run::<Vec<u8>, _>(["GETRANGE", &keys.facts, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.dirty, &keys.name]),
         );
-        let (terms, claims) = claims.into_iter().partition(|(field, _)| field.starts_with('#'));
+        let free = free_slips(&claims, &free).unwrap();
+        let (mut terms, claims): (BTreeMap<String, String>, _) =
+            claims.into_iter().partition(|(field, _)| field.starts_with('#'));
+        terms.remove("#s");
+        terms.remove("#w");
+        if let Some(mark) = terms.remove("#f") {
+            assert!(dirty.is_some() && !terms.contains_key("#g"), "{part} is marked");
+            assert_eq!(mark, terms["#e"]);
+        }
         let bit = |place: &usize| facts[place / 8] >> (7 - place % 8) & 1 == 1;
         let facts = (0..facts.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
         State { terms, claims, free, held, facts, is_dirty: dirty.is_some() }
@@ -115,7 +123,8 @@ impl Rig {
     /// Lets a part's time be over: as if an hour had passed, the list of free slips with it.
     async fn expire(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["HSET", &keys.claims, "#x", "1"]).await;
+        let end: String = self.run(["HGET", &keys.claims, "#e"]).await;
+        let () = self.run(["HSET", &keys.claims, "#x", "1", "#s", &end]).await;
         let () = self.run(["DEL", &keys.slips]).await;
     }
 

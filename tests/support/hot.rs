@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::cmd;
 use shared::domain::{PartId, Terms, UserId};
-use shared::redis::PartKeys;
+use shared::redis::{PartKeys, free_slips};
 use shared::service::{Found, Grabber, HotStore};
 
 use crate::books::Books;
@@ -45,19 +45,42 @@ impl World {
         let range = part.slips(terms.count);
         let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.facts)).await;
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
+        let claims = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
         HotPart {
-            claims: self.redis(cmd("HGETALL").arg(&keys.claims)).await,
-            free: self.redis(cmd("LRANGE").arg(&keys.slips).arg(0).arg(-1)).await,
+            free: self.free(&keys, &claims).await,
+            claims,
             held: self.redis(cmd("HGETALL").arg(&keys.held)).await,
             facts: range.clone().filter(|slip| bit(slip - range.start)).collect(),
         }
+    }
+
+    /// Lets a part lose a free slip.
+    pub async fn lose_free(&self, part: PartId, slip: u32) {
+        let keys = PartKeys::of(part);
+        let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
+        let mut free = self.free(&keys, &claims).await;
+        let before = free.len();
+        free.retain(|free| *free != slip);
+        if free.len() == before {
+            return;
+        }
+        let () = self.redis(cmd("HSET").arg(&keys.claims).arg("#s").arg(&claims["#e"])).await;
+        let () = self.redis(cmd("DEL").arg(&keys.slips)).await;
+        if !free.is_empty() {
+            let () = self.redis(cmd("RPUSH").arg(&keys.slips).arg(free)).await;
+        }
+    }
+
+    async fn free(&self, keys: &PartKeys, claims: &BTreeMap<String, String>) -> Vec<u32> {
+        let list: Vec<u32> = self.redis(cmd("LRANGE").arg(&keys.slips).arg(0).arg(-1)).await;
+        free_slips(claims, &list).unwrap()
     }
 
     /// Forges an unconfirmed hold.
     pub async fn forge_hold(&self, part: PartId, slip: u32, user: &UserId) {
         let keys = PartKeys::of(part);
         let at = self.now_ms();
-        let () = self.redis(cmd("LREM").arg(&keys.slips).arg(0).arg(slip)).await;
+        self.lose_free(part, slip).await;
         let () = self.redis(cmd("HSET").arg(&keys.claims).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
         let () = self.redis(cmd("HSET").arg(&keys.held).arg(slip).arg(format!("{at} {user}"))).await;
         let () = self.redis(cmd("ZADD").arg(&keys.dirty).arg("NX").arg(at).arg(&keys.name)).await;

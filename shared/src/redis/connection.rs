@@ -112,8 +112,14 @@ impl Connection {
         link
     }
 
+    /// Whether it leads to a cluster, where the keys of a call must lie in one slot.
+    #[must_use]
+    pub fn is_cluster(&self) -> bool {
+        self.shared.connector.is_cluster()
+    }
+
     fn failure(&self, error: &redis::RedisError) -> Failure {
-        Failure::of(error, self.shared.connector.is_cluster())
+        Failure::of(error, self.is_cluster())
     }
 
     fn generations(&self) -> MutexGuard<'_, Generations> {
@@ -135,6 +141,6 @@ impl Shared {
 
 impl fmt::Debug for Connection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("cluster", &self.shared.connector.is_cluster()).finish_non_exhaustive()
+        f.debug_struct("Connection").field("cluster", &self.is_cluster()).finish_non_exhaustive()
     }
 }

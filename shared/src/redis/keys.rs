@@ -39,7 +39,7 @@ pub struct PartKeys {
     pub name: String,
     /// Hash: the terms (fields that begin with `#`), and user → his claim.
     pub claims: String,
-    /// List: the free slips.
+    /// List: the free slips beside those that `claims` has as a range.
     pub slips: String,
     /// Hash: slip → since when and for whom it is held. The outbox.
     pub held: String,

@@ -1,5 +1,6 @@
 //! The scripts' answers, read. Each function takes what the header of its script lists, and nothing else.
 
+use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -8,8 +9,19 @@ use redis::{Value, from_redis_value};
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
 use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded};
 
-/// One user's answer of `grab.lua`.
-pub fn found(answer: &str) -> Option<Found> {
+/// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
+pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<Found>>>> {
+    let (at, parts) = answer.split_once(';')?;
+    let at = timestamp(at)?;
+    let part = |answers: &str| match answers {
+        "-" => Some(None),
+        answers => answers.split(',').map(|answer| found(answer, at)).collect::<Option<_>>().map(Some),
+    };
+    parts.split(';').map(part).collect()
+}
+
+/// One user's answer, given at `now`.
+fn found(answer: &str, now: Timestamp) -> Option<Found> {
     let nothing = |expired, certain| Some(Found::Nothing { expired, certain });
     match answer {
         "r" => return Some(Found::Refused(Refusal::NotARecipient)),
@@ -23,12 +35,12 @@ pub fn found(answer: &str) -> Option<Found> {
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
         "g" => claim(answer).map(Found::Confirmed),
-        "h" | "n" => {
+        "h" => {
             let (slip, at) = rest.split_once(':')?;
-            Some(Found::Held { slip: number(slip)?, at: timestamp(at)?, fresh: kind == "n" })
+            Some(Found::Held { slip: number(slip)?, at: timestamp(at)?, fresh: false })
         }
         "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
-        _ => None,
+        _ => Some(Found::Held { slip: number(answer)?, at: now, fresh: true }),
     }
 }
 
@@ -84,6 +96,13 @@ pub const fn loaded(state: u8) -> Option<Loaded> {
     }
 }
 
+/// The free slips of a part, the next one first: those from `#s` up to `#e` of its `claims`, and then those in its list
+/// `slips`. `None`: the range does not read.
+pub fn free_slips(claims: &BTreeMap<String, String>, list: &[u32]) -> Option<Vec<u32>> {
+    let bound = |field| claims.get(field).map_or(Some(0), |bound| number::<u32>(bound));
+    Some((bound("#s")?..bound("#e")?).chain(list.iter().copied()).collect())
+}
+
 /// An entry of the hash `held`: the slip, and `<at> <user>` with, once it is parked, ` <reason>`.
 pub fn held(slip: &str, value: &str) -> Option<Held> {
     let mut fields = value.splitn(3, ' ');
@@ -116,9 +135,9 @@ mod tests {
     fn the_header_of_grab_lists_every_answer_and_every_one_reads() {
         let at = Timestamp::from_ms(7);
         let expected = [
-            ("g<slip>:<amount>:<at>", Found::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
+            ("<slip>", Found::Held { slip: 3, at: Timestamp::from_ms(9), fresh: true }),
             ("h<slip>:<at>", Found::Held { slip: 3, at, fresh: false }),
-            ("n<slip>:<at>", Found::Held { slip: 3, at, fresh: true }),
+            ("g<slip>:<amount>:<at>", Found::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
             ("r", Found::Refused(Refusal::NotARecipient)),
             ("p", Found::Refused(Refusal::WrongPassphrase)),
             ("t<ms>", Found::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
@@ -132,10 +151,15 @@ mod tests {
         let listed = lines.filter(|line| !line.starts_with(' ')).filter_map(|line| line.split("  ").next());
         let listed: Vec<&str> = listed.flat_map(|answers| answers.split(", ")).collect();
         assert_eq!(listed, expected.clone().map(|(answer, _)| answer));
-        for (answer, meaning) in expected {
+        let mut answers = Vec::new();
+        for (answer, meaning) in &expected {
             let example = answer.replace("<slip>", "3").replace("<amount>", "520").replace("<at>", "7");
-            assert_eq!(found(&example.replace("<ms>", "59")), Some(meaning), "{answer}");
+            answers.push(example.replace("<ms>", "59"));
+            assert_eq!(grabbed(&format!("9;{}", answers[answers.len() - 1])), Some(vec![Some(vec![meaning.clone()])]));
         }
+        let all: Vec<Found> = expected.into_iter().map(|(_, meaning)| meaning).collect();
+        let answers = answers.join(",");
+        assert_eq!(grabbed(&format!("9;-;{answers};-")), Some(vec![None, Some(all), None]));
     }
 
     #[test]
@@ -160,12 +184,15 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_does_not_read() {
-        for answer in ["", "g", "g3:520", "g3:520:7:8", "g-1:520:7", "h", "h3", "n3:x", "t", "t-1", "s", "s2", "x", "é"]
+        for answer in ["", "g", "g3:520", "g3:520:7:8", "g-1:520:7", "h", "h3", "n3:7", "t", "t-1", "s", "s2", "x", "é"]
         {
-            assert_eq!(found(answer), None, "{answer}");
+            assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
         }
-        for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "n3:+7", "t+59", "t00"] {
-            assert_eq!(found(answer), None, "{answer}");
+        for answer in ["", "9", ";3", "x;3", "-1;3", "09;3", "9;3,", "9;,3", "9;-,3"] {
+            assert_eq!(grabbed(answer), None, "{answer}");
+        }
+        for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "h3:+7", "t+59", "t00", "+3", "03"] {
+            assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
         }
         for (slip, value) in [("x", "7 ann"), ("+3", "7 ann"), ("3", "7"), ("3", "x ann"), ("3", "7 a#b"), ("3", "")] {
             assert_eq!(held(slip, value), None, "{slip} {value}");

@@ -17,6 +17,9 @@ const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 /// more than 3,999).
 const FACTS_PER_CALL: usize = 500;
 
+/// Calls of grabs that are under way at once, where Redis is no cluster.
+const LANES: u32 = 8;
+
 /// Parts whose holds are counted at once.
 const COUNTED_AT_ONCE: usize = 64;
 
@@ -43,6 +46,12 @@ impl HotStore for RedisStore {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<Found>>, HotStoreError> {
         let mut answers = self.grab_of(&[(part, grabbers)]).await?;
         answers.pop().ok_or_else(|| impossible("no answer"))
+    }
+
+    /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper; but as
+    /// one is read while the next is executed and the next but one is written, it takes a few to keep Redis busy.
+    fn lane(&self, partition: Partition) -> u32 {
+        if self.connection.is_cluster() { partition.index() } else { partition.index() % LANES }
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
@@ -178,40 +187,35 @@ impl HotStore for RedisStore {
 
 impl RedisStore {
     async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
-        let Some((first, _)) = asks.first() else { return Ok(Vec::new()) };
-        let parts: Vec<PartKeys> = asks.iter().map(|(part, _)| PartKeys::of(*part)).collect();
-        let mut keys = vec![keys::dirty(first.partition())];
-        for part in &parts {
-            keys.extend([&part.claims, &part.slips, &part.held].map(Clone::clone));
+        if asks.is_empty() {
+            return Ok(Vec::new());
         }
+        let parts: Vec<PartKeys> = asks.iter().map(|(part, _)| PartKeys::of(*part)).collect();
+        let keys: Vec<&String> =
+            parts.iter().flat_map(|part| [&part.claims, &part.slips, &part.held, &part.dirty]).collect();
         let mut call = GRAB.call(&keys);
         for (keys, (_, grabbers)) in parts.iter().zip(asks) {
-            call = call.arg(&keys.name).arg(grabbers.len());
+            let digests = grabbers.iter().any(|grabber| grabber.passphrase.is_some());
+            call = call.arg(&keys.name).arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
             for grabber in *grabbers {
-                let digest = grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default();
-                call = call.arg(grabber.user.as_str()).arg(digest);
+                call = call.arg(grabber.user.as_str());
+            }
+            for grabber in grabbers.iter().filter(|_| digests) {
+                call = call.arg(grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
             }
         }
-        let answers: Vec<Option<Vec<String>>> = self.connection.run(&call).await?;
-        if answers.len() != asks.len() {
-            return Err(impossible(format!("{} answers for {} parts", answers.len(), asks.len())));
-        }
-        asks.iter().zip(answers).map(|((_, grabbers), answers)| found_by_all(grabbers, answers)).collect()
+        let answer: String = self.connection.run(&call).await?;
+        let found = reply::grabbed(&answer).ok_or_else(|| impossible(&answer))?;
+        // An answer too many or too few would give somebody another's.
+        let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
+        let fits = found.len() == asks.len()
+            && found.iter().zip(asked).all(|(found, asked)| found.as_ref().is_none_or(|found| found.len() == asked));
+        if fits { Ok(found) } else { Err(impossible(&answer)) }
     }
 
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
         Ok(self.connection.run(&Call::from(command)).await?)
     }
-}
-
-/// What the users of one part were answered; `None`: it is not loaded.
-fn found_by_all(grabbers: &[Grabber], answers: Option<Vec<String>>) -> Result<Option<Vec<Found>>, HotStoreError> {
-    let Some(answers) = answers else { return Ok(None) };
-    if answers.len() != grabbers.len() {
-        return Err(impossible(format!("{} answers for {} users", answers.len(), grabbers.len())));
-    }
-    let found = answers.iter().map(|answer| reply::found(answer).ok_or_else(|| impossible(answer)));
-    found.collect::<Result<Vec<_>, _>>().map(Some)
 }
 
 fn fact_text(fact: &Fence) -> String {

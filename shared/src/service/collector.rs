@@ -5,17 +5,20 @@ use tokio::sync::oneshot;
 
 use super::Failure;
 use super::hot_store::{Ask, Found, Grabber, HotStore, HotStoreError};
-use crate::domain::{PartId, Partition, UserId};
+use crate::domain::{PartId, UserId};
 
 /// The most users in one call: beyond this a call gains nothing, and keeps Redis busy for longer.
 const BATCH: usize = 64;
 
-/// Collects the grabs of a partition that arrive while a call for it is under way into the next call: all keys of a partition
-/// lie on one node, whichever packets they are of. No timer: a grab that comes alone goes at once.
+/// Collects the grabs of a lane that arrive while a call for it is under way into the next call, whichever packets they are
+/// of. No timer: a grab that comes alone goes at once.
 pub struct Collector<H> {
     hot: Arc<H>,
-    waiting: Arc<Mutex<HashMap<Partition, Vec<Waiting>>>>,
+    waiting: Arc<Lanes>,
 }
+
+/// Those who wait while a call for their lane is under way.
+type Lanes = Mutex<HashMap<u32, Vec<Waiting>>>;
 
 /// `None`: the part is not loaded.
 type Answer = Result<Option<Found>, Failure>;
@@ -46,36 +49,31 @@ impl<H: HotStore> Collector<H> {
     pub async fn grab(&self, part: PartId, grabber: Grabber) -> Answer {
         let (answer, answered) = oneshot::channel();
         let mine = Waiting { part, grabber, answer };
-        let partition = part.partition();
+        let lane = self.hot.lane(part.partition());
         {
             let mut waiting = lock(&self.waiting);
-            if let Some(queue) = waiting.get_mut(&partition) {
+            if let Some(queue) = waiting.get_mut(&lane) {
                 queue.push(mine);
             } else {
-                waiting.insert(partition, Vec::new());
+                waiting.insert(lane, Vec::new());
                 // A task of its own: the caller who started it may be dropped, those who joined it must not.
                 let (hot, waiting) = (Arc::clone(&self.hot), Arc::clone(&self.waiting));
-                tokio::spawn(async move { drain(&*hot, &waiting, partition, vec![mine]).await });
+                tokio::spawn(async move { drain(&*hot, &waiting, lane, vec![mine]).await });
             }
         }
         answered.await.unwrap_or_else(|_| Err(Failure::unavailable("the call that this grab had joined was lost")))
     }
 }
 
-/// Serves a partition's queue until it is empty. The entry in `waiting` says that somebody does.
-async fn drain<H: HotStore>(
-    hot: &H,
-    waiting: &Mutex<HashMap<Partition, Vec<Waiting>>>,
-    partition: Partition,
-    mut queue: Vec<Waiting>,
-) {
-    let served = Served { waiting, partition };
+/// Serves a lane's queue until it is empty. The entry in `waiting` says that somebody does.
+async fn drain<H: HotStore>(hot: &H, waiting: &Lanes, lane: u32, mut queue: Vec<Waiting>) {
+    let served = Served { waiting, lane };
     loop {
         let (batch, rest) = next_batch(queue);
         let failure = serve(hot, batch).await.err();
         let mut waiting = lock(waiting);
         queue = rest;
-        queue.append(waiting.entry(partition).or_default());
+        queue.append(waiting.entry(lane).or_default());
         if let Some(failure) = failure {
             // The hot store does not answer: whoever waits would hear the same, but later than he asked.
             for next in queue.drain(..) {
@@ -83,7 +81,7 @@ async fn drain<H: HotStore>(
             }
         }
         if queue.is_empty() {
-            waiting.remove(&partition);
+            waiting.remove(&lane);
             drop(waiting);
             std::mem::forget(served);
             return;
@@ -91,50 +89,78 @@ async fn drain<H: HotStore>(
     }
 }
 
-/// Removes the entry of a partition whose server panicked: those who wait then hear of it, and the next one starts anew.
+/// Removes the entry of a lane whose server panicked: those who wait then hear of it, and the next one starts anew.
 struct Served<'a> {
-    waiting: &'a Mutex<HashMap<Partition, Vec<Waiting>>>,
-    partition: Partition,
+    waiting: &'a Lanes,
+    lane: u32,
 }
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
-        lock(self.waiting).remove(&self.partition);
+        lock(self.waiting).remove(&self.lane);
     }
 }
 
 /// Up to [`BATCH`] users, each once a part with all of his equal requests; and the rest.
 fn next_batch(queue: Vec<Waiting>) -> (Batch, Vec<Waiting>) {
-    let mut batch = Batch::default();
-    let mut parts: HashMap<PartId, usize> = HashMap::new();
-    let mut users: HashMap<(usize, UserId), usize> = HashMap::new();
-    let mut rest = Vec::new();
-    for next in queue {
-        let part = parts.get(&next.part).copied().unwrap_or(batch.asks.len());
-        let key = (part, next.grabber.user.clone());
-        if let Some(&user) = users.get(&key) {
-            // The same user with another passphrase is another question.
-            if batch.asks[part].1[user] == next.grabber {
-                batch.askers[part][user].push(next.answer);
-            } else {
-                rest.push(next);
-            }
-            continue;
-        }
-        if users.len() == BATCH {
+    let places = places(&queue);
+    let (mut batch, mut rest) = (Batch::default(), Vec::new());
+    for (next, place) in queue.into_iter().zip(places) {
+        let Some((part, user)) = place else {
             rest.push(next);
             continue;
-        }
+        };
+        // Each part's first comes before the next part's.
         if part == batch.asks.len() {
-            parts.insert(next.part, part);
             batch.asks.push((next.part, Vec::new()));
             batch.askers.push(Vec::new());
         }
-        users.insert(key, batch.askers[part].len());
-        batch.asks[part].1.push(next.grabber);
-        batch.askers[part].push(vec![next.answer]);
+        if user == batch.askers[part].len() {
+            batch.asks[part].1.push(next.grabber);
+            batch.askers[part].push(vec![next.answer]);
+        } else {
+            batch.askers[part][user].push(next.answer);
+        }
     }
     (batch, rest)
+}
+
+/// Where in the batch each of a queue goes: to which part, and to which of its users. `None`: nowhere.
+///
+/// Who is next brings along all who wait for the same part: the more users a part has in a call, the less each costs.
+fn places(queue: &[Waiting]) -> Vec<Option<(usize, usize)>> {
+    let mut parts: HashMap<PartId, usize> = HashMap::new();
+    let mut by_part: Vec<Vec<usize>> = Vec::new();
+    for (index, next) in queue.iter().enumerate() {
+        let part = *parts.entry(next.part).or_insert(by_part.len());
+        if part == by_part.len() {
+            by_part.push(Vec::new());
+        }
+        by_part[part].push(index);
+    }
+    let mut places = vec![None; queue.len()];
+    let mut room = BATCH;
+    for (part, indices) in by_part.into_iter().enumerate() {
+        if room == 0 {
+            break;
+        }
+        let mut users: HashMap<&UserId, (usize, &Grabber)> = HashMap::with_capacity(indices.len());
+        for index in indices {
+            let grabber = &queue[index].grabber;
+            let others = users.len();
+            places[index] = match users.get(&grabber.user) {
+                // The same user with another passphrase is another question.
+                Some((user, first)) => (*first == grabber).then_some((part, *user)),
+                None if room == 0 => None,
+                None => {
+                    users.insert(&grabber.user, (others, grabber));
+                    room -= 1;
+                    Some((part, others))
+                }
+            };
+        }
+    }
+    places
 }
 
 /// Answers a batch. That the hot store could not be asked is told to all of it, and returned.
@@ -157,7 +183,7 @@ async fn serve<H: HotStore>(hot: &H, batch: Batch) -> Result<(), Failure> {
             Ok(())
         }
         Err(error) => {
-            // What is wrong with one part says nothing of the partition's others, which may wait for the next call.
+            // What is wrong with one part says nothing of the lane's others, which may wait for the next call.
             let concerns_all = matches!(error, HotStoreError::Unavailable(_));
             let failure = Failure::from(error);
             for askers in batch.askers {

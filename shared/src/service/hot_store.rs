@@ -125,7 +125,13 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         grabbers: &[Grabber],
     ) -> impl Future<Output = Result<Option<Vec<Found>>, HotStoreError>> + Send;
 
-    /// The same for several parts of one partition, no part twice, each with its grabbers; the answers are in that order.
+    /// Which grabs can be asked in one call: those of partitions in the same lane. One call for each lane is under way at a
+    /// time.
+    fn lane(&self, partition: Partition) -> u32 {
+        partition.index()
+    }
+
+    /// The same for several parts of one lane, no part twice, each with its grabbers; the answers are in that order.
     /// Where it fails, some of it may have been done, as with any call that fails.
     fn grab_each(&self, asks: &[Ask]) -> impl Future<Output = Result<Vec<Option<Vec<Found>>>, HotStoreError>> + Send {
         async move {

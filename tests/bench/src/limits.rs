@@ -95,10 +95,10 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         let keys = PartKeys::of(*part);
         for batch in users.chunks(BATCH) {
             let mut call = cmd("EVALSHA");
-            call.arg(script.hash()).arg(4).arg(&[&keys.dirty, &keys.claims, &keys.slips, &keys.held]);
+            call.arg(script.hash()).arg(4).arg(&[&keys.claims, &keys.slips, &keys.held, &keys.dirty]);
             call.arg(&keys.name).arg(batch.len());
             for user in batch {
-                call.arg(&rush.users[*user]).arg("");
+                call.arg(&rush.users[*user]);
             }
             calls.push(call);
         }
@@ -116,11 +116,10 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
             commands.add_command(call.clone());
         }
         let asked = Instant::now();
-        let found: Vec<Vec<Vec<String>>> = commands.query(&mut connection)?;
+        let found: Vec<String> = commands.query(&mut connection)?;
         let nanos = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        for answer in found.into_iter().flatten().flatten() {
-            // n<slip>:<at>
-            let slip = answer.strip_prefix('n').and_then(|rest| rest.split(':').next()?.parse().ok());
+        // The time, then the slips.
+        for slip in found.iter().flat_map(|answer| answer.split([';', ',']).skip(1)).map(|slip| slip.parse().ok()) {
             let request = answers.len();
             answers.push(Answer { request, got: slip.map_or(Got::Nothing, Got::Slip), nanos });
         }

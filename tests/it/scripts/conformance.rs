@@ -113,9 +113,7 @@ impl<'a> Twins<'a> {
             fields.insert("#x".to_owned(), terms.expires.to_string());
             fields.insert("#n".to_owned(), facts.len().to_string());
             fields.insert("#c".to_owned(), terms.count.to_string());
-            if !held.is_empty() {
-                fields.insert("#d".to_owned(), "1".to_owned());
-            }
+            fields.insert("#e".to_owned(), (first + terms.count).to_string());
             fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
             let digest = |digest: PassphraseDigest| {
                 let (high, low) = digest.0.split_at(16);
@@ -279,7 +277,8 @@ impl<'a> Twins<'a> {
         self.parts[index].terms.expires_at = Timestamp::from_ms(at);
         let keys = PartKeys::of(part);
         if self.memory.part(part).terms.is_some() {
-            let () = self.rig.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
+            let end: String = self.rig.run(["HGET", &keys.claims, "#e"]).await;
+            let () = self.rig.run(["HSET", &keys.claims, "#x", &at.to_string(), "#s", &end]).await;
             let () = self.rig.run(["DEL", &keys.slips]).await;
         }
         self.memory.tamper(part, |part| {

@@ -12,6 +12,7 @@ async fn a_part_is_loaded_once() {
         let terms = [
             ("#a", "ledger".to_owned()),
             ("#c", "5".to_owned()),
+            ("#e", "5".to_owned()),
             ("#n", "0".to_owned()),
             ("#x", packet.terms.expires_at.ms().to_string()),
         ];

@@ -17,15 +17,24 @@ pub fn replies(data: &[u8]) {
 
 fn grab_answer(data: &[u8]) {
     let Ok(answer) = std::str::from_utf8(data) else { return };
-    if let Some(found) = reply::found(answer) {
-        assert_eq!(spelled(&found), answer);
-    }
+    let Some(found) = reply::grabbed(answer) else { return };
+    let now = answer.split(';').next().unwrap_or_default();
+    let spelled = found.iter().map(|part| match part {
+        None => "-".to_owned(),
+        Some(found) => found.iter().map(|found| spelled(found, now)).collect::<Vec<_>>().join(","),
+    });
+    let all: Vec<String> = std::iter::once(now.to_owned()).chain(spelled).collect();
+    assert_eq!(all.join(";"), answer);
 }
 
-fn spelled(found: &Found) -> String {
+fn spelled(found: &Found, now: &str) -> String {
     match found {
         Found::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
-        Found::Held { slip, at, fresh } => format!("{}{slip}:{}", if *fresh { 'n' } else { 'h' }, at.ms()),
+        Found::Held { slip, at, fresh: false } => format!("h{slip}:{}", at.ms()),
+        Found::Held { slip, at, fresh: true } => {
+            assert_eq!(at.ms().to_string(), now);
+            slip.to_string()
+        }
         Found::Refused(Refusal::NotARecipient) => "r".to_owned(),
         Found::Refused(Refusal::WrongPassphrase) => "p".to_owned(),
         Found::Refused(Refusal::TooManyTries { retry_after_ms }) => format!("t{retry_after_ms}"),

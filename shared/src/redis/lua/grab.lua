@@ -1,16 +1,20 @@
--- grab: takes a slip for each of one or more users, of one or more parts of one partition, in one round trip.
+-- grab: takes a slip for each of one or more users, of one or more parts, in one round trip.
 --
--- KEYS[1] dirty, then for each part (no part twice): claims, slips, held
--- ARGV for each part: its name, the number of users, then for each user (no user twice in a part): his id, and the digest
--- of his passphrase or ''
+-- KEYS for each part (no part twice): claims, slips, held, dirty
+-- ARGV for each part: its name, the number of users, the users (none twice); after a number that ends in 'p', as many
+-- digests of their passphrases, or ''
 --
--- Returns for each part nil if it is not loaded; else one string for each user, in order:
---   g<slip>:<amount>:<at>  his confirmed claim: the answer for ever, also after expiry
+-- Returns one string: the time, in milliseconds, then for each part after a ';' either '-', if it is not loaded, or its
+-- users' answers in order, with ',' between them:
+--   <slip>                 a slip that is held for him since that time
 --   h<slip>:<at>           the slip that was held for him before: not yet in the ledger
---   n<slip>:<at>           a slip that is held for him now
+--   g<slip>:<amount>:<at>  his confirmed claim: the answer for ever, also after expiry
 --   r, p, t<ms>            turned away: not a recipient, wrong passphrase, too many of them for another <ms>
 --   s0, s1, e0, e1         no slip: sold out, or expired; 1 where that is certain, because every slip's fact is known
 --                          (or because the packet's grabs are answered on the word of the hot store)
+--
+-- The free slips of a part are those from its field `#s` on up to `#e`, and then those in the list `slips`, which came
+-- back or were left over by a load.
 --
 -- A script does not roll back, so all of a part that can refuse comes before its first write; and the first write of all
 -- is one that Redis refuses when its memory is full. Where a later part is refused the users of those before it find
@@ -18,48 +22,30 @@
 
 local TRIES, TRIES_MS = 10, 60000
 
-local call = redis.call
-local dirty = KEYS[1]
+local call, format = redis.call, string.format
 
--- In milliseconds.
-local function clock()
+-- Now, in milliseconds, as a number and as text: one moment for the whole call, asked for when it is needed.
+local now, at
+local function look_at_the_clock()
+  if now then return end
   local time = call('TIME')
-  return time[1] * 1000 + math.floor(time[2] / 1000)
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+  at = format('%d', now)
 end
 
--- A part that holds something is in `dirty`, and says so in its field `#d`, which is read anyhow: then nothing is left to
--- write there. Whatever takes a part out of `dirty` takes the field away too.
-
--- One user of a part without a guard who has nothing yet, by far the most frequent call: the same as below in fewer
--- steps. Returns nil where there is more to it than that.
-local function grab_one(claims, slips, held, part, user)
-  local terms = call('HMGET', claims, '#x', '#g', '#d', user)
-  local expires, guard, is_dirty, claim = terms[1], terms[2], terms[3], terms[4]
-  if not expires or guard or claim then return nil end
-  local now = clock()
+-- By far the most frequent call: one user who has nothing yet. The same as below in the fewest steps, for a part whose
+-- field `#f` says that it has no guard and is in `dirty` already. Whatever takes a part out of `dirty` takes the field
+-- away too; its value is that of `#e`. Returns nil where there is more to it.
+local function grab_one(claims, held, user)
+  local terms = call('HMGET', claims, '#x', '#s', '#f', user)
+  local expires, slip, last, claim = terms[1], terms[2], terms[3], terms[4]
+  if claim or not last or slip == last then return nil end
+  look_at_the_clock()
   if now >= tonumber(expires) then return nil end
-  local slip = call('LINDEX', slips, 0)
-  if not slip then return nil end
-  local at = string.format('%d', now)
-  local hold = slip .. ':' .. at
-  if is_dirty then
-    call('HSET', claims, user, 'h' .. hold)
-  else
-    call('ZADD', dirty, 'NX', at, part)
-    call('HSET', claims, user, 'h' .. hold, '#d', '1')
-  end
+  call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
   call('HSET', held, slip, at .. ' ' .. user)
-  call('LTRIM', slips, 1, -1)
-  return {{'n' .. hold}}
+  return slip
 end
-
-if #KEYS == 4 and ARGV[2] == '1' then
-  local answer = grab_one(KEYS[2], KEYS[3], KEYS[4], ARGV[1], ARGV[3])
-  if answer then return answer end
-end
-
-local now = clock()
-local at = string.format('%d', now)
 
 -- What turns a user away, if anything does; a wrong passphrase is counted by the caller.
 local function turned_away(claims, guard, user, digest)
@@ -70,7 +56,7 @@ local function turned_away(claims, guard, user, digest)
   if tries then
     local count, since = tries:match('^(%d+):(%d+)$')
     local left = since + TRIES_MS - now
-    if tonumber(count) >= TRIES and left > 0 then return 't' .. string.format('%d', left) end
+    if tonumber(count) >= TRIES and left > 0 then return 't' .. format('%d', left) end
   end
   if digest ~= wanted then return 'p' end
   return nil
@@ -83,50 +69,60 @@ local function count_wrong(claims, user)
     local counted, from = tries:match('^(%d+):(%d+)$')
     if from + TRIES_MS > now then count, since = tonumber(counted), tonumber(from) end
   end
-  call('HSET', claims, '#t:' .. user, string.format('%d:%d', count + 1, since))
+  call('HSET', claims, '#t:' .. user, format('%d:%d', count + 1, since))
 end
 
--- The answers for the users at ARGV[first], ARGV[first + 2], …, ARGV[last - 1].
-local function grab(claims, slips, held, part, first, last)
-  local fields = {'#x', '#g', '#d'}
-  for i = first, last, 2 do fields[#fields + 1] = ARGV[i] end
+-- The answers of the part whose keys begin at KEYS[key] for the `count` users from ARGV[first] on, whose digests follow from ARGV[digests] on.
+local function grab(key, part, first, count, digests)
+  local claims, slips, held, dirty = unpack(KEYS, key, key + 3)
+  local fields = {unpack(ARGV, first, first + count - 1)}
+  for _, term in ipairs({'#x', '#g', '#s', '#e', '#f'}) do fields[#fields + 1] = term end
   local found = call('HMGET', claims, unpack(fields))
-  local expires, guard, is_dirty = tonumber(found[1]), found[2], found[3]
-  if not expires then return false end
+  local expires, guard = tonumber(found[count + 1]), found[count + 2]
+  local next_slip, last, is_marked = tonumber(found[count + 3]), tonumber(found[count + 4]), found[count + 5]
+  if not expires then return '-' end
+  look_at_the_clock()
 
   local answers, takers, wrong = {}, {}, {}
-  for i = 1, #found - 3 do
-    local claim = found[i + 3]
-    local refusal = not claim and guard and turned_away(claims, guard, fields[i + 3], ARGV[first + 2 * i - 1])
+  for i = 1, count do
+    local claim = found[i]
+    local refusal = not claim and guard and turned_away(claims, guard, fields[i], digests and ARGV[digests + i - 1])
     if claim then
       answers[i] = claim
     elseif refusal then
       answers[i] = refusal
-      if refusal == 'p' then wrong[#wrong + 1] = fields[i + 3] end
+      if refusal == 'p' then wrong[#wrong + 1] = fields[i] end
     else
       takers[#takers + 1] = i
     end
   end
 
-  local taken = {}
-  if #takers > 0 and now < expires then taken = call('LRANGE', slips, 0, #takers - 1) end
+  local taken, from_list = {}, {}
+  if #takers > 0 and now < expires then
+    for slip = next_slip, math.min(next_slip + #takers, last) - 1 do taken[#taken + 1] = format('%d', slip) end
+    next_slip = next_slip + #taken
+    if #taken < #takers then from_list = call('LRANGE', slips, 0, #takers - #taken - 1) end
+    for _, slip in ipairs(from_list) do taken[#taken + 1] = slip end
+  end
   local free = #taken
   if free > 0 then
+    local held_at, since = ':' .. at, at .. ' '
     local to_claims, to_held = {}, {}
     for n = 1, free do
       local i, slip = takers[n], taken[n]
-      local user, hold = fields[i + 3], slip .. ':' .. at
-      to_claims[2 * n - 1], to_claims[2 * n] = user, 'h' .. hold
-      to_held[2 * n - 1], to_held[2 * n] = slip, at .. ' ' .. user
-      answers[i] = 'n' .. hold
+      local user = fields[i]
+      to_claims[2 * n - 1], to_claims[2 * n] = user, 'h' .. slip .. held_at
+      to_held[2 * n - 1], to_held[2 * n] = slip, since .. user
+      answers[i] = slip
     end
-    if not is_dirty then
-      call('ZADD', dirty, 'NX', now, part)
-      to_claims[2 * free + 1], to_claims[2 * free + 2] = '#d', '1'
+    to_claims[2 * free + 1], to_claims[2 * free + 2] = '#s', format('%d', next_slip)
+    if not is_marked then
+      call('ZADD', dirty, 'NX', at, part)
+      if not guard then to_claims[2 * free + 3], to_claims[2 * free + 4] = '#f', format('%d', last) end
     end
     call('HSET', claims, unpack(to_claims))
     call('HSET', held, unpack(to_held))
-    call('LTRIM', slips, free, -1)
+    if #from_list > 0 then call('LTRIM', slips, #from_list, -1) end
   end
   if free < #takers then
     local terms = call('HMGET', claims, '#n', '#c', '#a')
@@ -135,14 +131,23 @@ local function grab(claims, slips, held, part, first, last)
     for n = free + 1, #takers do answers[takers[n]] = none end
   end
   for _, user in ipairs(wrong) do count_wrong(claims, user) end
-  return answers
+  return table.concat(answers, ',')
 end
 
 local all, next_arg = {}, 1
-for key = 2, #KEYS, 3 do
-  local first = next_arg + 2
-  local last = first + 2 * tonumber(ARGV[next_arg + 1]) - 1
-  all[#all + 1] = grab(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[next_arg], first, last)
-  next_arg = last + 1
+for key = 1, #KEYS, 4 do
+  local count, first = ARGV[next_arg + 1], next_arg + 2
+  local answers = count == '1' and grab_one(KEYS[key], KEYS[key + 2], ARGV[first])
+  if not answers then
+    local users, has_digests = count:match('^(%d+)(p?)$')
+    count = tonumber(users)
+    local digests = has_digests == 'p' and first + count or nil
+    answers = grab(key, ARGV[next_arg], first, count, digests)
+    next_arg = (digests or first) + count
+  else
+    next_arg = first + 1
+  end
+  all[#all + 1] = answers
 end
-return all
+look_at_the_clock()
+return at .. ';' .. table.concat(all, ';')

@@ -28,7 +28,23 @@ local function retract(slip, user)
   if claim and claim:match('^h' .. slip .. ':') then redis.call('HDEL', claims, user) end
 end
 
-local terms = redis.call('HMGET', claims, '#x', '#c')
+-- Takes a slip out of the free ones, where it only is in repairs: a rollback had made it free again.
+local function take_out(slip, expires)
+  local range = redis.call('HMGET', claims, '#s', '#e')
+  local next_slip, last = tonumber(range[1]), tonumber(range[2])
+  if tonumber(slip) < next_slip then
+    redis.call('LREM', slips, 1, slip)
+    return
+  end
+  -- The range would have a hole: its other slips go to the list, before those that came back, the last one first.
+  redis.call('HSET', claims, '#s', last)
+  for other = last - 1, next_slip, -1 do
+    if other ~= tonumber(slip) then redis.call('LPUSH', slips, string.format('%d', other)) end
+  end
+  redis.call('PEXPIREAT', slips, expires)
+end
+
+local terms = redis.call('HMGET', claims, '#x', '#c', '#e')
 local expires = tonumber(terms[1])
 local state = 0
 
@@ -46,6 +62,8 @@ else
   local time = redis.call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
   local owners, has_news = {}, false
+  -- Nothing more is taken of an expired part: its free slips need not be told one by one that they are not.
+  if now >= expires then redis.call('HSET', claims, '#s', terms[3]) end
   for i = 5, 4 + count do
     local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
     local place = tonumber(slip) - first
@@ -60,7 +78,7 @@ else
         redis.call('HDEL', held, slip)
         if user ~= owner then retract(slip, user) end
       elseif is_news then
-        redis.call('LREM', slips, 1, slip) -- met only in repairs: a rollback had made it free again
+        take_out(slip, terms[1])
       end
     end
     if owner ~= '' then
@@ -88,6 +106,6 @@ end
 
 if redis.call('EXISTS', held) == 0 then
   redis.call('ZREM', dirty, part)
-  redis.call('HDEL', claims, '#d')
+  redis.call('HDEL', claims, '#f')
 end
 return state

@@ -15,6 +15,9 @@ local expires, forget, ack, guard, recipients = tonumber(ARGV[4]), ARGV[5], ARGV
 
 -- Bounds the arguments of one call below: Lua's stack holds some 8,000.
 local CHUNK = 1000
+-- Redis keeps a hash of up to 128 fields (512 from version 8 on), none of which is longer than 64 bytes, as a list that it
+-- walks through. Claims that will be more than that are a table from the beginning.
+local SMALL, LONG = 128, 65
 
 if redis.call('HEXISTS', claims, '#x') == 1 then return 0 end
 local time = redis.call('TIME')
@@ -54,12 +57,10 @@ end
 -- loaded, comes last.
 redis.call('HSET', claims, '#c', 0)
 redis.call('DEL', claims, slips, facts)
-redis.call('HSET', claims, '#c', last - first, '#n', count, '#a', ack)
+redis.call('HSET', claims, '#c', last - first, '#n', count, '#a', ack, '#e', last)
+if last - first > SMALL then redis.call('HSET', claims, '#w', string.rep('.', LONG)) end
 if guard ~= '' then redis.call('HSET', claims, '#g', guard) end
-if next(taken) then
-  redis.call('ZADD', dirty, 'NX', now, part)
-  entry('#d', '1')
-end
+if next(taken) then redis.call('ZADD', dirty, 'NX', now, part) end
 for i = 9, 8 + recipients do entry('#r:' .. ARGV[i], '') end
 for i = 1, #entries, CHUNK do redis.call('HSET', claims, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 
@@ -67,12 +68,16 @@ redis.call('SETBIT', facts, last - first, 0)
 for slip in pairs(fenced) do redis.call('SETBIT', facts, slip - first, 1) end
 for i = 1, #dropped do redis.call('HDEL', held, dropped[i]) end
 
-local free = {}
-for slip = first, last - 1 do
-  local name = string.format('%d', slip)
-  if not fenced[name] and not taken[name] then free[#free + 1] = name end
+if next(fenced) or next(taken) then
+  local free = {}
+  for slip = first, last - 1 do
+    local name = string.format('%d', slip)
+    if not fenced[name] and not taken[name] then free[#free + 1] = name end
+  end
+  for i = 1, #free, CHUNK do redis.call('RPUSH', slips, unpack(free, i, math.min(i + CHUNK - 1, #free))) end
+  first = last
 end
-for i = 1, #free, CHUNK do redis.call('RPUSH', slips, unpack(free, i, math.min(i + CHUNK - 1, #free))) end
+redis.call('HSET', claims, '#s', first)
 
 redis.call('PEXPIREAT', slips, expires)
 redis.call('PEXPIREAT', facts, forget)
