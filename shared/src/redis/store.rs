@@ -51,7 +51,8 @@ impl HotStore for RedisStore {
     /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper; but as
     /// one is read while the next is executed and the next but one is written, it takes a few to keep Redis busy.
     fn lane(&self, partition: Partition) -> u32 {
-        if self.connection.is_cluster() { partition.index() } else { partition.index() % LANES }
+        // The parts of a large packet stand four partitions apart.
+        if self.connection.is_cluster() { partition.index() } else { partition.index() / 4 % LANES }
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {

@@ -35,6 +35,14 @@ impl<T: Table> Packets<T> {
 
     /// A packet's terms; `None` if there is no such packet.
     pub async fn terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
+        match self.terms.get(&id).await {
+            Some(terms) => Ok(Some(terms)),
+            // In a box: what reads the ledger is large, and every grab would carry it about.
+            None => Box::pin(self.read_terms(id)).await,
+        }
+    }
+
+    async fn read_terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
         let read = async {
             let packet = self.ledger.packet(id).await.map_err(|error| NoTerms::Failed(error.into()))?;
             Ok(Arc::new(packet.ok_or(NoTerms::NotFound)?.terms))
@@ -60,6 +68,13 @@ impl<T: Table> Packets<T> {
 
     /// The amounts of a part that exists.
     pub async fn amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
+        match self.amounts.get(&part).await {
+            Some(amounts) => Ok(amounts),
+            None => Box::pin(self.read_amounts(part)).await,
+        }
+    }
+
+    async fn read_amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
         let read = async { self.ledger.amounts(part).await.map(Arc::new).map_err(Failure::from) };
         self.amounts.try_get_with(part, read).await.map_err(|failure| (*failure).clone())
     }

@@ -76,8 +76,9 @@ impl<'a> Twins<'a> {
             }
         };
         let expected = real(&self.rig.store).await;
-        let state = self.rig.state(part).await;
+        let mut state = self.rig.state(part).await;
         let until = self.time(part).await;
+        forget_free_after_expiry(&mut state, until);
         let before = self.memory.snapshot();
         let mut told = Vec::new();
         for moment in from..=until {
@@ -87,7 +88,8 @@ impl<'a> Twins<'a> {
             // What is left behind was looked at after that: what expires may have done so since.
             for looked in [moment, until] {
                 self.clock.0.store(looked, Ordering::SeqCst);
-                let left = self.state(part);
+                let mut left = self.state(part);
+                forget_free_after_expiry(&mut left, until);
                 if answer == expected && left == state {
                     self.clock.0.store(until, Ordering::SeqCst);
                     return expected;
@@ -303,6 +305,14 @@ impl<'a> Twins<'a> {
         holds.shuffle(&mut self.random);
         holds.truncate(self.random.random_range(0..=3));
         holds
+    }
+}
+
+/// Nothing is taken of an expired part, and each store drops what was free when it comes to it.
+fn forget_free_after_expiry(state: &mut State, now: u64) {
+    let expires = state.terms.get("#x").and_then(|expires| expires.parse().ok());
+    if expires.is_some_and(|expires: u64| expires <= now) {
+        state.free.clear();
     }
 }
 
