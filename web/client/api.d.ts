@@ -372,7 +372,7 @@ export interface components {
              * @description For how many seconds the packet can be grabbed.
              * @default 86400
              */
-            expires_in_s: number;
+            expires_in_s?: number;
             /** @description Who grabs must give it. It is kept as a digest and never shown. */
             passphrase?: components["schemas"]["Passphrase"];
             /** @description The only users who may grab. */
