@@ -1,4 +1,4 @@
-// The provable split, written from docs/FAIRNESS.md: a second implementation, independent of the engine's.
+// The provable split, after docs/FAIRNESS.md: a second implementation, which shares no code with the engine's.
 
 /** @typedef {'random' | 'equal'} Split */
 /** @typedef {{version: number, split: Split, total: bigint, count: number, cap: bigint, seed: Uint8Array}} Terms */
