@@ -40,7 +40,7 @@ async function show() {
     root.replaceChildren();
     root.dataset['screen'] = path.split('/')[1] || 'send';
     const done = screen(root, signal, ...parts);
-    if (!isFirst) focusTitle(root);
+    if (!isFirst) focusTitle(root, signal);
     isFirst = false;
     await done;
   } catch (error) {
@@ -66,13 +66,26 @@ function notFound(root) {
   );
 }
 
-/** Keyboard and screen reader go where the eye goes. @param {HTMLElement} root */
-function focusTitle(root) {
-  const title = root.querySelector('h1');
-  if (!(title instanceof HTMLElement)) return root.focus({ preventScroll: true });
-  title.tabIndex = -1;
-  title.focus({ preventScroll: true });
+/**
+ * Keyboard and screen reader go where the eye goes: to the title, as soon as there is one.
+ * @param {HTMLElement} root
+ * @param {AbortSignal} signal
+ */
+function focusTitle(root, signal) {
   scrollTo(0, 0);
+  root.focus({ preventScroll: true });
+  const look = () => {
+    const title = root.querySelector('h1');
+    if (!title) return false;
+    title.tabIndex = -1;
+    // Unless somebody has gone on by then.
+    if (document.activeElement === root || document.activeElement === document.body) title.focus({ preventScroll: true });
+    return true;
+  };
+  if (look()) return;
+  const waiting = new MutationObserver(() => look() && waiting.disconnect());
+  waiting.observe(root, { childList: true });
+  signal.addEventListener('abort', () => waiting.disconnect());
 }
 
 /** @param {HTMLElement} root */
@@ -152,8 +165,10 @@ async function open() {
   await show();
 }
 
-addEventListener('hashchange', () => void show());
-addEventListener('hongbao:signin', () => location.reload());
+addEventListener('hashchange', () => {
+  // The embedding app may hand over another token while the page is open.
+  void (/^#token=/.test(location.hash) ? open() : show());
+});
 
 loadConfig()
   .then(open)

@@ -300,9 +300,14 @@ class Grab {
     };
     const isOver = () => current.seed !== null && (current.status === 'settled' || current.claimed_count === current.count);
     more.addEventListener('click', async () => {
+      if (more.disabled) return;
+      more.disabled = true;
       pages += 1;
-      await fetchClaims();
-      draw();
+      // Without an answer the button stays, to try again.
+      await fetchClaims().then(draw, () => {
+        pages -= 1;
+      });
+      more.disabled = false;
     });
     const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && more.click());
     look.observe(more);

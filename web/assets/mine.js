@@ -5,6 +5,7 @@ import { api, config, me, moment, money, number, setCurrency } from './context.j
 import { h, say } from './dom.js';
 import { avatar } from './envelope.js';
 import { t } from './i18n.js';
+import { explain } from './problems.js';
 
 const PAGE = 20;
 const TOP_UP = 100_000;
@@ -20,8 +21,12 @@ export async function mineScreen(root, signal, tab = 'received') {
   const balance = h('p', { class: 'sum' }, money(wallet.balance));
   const topUp = h('button', { class: 'button plain', title: t('topup.hint') }, t('topup', { amount: money(TOP_UP) }));
   topUp.addEventListener('click', async () => {
-    balance.textContent = money((await api.deposit(me(), newKey(), TOP_UP, { signal })).balance);
-    say(t('topup.done', { amount: money(TOP_UP) }));
+    try {
+      balance.textContent = money((await api.deposit(me(), newKey(), TOP_UP, { signal })).balance);
+      say(t('topup.done', { amount: money(TOP_UP) }));
+    } catch (error) {
+      if (!signal.aborted) say(explain(error).title);
+    }
   });
   const link = (/** @type {'sent' | 'received'} */ name) =>
     h('a', { href: `#/mine/${name}`, 'aria-current': tab === name ? 'true' : null }, t(`mine.${name}`));
@@ -73,10 +78,15 @@ export async function mineScreen(root, signal, tab = 'received') {
     return page.next_cursor;
   };
   // What the eye reaches loads by itself; the button is for everybody else.
-  const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void load(), { rootMargin: '200px' });
+  const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void loadMore(), { rootMargin: '200px' });
   look.observe(more);
   signal.addEventListener('abort', () => look.disconnect());
-  more.addEventListener('click', () => void load());
+  const loadMore = () =>
+    load().catch((error) => {
+      // What is there stays, and so does the button, to try again.
+      if (!signal.aborted) say(explain(error).title);
+    });
+  more.addEventListener('click', () => void loadMore());
   await load();
 }
 

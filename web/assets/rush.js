@@ -11,7 +11,8 @@ import { t } from './i18n.js';
  * @property {number} grabbed
  * @property {number} lost
  * @property {number} failed
- * @property {number[]} per_tenth Grabs answered in each tenth of a second so far.
+ * @property {number} slot_ms
+ * @property {number[]} per_slot Grabs answered in each slot of time so far.
  * @property {{p50_us: number, p90_us: number, p99_us: number, max_us: number, buckets: {up_to_us: number, count: number}[]}} latency
  */
 /**
@@ -102,7 +103,7 @@ class Board {
   }
 
   /** @param {Tick} tick */
-  tick({ elapsed_ms, answered, grabbed, lost, failed, per_tenth, latency }) {
+  tick({ elapsed_ms, answered, grabbed, lost, failed, slot_ms, per_slot, latency }) {
     this.speed.textContent = number(Math.round((answered * 1000) / Math.max(1, elapsed_ms)));
     const counts = /** @type {const} */ ([['rush.answered', answered], ['rush.got', grabbed], ['rush.lost', lost], ['rush.failed', failed]]);
     this.tallies.replaceChildren(...counts.map(([key, count]) => h('span', { class: key === 'rush.failed' && count > 0 ? 'bad' : null }, `${t(key)} ${number(count)}`)));
@@ -110,8 +111,10 @@ class Board {
     const named = /** @type {const} */ ([['p50', latency.p50_us], ['p90', latency.p90_us], ['p99', latency.p99_us], ['max', latency.max_us]]);
     this.percentiles.replaceChildren(...named.map(([name, us]) => h('span', null, t('rush.percentile', { name, ms: ms(us) }))));
     const values = { p50: ms(latency.p50_us), p99: ms(latency.p99_us) };
-    this.throughput.replaceChildren(bars(per_tenth.map((count, i) => [`${i / 10} s`, count]), t('rush.throughput.label')));
-    this.latency.replaceChildren(bars(latency.buckets.map(({ up_to_us, count }) => [`${ms(up_to_us)}`, count]), t('rush.latency.label', values)));
+    // From the first latency that there was.
+    const lived = latency.buckets.slice(latency.buckets.findIndex(({ count }) => count > 0));
+    this.throughput.replaceChildren(bars(slots(per_slot, slot_ms), t('rush.throughput.label')));
+    this.latency.replaceChildren(bars(lived.map(({ up_to_us, count }) => [`≤ ${ms(up_to_us)} ms`, count]), t('rush.latency.label', values)));
   }
 
   /** @param {End} end */
@@ -138,6 +141,20 @@ class Board {
   }
 }
 
+/**
+ * What was answered when, in at most so many bars as can be told apart.
+ * @param {number[]} counts
+ * @param {number} slotMs
+ * @returns {[string, number][]}
+ */
+function slots(counts, slotMs) {
+  const width = Math.ceil(counts.length / 50) || 1;
+  return Array.from({ length: Math.ceil(counts.length / width) }, (_, i) => {
+    const sum = counts.slice(i * width, (i + 1) * width).reduce((a, b) => a + b, 0);
+    return [`${number((i * width * slotMs) / 1000)} s`, sum];
+  });
+}
+
 /** @param {number[]} amounts */
 function histogram(amounts) {
   const most = Math.max(1, ...amounts);
@@ -153,10 +170,10 @@ function histogram(amounts) {
 
 /** @param {[string, number][]} values @param {string} label */
 function bars(values, label) {
-  const [width, height, foot] = [480, 140, 18];
+  const [width, height, foot] = [320, 120, 20];
   const most = Math.max(1, ...values.map(([, count]) => count));
   const step = width / Math.max(1, values.length);
-  const ticks = new Set([0, Math.floor(values.length / 2), values.length - 1]);
+  const ticks = new Set(values.length > 2 ? [0, Math.floor(values.length / 2), values.length - 1] : values.keys());
   return s(
     'svg',
     { viewBox: `0 0 ${width} ${height + foot}`, role: 'img', 'aria-label': label },

@@ -189,10 +189,13 @@ class Form {
   }
 
   async #topUp() {
-    const { balance } = await api.deposit(me(), newKey(), TOP_UP, { signal: this.signal });
-    this.balance = balance;
-    say(t('topup.done', { amount: money(TOP_UP) }));
-    this.#update();
+    try {
+      this.balance = (await api.deposit(me(), newKey(), TOP_UP, { signal: this.signal })).balance;
+      say(t('topup.done', { amount: money(TOP_UP) }));
+      this.#update();
+    } catch (error) {
+      if (!this.signal.aborted) say(explain(error).title);
+    }
   }
 
   #submit() {

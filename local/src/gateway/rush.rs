@@ -26,6 +26,8 @@ const USERS_MAX: u32 = 5_000;
 const SLIPS_MAX: u32 = 1_000;
 /// How often what happened is told.
 const TICK: Duration = Duration::from_millis(100);
+/// Grabs that are answered within so many milliseconds of each other are counted together.
+const SLOT_MS: u64 = 20;
 /// How often a user asks again who is told "later".
 const TRIES_MAX: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -98,7 +100,7 @@ struct Bucket {
 #[derive(Default)]
 struct Score {
     took_us: Vec<u64>,
-    per_tenth: Vec<u32>,
+    per_slot: Vec<u32>,
     winners: Vec<(String, u64)>,
     lost: u32,
     failed: u32,
@@ -107,11 +109,11 @@ struct Score {
 impl Score {
     fn add(&mut self, grab: Grab, elapsed: Duration) {
         self.took_us.push(micros(grab.took));
-        let tenth = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or(usize::MAX);
-        if self.per_tenth.len() <= tenth {
-            self.per_tenth.resize(tenth + 1, 0);
+        let slot = usize::try_from(micros(elapsed) / 1_000 / SLOT_MS).unwrap_or_default();
+        if self.per_slot.len() <= slot {
+            self.per_slot.resize(slot + 1, 0);
         }
-        self.per_tenth[tenth] += 1;
+        self.per_slot[slot] += 1;
         match grab.amount {
             Some(0) => self.lost += 1,
             Some(amount) => self.winners.push((grab.user, amount)),
@@ -127,7 +129,8 @@ impl Score {
             "grabbed": self.winners.len(),
             "lost": self.lost,
             "failed": self.failed,
-            "per_tenth": self.per_tenth,
+            "slot_ms": SLOT_MS,
+            "per_slot": self.per_slot,
             "latency": self.latency(),
         })
     }
@@ -328,7 +331,7 @@ mod tests {
         let latency = score.latency();
         assert_eq!((latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us), (50_000, 90_000, 99_000, 100_000));
         assert_eq!(latency.buckets.iter().map(|bucket| bucket.count).sum::<usize>(), 100);
-        assert_eq!(score.per_tenth.iter().sum::<u32>(), 100);
+        assert_eq!(score.per_slot.iter().sum::<u32>(), 100);
         assert_eq!((score.winners.len(), score.lost, score.failed), (50, 50, 0));
     }
 
