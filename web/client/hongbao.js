@@ -117,7 +117,7 @@ export class Hongbao {
   constructor(options = {}) {
     this.#baseUrl = (options.baseUrl ?? '').replace(/\/$/, '');
     this.#headers = options.headers ?? (() => ({}));
-    this.#fetch = options.fetch ?? globalThis.fetch.bind(globalThis);
+    this.#fetch = options.fetch ?? globalThis.fetch;
     this.#triesMax = options.triesMax ?? 4;
     this.#timeoutMs = options.timeoutMs ?? 15_000;
     this.#waitMaxMs = options.waitMaxMs ?? 8_000;
@@ -303,7 +303,9 @@ export class Hongbao {
     signal?.addEventListener('abort', stop);
     try {
       const request = { method, headers: all, body: text ?? null, signal: limit.signal };
-      const response = await this.#fetch(this.#baseUrl + path, request);
+      // Not as a method: the browser's own fetch refuses to be anybody else's.
+      const fetch = this.#fetch;
+      const response = await fetch(this.#baseUrl + path, request);
       // Read within the limit: an answer that breaks off is none.
       const bytes = await response.arrayBuffer();
       const { status, statusText } = response;

@@ -31,9 +31,11 @@ const SLOT_MS: u64 = 20;
 /// How often a user asks again who is told "later".
 const TRIES_MAX: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// The upper ends of the latencies that are counted together: each twice the one before.
-const FIRST_BUCKET_US: u64 = 250;
-const BUCKETS: u32 = 16;
+/// The upper ends of the latencies that are counted together: from this one on four for each doubling, so that the bars are
+/// as fine at a millisecond as at a second.
+const FIRST_BUCKET_US: u64 = 256;
+const DOUBLINGS: u32 = 20;
+const BUCKETS_PER_DOUBLING: u64 = 4;
 
 /// What to race for.
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -145,9 +147,13 @@ impl Score {
         };
         let most = percentile(100);
         let mut from = 0;
-        let bounds =
-            (0..BUCKETS).map(|power| FIRST_BUCKET_US << power).take_while(|bound| *bound < most.saturating_mul(2));
-        let buckets = bounds.map(|up_to_us| {
+        let bounds = (0..DOUBLINGS).flat_map(|doubling| {
+            let step = (FIRST_BUCKET_US / BUCKETS_PER_DOUBLING) << doubling;
+            (0..BUCKETS_PER_DOUBLING).map(move |part| (BUCKETS_PER_DOUBLING + part) * step)
+        });
+        // Up to the first that holds the longest.
+        let needed = bounds.clone().position(|bound| bound >= most).map_or(usize::MAX, |last| last + 1);
+        let buckets = bounds.take(needed).map(|up_to_us| {
             let end = sorted.partition_point(|took| *took <= up_to_us);
             let count = end - from;
             from = end;
@@ -331,6 +337,8 @@ mod tests {
         let latency = score.latency();
         assert_eq!((latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us), (50_000, 90_000, 99_000, 100_000));
         assert_eq!(latency.buckets.iter().map(|bucket| bucket.count).sum::<usize>(), 100);
+        assert!(latency.buckets.is_sorted_by(|one, next| one.up_to_us < next.up_to_us));
+        assert!(latency.buckets.last().unwrap().count > 0, "none beyond the longest");
         assert_eq!(score.per_slot.iter().sum::<u32>(), 100);
         assert_eq!((score.winners.len(), score.lost, score.failed), (50, 50, 0));
     }
