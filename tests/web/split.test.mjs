@@ -67,6 +67,13 @@ test('the engine and the page agree on every random packet', { skip: from ? fals
   assert.ok(packets >= 10_000 && long > 0 && redrawn > 0, 'enough of each kind');
 });
 
+test('a commitment binds every term', async () => {
+  const terms = { version: 1, split: /** @type {const} */ ('random'), total: 100n, count: 10, cap: 20n, seed: new Uint8Array(32) };
+  const others = [{}, { version: 2 }, { split: /** @type {const} */ ('equal') }, { total: 101n }, { count: 11 }, { cap: 21n }, { seed: new Uint8Array(32).fill(255) }];
+  const commitments = await Promise.all(others.map((other) => commitment({ ...terms, ...other })));
+  assert.equal(new Set(commitments).size, others.length);
+});
+
 test('what can not be split is refused', () => {
   const seed = new Uint8Array(32);
   const good = { version: 1, split: /** @type {const} */ ('random'), total: 10n, count: 2, cap: 5n, seed };
@@ -100,6 +107,10 @@ test('every difference between what was fixed and what was paid is seen', async 
     missing: verify(terms, fixed, claims.slice(1), books),
     twice: verify(terms, fixed, [...claims, ...claims.slice(0, 1)], { ...books, claimed_count: 10 }),
     refund: verify(terms, fixed, claims, { ...books, refunded_amount: 1_208 }),
+    // What other checks would let pass: a claim that is kept back before the end, and empty ones that are listed.
+    kept: verify(terms, fixed, claims.slice(1), { ...books, claimed_amount: 8_751, status: 'expired' }),
+    emptyTwice: verify(terms, fixed, [{ user_id: 'x', slip: 0, amount: 0 }, ...claims], { ...books, claimed_count: 10 }),
+    emptyBeyond: verify(terms, fixed, [...claims, { user_id: 'x', slip: 10, amount: 0 }], { ...books, claimed_count: 10 }),
     sum: verify(terms, fixed, claims, { ...books, claimed_amount: 8_790 }),
   })) {
     assert.equal((await verdict).fair, false, name);
