@@ -2,18 +2,43 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run test check audit model simulate mutants chaos pressure bench size fuzz fuzz-api mutants-code sbom
+.PHONY: run demo test test-web client fairness check audit model simulate mutants chaos pressure bench size fuzz fuzz-api mutants-code sbom
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
 	@scripts/install-tools.sh
 	cargo run --release -p local -- $(ARGS)
 
+# The same, and the page with a rush on it.
+demo:
+	@scripts/install-tools.sh
+	cargo build --release -p local
+	@scripts/demo.sh $(ARGS)
+
 # The tests run the functions' own programs, so these are built first.
 test:
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	cargo build --workspace --bins
 	cargo test --workspace
+
+# The page in a real browser, its client, and its split against the engine's on 10,000 random packets.
+# SCREENSHOTS=1 renews the pictures in docs/images.
+test-web:
+	@scripts/install-tools.sh && scripts/install-tools.sh web
+	cargo build -p local -p admin
+	cargo run -q -p shared --example split_vectors -- 10000 1 > tests/web/vectors.jsonl
+	npm --prefix tests/web run --silent check && npm --prefix tests/web run --silent types:check
+	SPLIT_VECTORS=vectors.jsonl SCREENSHOTS=$(SCREENSHOTS) npm --prefix tests/web test
+
+# The client's types, from openapi.yaml; they are checked in.
+client:
+	@scripts/install-tools.sh web
+	npm --prefix tests/web run types
+
+# The plots and tables of docs/FAIRNESS.md.
+fairness:
+	@scripts/install-tools.sh web
+	npm --prefix tests/web run --silent fairness
 
 # Holds a ledger against itself: that of a running `make run`, or another one:
 # make audit ARGS="--dynamodb-url http://localhost:8000 --table hongbao --since 24h"

@@ -9,6 +9,7 @@
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
 #   scripts/install-tools.sh mutants cargo-mutants, which looks for code that no test would miss
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
+#   scripts/install-tools.sh web     Chromium, Node and what package-lock.json pins: for the tests of the page
 #
 # What no system package has goes to .tools/, where git and nobody else looks.
 set -eu
@@ -141,8 +142,31 @@ fuzz() {
     from_crates cargo-fuzz "$FUZZ_VERSION"
 }
 
+chromium() {
+    [ -z "${CHROMIUM:-}" ] || return 0
+    has chromium || has chromium-browser || [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ] && return
+    # With a font for Chinese: a machine without one shows boxes, which no test would notice.
+    apt_install chromium fonts-noto-cjk || brew_install --cask chromium || fail "Chromium is missing: install it, or set CHROMIUM"
+}
+
+node() {
+    has node && has npm || apt_install nodejs npm || brew_install node || fail "Node with npm is missing"
+    command node -e 'process.exit(parseInt(process.versions.node) < 20)' || fail "Node 20 or later is needed"
+}
+
+web() {
+    chromium
+    node
+    folder=$tools/../tests/web
+    # npm ci starts from nothing each time; what is there is what is pinned as long as the lock is older.
+    [ "$folder/node_modules/.complete" -nt "$folder/package-lock.json" ] && return
+    say "installing the page's test tools"
+    npm --prefix "$folder" ci --no-audit --no-fund --silent >&2
+    touch "$folder/node_modules/.complete"
+}
+
 case ${1:-} in
     '') compiler; curl; redis ;;
-    rie | sam | deny | schemathesis | fuzz | mutants | sbom) "$1" ;;
+    rie | sam | deny | schemathesis | fuzz | mutants | sbom | web) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

@@ -33,6 +33,9 @@ pub enum Failed {
     /// There is no such packet.
     #[error("there is no packet {0}")]
     NoPacket(PacketId),
+    /// What was given can't be verified.
+    #[error("{0}")]
+    Unverifiable(String),
 }
 
 impl From<LedgerError> for Failed {

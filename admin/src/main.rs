@@ -1,4 +1,5 @@
-//! The operator's tool: audits the ledger, shows a packet in both stores, and repairs.
+//! The operator's tool: audits the ledger, shows a packet in both stores, verifies its split, and
+//! repairs.
 //!
 //! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do what it was asked.
 
@@ -12,6 +13,7 @@ mod packet;
 mod parked;
 mod rebuild;
 mod text;
+mod verify;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -71,6 +73,7 @@ async fn run(Options { deployment, command }: Options) -> Result<Outcome, Failed
         Command::Packet { id } => packet::run(&Deployed::connect(&deployment).await?, id, json).await,
         Command::Parked => parked::list(&Deployed::connect(&deployment).await?, json).await,
         Command::Replay(options) => parked::replay(&Deployed::connect(&deployment).await?, &options, json).await,
+        Command::Verify(options) => verify::run(&options, json),
         Command::Rebuild { id } => rebuild::run(&Deployed::connect(&deployment).await?, id, json).await,
     }
 }

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
@@ -54,6 +55,9 @@ pub enum Command {
     Parked,
     /// Try parked holds again; exits with 1 if one stays parked
     Replay(Replay),
+    /// Compute a packet's amounts again from its seed, offline; exits with 1 if they are not what was committed and paid,
+    /// with 2 if that can't be said
+    Verify(Verify),
     /// Tell Redis all that the ledger knows of a packet
     Rebuild {
         /// Its id
@@ -74,6 +78,20 @@ pub struct Audit {
     /// In how many parts the table is read at once, 1 to 256
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
     pub segments: u32,
+}
+
+#[derive(Args, Debug)]
+pub struct Verify {
+    /// What GET /packets/{id} answers, with all its claims in a field `claims`; `-` reads it from the standard input
+    pub file: PathBuf,
+
+    /// The most that a slip could hold when the packet was sent, in minor units
+    #[arg(long, value_name = "AMOUNT", default_value_t = 20_000)]
+    pub slip_cap: u64,
+
+    /// The version of the split's algorithm
+    #[arg(long, value_name = "VERSION", default_value_t = shared::domain::SPLIT_VERSION)]
+    pub split_version: u8,
 }
 
 #[derive(Args, Debug)]
@@ -112,12 +130,29 @@ mod tests {
 
     #[test]
     fn what_contradicts_or_is_missing_is_refused() {
-        for good in ["audit", "audit --since 24h --json", "--table t audit --full", "replay --all", "parked"] {
+        for good in [
+            "audit",
+            "audit --since 24h --json",
+            "--table t audit --full",
+            "replay --all",
+            "parked",
+            "verify -",
+            "verify p.json --slip-cap 9",
+        ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }
         let id = "38FS4S83HF3Y07WMYNH727QYT0";
         parse(&format!("replay {id} 1 2")).unwrap();
-        for bad in ["", "audit --full --since 1h", "audit --since -1h", "audit --since soon", "replay", "packet x"] {
+        for bad in [
+            "",
+            "audit --full --since 1h",
+            "audit --since -1h",
+            "audit --since soon",
+            "replay",
+            "packet x",
+            "verify",
+            "verify - --split-version 256",
+        ] {
             assert!(parse(bad).is_err(), "{bad}");
         }
         assert!(parse(&format!("replay --all {id}")).is_err());

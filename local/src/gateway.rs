@@ -2,12 +2,15 @@
 //! on AWS, and what they answer into HTTP responses.
 
 pub mod event;
+pub mod page;
 pub mod problem;
 pub mod routes;
+pub mod rush;
 mod server;
 
 use http::Response;
 use lambda_http::{Body, Request};
+use shared::domain::Limits;
 use shared::service::Report;
 
 pub use routes::{Function, ROUTES, Route};
@@ -22,4 +25,9 @@ pub trait Invoke: Send + Sync + 'static {
 
     /// Runs settle once over everything and returns its report.
     fn settle(&self) -> impl Future<Output = Result<Report, StackError>> + Send;
+
+    /// What can be sent, for the page to say beforehand.
+    fn limits(&self) -> Limits {
+        Limits::default()
+    }
 }

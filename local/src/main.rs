@@ -86,6 +86,8 @@ fn welcome(local: &Local) -> String {
         r#"hongbao is ready at {url}
 {stores}
 
+A page for people is at the same address, and a rush to look at: {url}/#/rush
+
 Money for alice (the operator's route):
 
   curl -X PUT "{url}/wallets/alice/deposits/$(date +%s)" -d '{{"amount": 100000}}'

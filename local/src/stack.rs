@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::Response;
 use lambda_http::{Body, Request};
 use shared::config::{Config, ConfigError};
+use shared::domain::Limits;
 use shared::dynamo::{SdkTable, create_table};
 use shared::error_chain;
 use shared::parts::{self, Parts};
@@ -42,6 +43,7 @@ pub struct Stack {
     view: ViewPackets<SdkTable>,
     wallet: Wallets<SdkTable>,
     settle: Settle<SdkTable, RedisStore>,
+    limits: Limits,
 }
 
 /// Why the functions can't run.
@@ -80,6 +82,7 @@ impl Stack {
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
+        let limits = config.policy.limits.clone();
         let parts = Parts::new(config, client)?;
         Ok(Self {
             send: parts.send_packet(),
@@ -87,6 +90,7 @@ impl Stack {
             view: parts.ledger_parts().view_packets(),
             wallet: parts.ledger_parts().wallets(),
             settle: parts.settle(),
+            limits,
         })
     }
 }
@@ -105,5 +109,9 @@ impl Invoke for Stack {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
         report.map_err(|error| StackError::Unavailable(error_chain(&error)))
+    }
+
+    fn limits(&self) -> Limits {
+        self.limits.clone()
     }
 }

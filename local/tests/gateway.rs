@@ -111,6 +111,47 @@ async fn the_local_routes_answer_themselves() {
 }
 
 #[tokio::test]
+async fn the_page_is_served_and_the_rest_is_the_apis() {
+    let (gateway, _fake, url) = start().await;
+    let client = reqwest::Client::new();
+    let page = client.get(&url).send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
+    assert!(page.headers()["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
+    assert!(page.text().await.unwrap().contains("assets/app.js"));
+    let head = client.head(format!("{url}/assets/style.css")).send().await.unwrap();
+    assert_eq!(
+        (head.status().as_u16(), &head.headers()["content-type"]),
+        (200, &"text/css; charset=utf-8".parse().unwrap())
+    );
+    for (method, path) in
+        [("POST", "/"), ("GET", "/index.html"), ("GET", "/assets/none.js"), ("GET", "/packets/assets")]
+    {
+        let answer = client.request(method.parse().unwrap(), format!("{url}{path}")).send().await.unwrap();
+        assert_eq!(answer.status(), 418, "{method} {path}");
+    }
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn a_rush_that_can_not_be_is_refused_and_one_that_breaks_off_ends() {
+    let (gateway, _fake, url) = start().await;
+    let client = reqwest::Client::new();
+    let rush = |body: &'static str| client.post(format!("{url}/_local/rush")).body(body).send();
+    let refused = rush(r#"{"users":0,"count":1,"total_amount":1}"#).await.unwrap();
+    assert_eq!(refused.status(), 400);
+    assert_eq!(refused.json::<Value>().await.unwrap()["code"], "invalid-request");
+    let wrong = client.get(format!("{url}/_local/rush")).send().await.unwrap();
+    assert_eq!((wrong.status().as_u16(), &wrong.headers()["allow"]), (405, &"POST".parse().unwrap()));
+    // The stand-in refuses the deposit: no line comes, and the next rush finds its place free.
+    for _ in 0..2 {
+        let broken = rush(r#"{"users":1,"count":1,"total_amount":1}"#).await.unwrap();
+        assert_eq!((broken.status().as_u16(), broken.text().await.unwrap()), (200, String::new()));
+    }
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
 async fn a_panic_is_one_failed_call() {
     let (gateway, _fake, url) = start().await;
     let answer = reqwest::get(format!("{url}/packets/panic")).await.unwrap();

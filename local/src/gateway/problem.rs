@@ -22,6 +22,11 @@ pub fn unreadable() -> Response<Body> {
     of(Code::InvalidRequest, "The body can't be read.")
 }
 
+/// The body does not describe a rush.
+pub fn no_race() -> Response<Body> {
+    of(Code::InvalidRequest, "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.")
+}
+
 /// A local route has another method.
 pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
     with(of(Code::MethodNotAllowed, "This route does not have this method."), ALLOW, allowed)

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response};
-use http_body_util::{BodyExt, Full};
+use http_body_util::channel::Channel;
+use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -19,12 +20,13 @@ use serde::Serialize;
 use serde_json::json;
 use shared::turns::{Turn, Turns};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
-use super::{Invoke, problem, routes};
+use super::rush::{self, Race};
+use super::{Invoke, page, problem, routes};
 
 /// The largest body that is passed on: well above what any route takes, so that the functions' own limits are met.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -35,6 +37,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const HEALTH: &str = "/_local/health";
 const SETTLE: &str = "/_local/settle";
+const RUSH: &str = "/_local/rush";
+/// Lines of a rush that wait for a slow reader.
+const RUSH_LINES: usize = 16;
+
+/// A body that is there, or one that is still being written.
+type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
 
 /// A running gateway.
 #[derive(Debug)]
@@ -77,6 +85,8 @@ struct Shared<S> {
     address: SocketAddr,
     requests: AtomicU64,
     turns: Turns,
+    /// One rush at a time: two would only slow each other down.
+    rush: Arc<Semaphore>,
     /// Each call holds a clone: the receiving end learns when the last has ended, its client long gone or not.
     under_way: mpsc::Sender<()>,
 }
@@ -89,7 +99,8 @@ async fn accept<S: Invoke>(
     mut stopped: oneshot::Receiver<()>,
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
-    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), turns, under_way });
+    let rush = Arc::new(Semaphore::new(1));
+    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), turns, rush, under_way });
     let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -124,7 +135,12 @@ fn serve_connection<S: Invoke>(
         let shared = Arc::clone(&shared);
         async move {
             let (parts, body) = request.into_parts();
-            Ok::<_, Infallible>(to_hyper(answer(shared, client, parts, body).await))
+            let response = if parts.uri.path() == RUSH && parts.method == Method::POST {
+                race(&shared, body).await
+            } else {
+                to_hyper(answer(shared, client, parts, body).await)
+            };
+            Ok::<_, Infallible>(response)
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
@@ -171,8 +187,11 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
             })
             .await;
         }
-        (SETTLE, _) => return problem::method_not_allowed("POST"),
+        (SETTLE | RUSH, _) => return problem::method_not_allowed("POST"),
         _ => {}
+    }
+    if let Some(file) = page::answer(&parts, &raw_path, || shared.stack.limits()) {
+        return file;
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
@@ -180,6 +199,23 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     let event = event::event(parts, raw_path, matched, &body, origin);
     let request = event::request(event, &request_id);
     run(&shared, turn, &request_id, |stack| async move { stack.call(function, request).await }).await
+}
+
+/// Starts a rush, whose lines are the body.
+async fn race<S: Invoke>(shared: &Arc<Shared<S>>, body: Incoming) -> Response<Outgoing> {
+    let Read::Body(body) = read(body).await else { return to_hyper(problem::unreadable()) };
+    let Some(race) = Race::parse(&body) else { return to_hyper(problem::no_race()) };
+    let Ok(place) = Arc::clone(&shared.rush).try_acquire_owned() else { return to_hyper(problem::too_many_requests()) };
+    let (lines, channel) = Channel::new(RUSH_LINES);
+    let (stack, address, under_way) = (Arc::clone(&shared.stack), shared.address, shared.under_way.clone());
+    tokio::spawn(async move {
+        rush::run(stack, address, race, lines).await;
+        drop((place, under_way));
+    });
+    let mut response = Response::new(Either::Right(channel));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
 }
 
 /// Runs a call to its end in a task of its own, as Lambda does: neither a client that goes away nor a panic in the call
@@ -239,7 +275,7 @@ fn json_response(value: &impl Serialize) -> Response<Body> {
     response
 }
 
-fn to_hyper(response: Response<Body>) -> Response<Full<Bytes>> {
+fn to_hyper(response: Response<Body>) -> Response<Outgoing> {
     let (mut parts, body) = response.into_parts();
     // How long the body is, is between the server and its client.
     parts.headers.remove(CONTENT_LENGTH);
@@ -249,5 +285,5 @@ fn to_hyper(response: Response<Body>) -> Response<Full<Bytes>> {
         Body::Binary(bytes) => Bytes::from(bytes),
         _ => Bytes::new(),
     };
-    Response::from_parts(parts, Full::new(bytes))
+    Response::from_parts(parts, Either::Left(Full::new(bytes)))
 }

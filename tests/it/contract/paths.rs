@@ -33,7 +33,6 @@ async fn a_path_that_is_none_is_not_found() {
     let of_packet = ["/", "//grab", "/grab/", "/grab/x", "/Grab", "/claims/", "/claims/0", "/refund"];
     let mut paths: Vec<String> = of_packet.into_iter().map(|tail| format!("/packets/{packet}{tail}")).collect();
     let others = [
-        "/",
         "//",
         "///",
         "/packets/",
@@ -84,6 +83,10 @@ async fn a_path_that_is_none_is_not_found() {
         "/prod/me/wallet",
         "/index.html",
         "/favicon.ico",
+        "/assets",
+        "/assets/",
+        "/assets/none.js",
+        "/client/package.json",
     ];
     paths.extend(others.map(str::to_owned));
     for path in paths {
@@ -96,6 +99,10 @@ async fn a_path_that_is_none_is_not_found() {
                 }
             }
         }
+    }
+    // The local stack has its page there, which is no part of the API; by any other method it is no route.
+    for method in METHODS.into_iter().filter(|method| !["GET", "HEAD"].contains(method)) {
+        api.raw(method, b"/", &[], b"").await.refused(404, "route-not-found");
     }
     let star = api.raw("OPTIONS", b"*", &[], b"").await;
     star.refused(404, "route-not-found");

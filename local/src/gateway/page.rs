@@ -1,0 +1,226 @@
+//! The page, as it is served beside the API: its files are part of the program, so that one file is all it takes.
+//!
+//! It stands in for S3 and `CloudFront`. Only what is a file of the page is answered here; every other path is the API's.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::sync::OnceLock;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use lambda_http::Body;
+use rust_embed::{EmbeddedFile, RustEmbed};
+use serde_json::json;
+use shared::domain::Limits;
+
+/// What a page of this origin may do: nothing but what its own files and the API behind it need.
+pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+/// The names to choose from where there is no sign-in.
+const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
+const CONFIG: &str = "/config.json";
+const CONTENT_TYPES: [(&str, &str); 4] = [
+    ("html", "text/html; charset=utf-8"),
+    ("js", "text/javascript; charset=utf-8"),
+    ("css", "text/css; charset=utf-8"),
+    ("svg", "image/svg+xml"),
+];
+
+#[derive(RustEmbed)]
+#[folder = "../web"]
+struct Files;
+
+/// A file of the page, ready to be sent.
+struct Ready {
+    content_type: &'static str,
+    tag: String,
+    plain: Vec<u8>,
+    /// Where that is shorter.
+    gzip: Option<Vec<u8>>,
+}
+
+/// The answer to a request for a file of the page; `None` where it asks for something else.
+pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) -> Option<Response<Body>> {
+    if parts.method != Method::GET && parts.method != Method::HEAD {
+        return None;
+    }
+    if raw_path == CONFIG {
+        return Some(config(&limits()));
+    }
+    let file = ready().get(file_name(raw_path)?)?;
+    let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
+    let (bytes, suffix) = match &file.gzip {
+        Some(gzip) if takes_gzip => (gzip, "-gzip"),
+        _ => (&file.plain, ""),
+    };
+    let tag = format!("\"{}{suffix}\"", file.tag);
+    let is_known = parts.headers.get_all(IF_NONE_MATCH).iter().any(|known| lists(known, &tag));
+    let mut response = Response::new(if is_known { Body::Empty } else { Body::Binary(bytes.clone()) });
+    if is_known {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let headers = response.headers_mut();
+    protect(headers);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
+    // Names stay the same while files change, so each use asks whether its copy is still good.
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    if !suffix.is_empty() {
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        headers.insert(ETAG, tag);
+    }
+    Some(response)
+}
+
+/// The page's file behind a path. Nothing else of the folder is served: not its documents, not its types.
+fn file_name(raw_path: &str) -> Option<&str> {
+    match raw_path {
+        "/" => Some("index.html"),
+        path if path.starts_with("/assets/") || path.starts_with("/client/") => path.strip_prefix('/'),
+        _ => None,
+    }
+}
+
+fn names_gzip(value: &HeaderValue) -> bool {
+    let codings = value.to_str().unwrap_or_default().split(',').map(str::trim);
+    codings.filter_map(|coding| coding.split(';').next()).any(|name| name.eq_ignore_ascii_case("gzip"))
+}
+
+fn lists(known: &HeaderValue, tag: &str) -> bool {
+    let known = known.to_str().unwrap_or_default().split(',').map(str::trim);
+    known.map(|known| known.strip_prefix("W/").unwrap_or(known)).any(|known| known == "*" || known == tag)
+}
+
+fn protect(headers: &mut HeaderMap) {
+    for (name, value) in [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+        (HeaderName::from_static("permissions-policy"), "camera=(), geolocation=(), microphone=(), payment=()"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+/// What the page has to know of this deployment.
+fn config(limits: &Limits) -> Response<Body> {
+    let config = json!({
+        "auth": {"kind": "local", "users": USERS},
+        "api": "",
+        "limits": {"slip_amount_max": limits.slip_amount_max.minor_units(), "count_max": limits.count_max},
+        "local": true,
+    });
+    let mut response = Response::new(Body::Text(config.to_string()));
+    let headers = response.headers_mut();
+    protect(headers);
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// All files of the page by name, made ready once.
+fn ready() -> &'static HashMap<String, Ready> {
+    static READY: OnceLock<HashMap<String, Ready>> = OnceLock::new();
+    READY.get_or_init(|| {
+        let named = Files::iter().filter_map(|name| Some((name.to_string(), prepare(&name, &Files::get(&name)?)?)));
+        named.collect()
+    })
+}
+
+fn prepare(name: &str, file: &EmbeddedFile) -> Option<Ready> {
+    let (_, extension) = name.rsplit_once('.')?;
+    let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
+    let plain = file.data.to_vec();
+    let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
+    Some(Ready { content_type, tag: hex::encode(&file.metadata.sha256_hash()[..16]), plain, gzip })
+}
+
+fn compressed(plain: &[u8]) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(plain).ok()?;
+    encoder.finish().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Request;
+
+    use super::*;
+
+    fn get(path: &str, headers: &[(HeaderName, &str)]) -> Option<Response<Body>> {
+        let mut request = Request::get(path);
+        for (name, value) in headers {
+            request = request.header(name, *value);
+        }
+        let (parts, ()) = request.body(()).unwrap().into_parts();
+        answer(&parts, path, Limits::default)
+    }
+
+    #[test]
+    fn every_file_that_the_page_names_is_served_with_its_type_and_under_the_policy() {
+        let page = get("/", &[]).unwrap();
+        assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+        let html = std::str::from_utf8(page.body()).unwrap().to_owned();
+        let named: Vec<_> =
+            html.split('"').filter(|text| text.starts_with("assets/") || text.starts_with("client/")).collect();
+        assert!(named.len() > 5, "{named:?}");
+        for name in named {
+            let file = get(&format!("/{name}"), &[]).unwrap_or_else(|| panic!("{name}"));
+            assert_eq!(
+                (file.status(), &file.headers()[CONTENT_SECURITY_POLICY]),
+                (StatusCode::OK, &POLICY.parse().unwrap())
+            );
+            assert_eq!(file.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
+            assert!(!file.body().is_empty(), "{name}");
+        }
+        assert!(!html.contains("<style") && !html.contains("style="), "the policy allows none");
+    }
+
+    #[test]
+    fn what_is_no_file_of_the_page_is_left_to_the_api() {
+        for path in
+            ["/index.html", "/assets", "/assets/", "/assets/none.js", "/packets", "/client/package.json", "/me/wallet"]
+        {
+            assert!(get(path, &[]).is_none(), "{path}");
+        }
+        for path in ["/assets/../Cargo.toml", "/assets/vendor/qr.LICENSE", "/client/api.d.ts", "/config.json/"] {
+            assert!(get(path, &[]).is_none(), "{path}");
+        }
+        let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
+        assert!(answer(&parts, "/", Limits::default).is_none());
+    }
+
+    #[test]
+    fn a_copy_that_is_still_good_is_not_sent_again() {
+        for encoding in ["gzip, br", "identity"] {
+            let first = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding)]).unwrap();
+            let tag = first.headers()[ETAG].to_str().unwrap().to_owned();
+            assert_eq!(first.headers().contains_key(CONTENT_ENCODING), encoding.contains("gzip"));
+            let again = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding), (IF_NONE_MATCH, &tag)]).unwrap();
+            assert_eq!((again.status(), again.body().is_empty()), (StatusCode::NOT_MODIFIED, true));
+            assert_eq!(again.headers()[ETAG], tag.as_str());
+            let other = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding), (IF_NONE_MATCH, "\"x\"")]).unwrap();
+            assert_eq!(other.status(), StatusCode::OK);
+        }
+    }
+
+    #[test]
+    fn the_page_learns_this_deployments_limits() {
+        let response = get("/config.json", &[]).unwrap();
+        let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
+        assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000}));
+        assert_eq!(config["auth"]["kind"], "local");
+    }
+}

@@ -1,0 +1,350 @@
+//! A rush to look at: one packet, and many users who grab it at once, inside this process. Each goes the way that a
+//! request from outside takes, from the event on. What happens is told as it happens, in lines of JSON.
+//!
+//! The sender and the users are new each time, so that their wallets together are what came in: the last line adds up.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{Request, Response, StatusCode};
+use http_body_util::channel::Sender;
+use hyper::body::Bytes;
+use jiff::Timestamp;
+use lambda_http::Body;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+
+use super::event::{self, Origin};
+use super::{Invoke, routes};
+
+/// The most users of a rush.
+const USERS_MAX: u32 = 5_000;
+/// The most slips of a rush.
+const SLIPS_MAX: u32 = 1_000;
+/// How often what happened is told.
+const TICK: Duration = Duration::from_millis(100);
+/// Grabs that are answered within so many milliseconds of each other are counted together.
+const SLOT_MS: u64 = 20;
+/// How often a user asks again who is told "later".
+const TRIES_MAX: u32 = 5;
+const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// The upper ends of the latencies that are counted together: from this one on four for each doubling, so that the bars are
+/// as fine at a millisecond as at a second.
+const FIRST_BUCKET_US: u64 = 256;
+const DOUBLINGS: u32 = 20;
+const BUCKETS_PER_DOUBLING: u64 = 4;
+
+/// What to race for.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Race {
+    users: u32,
+    count: u32,
+    total_amount: u64,
+}
+
+impl Race {
+    /// The race that a body asks for; `None` where it asks for none or for too much.
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        let race: Self = serde_json::from_slice(body).ok()?;
+        let fits = (1..=USERS_MAX).contains(&race.users) && (1..=SLIPS_MAX).contains(&race.count);
+        (fits && race.total_amount > 0).then_some(race)
+    }
+}
+
+/// Why a race can't go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RaceError {
+    /// A step was refused.
+    #[error("{step} was answered with {status}")]
+    Refused {
+        /// What was asked for.
+        step: &'static str,
+        /// The answer.
+        status: StatusCode,
+    },
+    /// Nobody looks any more.
+    #[error("nobody looks any more")]
+    Unwatched,
+    /// Settle could not run.
+    #[error(transparent)]
+    Settle(#[from] crate::stack::StackError),
+}
+
+/// What became of one user's grab.
+struct Grab {
+    took: Duration,
+    /// The amount; 0 where the user came too late; `None` where there was no answer.
+    amount: Option<u64>,
+    user: String,
+}
+
+/// How long grabs took, in whole microseconds.
+#[derive(Serialize)]
+struct Latency {
+    p50_us: u64,
+    p90_us: u64,
+    p99_us: u64,
+    max_us: u64,
+    buckets: Vec<Bucket>,
+}
+
+#[derive(Serialize)]
+struct Bucket {
+    up_to_us: u64,
+    count: usize,
+}
+
+/// The race so far.
+#[derive(Default)]
+struct Score {
+    took_us: Vec<u64>,
+    per_slot: Vec<u32>,
+    winners: Vec<(String, u64)>,
+    lost: u32,
+    failed: u32,
+}
+
+impl Score {
+    fn add(&mut self, grab: Grab, elapsed: Duration) {
+        self.took_us.push(micros(grab.took));
+        let slot = usize::try_from(micros(elapsed) / 1_000 / SLOT_MS).unwrap_or_default();
+        if self.per_slot.len() <= slot {
+            self.per_slot.resize(slot + 1, 0);
+        }
+        self.per_slot[slot] += 1;
+        match grab.amount {
+            Some(0) => self.lost += 1,
+            Some(amount) => self.winners.push((grab.user, amount)),
+            None => self.failed += 1,
+        }
+    }
+
+    fn tick(&self, elapsed: Duration) -> Value {
+        json!({
+            "type": "tick",
+            "elapsed_ms": micros(elapsed) / 1_000,
+            "answered": self.took_us.len(),
+            "grabbed": self.winners.len(),
+            "lost": self.lost,
+            "failed": self.failed,
+            "slot_ms": SLOT_MS,
+            "per_slot": self.per_slot,
+            "latency": self.latency(),
+        })
+    }
+
+    fn latency(&self) -> Latency {
+        let mut sorted = self.took_us.clone();
+        sorted.sort_unstable();
+        // The least latency that so many of a hundred do not exceed.
+        let percentile = |share: usize| {
+            let rank = (sorted.len() * share).div_ceil(100);
+            sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+        };
+        let most = percentile(100);
+        let mut from = 0;
+        let bounds = (0..DOUBLINGS).flat_map(|doubling| {
+            let step = (FIRST_BUCKET_US / BUCKETS_PER_DOUBLING) << doubling;
+            (0..BUCKETS_PER_DOUBLING).map(move |part| (BUCKETS_PER_DOUBLING + part) * step)
+        });
+        // Up to the first that holds the longest.
+        let needed = bounds.clone().position(|bound| bound >= most).map_or(usize::MAX, |last| last + 1);
+        let buckets = bounds.take(needed).map(|up_to_us| {
+            let end = sorted.partition_point(|took| *took <= up_to_us);
+            let count = end - from;
+            from = end;
+            Bucket { up_to_us, count }
+        });
+        let buckets = buckets.collect();
+        Latency { p50_us: percentile(50), p90_us: percentile(90), p99_us: percentile(99), max_us: most, buckets }
+    }
+}
+
+/// Runs a race to its end, or until nobody looks any more.
+pub async fn run<S: Invoke>(stack: Arc<S>, address: SocketAddr, race: Race, mut lines: Sender<Bytes>) {
+    if let Err(error) = try_run(stack, address, race, &mut lines).await {
+        tracing::warn!(%error, "a rush broke off");
+    }
+}
+
+async fn try_run<S: Invoke>(
+    stack: Arc<S>,
+    address: SocketAddr,
+    race: Race,
+    lines: &mut Sender<Bytes>,
+) -> Result<(), RaceError> {
+    let caller = Caller { stack, address };
+    let name = format!("rush-{:x}", Timestamp::now().as_millisecond());
+    let deposit = format!("/wallets/{name}/deposits/{name}");
+    caller.ask("the deposit", "PUT", &deposit, &name, Some(&json!({"amount": race.total_amount}))).await?;
+    let terms =
+        json!({"split": "random", "total_amount": race.total_amount, "count": race.count, "greeting": "恭喜发财"});
+    let packet = caller.ask("the send", "POST", "/packets", &name, Some(&terms)).await?;
+    let packet_id = packet["packet_id"].as_str().unwrap_or_default().to_owned();
+    tell(lines, &json!({"type": "sent", "packet_id": packet_id})).await?;
+
+    let begun = Instant::now();
+    let (done, mut grabs) = mpsc::channel(1_024);
+    for number in 1..=race.users {
+        let (caller, done) = (caller.clone(), done.clone());
+        let (path, user) = (format!("/packets/{packet_id}/grab"), format!("{name}-{number}"));
+        tokio::spawn(async move { done.send(caller.grab(&path, user).await).await });
+    }
+    drop(done);
+    let mut score = Score::default();
+    let mut ticks = interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            grab = grabs.recv() => match grab {
+                Some(grab) => score.add(grab, begun.elapsed()),
+                None => break,
+            },
+            _ = ticks.tick() => tell(lines, &score.tick(begun.elapsed())).await?,
+        }
+    }
+    tell(lines, &score.tick(begun.elapsed())).await?;
+    let end = caller.end(&name, &packet_id, race.total_amount, &score).await?;
+    tell(lines, &end).await
+}
+
+/// Calls the functions as the gateway does.
+struct Caller<S> {
+    stack: Arc<S>,
+    address: SocketAddr,
+}
+
+impl<S> Clone for Caller<S> {
+    fn clone(&self) -> Self {
+        Self { stack: Arc::clone(&self.stack), address: self.address }
+    }
+}
+
+impl<S: Invoke> Caller<S> {
+    async fn call(&self, method: &str, path: &str, user: &str, body: Option<&Value>) -> Response<Body> {
+        // All of it was written here: it is a request.
+        let request = Request::builder().method(method).uri(path).header(event::USER_HEADER, user);
+        let request = request.header("idempotency-key", user).body(()).unwrap_or_default();
+        let (parts, ()) = request.into_parts();
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let origin = Origin { client: self.address, server: self.address, request_id: user, at: Timestamp::now() };
+        let matched = routes::find(method, path);
+        let function = matched.function;
+        let event = event::event(parts, path.to_owned(), matched, body.as_bytes(), origin);
+        self.stack.call(function, event::request(event, user)).await
+    }
+
+    /// The body of a good answer.
+    async fn ask(
+        &self,
+        step: &'static str,
+        method: &str,
+        path: &str,
+        user: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, RaceError> {
+        let response = self.call(method, path, user, body).await;
+        let status = response.status();
+        if status.is_success() { Ok(value(&response)) } else { Err(RaceError::Refused { step, status }) }
+    }
+
+    async fn grab(&self, path: &str, user: String) -> Grab {
+        let begun = Instant::now();
+        for _ in 0..TRIES_MAX {
+            let response = self.call("POST", path, &user, None).await;
+            if response.status().is_success() {
+                let amount = value(&response)["amount"].as_u64().unwrap_or_default();
+                return Grab { took: begun.elapsed(), amount: Some(amount), user };
+            }
+            sleep(TRY_AGAIN_AFTER).await;
+        }
+        Grab { took: begun.elapsed(), amount: None, user }
+    }
+
+    /// What every wallet holds, against what came in.
+    async fn end(&self, sender: &str, packet_id: &str, deposited: u64, score: &Score) -> Result<Value, RaceError> {
+        // Where a grab is answered by Redis alone, its money is under way until settle has run.
+        self.stack.settle().await?;
+        let packet = self.ask("the packet", "GET", &format!("/packets/{packet_id}"), sender, None).await?;
+        let left = |name: &str| packet[name].as_u64().unwrap_or_default();
+        let unclaimed = left("total_amount").saturating_sub(left("claimed_amount") + left("refunded_amount"));
+        let mut in_wallets = 0;
+        let users = score.winners.iter().map(|(user, _)| user.as_str());
+        for user in std::iter::once(sender).chain(users) {
+            let wallet = self.ask("a wallet", "GET", &format!("/wallets/{user}"), user, None).await?;
+            in_wallets += wallet["balance"].as_u64().unwrap_or_default();
+        }
+        let amounts: Vec<u64> = score.winners.iter().map(|(_, amount)| *amount).collect();
+        Ok(json!({
+            "type": "end",
+            "packet_id": packet_id,
+            "currency": packet["currency"],
+            "amounts": amounts,
+            "books": {
+                "deposited": deposited,
+                "in_wallets": in_wallets,
+                "wallets": score.winners.len() + 1,
+                "unclaimed": unclaimed,
+                "balanced": deposited == in_wallets + unclaimed,
+            },
+        }))
+    }
+}
+
+fn value(response: &Response<Body>) -> Value {
+    serde_json::from_slice(response.body()).unwrap_or_default()
+}
+
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
+async fn tell(lines: &mut Sender<Bytes>, event: &Value) -> Result<(), RaceError> {
+    lines.send_data(format!("{event}\n").into()).await.map_err(|_| RaceError::Unwatched)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_race_is_bounded() {
+        assert!(Race::parse(br#"{"users":5000,"count":1000,"total_amount":1000}"#).is_some());
+        for bad in [
+            r#"{"users":5001,"count":1,"total_amount":1}"#,
+            r#"{"users":0,"count":1,"total_amount":1}"#,
+            r#"{"users":1,"count":1001,"total_amount":1}"#,
+            r#"{"users":1,"count":0,"total_amount":1}"#,
+            r#"{"users":1,"count":1,"total_amount":0}"#,
+            r#"{"users":1,"count":1,"total_amount":1,"x":1}"#,
+            "",
+        ] {
+            assert!(Race::parse(bad.as_bytes()).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn percentiles_and_buckets_count_every_grab_once() {
+        let mut score = Score::default();
+        for ms in 1..=100 {
+            let grab = Grab { took: Duration::from_millis(ms), amount: Some(ms % 2), user: String::new() };
+            score.add(grab, Duration::from_millis(ms * 3));
+        }
+        let latency = score.latency();
+        assert_eq!((latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us), (50_000, 90_000, 99_000, 100_000));
+        assert_eq!(latency.buckets.iter().map(|bucket| bucket.count).sum::<usize>(), 100);
+        assert!(latency.buckets.is_sorted_by(|one, next| one.up_to_us < next.up_to_us));
+        assert!(latency.buckets.last().unwrap().count > 0, "none beyond the longest");
+        assert_eq!(score.per_slot.iter().sum::<u32>(), 100);
+        assert_eq!((score.winners.len(), score.lost, score.failed), (50, 50, 0));
+    }
+
+    #[test]
+    fn nothing_yet_is_no_latency() {
+        assert_eq!(Score::default().tick(Duration::ZERO)["latency"]["max_us"], 0);
+    }
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Runs the local stack and opens its page at the rush, once it answers. Arguments are the stack's.
+set -eu
+cd "$(dirname "$0")/.."
+
+port=3000
+previous=
+for argument in "$@"; do
+    case $argument in --port=*) port=${argument#--port=} ;; esac
+    [ "$previous" != --port ] || port=$argument
+    previous=$argument
+done
+url="http://127.0.0.1:$port"
+
+# Beside the stack, which has the terminal: it is stopped there, with Ctrl-C.
+(
+    tries=0
+    until curl -sf --noproxy '*' "$url/_local/health" >/dev/null; do
+        tries=$((tries + 1))
+        [ "$tries" -lt 150 ] || exit 0
+        sleep 0.2
+    done
+    for opener in xdg-open open; do
+        if command -v "$opener" >/dev/null 2>&1 && "$opener" "$url/#/rush" >/dev/null 2>&1; then exit 0; fi
+    done
+    echo "Open $url/#/rush"
+) &
+
+exec "${CARGO_TARGET_DIR:-target}/release/local" "$@"

@@ -1,0 +1,153 @@
+// The client against a stand-in for the service: what it repeats, what it gives up on, and what it makes of each answer.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+
+import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../web/client/hongbao.js';
+
+/** @typedef {{url: string, method: string, key: string | null, body: string | null, user: string | null}} Seen */
+
+const PACKET = { packet_id: '38FS4S83HF3Y07WMYNH727QYT0', status: 'open' };
+
+/** @param {number} status @param {unknown} body @param {Record<string, string>} [headers] */
+const answer = (status, body, headers = {}) => () => new Response(JSON.stringify(body), { status, headers });
+/** @param {string} code @param {number} status @param {Record<string, string>} [headers] */
+const refusal = (code, status, headers) => answer(status, { code, title: code, status, detail: `about ${code}` }, headers);
+const cut = () => {
+  throw new TypeError('fetch failed');
+};
+
+/**
+ * A client whose service gives these answers, one after another.
+ * @param {(() => Response)[]} answers
+ * @param {import('../../web/client/hongbao.js').Options} [options]
+ */
+function serving(answers, options = {}) {
+  /** @type {Seen[]} */
+  const seen = [];
+  /** @type {number[]} */
+  const waits = [];
+  const client = new Hongbao({
+    baseUrl: 'http://hongbao.test/',
+    headers: () => ({ 'X-User-Id': `alice-${seen.length}` }),
+    onRetry: ({ waitMs }) => waits.push(waitMs),
+    fetch: async (url, init = {}) => {
+      const headers = new Headers(init.headers);
+      seen.push({ url: String(url), method: init.method ?? '', key: headers.get('Idempotency-Key'), body: /** @type {string | null} */ (init.body ?? null), user: headers.get('X-User-Id') });
+      return (answers.shift() ?? cut)();
+    },
+    ...options,
+  });
+  return { client, seen, waits };
+}
+
+const terms = /** @type {const} */ ({ split: 'random', total_amount: 100, count: 2 });
+
+test('a send that got no answer is repeated with the same key and body', async () => {
+  const { client, seen } = serving([cut, refusal('unavailable', 503), answer(200, PACKET, { 'Idempotent-Replayed': 'true' })]);
+  const sent = await client.send(terms, { key: 'k-1' });
+  assert.deepEqual(sent, { packet: PACKET, replayed: true });
+  assert.deepEqual(seen.map(({ method, key, body }) => [method, key, body]), Array(3).fill(['POST', 'k-1', JSON.stringify(terms)]));
+  assert.deepEqual(seen.map(({ url }) => url), Array(3).fill('http://hongbao.test/packets'));
+  assert.deepEqual(seen.map(({ user }) => user), ['alice-0', 'alice-1', 'alice-2'], 'asked anew, for a token may have been renewed');
+});
+
+test('it waits as long as Retry-After says, and leaves a longer one to the caller', async () => {
+  const { client, waits } = serving([refusal('too-many-requests', 429, { 'Retry-After': '1' }), answer(200, { balance: 5 })]);
+  const begun = performance.now();
+  await client.wallet();
+  assert.ok(performance.now() - begun >= 999 && /** @type {number} */ (waits[0]) >= 1000, String(waits));
+
+  const { client: other, seen } = serving([refusal('too-many-requests', 429, { 'Retry-After': '60' })]);
+  await assert.rejects(other.grab('p'), { code: 'too-many-requests', status: 429, retryAfterS: 60 });
+  assert.equal(seen.length, 1);
+});
+
+test('a Retry-After can be a date', async () => {
+  const at = new Date(Date.now() + 90_000).toUTCString();
+  const { client } = serving([refusal('unavailable', 503, { 'Retry-After': at })]);
+  await assert.rejects(client.wallet(), (error) => error instanceof Problem && Number(error.retryAfterS) > 80 && Number(error.retryAfterS) <= 90);
+});
+
+test('what another try would not change is not tried again', async () => {
+  for (const code of PROBLEM_CODES.filter((code) => code !== 'unavailable' && code !== 'too-many-requests')) {
+    const { client, seen } = serving([refusal(code, 400)]);
+    await assert.rejects(client.grab('p'), (error) => error instanceof Problem && error.code === code && error.message === `about ${code}`);
+    assert.equal(seen.length, 1, code);
+  }
+});
+
+test('in the end nothing is known, and it says so', async () => {
+  const { client, seen } = serving([], { triesMax: 3 });
+  await assert.rejects(client.grab('p'), (error) => error instanceof Unreachable && error.cause instanceof TypeError);
+  assert.equal(seen.length, 3);
+});
+
+test('a service that does not answer is no answer', async () => {
+  const client = new Hongbao({
+    triesMax: 1,
+    timeoutMs: 30,
+    fetch: (_, init) => new Promise((_resolve, reject) => init?.signal?.addEventListener('abort', () => reject(new Error('aborted')))),
+  });
+  await assert.rejects(client.wallet(), Unreachable);
+});
+
+test('who stops waiting hears that, and no more is sent', async () => {
+  const { client, seen } = serving([refusal('unavailable', 503, { 'Retry-After': '5' })]);
+  const stop = new AbortController();
+  const waiting = client.wallet({ signal: stop.signal });
+  setTimeout(() => stop.abort(), 20);
+  await assert.rejects(waiting, { name: 'AbortError' });
+  assert.equal(seen.length, 1);
+});
+
+test('what API Gateway answers by itself has a code too', async () => {
+  for (const [status, code] of /** @type {const} */ ([[401, 'unauthenticated'], [403, 'forbidden'], [404, 'route-not-found'], [413, 'payload-too-large'], [429, 'too-many-requests'], [500, 'internal'], [504, 'unavailable'], [418, 'internal']])) {
+    const { client } = serving([answer(status, { message: 'from the gateway' })], { triesMax: 1 });
+    await assert.rejects(client.wallet(), (error) => error instanceof Problem && error.code === code && error.message === 'from the gateway');
+  }
+  const { client } = serving([() => new Response('<html>', { status: 502 })], { triesMax: 1 });
+  await assert.rejects(client.wallet(), { code: 'unavailable' });
+});
+
+test('the codes are those of the contract', async () => {
+  const contract = await readFile(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  const list = /ProblemCode:[\s\S]*?enum:\n((?:\s+- [a-z-]+\n)+)/.exec(contract)?.[1] ?? '';
+  assert.deepEqual([...list.matchAll(/- ([a-z-]+)/g)].map((match) => match[1]), [...PROBLEM_CODES]);
+});
+
+test('each call asks for what its name says', async () => {
+  const good = () => answer(200, { claims: [], packets: [], next_cursor: null })();
+  const { client, seen } = serving(Array(12).fill(good));
+  await client.packet('P');
+  await client.claims('P', { limit: 5, cursor: 'c' });
+  await client.wallet();
+  await client.myPackets({ cursor: null });
+  await client.myClaims({ limit: 3 });
+  await client.deposit('a|b', 'd', 5);
+  await client.withdraw('a', 'w', 6);
+  await client.walletOf('a');
+  await client.movements('a', { cursor: 'm' });
+  await client.grab('P', { passphrase: '芝麻' });
+  await client.grab('P');
+  assert.deepEqual(seen.map(({ method, url, body }) => `${method} ${new URL(url).pathname}${new URL(url).search} ${body ?? ''}`.trim()), [
+    'GET /packets/P', 'GET /packets/P/claims?limit=5&cursor=c', 'GET /me/wallet', 'GET /me/packets', 'GET /me/claims?limit=3',
+    'PUT /wallets/a%7Cb/deposits/d {"amount":5}', 'PUT /wallets/a/withdrawals/w {"amount":6}', 'GET /wallets/a',
+    'GET /wallets/a/movements?cursor=m', 'POST /packets/P/grab {"passphrase":"芝麻"}', 'POST /packets/P/grab {}',
+  ]);
+});
+
+test('all claims come page by page, each once', async () => {
+  const page = (/** @type {number[]} */ slips, /** @type {string | null} */ next) => answer(200, { claims: slips.map((slip) => ({ slip })), next_cursor: next });
+  const { client, seen } = serving([page([0, 1], 'x'), page([2], 'y'), page([], null)]);
+  const slips = [];
+  for await (const claim of client.allClaims('P')) slips.push(claim.slip);
+  assert.deepEqual([slips, seen.length], [[0, 1, 2], 3]);
+});
+
+test('keys are as the contract wants them, and none is like another', () => {
+  const keys = new Set(Array.from({ length: 1000 }, newKey));
+  assert.equal(keys.size, 1000);
+  for (const key of keys) assert.match(key, /^[A-Za-z0-9_-]{1,64}$/);
+});

@@ -1,0 +1,90 @@
+// The example of docs/INTEGRATE.md, as it stands there.
+
+import assert from 'node:assert/strict';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { pathToFileURL } from 'node:url';
+
+import { apiOf, startStack } from './stack.mjs';
+
+/** @type {Awaited<ReturnType<typeof startStack>>} */
+let stack;
+/** @type {string} */
+let folder;
+let runs = 0;
+
+before(async () => {
+  stack = await startStack();
+  process.env['HONGBAO_URL'] = stack.url;
+  folder = await mkdtemp(join(tmpdir(), 'hongbao-shop-'));
+});
+after(async () => {
+  await stack?.stop();
+  await rm(folder, { recursive: true });
+});
+
+/** The example with other users, so that each run has wallets of its own. @returns {Promise<any>} */
+async function shop() {
+  runs += 1;
+  const document = await readFile(new URL('../../docs/INTEGRATE.md', import.meta.url), 'utf8');
+  const source = /```js\n([\s\S]*?)```/.exec(document)?.[1] ?? '';
+  const client = new URL('../../web/client/hongbao.js', import.meta.url).href;
+  const file = join(folder, `shop-${runs}.mjs`);
+  await writeFile(file, source.replace("'hongbao-client'", JSON.stringify(client)).replaceAll("'shop-", `'shop${runs}-`));
+  return import(pathToFileURL(file).href);
+}
+
+/** @param {any} shop */
+async function adds(shop) {
+  const { balances, transfers } = shop;
+  const inShop = [...balances.values()].reduce((a, b) => a + b, 0);
+  assert.equal(inShop, 20_000, 'what the shop began with');
+  const states = [...transfers.values()].map(({ kind, state }) => `${kind} ${state}`);
+  assert.deepEqual(states, ['in done', 'out done', 'out done', 'out done', 'out refused']);
+  const api = apiOf(stack.url);
+  for (const user of balances.keys()) {
+    assert.equal((await api(user, 'GET', '/me/wallet')).balance, 0, `nothing of ${user}'s is left in the engine`);
+    const { movements } = await api(user, 'GET', `/wallets/${user}/movements?limit=100`);
+    assert.equal(movements.reduce((/** @type {number} */ sum, /** @type {{amount: number}} */ { amount }) => sum + amount, 0), 0);
+  }
+}
+
+test('the shop’s evening adds up', async () => {
+  const example = await shop();
+  await example.evening();
+  await adds(example);
+});
+
+test('and so it does when the answer to every request is lost once', async () => {
+  const real = globalThis.fetch;
+  const lost = new Set();
+  globalThis.fetch = async (url, init) => {
+    const answer = await real(url, init);
+    const request = `${init?.method} ${url} ${JSON.stringify([...new Headers(init?.headers)])} ${init?.body}`;
+    if (lost.has(request)) return answer;
+    lost.add(request);
+    throw new TypeError('the answer is lost');
+  };
+  const example = await shop();
+  try {
+    await example.evening();
+  } finally {
+    globalThis.fetch = real;
+  }
+  await adds(example);
+  assert.ok(lost.size >= 9, `${lost.size} requests`);
+});
+
+test('and when the process dies between a transfer’s steps, its worker ends it once', async () => {
+  const example = await shop();
+  const user = [...example.balances.keys()][0];
+  const id = example.beginDeposit(user, 500);
+  // It dies after the deposit, before it is marked.
+  await apiOf(stack.url)(user, 'PUT', `/wallets/${user}/deposits/${id}`, { amount: 500 });
+  assert.equal(await example.carryOut(id), 'done');
+  assert.equal(await example.carryOut(id), 'done');
+  assert.equal((await apiOf(stack.url)(user, 'GET', '/me/wallet')).balance, 500);
+  assert.equal(example.balances.get(user), 19_500);
+});

@@ -1,0 +1,65 @@
+// The local stack and a browser, for the tests.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { createInterface } from 'node:readline';
+
+import { chromium } from 'playwright-core';
+
+/** @typedef {import('playwright-core').Page} Page */
+/** @typedef {import('playwright-core').BrowserContext} Context */
+/** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp}} Person */
+
+const target = process.env['CARGO_TARGET_DIR'] ?? new URL('../../target', import.meta.url).pathname;
+const profile = process.env['PROFILE'] ?? 'debug';
+
+/** A program of the workspace, built before. @param {string} name */
+export function program(name) {
+  return `${target}/${profile}/${name}`;
+}
+
+/** Starts a stack of its own, which keeps nothing. */
+export async function startStack() {
+  const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const lines = createInterface({ input: child.stdout });
+  const timer = setTimeout(() => child.kill(), 60_000);
+  for await (const line of lines) {
+    const url = /hongbao is ready at (\S+)/.exec(line)?.[1];
+    if (!url) continue;
+    clearTimeout(timer);
+    const stop = async () => {
+      child.kill('SIGTERM');
+      await once(child, 'exit');
+    };
+    return { url, stop };
+  }
+  throw new Error('the local stack did not start');
+}
+
+export function startBrowser() {
+  const places = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/chromium-browser', '/Applications/Chromium.app/Contents/MacOS/Chromium'];
+  const executablePath = places.find((place) => place && existsSync(place));
+  if (!executablePath) throw new Error('Chromium is missing: scripts/install-tools.sh web, or set CHROMIUM');
+  const quiet = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+  // Root has no sandbox to give.
+  if (process.getuid?.() === 0) quiet.push('--no-sandbox');
+  return chromium.launch({ executablePath, args: quiet });
+}
+
+/** Calls the API as somebody. @param {string} url */
+export function apiOf(url) {
+  return async (/** @type {string} */ user, /** @type {string} */ method, /** @type {string} */ path, /** @type {unknown} */ body = undefined) => {
+    const headers = { 'X-User-Id': user, 'Idempotency-Key': crypto.randomUUID() };
+    const response = await fetch(url + path, { method, headers, ...(body !== undefined && { body: JSON.stringify(body) }) });
+    return response.json();
+  };
+}
+
+/** Where pictures go; into the documents only when asked. */
+export async function pictures() {
+  const folder = new URL(process.env['SCREENSHOTS'] ? '../../docs/images/' : '../../target/web/', import.meta.url).pathname;
+  await mkdir(folder, { recursive: true });
+  return folder;
+}

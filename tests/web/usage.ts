@@ -1,0 +1,53 @@
+// What a user of the client in TypeScript relies on. It is compiled, not run.
+
+import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../web/client/hongbao.js';
+import type { GrabResult, Packet, ProblemCode, SendRequest } from '../../web/client/hongbao.js';
+
+const client = new Hongbao({ baseUrl: 'http://127.0.0.1:3000', headers: () => ({ Authorization: 'Bearer …' }) });
+const body: SendRequest = { split: 'random', total_amount: 10_000, count: 10 };
+// @ts-expect-error: there is no such split.
+const wrong: SendRequest = { split: 'fair', total_amount: 10_000, count: 10 };
+
+export async function use(): Promise<string> {
+  const { packet, replayed } = await client.send(body, { key: newKey() });
+  // @ts-expect-error: a send without a key could happen twice.
+  void client.send(wrong, {});
+  const result: GrabResult = await client.grab(packet.packet_id, { passphrase: '…' });
+  switch (result.outcome) {
+    case 'grabbed':
+      return `${result.amount} ${result.replayed || replayed}`;
+    case 'sold_out':
+    case 'expired':
+      // @ts-expect-error: who lost has no amount.
+      return String(result.amount);
+  }
+}
+
+/** Every code is handled: a new one does not compile. */
+export function isFinal(code: ProblemCode): boolean {
+  switch (code) {
+    case 'unavailable':
+    case 'too-many-requests':
+    case 'internal':
+      return false;
+    case 'invalid-request':
+    case 'unauthenticated':
+    case 'insufficient-balance':
+    case 'not-a-recipient':
+    case 'wrong-passphrase':
+    case 'forbidden':
+    case 'packet-not-found':
+    case 'route-not-found':
+    case 'method-not-allowed':
+    case 'payload-too-large':
+    case 'idempotency-key-reused':
+      return true;
+  }
+}
+
+export function read(error: unknown, packet: Packet): number {
+  if (error instanceof Problem) return PROBLEM_CODES.indexOf(error.code);
+  if (error instanceof Unreachable) return -1;
+  // @ts-expect-error: it is null while the packet is open.
+  return packet.seed.length;
+}

@@ -1,0 +1,179 @@
+// Boots the page: configuration, session, the frame around the screens, and which screen the address names.
+
+import { config, loadConfig, me, session, useSession } from './context.js';
+import { byId, h } from './dom.js';
+import { language, switchLanguage, t } from './i18n.js';
+import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
+
+/** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
+
+/** Each screen is loaded when it is first shown. @type {[RegExp, () => Promise<Screen>][]} */
+const ROUTES = [
+  [/^\/(?:send)?$/, async () => (await import('./send.js')).sendScreen],
+  [/^\/sent\/([0-9A-Z]+)$/, async () => (await import('./sent.js')).sentScreen],
+  [/^\/p\/([^/]+)$/, async () => (await import('./grab.js')).grabScreen],
+  [/^\/mine(?:\/(sent|received))?$/, async () => (await import('./mine.js')).mineScreen],
+  [/^\/verify(?:\/([^/]+))?$/, async () => (await import('./verify.js')).verifyScreen],
+  [/^\/rush$/, async () => (await import('./rush.js')).rushScreen],
+];
+
+let shown = new AbortController();
+let isFirst = true;
+
+/** What the address names. */
+function route() {
+  return location.hash.replace(/^#/, '') || '/';
+}
+
+async function show() {
+  shown.abort();
+  shown = new AbortController();
+  const { signal } = shown;
+  frame();
+  const root = byId('main');
+  if (!session) return signIn(root);
+  const path = route();
+  const [, load, parts] = match(path);
+  try {
+    const screen = await load();
+    if (signal.aborted) return;
+    root.replaceChildren();
+    root.dataset['screen'] = path.split('/')[1] || 'send';
+    const done = screen(root, signal, ...parts);
+    if (!isFirst) focusTitle(root, signal);
+    isFirst = false;
+    await done;
+  } catch (error) {
+    if (signal.aborted) return;
+    const { problemNotice } = await import('./problems.js');
+    root.replaceChildren(problemNotice(error, () => void show()));
+  }
+}
+
+/** @param {string} path @returns {[RegExp, () => Promise<Screen>, string[]]} */
+function match(path) {
+  for (const [pattern, load] of ROUTES) {
+    const found = pattern.exec(path);
+    if (found && (config.local || pattern.source !== '^\\/rush$')) return [pattern, load, found.slice(1)];
+  }
+  return [/./, async () => notFound, []];
+}
+
+/** @param {HTMLElement} root */
+function notFound(root) {
+  root.append(
+    h('section', { class: 'notice' }, h('h1', { tabindex: '-1' }, t('notFound.title')), h('a', { class: 'button', href: '#/' }, t('notFound.home'))),
+  );
+}
+
+/**
+ * Keyboard and screen reader go where the eye goes: to the title, as soon as there is one.
+ * @param {HTMLElement} root
+ * @param {AbortSignal} signal
+ */
+function focusTitle(root, signal) {
+  scrollTo(0, 0);
+  root.focus({ preventScroll: true });
+  const look = () => {
+    const title = root.querySelector('h1');
+    if (!title) return false;
+    title.tabIndex = -1;
+    // Unless somebody has gone on by then.
+    if (document.activeElement === root || document.activeElement === document.body) title.focus({ preventScroll: true });
+    return true;
+  };
+  if (look()) return;
+  const waiting = new MutationObserver(() => look() && waiting.disconnect());
+  waiting.observe(root, { childList: true });
+  signal.addEventListener('abort', () => waiting.disconnect());
+}
+
+/** @param {HTMLElement} root */
+async function signIn(root) {
+  const { auth } = config;
+  const isCognito = auth.kind === 'cognito';
+  root.replaceChildren(
+    h(
+      'section',
+      { class: 'notice' },
+      h('h1', { tabindex: '-1' }, t('signin.title')),
+      h('p', null, t(isCognito ? 'signin.cognito' : 'signin.token')),
+      isCognito && h('button', { class: 'button', onClick: () => void startCodeFlow(auth) }, t('signin.title')),
+    ),
+  );
+  if (isCognito) return;
+  useSession(await tokenFromEmbedder(auth));
+  await show();
+}
+
+/** The header with the ways through the page, drawn again in each language. */
+function frame() {
+  document.documentElement.lang = language();
+  document.title = t('app.name');
+  byId('skip').textContent = t('skip');
+  const path = route();
+  const here = (/** @type {string} */ to) => path === to || (to === '/' && path === '/send') || (to !== '/' && path.startsWith(to));
+  const link = (/** @type {string} */ to, /** @type {import('./i18n.js').Key} */ name) =>
+    h('a', { href: `#${to}`, 'aria-current': here(to) ? 'page' : null }, h('span', null, t(name)));
+  byId('bar').replaceChildren(
+    h('a', { class: 'brand', href: '#/', 'aria-label': t('app.name') }, h('span', { class: 'seal', 'aria-hidden': 'true' }, '红'), h('span', { class: 'wordmark' }, 'hongbao')),
+    h(
+      'nav',
+      { class: 'tabs', 'aria-label': t('nav.main') },
+      link('/', 'nav.send'),
+      link('/mine', 'nav.mine'),
+      link('/verify', 'nav.verify'),
+      config.local && link('/rush', 'nav.rush'),
+    ),
+    h(
+      'div',
+      { class: 'tools' },
+      session && userChoice(),
+      h('button', { class: 'quiet', lang: language() === 'en' ? 'zh-CN' : 'en', 'aria-label': t('language.label'), onClick: turnLanguage }, t('language')),
+    ),
+  );
+}
+
+function turnLanguage() {
+  switchLanguage();
+  void show().then(() => byId('bar').querySelector('button')?.focus());
+}
+
+/** Who is signed in; on the local stack a choice. */
+function userChoice() {
+  if (config.auth.kind !== 'local') return h('span', { class: 'user' }, me());
+  const names = [...new Set([...localUsers(config.auth), me()])];
+  const other = '…';
+  const choice = h(
+    'select',
+    { class: 'user', id: 'user', 'aria-label': t('user.label') },
+    ...names.map((name) => h('option', { value: name, selected: name === me() }, name)),
+    h('option', { value: other }, t('user.other')),
+  );
+  choice.addEventListener('change', () => {
+    const name = choice.value === other ? (prompt(t('user.prompt')) ?? '').trim() : choice.value;
+    if (isUserId(name)) chooseLocalUser(name);
+    void open();
+  });
+  return choice;
+}
+
+/** Opens the session anew and shows what the address names. */
+async function open() {
+  const opened = await openSession(config.auth);
+  if (opened) useSession(opened);
+  await show();
+}
+
+addEventListener('hashchange', () => {
+  // The embedding app may hand over another token while the page is open.
+  void (/^#token=/.test(location.hash) ? open() : show());
+});
+
+loadConfig()
+  .then(open)
+  .catch(async (error) => {
+    frame();
+    const { problemNotice } = await import('./problems.js');
+    byId('main').replaceChildren(problemNotice(error, () => location.reload()));
+  });

@@ -1,0 +1,31 @@
+// The red envelope, drawn in CSS.
+
+import { h, vary } from './dom.js';
+
+/** Two colours for each user, always the same. @param {string} userId */
+export function avatar(userId) {
+  let hue = 0;
+  for (const letter of userId) hue = (hue * 31 + (letter.codePointAt(0) ?? 0)) % 360;
+  const first = [...userId][0]?.toUpperCase() ?? '?';
+  return vary(h('span', { class: 'avatar', 'aria-hidden': 'true' }, first), { '--hue': hue });
+}
+
+/**
+ * @param {{sender: string, from: string, greeting: string, seal: Node, foot?: Node | null}} parts
+ */
+export function envelope({ sender, from, greeting, seal, foot = null }) {
+  return h(
+    'div',
+    { class: 'envelope' },
+    h('div', { class: 'body', 'aria-hidden': 'true' }),
+    h('div', { class: 'flap', 'aria-hidden': 'true' }),
+    h(
+      'div',
+      { class: 'face' },
+      h('p', { class: 'from' }, avatar(sender), h('span', null, from)),
+      h('p', { class: 'greeting' }, greeting),
+    ),
+    h('div', { class: 'mouth' }, seal),
+    h('div', { class: 'foot' }, foot),
+  );
+}

@@ -1,0 +1,126 @@
+// Mine: the balance, what was sent and what was received, page after page.
+
+import { newKey } from '../client/hongbao.js';
+import { api, config, me, moment, money, number, setCurrency } from './context.js';
+import { h, say } from './dom.js';
+import { avatar } from './envelope.js';
+import { t } from './i18n.js';
+import { explain } from './problems.js';
+
+const PAGE = 20;
+const TOP_UP = 100_000;
+
+/** @typedef {import('../client/hongbao.js').MyPackets['packets'][number]} Sent */
+/** @typedef {import('../client/hongbao.js').MyClaims['claims'][number]} Received */
+
+/** @param {HTMLElement} root @param {AbortSignal} signal @param {string} tab */
+export async function mineScreen(root, signal, tab = 'received') {
+  const wallet = await api.wallet({ signal });
+  if (signal.aborted) return;
+  setCurrency(wallet.currency);
+  const balance = h('p', { class: 'sum' }, money(wallet.balance));
+  const topUp = h('button', { class: 'button plain', title: t('topup.hint') }, t('topup', { amount: money(TOP_UP) }));
+  topUp.addEventListener('click', async () => {
+    try {
+      balance.textContent = money((await api.deposit(me(), newKey(), TOP_UP, { signal })).balance);
+      say(t('topup.done', { amount: money(TOP_UP) }));
+    } catch (error) {
+      if (!signal.aborted) say(explain(error).title);
+    }
+  });
+  const link = (/** @type {'sent' | 'received'} */ name) =>
+    h('a', { href: `#/mine/${name}`, 'aria-current': tab === name ? 'true' : null }, t(`mine.${name}`));
+  const totals = h('p', { class: 'progress' });
+  const rows = h('ol', { class: 'history' });
+  const more = h('button', { class: 'button plain', hidden: true }, t('more'));
+  const end = h('p', { class: 'hint end' });
+  root.append(
+    h(
+      'section',
+      { class: 'mine' },
+      h('h1', { class: 'unseen' }, t('mine.title')),
+      h('div', { class: 'purse' }, h('p', null, avatar(me()), me()), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
+      h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent')),
+      h('div', { class: 'card' }, totals, rows, more, end),
+    ),
+  );
+
+  /** @type {string | null} */
+  let cursor = null;
+  let isLoading = false;
+  const load = async () => {
+    if (isLoading) return;
+    isLoading = true;
+    more.disabled = true;
+    try {
+      cursor = tab === 'sent' ? await sentPage(cursor) : await receivedPage(cursor);
+    } finally {
+      isLoading = false;
+      more.disabled = false;
+    }
+    more.hidden = cursor === null;
+    if (cursor !== null) return;
+    end.textContent = rows.childElementCount > 0 ? t('mine.end') : t(tab === 'sent' ? 'mine.sent.none' : 'mine.received.none');
+  };
+  const showTotals = (/** @type {{count: number, amount: number}} */ { count, amount }) => {
+    totals.textContent = t('mine.totals', { count: number(count), amount: money(amount) });
+  };
+  const sentPage = async (/** @type {string | null} */ from) => {
+    const page = await api.myPackets({ limit: PAGE, cursor: from, signal });
+    showTotals(page.totals);
+    rows.append(...page.packets.map(sentRow));
+    return page.next_cursor;
+  };
+  const receivedPage = async (/** @type {string | null} */ from) => {
+    const page = await api.myClaims({ limit: PAGE, cursor: from, signal });
+    showTotals(page.totals);
+    rows.append(...page.claims.map(receivedRow));
+    return page.next_cursor;
+  };
+  // What the eye reaches loads by itself; the button is for everybody else.
+  const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void loadMore(), { rootMargin: '200px' });
+  look.observe(more);
+  signal.addEventListener('abort', () => look.disconnect());
+  const loadMore = () =>
+    load().catch((error) => {
+      // What is there stays, and so does the button, to try again.
+      if (!signal.aborted) say(explain(error).title);
+    });
+  more.addEventListener('click', () => void loadMore());
+  await load();
+}
+
+/** @param {Sent} packet */
+function sentRow(packet) {
+  const { packet_id, greeting, total_amount, count, claimed_count, refunded_amount, status, created_at } = packet;
+  return h(
+    'li',
+    null,
+    h(
+      'a',
+      { href: `#/p/${packet_id}` },
+      h('span', { class: 'name' }, greeting || t('send.greeting.default')),
+      h('span', { class: 'got' }, money(-total_amount)),
+      h('time', { datetime: created_at }, moment(created_at)),
+      h('span', { class: `tag ${status}` }, t(`status.${status}`)),
+      h('span', { class: 'hint' }, t('mine.claimed', { claimed: number(claimed_count), count: number(count) })),
+      refunded_amount > 0 && h('span', { class: 'back' }, t('mine.refunded', { amount: money(refunded_amount) })),
+    ),
+  );
+}
+
+/** @param {Received} claim */
+function receivedRow({ packet_id, sender_id, greeting, amount, grabbed_at }) {
+  return h(
+    'li',
+    null,
+    h(
+      'a',
+      { href: `#/p/${packet_id}` },
+      h('span', { class: 'name' }, greeting || t('send.greeting.default')),
+      h('span', { class: 'got plus' }, `+${money(amount)}`),
+      h('time', { datetime: grabbed_at }, moment(grabbed_at)),
+      h('span', { class: 'hint' }, t('grab.from', { sender: sender_id })),
+    ),
+  );
+}

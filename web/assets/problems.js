@@ -1,0 +1,69 @@
+// What each failure looks like: one screen for each thing that people can do something about.
+
+import { Problem, Unreachable } from '../client/hongbao.js';
+import { session } from './context.js';
+import { h } from './dom.js';
+import { t } from './i18n.js';
+
+/** @typedef {import('./i18n.js').Key} Key */
+
+/**
+ * @param {unknown} error
+ * @returns {{kind: string, title: string, text: string, canRetry: boolean}}
+ */
+export function explain(error) {
+  const said = (/** @type {string} */ kind, /** @type {Key} */ title, /** @type {Key} */ text, canRetry = false, values = {}) => ({
+    kind,
+    title: t(title),
+    text: t(text, values),
+    canRetry,
+  });
+  if (error instanceof Unreachable) {
+    return navigator.onLine
+      ? said('no-answer', 'grab.noAnswer', 'grab.unavailable.text', true)
+      : said('offline', 'grab.offline', 'grab.offline.text', true);
+  }
+  if (error instanceof Problem) {
+    switch (error.code) {
+      case 'packet-not-found':
+      case 'route-not-found':
+        return said('not-found', 'grab.notFound', 'grab.notFound.text');
+      case 'not-a-recipient':
+      case 'forbidden':
+        return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');
+      case 'unavailable':
+      case 'too-many-requests':
+        return said('unavailable', 'grab.unavailable', 'grab.unavailable.text', true);
+      case 'unauthenticated':
+        return said('signin', 'signin.title', 'signin.again', true);
+      default:
+        return said('broken', 'grab.broken', 'grab.broken.text', true, { id: error.requestId || error.code });
+    }
+  }
+  return said('broken', 'grab.broken', 'grab.broken.text', true, { id: error instanceof Error ? error.name : '–' });
+}
+
+/**
+ * A screen for a failure. One that was offline goes on by itself.
+ * @param {unknown} error
+ * @param {() => void} retry
+ * @param {AbortSignal} [signal]
+ */
+export function problemNotice(error, retry, signal) {
+  const { kind, title, text, canRetry } = explain(error);
+  const again = () => {
+    if (error instanceof Problem && error.code === 'unauthenticated') {
+      session?.expired();
+      location.reload();
+    } else retry();
+  };
+  if (kind === 'offline') addEventListener('online', again, { once: true, ...(signal && { signal }) });
+  return h(
+    'section',
+    { class: 'notice', 'data-kind': kind },
+    h('div', { class: 'emblem', 'aria-hidden': 'true' }),
+    h('h1', { tabindex: '-1' }, title),
+    h('p', null, text),
+    canRetry && h('button', { class: 'button', onClick: again }, t('retry')),
+  );
+}

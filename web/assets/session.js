@@ -1,0 +1,202 @@
+// Who is signed in. Three ways, of which config.json names one:
+//
+// `local`: a choice of names, for the local stack, which believes the header X-User-Id.
+// `token`: the embedding app hands over a bearer token, in the fragment (#token=…) or by postMessage.
+// `cognito`: Cognito's authorization code flow with PKCE.
+//
+// A token stays in sessionStorage: it goes with the tab, and no other tab or later visitor has it.
+
+/**
+ * @typedef {object} Auth
+ * @property {'local' | 'token' | 'cognito'} kind
+ * @property {string[]} [users] local: the names to choose from
+ * @property {string[]} [origins] token: who may hand over a token by postMessage
+ * @property {string} [domain] cognito: such as https://example.auth.ap-east-1.amazoncognito.com
+ * @property {string} [client_id] cognito
+ * @property {string} [scope] cognito
+ */
+/**
+ * @typedef {object} Session
+ * @property {string} userId
+ * @property {() => Promise<Record<string, string>>} headers What says who asks.
+ * @property {() => void} expired The service no longer believes it.
+ */
+
+const TOKEN = 'hongbao.token';
+const REFRESH = 'hongbao.refresh';
+const USER = 'hongbao.user';
+const FLOW = 'hongbao.flow';
+/** How long before its end a token is renewed. */
+const RENEW_BEFORE_S = 60;
+
+/** The names that the local stack offers. @param {Auth} auth */
+export function localUsers(auth) {
+  return auth.users ?? ['alice', 'bob', 'carol', 'dave'];
+}
+
+/** Another name, on the local stack. @param {string} userId */
+export function chooseLocalUser(userId) {
+  // Each tab may be somebody else; a new one starts as the last choice.
+  sessionStorage.setItem(USER, userId);
+  localStorage.setItem(USER, userId);
+}
+
+/** A user id as the API takes it. @param {string} userId */
+export function isUserId(userId) {
+  return /^[\x21-\x7e]{1,128}$/.test(userId) && !/[/?#%]/.test(userId);
+}
+
+/**
+ * Opens the session; null where somebody has to sign in first.
+ * @param {Auth} auth
+ * @returns {Promise<Session | null>}
+ */
+export async function openSession(auth) {
+  if (auth.kind === 'local') return localSession(auth);
+  if (auth.kind === 'cognito') await finishCodeFlow(auth);
+  else takeTokenOfFragment();
+  const token = sessionStorage.getItem(TOKEN);
+  return token && isFresh(token) ? tokenSession(auth, token) : renewed(auth);
+}
+
+/** @param {Auth} auth @returns {Session} */
+function localSession(auth) {
+  const userId = sessionStorage.getItem(USER) ?? localStorage.getItem(USER) ?? localUsers(auth)[0] ?? 'alice';
+  sessionStorage.setItem(USER, userId);
+  return { userId, headers: async () => ({ 'X-User-Id': userId }), expired: () => {} };
+}
+
+/** @param {Auth} auth @param {string} token @returns {Session} */
+function tokenSession(auth, token) {
+  let current = token;
+  return {
+    // For showing only: the service goes by what it verified itself.
+    userId: String(claimsOf(token)?.['sub'] ?? ''),
+    headers: async () => {
+      if (!isFresh(current) && auth.kind === 'cognito') current = (await refresh(auth)) ?? current;
+      return { Authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? current}` };
+    },
+    expired: () => {
+      sessionStorage.removeItem(TOKEN);
+    },
+  };
+}
+
+/** @param {Auth} auth */
+async function renewed(auth) {
+  const token = auth.kind === 'cognito' ? await refresh(auth) : null;
+  return token ? tokenSession(auth, token) : null;
+}
+
+/** @param {string} token @returns {Record<string, unknown> | null} */
+function claimsOf(token) {
+  try {
+    const part = (token.split('.')[1] ?? '').replace(/-/g, '+').replace(/_/g, '/');
+    const bytes = Uint8Array.from(atob(part), (letter) => letter.charCodeAt(0));
+    return JSON.parse(new TextDecoder().decode(bytes));
+  } catch {
+    return null;
+  }
+}
+
+/** @param {string} token */
+function isFresh(token) {
+  const claims = claimsOf(token);
+  if (!claims) return false;
+  return typeof claims['exp'] !== 'number' || claims['exp'] - RENEW_BEFORE_S > Date.now() / 1000;
+}
+
+// --- A token handed over ---------------------------------------------------------------------------------------------
+
+function takeTokenOfFragment() {
+  const given = new URLSearchParams(location.hash.replace(/^#/, ''));
+  const token = given.get('token');
+  if (!token) return;
+  sessionStorage.setItem(TOKEN, token);
+  // Out of the address at once: it would stay in the history and in what people copy.
+  history.replaceState(null, '', `${location.pathname}#${given.get('to') ?? '/'}`);
+}
+
+/**
+ * Asks the embedding app for a token and waits until it hands one over:
+ * `{type: 'hongbao-token', token}`, from one of the configured origins.
+ * @param {Auth} auth
+ * @returns {Promise<Session>}
+ */
+export function tokenFromEmbedder(auth) {
+  const origins = auth.origins ?? [];
+  return new Promise((resolve) => {
+    const listen = (/** @type {MessageEvent} */ event) => {
+      const { type, token } = event.data ?? {};
+      const trusted = origins.includes(event.origin) && (event.source === parent || event.source === opener);
+      if (!trusted || type !== 'hongbao-token' || typeof token !== 'string' || !isFresh(token)) return;
+      removeEventListener('message', listen);
+      sessionStorage.setItem(TOKEN, token);
+      resolve(tokenSession(auth, token));
+    };
+    addEventListener('message', listen);
+    for (const embedder of [parent, opener]) {
+      if (!embedder || embedder === window) continue;
+      // Each is addressed by name: whoever else has framed the page hears nothing.
+      for (const origin of origins) embedder.postMessage({ type: 'hongbao-token-wanted' }, origin);
+    }
+  });
+}
+
+// --- Cognito ---------------------------------------------------------------------------------------------------------
+
+/** @param {Uint8Array} bytes */
+function base64Url(bytes) {
+  return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
+}
+
+const redirectUri = () => location.origin + location.pathname;
+
+/** Leaves for Cognito's sign-in. @param {Auth} auth */
+export async function startCodeFlow(auth) {
+  const random = () => base64Url(crypto.getRandomValues(new Uint8Array(32)));
+  const flow = { verifier: random(), state: random(), to: location.hash };
+  sessionStorage.setItem(FLOW, JSON.stringify(flow));
+  const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(flow.verifier));
+  const parameters = new URLSearchParams({
+    response_type: 'code',
+    client_id: auth.client_id ?? '',
+    redirect_uri: redirectUri(),
+    scope: auth.scope ?? 'openid',
+    state: flow.state,
+    code_challenge: base64Url(new Uint8Array(digest)),
+    code_challenge_method: 'S256',
+  });
+  location.assign(`${auth.domain}/oauth2/authorize?${parameters}`);
+}
+
+/** @param {Auth} auth */
+async function finishCodeFlow(auth) {
+  const parameters = new URLSearchParams(location.search);
+  const [code, state] = [parameters.get('code'), parameters.get('state')];
+  if (!code || !state) return;
+  const flow = JSON.parse(sessionStorage.getItem(FLOW) ?? 'null');
+  sessionStorage.removeItem(FLOW);
+  history.replaceState(null, '', `${location.pathname}${flow?.to ?? ''}`);
+  // A code with another state was not asked for here.
+  if (!flow || flow.state !== state) return;
+  await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: redirectUri(), code_verifier: flow.verifier });
+}
+
+/** @param {Auth} auth @returns {Promise<string | null>} */
+function refresh(auth) {
+  const token = sessionStorage.getItem(REFRESH);
+  return token ? exchange(auth, { grant_type: 'refresh_token', refresh_token: token }) : Promise.resolve(null);
+}
+
+/** @param {Auth} auth @param {Record<string, string>} grant @returns {Promise<string | null>} */
+async function exchange(auth, grant) {
+  const body = new URLSearchParams({ ...grant, client_id: auth.client_id ?? '' });
+  const response = await fetch(`${auth.domain}/oauth2/token`, { method: 'POST', body });
+  if (!response.ok) return null;
+  const tokens = await response.json();
+  // The id token: its audience is the client, which the API's authorizer checks.
+  sessionStorage.setItem(TOKEN, tokens.id_token);
+  if (tokens.refresh_token) sessionStorage.setItem(REFRESH, tokens.refresh_token);
+  return tokens.id_token;
+}

@@ -1,0 +1,122 @@
+// Verify: the browser computes the split again and holds it against what was paid.
+
+import { api, config, money, setCurrency } from './context.js';
+import { h, say } from './dom.js';
+import { t } from './i18n.js';
+import { problemNotice } from './problems.js';
+import { SplitError, VERSIONS, seedFromHex, verify } from './split.js';
+
+/** Rows shown of a large packet; all are checked. */
+const ROWS_MAX = 500;
+
+/** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
+export async function verifyScreen(root, signal, packetId = '') {
+  const id = h('input', { id: 'packet', value: packetId, required: true, spellcheck: 'false', autocomplete: 'off' });
+  const cap = h('input', { id: 'cap', value: String(config.limits.slip_amount_max), inputmode: 'numeric' });
+  const version = h('input', { id: 'version', value: String(VERSIONS.at(-1)), inputmode: 'numeric' });
+  const result = h('div', { class: 'verdict', role: 'status' });
+  const labelled = (/** @type {string} */ label, /** @type {HTMLInputElement} */ control) =>
+    h('div', { class: 'field' }, h('label', { for: control.id }, label), control);
+  const form = h(
+    'form',
+    { class: 'card form' },
+    labelled(t('verify.packet'), id),
+    h('details', { class: 'more' }, h('summary', null, t('send.more')), labelled(t('verify.cap'), cap), labelled(t('verify.version'), version)),
+    h('button', { class: 'button wide', type: 'submit' }, t('verify.run')),
+  );
+  const run = async () => {
+    const wanted = /([0-9A-HJKMNP-TV-Z]{26})\s*$/i.exec(id.value)?.[1]?.toUpperCase() ?? id.value.trim();
+    result.replaceChildren(h('p', { class: 'waiting' }, t('verify.running')));
+    try {
+      await check(result, signal, wanted, cap.value, version.value);
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof SplitError) result.replaceChildren(h('p', { class: 'bad' }, t(`verify.error.${error.reason}`)));
+      else result.replaceChildren(problemNotice(error, () => void run(), signal));
+    }
+  };
+  form.addEventListener('submit', (event) => {
+    event.preventDefault();
+    if (id.value.trim()) void run();
+  });
+  root.append(
+    h('section', { class: 'verify-screen' }, h('h1', null, t('verify.title')), h('p', { class: 'lead' }, t('verify.lead')), form, result, h('p', { class: 'hint' }, t('verify.not'))),
+  );
+  if (packetId) await run();
+}
+
+/**
+ * @param {HTMLElement} result
+ * @param {AbortSignal} signal
+ * @param {string} packetId
+ * @param {string} capText
+ * @param {string} versionText
+ */
+async function check(result, signal, packetId, capText, versionText) {
+  if (!globalThis.crypto?.subtle) return result.replaceChildren(h('p', { class: 'bad' }, t('verify.insecure')));
+  if (!/^\d{1,12}$/.test(capText.trim()) || !/^\d{1,3}$/.test(versionText.trim())) {
+    return result.replaceChildren(h('p', { class: 'bad' }, t('verify.error.number')));
+  }
+  const packet = await api.packet(packetId, { signal });
+  setCurrency(packet.currency);
+  if (packet.seed === null) return result.replaceChildren(h('p', { class: 'bad' }, t('verify.early')));
+  const claims = [];
+  for await (const claim of api.allClaims(packetId, { signal })) claims.push(claim);
+  const terms = {
+    version: Number(versionText),
+    split: packet.split,
+    total: BigInt(packet.total_amount),
+    count: packet.count,
+    cap: BigInt(capText.trim()),
+    seed: seedFromHex(packet.seed),
+  };
+  const verdict = await verify(terms, packet.commitment, claims, packet);
+  if (signal.aborted) return;
+  const title = t(verdict.fair ? 'verify.fair' : 'verify.unfair');
+  const checks = /** @type {const} */ ([
+    ['verify.check.commitment', verdict.committed],
+    ['verify.check.slips', verdict.slips.every((slip) => slip.ok)],
+    ['verify.check.complete', verdict.complete],
+    ['verify.check.sums', verdict.sums],
+  ]);
+  result.replaceChildren(
+    h(
+      'section',
+      { class: `card proof ${verdict.fair ? 'fair' : 'unfair'}`, 'data-fair': String(verdict.fair) },
+      h('h2', null, h('span', { class: 'stamp', 'aria-hidden': 'true' }, verdict.fair ? '✓' : '✗'), title),
+      h('p', null, t(verdict.fair ? 'verify.fair.text' : 'verify.unfair.text')),
+      h('ul', { class: 'checks' }, ...checks.map(([key, ok]) => h('li', { class: ok ? 'ok' : 'not' }, h('span', { 'aria-hidden': 'true' }, ok ? '✓ ' : '✗ '), t(key)))),
+      h('dl', { class: 'hexes' }, h('dt', null, t('verify.seed')), h('dd', null, h('code', { class: 'hex' }, packet.seed)), h('dt', null, t('sent.commitment')), h('dd', null, h('code', { class: 'hex' }, verdict.commitment))),
+      table(verdict.slips),
+    ),
+  );
+  say(title);
+}
+
+/** @param {import('./split.js').Verdict['slips']} slips */
+function table(slips) {
+  const head = ['verify.slip', 'verify.computed', 'verify.paid', 'verify.to'];
+  return h(
+    'div',
+    { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': t('verify.computed') },
+    h(
+      'table',
+      null,
+      h('thead', null, h('tr', null, ...head.map((key) => h('th', { scope: 'col' }, t(/** @type {import('./i18n.js').Key} */ (key)))))),
+      h(
+        'tbody',
+        null,
+        ...slips.slice(0, ROWS_MAX).map(({ slip, amount, paid, user, ok }) =>
+          h(
+            'tr',
+            { class: ok ? null : 'not' },
+            h('th', { scope: 'row' }, String(slip + 1)),
+            h('td', null, money(amount)),
+            h('td', null, paid === null ? '–' : money(paid)),
+            h('td', null, user ?? t('verify.refunded')),
+          ),
+        ),
+      ),
+    ),
+  );
+}

@@ -1,0 +1,385 @@
+// The client of the hongbao API, in plain JavaScript with types: it runs as it is, in browsers and in Node.
+//
+// Every request of this API can be repeated safely, so the client repeats what got no answer, or one that says "later":
+// with the same key, after the time that Retry-After names. What it can't settle it throws: a `Problem` where the service
+// answered, `Unreachable` where nothing is known.
+
+/** @typedef {import('./api.d.ts').components['schemas']} Schemas */
+/** @typedef {Schemas['ProblemCode']} ProblemCode */
+/** @typedef {Schemas['SendRequest']} SendRequest */
+/** @typedef {Schemas['SentPacket']} SentPacket */
+/** @typedef {Schemas['Packet']} Packet */
+/** @typedef {Schemas['PacketClaims']} PacketClaims */
+/** @typedef {Schemas['PacketClaim']} PacketClaim */
+/** @typedef {Schemas['GrabResult']} GrabResult */
+/** @typedef {Schemas['Wallet']} Wallet */
+/** @typedef {Schemas['MyPackets']} MyPackets */
+/** @typedef {Schemas['MyClaims']} MyClaims */
+/** @typedef {Schemas['Movements']} Movements */
+/** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
+/** @typedef {{signal?: AbortSignal | undefined}} Call */
+
+/**
+ * @typedef {object} Options
+ * @property {string} [baseUrl] Where the API is; without it the page's own origin.
+ * @property {() => HeadersInit | Promise<HeadersInit>} [headers] What says who asks: asked anew for each try.
+ * @property {typeof globalThis.fetch} [fetch] Another fetch: one that signs, or a test's.
+ * @property {number} [triesMax] How often a request is sent at most.
+ * @property {number} [timeoutMs] How long one try may take.
+ * @property {number} [waitMaxMs] The longest wait between tries; a longer Retry-After is left to the caller.
+ * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Told before each wait.
+ */
+
+/**
+ * Every code that a problem can have.
+ * @type {readonly ProblemCode[]}
+ */
+export const PROBLEM_CODES = Object.freeze([
+  'invalid-request',
+  'unauthenticated',
+  'insufficient-balance',
+  'not-a-recipient',
+  'wrong-passphrase',
+  'forbidden',
+  'packet-not-found',
+  'route-not-found',
+  'method-not-allowed',
+  'payload-too-large',
+  'idempotency-key-reused',
+  'too-many-requests',
+  'unavailable',
+  'internal',
+]);
+
+/**
+ * What an answer without a code means: API Gateway answers some requests by itself, with a message alone.
+ * @type {Readonly<Record<number, ProblemCode>>}
+ */
+const CODE_OF_STATUS = Object.freeze({
+  400: 'invalid-request',
+  401: 'unauthenticated',
+  402: 'insufficient-balance',
+  403: 'forbidden',
+  404: 'route-not-found',
+  405: 'method-not-allowed',
+  413: 'payload-too-large',
+  422: 'idempotency-key-reused',
+  429: 'too-many-requests',
+  502: 'unavailable',
+  503: 'unavailable',
+  504: 'unavailable',
+});
+
+/** The service refused, and `code` says why. */
+export class Problem extends Error {
+  /**
+   * @param {number} status
+   * @param {ProblemCode} code
+   * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null}} more
+   */
+  constructor(status, code, { detail = '', errors = [], requestId = '', retryAfterS = null } = {}) {
+    super(detail || code);
+    this.name = 'Problem';
+    this.status = status;
+    this.code = code;
+    this.errors = errors;
+    this.requestId = requestId;
+    this.retryAfterS = retryAfterS;
+  }
+}
+
+/** No answer came, so nothing is known: the request may have been done. The same request again tells. */
+export class Unreachable extends Error {
+  /** @param {unknown} cause */
+  constructor(cause) {
+    super('no answer came', { cause });
+    this.name = 'Unreachable';
+  }
+}
+
+/** A key for one send. Keep it with the body until the send is answered. */
+export function newKey() {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** The client. */
+export class Hongbao {
+  #baseUrl;
+  #headers;
+  #fetch;
+  #triesMax;
+  #timeoutMs;
+  #waitMaxMs;
+  #onRetry;
+
+  /** @param {Options} [options] */
+  constructor(options = {}) {
+    this.#baseUrl = (options.baseUrl ?? '').replace(/\/$/, '');
+    this.#headers = options.headers ?? (() => ({}));
+    this.#fetch = options.fetch ?? globalThis.fetch;
+    this.#triesMax = options.triesMax ?? 4;
+    this.#timeoutMs = options.timeoutMs ?? 15_000;
+    this.#waitMaxMs = options.waitMaxMs ?? 8_000;
+    this.#onRetry = options.onRetry ?? (() => {});
+  }
+
+  /**
+   * Sends a packet. The same key and body again give the first answer again, and move no money.
+   * @param {SendRequest} body
+   * @param {Call & {key: string}} call
+   * @returns {Promise<{packet: SentPacket, replayed: boolean}>}
+   */
+  async send(body, { key, signal }) {
+    const response = await this.#request('POST', '/packets', { body, signal, headers: { 'Idempotency-Key': key } });
+    return { packet: await response.json(), replayed: response.headers.get('Idempotent-Replayed') === 'true' };
+  }
+
+  /**
+   * Grabs a slip. Losing is an outcome, not an error.
+   * @param {string} packetId
+   * @param {Call & {passphrase?: string}} [call]
+   * @returns {Promise<GrabResult>}
+   */
+  grab(packetId, { passphrase, signal } = {}) {
+    const body = passphrase === undefined ? {} : { passphrase };
+    return this.#json('POST', `/packets/${encodeURIComponent(packetId)}/grab`, { body, signal });
+  }
+
+  /**
+   * @param {string} packetId
+   * @param {Call} [call]
+   * @returns {Promise<Packet>}
+   */
+  packet(packetId, { signal } = {}) {
+    return this.#json('GET', `/packets/${encodeURIComponent(packetId)}`, { signal });
+  }
+
+  /**
+   * A page of a packet's claims, in the order of the slips.
+   * @param {string} packetId
+   * @param {Page & Call} [page]
+   * @returns {Promise<PacketClaims>}
+   */
+  claims(packetId, page = {}) {
+    return this.#json('GET', `/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * All of a packet's claims, page by page.
+   * @param {string} packetId
+   * @param {Call} [call]
+   * @returns {AsyncGenerator<PacketClaim, void, void>}
+   */
+  async *allClaims(packetId, { signal } = {}) {
+    /** @type {string | null} */
+    let cursor = null;
+    do {
+      /** @type {PacketClaims} */
+      const page = await this.claims(packetId, { limit: 100, cursor, signal });
+      yield* page.claims;
+      cursor = page.next_cursor;
+    } while (cursor !== null);
+  }
+
+  /**
+   * The caller's wallet.
+   * @param {Call} [call]
+   * @returns {Promise<Wallet>}
+   */
+  wallet({ signal } = {}) {
+    return this.#json('GET', '/me/wallet', { signal });
+  }
+
+  /**
+   * A page of what the caller sent.
+   * @param {Page & Call} [page]
+   * @returns {Promise<MyPackets>}
+   */
+  myPackets(page = {}) {
+    return this.#json('GET', `/me/packets${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * A page of what the caller grabbed.
+   * @param {Page & Call} [page]
+   * @returns {Promise<MyClaims>}
+   */
+  myClaims(page = {}) {
+    return this.#json('GET', `/me/claims${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * The operator's: money comes in. The same id and amount again move nothing.
+   * @param {string} userId
+   * @param {string} depositId
+   * @param {number} amount in minor units
+   * @param {Call} [call]
+   * @returns {Promise<Wallet>}
+   */
+  deposit(userId, depositId, amount, { signal } = {}) {
+    const path = `/wallets/${encodeURIComponent(userId)}/deposits/${encodeURIComponent(depositId)}`;
+    return this.#json('PUT', path, { body: { amount }, signal });
+  }
+
+  /**
+   * The operator's: money goes out. The same id and amount again move nothing.
+   * @param {string} userId
+   * @param {string} withdrawalId
+   * @param {number} amount in minor units
+   * @param {Call} [call]
+   * @returns {Promise<Wallet>}
+   */
+  withdraw(userId, withdrawalId, amount, { signal } = {}) {
+    const path = `/wallets/${encodeURIComponent(userId)}/withdrawals/${encodeURIComponent(withdrawalId)}`;
+    return this.#json('PUT', path, { body: { amount }, signal });
+  }
+
+  /**
+   * The operator's: anybody's wallet.
+   * @param {string} userId
+   * @param {Call} [call]
+   * @returns {Promise<Wallet>}
+   */
+  walletOf(userId, { signal } = {}) {
+    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}`, { signal });
+  }
+
+  /**
+   * The operator's: a page of what moved a wallet.
+   * @param {string} userId
+   * @param {Page & Call} [page]
+   * @returns {Promise<Movements>}
+   */
+  movements(userId, page = {}) {
+    return this.#json('GET', `/wallets/${encodeURIComponent(userId)}/movements${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined}} request
+   * @returns {Promise<any>}
+   */
+  async #json(method, path, request) {
+    return (await this.#request(method, path, request)).json();
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined}} request
+   * @returns {Promise<Response>} a good answer
+   */
+  async #request(method, path, { body, headers = {}, signal }) {
+    // Written once: a repeated request is the same request.
+    const text = body === undefined ? undefined : JSON.stringify(body);
+    for (let tries = 1; ; tries += 1) {
+      signal?.throwIfAborted();
+      const error = await this.#try(method, path, text, headers, signal);
+      if (error instanceof Response) return error;
+      const waitMs = waitBefore(error, tries);
+      if (waitMs === null || tries >= this.#triesMax || waitMs > this.#waitMaxMs) throw error;
+      this.#onRetry({ tries, waitMs });
+      await pause(waitMs, signal);
+    }
+  }
+
+  /**
+   * @param {string} method
+   * @param {string} path
+   * @param {string | undefined} text
+   * @param {Record<string, string>} headers
+   * @param {AbortSignal | undefined} signal
+   * @returns {Promise<Response | Problem | Unreachable>}
+   */
+  async #try(method, path, text, headers, signal) {
+    const all = new Headers(await this.#headers());
+    for (const [name, value] of Object.entries(headers)) all.set(name, value);
+    if (text !== undefined) all.set('Content-Type', 'application/json');
+    const limit = new AbortController();
+    const timer = setTimeout(() => limit.abort(), this.#timeoutMs);
+    const stop = () => limit.abort();
+    signal?.addEventListener('abort', stop);
+    try {
+      const request = { method, headers: all, body: text ?? null, signal: limit.signal };
+      // Not as a method: the browser's own fetch refuses to be anybody else's.
+      const fetch = this.#fetch;
+      const response = await fetch(this.#baseUrl + path, request);
+      // Read within the limit: an answer that breaks off is none.
+      const bytes = await response.arrayBuffer();
+      const { status, statusText } = response;
+      const whole = new Response(bytes.byteLength > 0 ? bytes : null, { status, statusText, headers: response.headers });
+      return whole.ok ? whole : await problem(whole);
+    } catch (cause) {
+      signal?.throwIfAborted();
+      return new Unreachable(cause);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', stop);
+    }
+  }
+}
+
+/** @param {Page} page */
+function query({ limit, cursor }) {
+  const parameters = new URLSearchParams();
+  if (limit !== undefined) parameters.set('limit', String(limit));
+  if (cursor) parameters.set('cursor', cursor);
+  const text = parameters.toString();
+  return text && `?${text}`;
+}
+
+/**
+ * @param {Response} response
+ * @returns {Promise<Problem>}
+ */
+async function problem(response) {
+  /** @type {any} */
+  const body = await response.json().catch(() => null);
+  const known = PROBLEM_CODES.includes(body?.code);
+  const code = known ? body.code : (CODE_OF_STATUS[response.status] ?? 'internal');
+  return new Problem(response.status, code, {
+    detail: body?.detail ?? body?.message ?? '',
+    errors: body?.errors ?? [],
+    requestId: body?.request_id ?? '',
+    retryAfterS: retryAfter(response.headers.get('Retry-After')),
+  });
+}
+
+/**
+ * Seconds, or a date.
+ * @param {string | null} text
+ */
+function retryAfter(text) {
+  if (text === null) return null;
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  return Number.isFinite(seconds) ? Math.max(0, seconds) : null;
+}
+
+/**
+ * How long to wait before the next try; null where a next one would not help.
+ * @param {Problem | Unreachable} error
+ * @param {number} tries
+ */
+function waitBefore(error, tries) {
+  const later = error instanceof Unreachable || error.code === 'unavailable' || error.code === 'too-many-requests';
+  if (!later) return null;
+  // Full jitter on top of what the service asked for: those who were turned away together should not return together.
+  const jitter = Math.random() * Math.min(4_000, 250 * 2 ** (tries - 1));
+  return (error instanceof Problem ? (error.retryAfterS ?? 0) * 1000 : 0) + jitter;
+}
+
+/**
+ * @param {number} ms
+ * @param {AbortSignal | undefined} signal
+ */
+function pause(ms, signal) {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, ms);
+    signal?.addEventListener('abort', () => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    });
+  });
+}
