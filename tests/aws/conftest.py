@@ -11,7 +11,13 @@ import emulated  # noqa: E402
 
 # Each way to deploy that makes other resources.
 WAYS = {
-    "nodes": {"Events": "true", "SettleRanges": "4", "AlarmEmail": "operator@example.com", "Tracing": "true"},
+    "nodes": {
+        "RedisShards": "2",
+        "SettleRanges": "4",
+        "Events": "true",
+        "AlarmEmail": "operator@example.com",
+        "Tracing": "true",
+    },
     "serverless": {
         "Redis": "serverless",
         "RedisAuth": "password",
@@ -42,7 +48,7 @@ def nobody():
         yield
 
 
-@pytest.fixture(scope="module", params=WAYS)
+@pytest.fixture(scope="session", params=WAYS)
 def stack(request, nobody):
     with emulated.emulator():
         stack = emulated.Stack(**WAYS[request.param])
