@@ -2,7 +2,8 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run demo test test-web client fairness check audit model simulate mutants chaos pressure bench size fuzz fuzz-api mutants-code sbom
+.PHONY: run demo test test-web client fairness check audit model simulate mutants chaos pressure bench size
+.PHONY: fuzz fuzz-api mutants-code sbom build deploy destroy check-template test-aws
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -65,6 +66,34 @@ check:
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
 	else echo "advisories: not checked, their database can't be reached"; fi
 	.tools/sam/bin/sam validate --lint --template template.yaml
+
+# The functions for AWS Lambda, in .aws-sam: the first step of a deployment.
+build:
+	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
+
+# A stack with the parameters of samconfig.toml; docs/DEPLOY.md says what it needs: make deploy ENV=prod
+ENV ?= dev
+deploy: build
+	.tools/sam/bin/sam deploy --config-env $(ENV)
+
+# Takes a stack down. It asks first. The table and the user pool stay.
+destroy:
+	@scripts/install-tools.sh sam
+	.tools/sam/bin/sam delete --config-env $(ENV)
+
+# template.yaml after the SAM transform, in the eyes of cfn-lint and checkov.
+check-template:
+	@scripts/install-tools.sh sam && scripts/install-tools.sh aws && scripts/install-tools.sh checkov
+	.tools/sam/bin/sam validate --lint --template template.yaml
+	.tools/aws/bin/python tests/aws/transformed.py target/aws/template.json
+	.tools/aws/bin/cfn-lint target/aws/template.json
+	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --file target/aws/template.json
+
+# template.yaml, deployed to an emulated CloudFormation, against what the code needs: make test-aws ARGS="-k roles"
+test-aws:
+	@scripts/install-tools.sh && scripts/install-tools.sh aws
+	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
 # The protocol in every state of small instances; or one mistake and what it breaks: make model MUTANT=no-slip-fence
 model:

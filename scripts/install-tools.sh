@@ -3,7 +3,10 @@
 #
 #   scripts/install-tools.sh         a C compiler, curl, and a Redis or Valkey server: for `make run` and the tests
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
-#   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml
+#   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml, builds from it and deploys it
+#   scripts/install-tools.sh lambda  cargo-lambda and Zig, which build the functions for AWS Lambda
+#   scripts/install-tools.sh checkov checkov, which looks for what is unsafe in template.yaml
+#   scripts/install-tools.sh aws     an emulator of CloudFormation and what else tests/aws needs
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with what openapi.yaml allows and forbids
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
@@ -15,6 +18,9 @@
 set -eu
 
 SAM_VERSION=1.170.0
+CARGO_LAMBDA_VERSION=1.9.2
+ZIG_VERSION=0.17.1
+CHECKOV_VERSION=3.3.30
 SCHEMATHESIS_VERSION=4.32.5
 FUZZ_VERSION=0.13.2
 MUTANTS_VERSION=27.1.0
@@ -112,20 +118,34 @@ rie() {
     from_wheel "aws-sam-cli==$SAM_VERSION" "samcli/local/rapid/aws-lambda-rie-$arch" aws-lambda-rie
 }
 
-# from_pypi PACKAGE VERSION FOLDER: a Python program in a folder of its own.
-from_pypi() {
-    [ ! -e "$tools/$3/complete-$2" ] || return 0
+# python_in FOLDER MARK ARGUMENTS: what `pip install ARGUMENTS` installs, in a folder of its own; MARK says which versions.
+python_in() {
+    folder=$1 mark=$2
+    shift 2
+    [ ! -e "$tools/$folder/complete-$mark" ] || return 0
     python
-    say "installing $1 $2"
-    rm -rf "${tools:?}/$3"
+    say "installing $*"
+    rm -rf "${tools:?}/$folder"
     mkdir -p "$tools"
-    python3 -m venv "$tools/$3"
-    "$tools/$3/bin/pip" install --quiet --disable-pip-version-check "$1==$2" >&2
-    touch "$tools/$3/complete-$2"
+    python3 -m venv "$tools/$folder"
+    "$tools/$folder/bin/pip" install --quiet --disable-pip-version-check "$@" >&2
+    touch "$tools/$folder/complete-$mark"
 }
+
+# from_pypi PACKAGE VERSION FOLDER: a Python program.
+from_pypi() { python_in "$3" "$2" "$1==$2"; }
 
 sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
 schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
+checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
+aws() {
+    wanted=$tools/../tests/aws/requirements.txt
+    python_in aws "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
+}
+# cargo-lambda asks the python3 beside it for Zig.
+lambda() {
+    python_in lambda "$CARGO_LAMBDA_VERSION-$ZIG_VERSION" "cargo-lambda==$CARGO_LAMBDA_VERSION" "ziglang==$ZIG_VERSION"
+}
 
 # from_crates PROGRAM [VERSION]: a subcommand of cargo.
 from_crates() {
@@ -167,6 +187,6 @@ web() {
 
 case ${1:-} in
     '') compiler; curl; redis ;;
-    rie | sam | deny | schemathesis | fuzz | mutants | sbom | web) "$1" ;;
+    rie | sam | lambda | checkov | aws | deny | schemathesis | fuzz | mutants | sbom | web) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

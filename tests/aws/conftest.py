@@ -1,0 +1,66 @@
+import json
+import pathlib
+import sys
+
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+
+import emulated  # noqa: E402
+
+# Each way to deploy that makes other resources.
+WAYS = {
+    "nodes": {
+        "RedisShards": "2",
+        "SettleRanges": "4",
+        "Events": "true",
+        "AlarmEmail": "operator@example.com",
+        "Tracing": "true",
+    },
+    "serverless": {
+        "Redis": "serverless",
+        "RedisAuth": "password",
+        "SettleRanges": "2",
+        "CustomerKeyArn": "arn:aws:kms:ap-east-1:123456789012:key/0",
+        "CorsOrigins": "https://a.example,https://b.example",
+    },
+    "existing": {
+        "Redis": "existing",
+        "RedisUrl": "rediss://user:secret@redis.example:6380",
+        "RedisCluster": "false",
+        "VpcId": "vpc-0123",
+        "SubnetIds": "subnet-1,subnet-2",
+        "SecurityGroupIds": "sg-1",
+        "JwtIssuer": "https://issuer.example/",
+        "JwtAudience": "app",
+        "DeletionProtection": "false",
+    },
+}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nobody():
+    """No test may reach AWS, not even with a mistake."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
+            patch.setenv(name, "made-up")
+        yield
+
+
+@pytest.fixture(scope="session", params=WAYS)
+def stack(request, nobody):
+    with emulated.emulator():
+        stack = emulated.Stack(**WAYS[request.param])
+        stack.way, stack.parameters = request.param, WAYS[request.param]
+        yield stack
+
+
+@pytest.fixture(scope="session")
+def ahead():
+    return json.loads((HERE / "ahead.json").read_text())
+
+
+@pytest.fixture(scope="session")
+def repository():
+    return emulated.ROOT

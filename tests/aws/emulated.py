@@ -1,0 +1,215 @@
+"""The transformed template, deployed to moto's CloudFormation.
+
+moto knows a part of the resource types. For those that it knows as a service but not in a template, a few lines here
+call the service. Of those that it does not know at all it is noted with which properties they would be made. What
+CloudFormation alone does is not tried: rules, updates, and whether AWS takes each property; that is cfn-lint's part.
+"""
+
+import json
+import warnings
+
+import boto3
+import moto
+from moto.cloudformation import parsing
+from moto.core.common_models import CloudFormationModel
+
+from transformed import REGION, ROOT, source, transformed
+
+__all__ = ["ROOT", "Stack", "client", "emulator"]
+STACK = "hongbao-test"
+ACCOUNT = "123456789012"
+
+
+def client(service):
+    return boto3.client(service, region_name=REGION)
+
+
+class Noted:
+    """A resource that is made by `make`, or only noted."""
+
+    made: dict = {}
+    kind = ""
+
+    def __init__(self, reference, attributes):
+        self.physical_resource_id = reference
+        self.attributes = attributes
+
+    @classmethod
+    def cloudformation_type(cls):
+        return cls.kind
+
+    @staticmethod
+    def cloudformation_name_type():
+        return ""
+
+    @classmethod
+    def has_cfn_attr(cls, attr):
+        return True
+
+    def get_cfn_attribute(self, attribute):
+        return self.attributes.get(attribute, f"{self.physical_resource_id}.{attribute}")
+
+    @classmethod
+    def create_from_cloudformation_json(cls, resource_name, cloudformation_json, account_id, region_name, **given):
+        properties = without_nothing(cloudformation_json.get("Properties", {}))
+        logical_id = given["LogicalId"]
+        Noted.made.setdefault(cls.kind, {})[logical_id] = properties
+        reference, attributes = cls.make(logical_id, properties)
+        return cls(reference, attributes)
+
+    @classmethod
+    def make(cls, logical_id, properties):
+        return f"{STACK}-{logical_id}".lower(), {}
+
+
+def without_nothing(value):
+    """moto leaves a `null` where a list had `AWS::NoValue`."""
+    if isinstance(value, dict):
+        return {key: without_nothing(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [without_nothing(inner) for inner in value if inner is not None]
+    return value
+
+
+OURS: dict = {}
+
+
+def kind(name):
+    def named(make):
+        # moto looks among the direct subclasses of its model, and files each under the second part of its module's name.
+        body = {"kind": name, "make": classmethod(lambda cls, *given: make(*given)), "__module__": "tests.aws"}
+        model = type(CloudFormationModel)(make.__name__, (Noted, CloudFormationModel), body)
+        OURS[name] = model
+        return model
+
+    return named
+
+
+@kind("AWS::ApiGatewayV2::Api")
+def api(logical_id, properties):
+    made = client("apigatewayv2").create_api(Name=STACK, ProtocolType="HTTP")
+    client("apigatewayv2").reimport_api(ApiId=made["ApiId"], Body=json.dumps(properties["Body"]))
+    return made["ApiId"], {"ApiEndpoint": made["ApiEndpoint"]}
+
+
+@kind("AWS::ApiGatewayV2::Stage")
+def stage(logical_id, properties):
+    client("apigatewayv2").create_stage(ApiId=properties["ApiId"], StageName=properties["StageName"])
+    return properties["StageName"], {}
+
+
+@kind("AWS::Scheduler::Schedule")
+def schedule(logical_id, properties):
+    client("scheduler").create_schedule(**properties)
+    return properties["Name"], {}
+
+
+@kind("AWS::CloudWatch::Alarm")
+def alarm(logical_id, properties):
+    client("cloudwatch").put_metric_alarm(**properties)
+    return properties["AlarmName"], {}
+
+
+@kind("AWS::Cognito::UserPool")
+def user_pool(logical_id, properties):
+    made = client("cognito-idp").create_user_pool(PoolName=properties["UserPoolName"])["UserPool"]
+    return made["Id"], {"ProviderURL": f"https://cognito-idp.{REGION}.amazonaws.com/{made['Id']}"}
+
+
+@kind("AWS::Cognito::UserPoolClient")
+def user_pool_client(logical_id, properties):
+    made = client("cognito-idp").create_user_pool_client(UserPoolId=properties["UserPoolId"], ClientName=logical_id)
+    return made["UserPoolClient"]["ClientId"], {}
+
+
+@kind("AWS::Pipes::Pipe")
+def pipe(logical_id, properties):
+    given = {key: properties[key] for key in ("RoleArn", "Source", "Target", "Description", "Enrichment")}
+    made = client("pipes").create_pipe(Name=f"{STACK}-{logical_id}", **given)
+    return made["Name"], {"Arn": made["Arn"]}
+
+
+@kind("AWS::IAM::Role")
+def role(logical_id, properties):
+    """moto has one, which leaves out the managed policies."""
+    iam, name = client("iam"), f"{STACK}-{logical_id}"
+    trust = json.dumps(properties["AssumeRolePolicyDocument"])
+    made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
+    for policy in properties.get("Policies", []):
+        document = json.dumps(policy["PolicyDocument"])
+        iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
+    for arn in properties.get("ManagedPolicyArns", []):
+        iam.attach_role_policy(RoleName=name, PolicyArn=arn)
+    return name, {"Arn": made["Arn"]}
+
+
+ONLY_NOTED = [
+    kind(name)(Noted.make)
+    for name in (
+        "AWS::EC2::SecurityGroupEgress",
+        "AWS::ElastiCache::ParameterGroup",
+        "AWS::ElastiCache::ReplicationGroup",
+        "AWS::ElastiCache::ServerlessCache",
+        "AWS::ElastiCache::SubnetGroup",
+        "AWS::ElastiCache::User",
+        "AWS::ElastiCache::UserGroup",
+        "AWS::Lambda::EventInvokeConfig",
+        "AWS::SNS::Subscription",
+        "AWS::SNS::TopicPolicy",
+        "AWS::SQS::QueuePolicy",
+        "AWS::SecretsManager::Secret",
+    )
+]
+
+
+def subnets_spelled_out(value):
+    """moto can't divide a network."""
+    if isinstance(value, dict):
+        if list(value) == ["Fn::Cidr"]:
+            return [f"10.64.{4 * i}.0/22" for i in range(value["Fn::Cidr"][1])]
+        return {key: subnets_spelled_out(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [subnets_spelled_out(inner) for inner in value]
+    return value
+
+
+class Stack:
+    """A deployed stack, to be read back while the emulator runs."""
+
+    def __init__(self, **parameters):
+        Noted.made = {}
+        self.template = transformed(parameters)
+        client("s3").create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": REGION})
+        client("s3").put_object(Bucket="code", Key="code.zip", Body=b"PK\x05\x06" + 18 * b"\0")
+        given = [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()]
+        body = json.dumps(subnets_spelled_out(self.template))
+        # Where moto has one of its own, ours is meant.
+        parsing.get_model_map().update(OURS)
+        with warnings.catch_warnings():
+            # A type that nobody here has thought of must not be left out in silence.
+            warnings.filterwarnings("error", message="Tried to parse")
+            client("cloudformation").create_stack(
+                StackName=STACK, TemplateBody=body, Parameters=given, Capabilities=["CAPABILITY_IAM"]
+            )
+        resources = client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
+        # Some of moto's own have no names to be found by.
+        named = [resource for resource in resources if "PhysicalResourceId" in resource]
+        self.ids = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in named}
+        self.outputs = {
+            output["OutputKey"]: output["OutputValue"]
+            for output in client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0].get("Outputs", [])
+        }
+
+    def noted(self, kind):
+        return Noted.made.get(kind, {})
+
+    def functions(self):
+        """The deployed functions by the name of their program, and that of their resource."""
+        for logical_id, resource in source()["Resources"].items():
+            if resource["Type"] == "AWS::Serverless::Function":
+                configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
+                yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
+
+
+def emulator():
+    return moto.mock_aws()

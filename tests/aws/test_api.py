@@ -1,0 +1,132 @@
+"""The API as it is deployed, against openapi.yaml."""
+
+import json
+
+import pytest
+import yaml
+from emulated import ACCOUNT, REGION, client
+from policies import matches
+
+METHODS = ("get", "put", "post", "delete", "patch")
+USER, OPERATOR = [{"userToken": []}], [{"operatorSignature": []}]
+
+
+@pytest.fixture(scope="module")
+def operations(repository):
+    document = yaml.safe_load((repository / "openapi.yaml").read_text())
+    return {
+        f"{method.upper()} {path}": operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in METHODS
+    }
+
+
+@pytest.fixture(scope="module")
+def body(stack):
+    return next(iter(stack.noted("AWS::ApiGatewayV2::Api").values()))["Body"]
+
+
+def routes(stack):
+    """The deployed routes, and the ARN of the function that answers."""
+    api = stack.ids["Api"]
+    integrations = {
+        integration["IntegrationId"]: integration["IntegrationUri"]
+        for integration in client("apigatewayv2").get_integrations(ApiId=api)["Items"]
+    }
+    return {
+        route["RouteKey"]: integrations[route["Target"].removeprefix("integrations/")].split("/functions/")[1].rsplit("/", 1)[0]
+        for route in client("apigatewayv2").get_routes(ApiId=api)["Items"]
+    }
+
+
+def test_each_operation_has_its_route_and_its_function(stack, operations):
+    arns = {program: configuration["FunctionArn"] for program, _, configuration in stack.functions()}
+    expected = {key: arns[operation["x-hongbao-function"]] for key, operation in operations.items()}
+    deployed = routes(stack)
+    # moto calls the default route after how the document says it.
+    default = {key: arn for key, arn in deployed.items() if key.endswith("$default")}
+    assert list(default.values()) == [arns["view"]]
+    assert {key: arn for key, arn in deployed.items() if key not in default} == expected
+
+
+def test_each_operation_is_guarded(stack, operations, body):
+    for key, operation in operations.items():
+        method, path = key.split(" ")
+        [who] = body["paths"][path][method.lower()]["security"]
+        expected = {str(USER): "UserToken", str(OPERATOR): "AWS_IAM"}[str(operation["security"])]
+        assert list(who) == [expected], key
+    schemes = body["components"]["securitySchemes"]
+    assert schemes["AWS_IAM"]["x-amazon-apigateway-authtype"] == "awsSigv4"
+    authorizer = schemes["UserToken"]["x-amazon-apigateway-authorizer"]
+    assert (authorizer["type"], authorizer["identitySource"]) == ("jwt", "$request.header.Authorization")
+    jwt = authorizer["jwtConfiguration"]
+    if stack.way == "existing":
+        assert jwt == {"issuer": "https://issuer.example/", "audience": ["app"]}
+        assert "UserPoolId" not in stack.outputs
+    else:
+        pool = stack.outputs["UserPoolId"]
+        assert jwt["issuer"] == f"https://cognito-idp.{REGION}.amazonaws.com/{pool}" == stack.outputs["Issuer"]
+        assert jwt["audience"] == [stack.outputs["UserPoolClientId"]]
+
+
+def test_the_gateway_may_call_each_function(stack, operations):
+    permissions = [
+        (logical_id, resource["Properties"])
+        for logical_id, resource in stack.template["Resources"].items()
+        if resource["Type"] == "AWS::Lambda::Permission"
+        and resource["Properties"]["Principal"] == "apigateway.amazonaws.com"
+    ]
+    names = {program: logical_id for program, logical_id, _ in stack.functions()}
+    for key, operation in operations.items():
+        sources = []
+        for _, permission in permissions:
+            if permission["FunctionName"] == {"Ref": names[operation["x-hongbao-function"]]}:
+                pattern, values = permission["SourceArn"]["Fn::Sub"]
+                assert values["__ApiId__"] == {"Ref": "Api"}
+                sources.append(pattern.split("${__Stage__}/")[1])
+        method, path = key.split(" ")
+        assert matches(sources, f"{method}{path}"), f"the API may not call {names[operation['x-hongbao-function']]}"
+
+
+def test_each_route_is_throttled_and_the_stage_knows_no_other(stack, operations):
+    [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
+    assert stage["StageName"] == "$default" and stage["AutoDeploy"]
+    default, special = stage["DefaultRouteSettings"], stage["RouteSettings"]
+    assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
+    for settings in (default, *special.values()):
+        assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
+    # What costs money or moves it has a bound of its own.
+    assert set(special) == {key for key in operations if not key.startswith("GET") or "/wallets/" in key}
+
+
+def test_the_access_log_is_json_without_tokens_or_users(stack):
+    [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
+    line = json.loads(stage["AccessLogSettings"]["Format"])
+    assert {"request_id", "route", "status", "latency_ms"} <= set(line)
+    for variable in line.values():
+        for secret in ("authorizer.claims", "authorizer.principalId", "header", "path", "identity.user", "requestOverride"):
+            assert secret not in variable, variable
+    assert stage["AccessLogSettings"]["DestinationArn"].startswith(f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:")
+
+
+def test_pages_may_call_from_the_given_origins_alone(stack, body):
+    cors = body.get("x-amazon-apigateway-cors")
+    if stack.way != "serverless":
+        assert not cors
+        return
+    assert cors["allowOrigins"] == ["https://a.example", "https://b.example"]
+    assert set(cors["allowHeaders"]) == {"Authorization", "Content-Type", "Idempotency-Key"}
+    assert cors["allowMethods"] == ["GET", "POST"] and "allowCredentials" not in cors
+
+
+def test_the_operators_policy_is_for_the_operators_routes(stack, operations):
+    arn = stack.outputs["OperatorPolicyArn"]
+    policy = client("iam").get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
+    policy = json.loads(policy) if isinstance(policy, str) else policy
+    [statement] = policy["Statement"]
+    assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")
+    for key, operation in operations.items():
+        method, path = key.split(" ")
+        called = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Api']}/$default/{method}{path}"
+        assert matches(statement["Resource"], called) == (operation["security"] == OPERATOR), key

@@ -1,0 +1,78 @@
+"""The variables that each deployed function gets, against those that it reads."""
+
+import re
+
+import pytest
+
+# Left out on purpose, with the reason.
+LEFT_OUT = {
+    # The file would have to be packed with the functions. ElastiCache's certificates are of an authority that they trust.
+    "REDIS_CA_FILE",
+}
+FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit"}
+
+
+@pytest.fixture(scope="module")
+def readers(repository):
+    """Which function reads which variable, as the readme has it."""
+    readers = {}
+    for row in re.findall(r"^\| `([A-Z_]+)` \|[^|]*\|([^|]*)\|", (repository / "README.md").read_text(), re.M):
+        readers[row[0]] = FUNCTIONS if row[1].strip() == "all" else set(re.split(r",\s*", row[1].strip()))
+    assert readers
+    return readers
+
+
+def read_by_the_code(repository):
+    config = (repository / "shared/src/config.rs").read_text().split("#[cfg(test)]")[0]
+    names = set(re.findall(r"\.(?:required|parsed|number|get)\(\s*\"([A-Z_]+)\"", config))
+    for main in sorted(repository.glob("functions/*/src/*.rs")):
+        # Whatever a function reads past the configuration would be unknown here.
+        names |= set(re.findall(r"env::var(?:_os)?\(\s*\"([A-Z_]+)\"", main.read_text()))
+    return names
+
+
+def test_the_readme_knows_what_the_code_reads(readers, repository, ahead):
+    read = read_by_the_code(repository)
+    assert read == set(readers)
+    assert not read & set(ahead["variables"]), "tests/aws/ahead.json: the code reads these now"
+
+
+def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers, ahead):
+    for program, _, configuration in stack.functions():
+        given = configuration["Environment"]["Variables"]
+        ahead_of_code = {name for name in given if name in ahead["variables"]}
+        assert set(given) - ahead_of_code == {name for name in readers if program in readers[name]} - LEFT_OUT, program
+        assert not ahead_of_code or program in readers["REDIS_URL"]
+        assert given["TABLE_NAME"] == stack.outputs["TableName"]
+
+
+def test_how_redis_is_reached(stack):
+    for program, _, configuration in stack.functions():
+        given = configuration["Environment"]["Variables"]
+        if program not in ("send", "grab", "settle"):
+            assert not configuration.get("VpcConfig")
+            continue
+        iam = {name: value for name, value in given.items() if name.startswith(("REDIS_AUTH", "REDIS_IAM"))}
+        if stack.way == "existing":
+            assert (given["REDIS_URL"], given["REDIS_CLUSTER"]) == (stack.parameters["RedisUrl"], "false")
+            assert configuration["VpcConfig"]["SubnetIds"] == ["subnet-1", "subnet-2"]
+            assert configuration["VpcConfig"]["SecurityGroupIds"] == ["sg-1"]
+            assert not iam
+            continue
+        assert given["REDIS_CLUSTER"] == "true"
+        assert len(configuration["VpcConfig"]["SubnetIds"]) == 3
+        assert configuration["VpcConfig"]["SecurityGroupIds"] == [stack.outputs["FunctionsSecurityGroup"]]
+        url, endpoint, user = given["REDIS_URL"], stack.outputs["RedisEndpoint"], stack.ids["RedisUser"]
+        if stack.way == "nodes":
+            assert url == f"rediss://{endpoint}:6379"
+            assert iam == {
+                "REDIS_AUTH": "iam",
+                "REDIS_IAM_USER": user,
+                "REDIS_IAM_CACHE": stack.ids["RedisNodes"],
+                "REDIS_IAM_SERVERLESS": "false",
+            }
+        else:
+            # CloudFormation puts the password in here.
+            secret = "{{resolve:secretsmanager:%s:SecretString:password}}" % stack.ids["RedisPassword"]
+            assert url == f"rediss://{user}:{secret}@{endpoint}:6379"
+            assert not iam

@@ -1,0 +1,116 @@
+"""The rights that template.yaml gives the functions in Redis, tried on a real server: enough, and no more."""
+
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+import redis
+from transformed import ROOT, source
+
+# What the connection asks besides scripts: on its way in, and of a cluster.
+CONNECTION = [
+    ["PING"],
+    ["HELLO", "3"],
+    ["CLIENT", "SETNAME", "x"],
+    ["READONLY"],
+    ["CLUSTER", "SLOTS"],
+    ["CLUSTER", "SHARDS"],
+    ["CLUSTER", "NODES"],
+]
+FORBIDDEN = [
+    ["KEYS", "*"],
+    ["SCAN", "0"],
+    ["FLUSHALL"],
+    ["FLUSHDB"],
+    ["CONFIG", "GET", "*"],
+    ["ACL", "LIST"],
+    ["SHUTDOWN"],
+    ["DEBUG", "SLEEP", "1"],
+    ["MONITOR"],
+    ["SCRIPT", "FLUSH"],
+    ["SCRIPT", "KILL"],
+    ["CLIENT", "KILL", "ID", "1"],
+    ["CLUSTER", "FAILOVER"],
+    ["CLUSTER", "RESET"],
+    ["REPLICAOF", "NO", "ONE"],
+    ["SUBSCRIBE", "x"],
+    ["HGETALL", "other:key"],
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    program = program or next(map(str, (ROOT / ".tools").glob("valkey-server")), None)
+    assert program, "scripts/install-tools.sh installs a Redis or Valkey server"
+    folder = tmp_path_factory.mktemp("redis")
+    process = subprocess.Popen(
+        [program, "--port", "0", "--unixsocket", f"{folder}/socket", "--save", "", "--cluster-enabled", "yes"],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+    )
+    client = redis.Redis(unix_socket_path=f"{folder}/socket")
+    for _ in range(100):
+        try:
+            client.ping()
+            break
+        except redis.ConnectionError:
+            time.sleep(0.1)
+    access = source()["Resources"]["RedisUser"]["Properties"]["AccessString"]
+    client.execute_command("ACL", "SETUSER", "functions", "nopass", *access.split())
+    yield client
+    process.terminate()
+    process.wait()
+
+
+def may(server, command):
+    answer = server.execute_command("ACL", "DRYRUN", "functions", *command)
+    return answer in (b"OK", "OK", True)
+
+
+def commands_of_the_code():
+    """Each command that a script or the store names, with a key of the engine and enough arguments."""
+    named = set()
+    for script in sorted((ROOT / "shared/src/redis/lua").glob("*.lua")):
+        named |= set(re.findall(r"call\(['\"]([A-Za-z]+)['\"]", script.read_text()))
+    for code in (ROOT / "shared/src/redis/store.rs", ROOT / "shared/src/redis/connection/call.rs"):
+        named |= set(re.findall(r"cmd\(\"([A-Z]+)\"\)", code.read_text()))
+    assert {"HGET", "EVALSHA", "PEXPIREAT", "ZRANGE"} <= {name.upper() for name in named}
+    return sorted(name.upper() for name in named)
+
+
+KEY = "hb:{1}:claims:x"
+ARGUMENTS = {
+    "TIME": [],
+    "EVAL": ["return 1", "1", KEY],
+    "EVALSHA": [40 * "0", "1", KEY],
+    "HSET": [KEY, "a", "b"],
+    "LRANGE": [KEY, "0", "1"],
+    "LTRIM": [KEY, "0", "1"],
+    "LREM": [KEY, "1", "a"],
+    "ZADD": [KEY, "1", "a"],
+    "ZRANGE": [KEY, "0", "1"],
+    "SETBIT": [KEY, "1", "1"],
+    "DEL": [KEY],
+    "EXISTS": [KEY],
+    "HGETALL": [KEY],
+    "HLEN": [KEY],
+    "BITCOUNT": [KEY],
+}
+
+
+@pytest.mark.parametrize("command", commands_of_the_code())
+def test_what_the_engine_does_is_allowed(server, command):
+    assert may(server, [command, *ARGUMENTS.get(command, [KEY, "1"])])
+
+
+@pytest.mark.parametrize("command", CONNECTION, ids=" ".join)
+def test_what_a_connection_asks_is_allowed(server, command):
+    assert may(server, command)
+
+
+@pytest.mark.parametrize("command", FORBIDDEN, ids=" ".join)
+def test_what_nobody_needs_is_forbidden(server, command):
+    assert not may(server, command)

@@ -1,0 +1,154 @@
+"""Each role against what its function does, as actions.json has it: all of that is allowed, and nothing else."""
+
+import json
+
+import pytest
+from emulated import ACCOUNT, REGION, client
+from policies import allows, listed, matches, statements_of
+
+TRANSACTION = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
+# What no function may do to any table, at all.
+NEVER = ("DeleteItem", "BatchWriteItem", "DeleteTable", "UpdateTable", "PartiQLDelete", "UpdateContinuousBackups")
+WRITES = ("dynamodb:PutItem", "dynamodb:UpdateItem")
+
+
+@pytest.fixture(scope="module")
+def actions(repository):
+    return json.loads((repository / "tests/aws/actions.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def roles(stack):
+    return {
+        program: statements_of(configuration["Role"].rpartition("/")[2])
+        for program, _, configuration in stack.functions()
+    }
+
+
+def arn_of(stack, on="table"):
+    table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.outputs['TableName']}"
+    return table if on == "table" else f"{table}/{on}"
+
+
+def cases(actions, program):
+    for entry in actions[program]:
+        for key in entry.get("keys", [None]):
+            context = {"dynamodb:LeadingKeys": [key + "x"]} if key else {}
+            if "in" in entry:
+                context["dynamodb:EnclosingOperation"] = [entry["in"]]
+            yield entry["action"], entry["on"], context
+
+
+def test_what_a_function_does_is_allowed(stack, roles, actions):
+    assert set(roles) == set(actions)
+    for program, statements in roles.items():
+        for action, on, context in cases(actions, program):
+            assert allows(statements, action, arn_of(stack, on), context), f"{program} may not {action} {context}"
+
+
+def test_nothing_is_allowed_that_is_never_done(stack, roles, actions):
+    for program, statements in roles.items():
+        for statement in statements:
+            for action in listed(statement["Action"]):
+                if not action.startswith("dynamodb:"):
+                    continue
+                for resource in listed(statement["Resource"]):
+                    done = [e for e in actions[program] if e["action"] == action and arn_of(stack, e["on"]) == resource]
+                    assert done, f"{program} never does {action} on {resource}"
+                    patterns = statement.get("Condition", {}).get("ForAllValues:StringLike", {}).get("dynamodb:LeadingKeys")
+                    keys = [key for entry in actions[program] for key in entry.get("keys", [])]
+                    for pattern in patterns or []:
+                        assert any(matches(pattern, key + "x") for key in keys), f"{program}: {action} of {pattern}"
+
+
+def test_writes_are_for_transactions_and_for_keys_of_their_own(stack, roles, actions):
+    for program, statements in roles.items():
+        written = {key for entry in actions[program] for key in entry.get("keys", [])}
+        for action in WRITES:
+            for key in ("USER#", "PACKET#", "PART#", "SLIPS#", "OTHER#"):
+                alone = {"dynamodb:LeadingKeys": [key + "x"]}
+                assert not allows(statements, action, arn_of(stack), alone), f"{program}: {action} alone"
+                allowed = allows(statements, action, arn_of(stack), alone | TRANSACTION)
+                assert allowed == (key in written), f"{program}: {action} of {key}"
+            # Also if DynamoDB shows the keys of the whole transaction at once.
+            whole = {"dynamodb:LeadingKeys": [key + "x" for key in written], **TRANSACTION}
+            assert allows(statements, action, arn_of(stack), whole) == bool(written), program
+
+
+def test_nobody_deletes_and_nobody_reaches_another_table(stack, roles, actions):
+    other = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/another"
+    for program, statements in roles.items():
+        for action in NEVER:
+            assert not allows(statements, f"dynamodb:{action}", arn_of(stack), TRANSACTION), f"{program}: {action}"
+        for action, _, context in cases(actions, program):
+            assert not allows(statements, action, other, context), f"{program}: {action} of another table"
+
+
+def test_what_else_a_role_may(stack, roles):
+    for program, statements in roles.items():
+        uses_redis = program in ("send", "grab", "settle")
+        expected = {"logs:CreateLogStream", "logs:PutLogEvents"}
+        if uses_redis:
+            expected |= {
+                "ec2:AssignPrivateIpAddresses",
+                "ec2:CreateNetworkInterface",
+                "ec2:DeleteNetworkInterface",
+                "ec2:DescribeNetworkInterfaces",
+                "ec2:DescribeSubnets",
+                "ec2:UnassignPrivateIpAddresses",
+            }
+        if uses_redis and stack.way == "nodes":
+            expected.add("elasticache:Connect")
+        if program in ("settle", "audit"):
+            expected.add("sqs:SendMessage")
+        if program == "audit":
+            expected.add("events:PutEvents")
+        if "Tracing" in stack.parameters:
+            expected |= {"xray:PutTraceSegments", "xray:PutTelemetryRecords"}
+        if "CustomerKeyArn" in stack.parameters:
+            expected.add("kms:Decrypt")
+        allowed = {action for s in statements if s["Effect"] == "Allow" for action in listed(s["Action"])}
+        assert {action for action in allowed if not action.startswith("dynamodb:")} == expected, program
+        everywhere = {a for s in statements if s["Resource"] == "*" for a in listed(s["Action"])}
+        assert all(action.startswith(("ec2:", "xray:")) for action in everywhere), f"{program}: {everywhere}"
+        # Lambda itself may, the function's code may not.
+        inside = {"lambda:SourceFunctionArn": [f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{program}"]}
+        assert allows(statements, "ec2:CreateNetworkInterface", "*") == uses_redis
+        assert not allows(statements, "ec2:CreateNetworkInterface", "*", inside)
+
+
+def test_each_function_has_a_role_and_a_log_group_of_its_own(stack):
+    roles, groups = set(), {}
+    for program, logical_id, configuration in stack.functions():
+        roles.add(configuration["Role"])
+        groups[program] = stack.template["Resources"][logical_id]["Properties"]["LoggingConfig"]["LogGroup"]
+        assert groups[program] == {"Ref": f"{logical_id}Logs"}
+        found = client("logs").describe_log_groups(logGroupNamePrefix=stack.ids[f"{logical_id}Logs"])["logGroups"]
+        assert [group["retentionInDays"] for group in found] == [30], program
+        trust = client("iam").get_role(RoleName=configuration["Role"].rpartition("/")[2])["Role"]
+        [statement] = trust["AssumeRolePolicyDocument"]["Statement"]
+        assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
+    assert len(roles) == len(groups) == 6
+
+
+def test_no_role_of_any_kind_has_a_wildcard_action(stack):
+    for logical_id, resource in stack.template["Resources"].items():
+        if resource["Type"] in ("AWS::IAM::Role", "AWS::IAM::ManagedPolicy"):
+            properties = resource["Properties"]
+            documents = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
+            documents += [properties["PolicyDocument"]] if "PolicyDocument" in properties else []
+            for statement in (statement for document in documents for statement in document["Statement"]):
+                assert not any("*" in action for action in listed(statement["Action"])), logical_id
+
+
+def test_the_networks_endpoint_lets_through_what_its_functions_do(stack, actions):
+    [endpoint] = [
+        resource
+        for resource in stack.template["Resources"].values()
+        if resource["Type"] == "AWS::EC2::VPCEndpoint"
+    ]
+    [statement] = endpoint["Properties"]["PolicyDocument"]["Statement"]
+    inside = [program for program, _, configuration in stack.functions() if configuration.get("VpcConfig")]
+    assert sorted(inside) == ["grab", "send", "settle"]
+    assert set(statement["Action"]) == {entry["action"] for program in inside for entry in actions[program]}
+    assert statement["Resource"] == [{"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/due"}]

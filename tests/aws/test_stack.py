@@ -1,0 +1,162 @@
+"""Schedules, table, network and Redis as they are deployed, against what the code expects."""
+
+import json
+import re
+
+from emulated import ACCOUNT, REGION, STACK, client
+
+
+def schedules():
+    names = [found["Name"] for found in client("scheduler").list_schedules()["Schedules"]]
+    return {name.removeprefix(f"{STACK}-"): client("scheduler").get_schedule(Name=name) for name in names}
+
+
+def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
+    part = (repository / "shared/src/domain/part.rs").read_text()
+    partitions = int(re.search(r"pub const PARTITIONS: u32 = (\d+)", part)[1])
+    settle = next(configuration for program, _, configuration in stack.functions() if program == "settle")
+    runs = [schedule for name, schedule in schedules().items() if name.startswith("settle")]
+    assert len(runs) == int(stack.parameters.get("SettleRanges", "1"))
+    covered = []
+    for run in runs:
+        assert run["ScheduleExpression"] == "rate(1 minute)" and run["State"] == "ENABLED"
+        assert run["Target"]["Arn"] == settle["FunctionArn"]
+        assert run["Target"]["RetryPolicy"]["MaximumEventAgeInSeconds"] == 60
+        assert "SettleDeadLetters" in run["Target"]["DeadLetterConfig"]["Arn"]
+        first, last = json.loads(run["Target"]["Input"])["partitions"]
+        covered += range(first, last + 1)
+    assert sorted(covered) == list(range(partitions))
+
+
+def test_the_audit_runs_daily_and_goes_on(stack):
+    audit = next(configuration for program, _, configuration in stack.functions() if program == "audit")
+    run = schedules()["audit"]
+    assert run["ScheduleExpression"] == "rate(1 day)" and run["Target"]["Arn"] == audit["FunctionArn"]
+    assert json.loads(run["Target"]["Input"]) == {}
+    [rule] = [found for found in client("events").list_rules()["Rules"] if "AuditContinues" in found["Name"]]
+    [target] = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
+    assert (target["Arn"], target["InputPath"]) == (audit["FunctionArn"], "$.detail.responsePayload.next")
+    answer = {
+        "source": "lambda",
+        "detail-type": "Lambda Function Invocation Result - Success",
+        "detail": {
+            "requestContext": {"functionArn": audit["FunctionArn"] + ":$LATEST"},
+            "responsePayload": {"packets": 5, "next": {"resume": {"report": {"packets": 5}}}},
+        },
+    }
+    assert heard(rule, answer)
+    done = json.loads(json.dumps(answer))
+    done["detail"]["responsePayload"]["next"] = None
+    assert not heard(rule, done)
+    # A rule has no role: the queue has to let it.
+    [policy] = stack.noted("AWS::SQS::QueuePolicy").values()
+    [statement] = policy["PolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+    assert statement["Condition"] == {"ArnEquals": {"aws:SourceArn": rule["Arn"]}}
+    assert statement["Resource"] == target["DeadLetterConfig"]["Arn"]
+
+
+def heard(rule, event):
+    from moto.events.models import EventPattern
+
+    return EventPattern.load(rule["EventPattern"]).matches_event(event)
+
+
+def test_failed_runs_are_put_aside(stack):
+    for program, queue in (("Settle", "SettleDeadLetters"), ("Audit", "AuditDeadLetters")):
+        [config] = [
+            properties
+            for logical_id, properties in stack.noted("AWS::Lambda::EventInvokeConfig").items()
+            if logical_id.startswith(program)
+        ]
+        assert queue in config["DestinationConfig"]["OnFailure"]["Destination"]
+    for schedule in schedules().values():
+        role = client("iam").get_role(RoleName=schedule["Target"]["RoleArn"].rpartition("/")[2])["Role"]
+        [trust] = role["AssumeRolePolicyDocument"]["Statement"]
+        assert trust["Principal"] == {"Service": "scheduler.amazonaws.com"}
+        assert trust["Condition"] == {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
+
+
+def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, repository):
+    keys = (repository / "shared/src/dynamo/keys.rs").read_text()
+    name = lambda constant: re.search(rf'pub const {constant}: &str = "([^"]+)"', keys)[1]
+    table = client("dynamodb").describe_table(TableName=stack.outputs["TableName"])["Table"]
+    pair = lambda first, second: [
+        {"AttributeName": name(first), "KeyType": "HASH"},
+        {"AttributeName": name(second), "KeyType": "RANGE"},
+    ]
+    assert table["KeySchema"] == pair("PK", "SK")
+    [index] = table["GlobalSecondaryIndexes"]
+    assert (index["IndexName"], index["KeySchema"]) == (name("DUE_INDEX"), pair("DUE_SHARD", "EXPIRES_AT"))
+    assert index["Projection"]["ProjectionType"] == "KEYS_ONLY"
+    assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
+    assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
+    # moto gives back the text of the parameter.
+    assert table["DeletionProtectionEnabled"] == stack.parameters.get("DeletionProtection", "true")
+    resource = stack.template["Resources"]["Table"]
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    properties = resource["Properties"]
+    assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert properties["SSESpecification"]["SSEEnabled"] is True
+    assert "TimeToLiveSpecification" not in properties, "fences and movements never go away"
+
+
+def test_the_network_has_no_way_out_but_to_the_table(stack):
+    types = {resource["Type"] for resource in stack.template["Resources"].values()}
+    for way_out in ("InternetGateway", "NatGateway", "EIP", "Route", "VPCGatewayAttachment"):
+        assert f"AWS::EC2::{way_out}" not in types
+    if stack.way == "existing":
+        assert "Vpc" not in stack.ids and "RedisNodes" not in stack.ids
+        return
+    ec2, vpc = client("ec2"), stack.ids["Vpc"]
+    ours = [{"Name": "vpc-id", "Values": [vpc]}]
+    subnets = ec2.describe_subnets(Filters=ours)["Subnets"]
+    assert len(subnets) == len({subnet["AvailabilityZone"] for subnet in subnets}) == 3
+    [endpoint] = ec2.describe_vpc_endpoints(Filters=ours)["VpcEndpoints"]
+    assert endpoint["VpcEndpointType"] == "Gateway"
+    assert endpoint["ServiceName"] == f"com.amazonaws.{REGION}.dynamodb"
+
+
+def test_only_the_functions_reach_redis(stack):
+    if stack.way == "existing":
+        assert not stack.noted("AWS::EC2::SecurityGroupEgress")
+        return
+    ec2, functions = client("ec2"), stack.outputs["FunctionsSecurityGroup"]
+    [redis] = ec2.describe_security_groups(GroupIds=[stack.ids["RedisGroup"]])["SecurityGroups"]
+    [rule] = redis["IpPermissions"]
+    assert (rule["IpProtocol"], rule["FromPort"], rule["ToPort"], rule["IpRanges"]) == ("tcp", 6379, 6380, [])
+    assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [functions]
+    [way] = stack.noted("AWS::EC2::SecurityGroupEgress").values()
+    assert (way["GroupId"], way["DestinationSecurityGroupId"]) == (functions, redis["GroupId"])
+    [of_functions] = ec2.describe_security_groups(GroupIds=[functions])["SecurityGroups"]
+    assert of_functions["IpPermissions"] == []
+
+
+def test_redis_is_a_safe_one(stack):
+    nodes, serverless = (
+        list(stack.noted(f"AWS::ElastiCache::{kind}").values()) for kind in ("ReplicationGroup", "ServerlessCache")
+    )
+    assert (len(nodes), len(serverless)) == {"nodes": (1, 0), "serverless": (0, 1), "existing": (0, 0)}[stack.way]
+    if stack.way == "existing":
+        return
+    [user] = stack.noted("AWS::ElastiCache::User").values()
+    assert user["UserId"] == user["UserName"], "IAM asks for that"
+    assert re.fullmatch(r"[a-z][a-z0-9-]{0,39}", user["UserId"])
+    if stack.way == "serverless":
+        assert user["AuthenticationMode"]["Type"] == "password"
+        assert [*user["AuthenticationMode"]["Passwords"]] and serverless[0]["UserGroupId"] == stack.ids["RedisUsers"]
+        return
+    assert user["AuthenticationMode"] == {"Type": "iam"}
+    [group] = nodes
+    for expected in ("MultiAZEnabled", "AutomaticFailoverEnabled", "TransitEncryptionEnabled", "AtRestEncryptionEnabled"):
+        assert group[expected] is True, expected
+    assert (group["Engine"], group["ClusterMode"], group["Durability"]) == ("valkey", "enabled", "sync")
+    assert group["UserGroupIds"] == [stack.ids["RedisUsers"]]
+    [parameters] = stack.noted("AWS::ElastiCache::ParameterGroup").values()
+    assert parameters["Properties"] == {"cluster-enabled": "yes", "maxmemory-policy": "noeviction"}
+    assert parameters["CacheParameterGroupFamily"] == "valkey9"
+
+
+def test_the_users_that_wallets_belong_to_outlive_the_stack(stack):
+    pool = stack.template["Resources"]["UserPool"]
+    assert (pool["DeletionPolicy"], pool["UpdateReplacePolicy"]) == ("Retain", "Retain")
