@@ -12,6 +12,7 @@ import emulated  # noqa: E402
 # Each way to deploy that makes other resources.
 WAYS = {
     "nodes": {
+        "RedisAuth": "iam",
         "RedisShards": "2",
         "SettleRanges": "4",
         "Events": "true",

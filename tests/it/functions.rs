@@ -176,6 +176,10 @@ async fn settle_reports_what_it_brought_to_the_ledger() {
     grab.answer(&sample("grab", packet["packet_id"].as_str().unwrap())).await.expect(200);
     let report = settle.invoke(b"{}").await;
     assert_eq!((&report["persisted"], &report["outbox_left"]), (&json!(1), &json!(0)), "{report}");
+    let log = settle.log();
+    let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line of metrics");
+    let metric: Value = serde_json::from_str(metric).unwrap();
+    assert_eq!((&metric["Settled"], &metric["OutboxDepth"]), (&json!(1), &json!(0)), "{metric}");
 
     // A packet that expires: short enough to see its refund.
     let mut short = sample("send", "");

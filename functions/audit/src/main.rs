@@ -18,14 +18,15 @@ const MARGIN: Duration = Duration::from_secs(10);
 async fn main() -> Result<(), Error> {
     shared::start();
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
+    let table: Arc<str> = config.table.clone().into();
     let auditor = Arc::new(Auditor::new(parts::dynamodb().await, config.table));
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
-        let auditor = Arc::clone(&auditor);
+        let (auditor, table) = (Arc::clone(&auditor), Arc::clone(&table));
         async move {
             let (begun, now_ms) = (Instant::now(), System.now().ms());
             let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();
             let answer = audit::handle(&auditor, event.payload, now_ms, begun + left.saturating_sub(MARGIN)).await?;
-            writeln!(std::io::stdout(), "{}", audit::metric(&answer, now_ms, begun.elapsed()))?;
+            writeln!(std::io::stdout(), "{}", audit::metric(&answer, &table, now_ms, begun.elapsed()))?;
             Ok::<_, Error>(answer)
         }
     }))

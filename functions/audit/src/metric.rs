@@ -6,7 +6,7 @@ use crate::Answer;
 
 /// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. A run that goes
 /// on with another counts all since the beginning, so the last one of a day, or the maximum, is the day's.
-pub fn metric(answer: &Answer, now_ms: u64, duration: Duration) -> Value {
+pub fn metric(answer: &Answer, table: &str, now_ms: u64, duration: Duration) -> Value {
     let metric = |name, unit| json!({"Name": name, "Unit": unit});
     let report = &answer.report;
     json!({
@@ -14,7 +14,8 @@ pub fn metric(answer: &Answer, now_ms: u64, duration: Duration) -> Value {
             "Timestamp": now_ms,
             "CloudWatchMetrics": [{
                 "Namespace": "hongbao",
-                "Dimensions": [[]],
+                // So that two deployments of an account don't mix.
+                "Dimensions": [["Table"]],
                 "Metrics": [
                     metric("AuditImbalances", "Count"),
                     metric("AuditUndecided", "Count"),
@@ -25,6 +26,7 @@ pub fn metric(answer: &Answer, now_ms: u64, duration: Duration) -> Value {
                 ],
             }],
         },
+        "Table": table,
         "AuditImbalances": report.imbalance_count,
         "AuditUndecided": report.undecided_count,
         "AuditPackets": report.figures.packets,
@@ -41,10 +43,11 @@ mod tests {
     #[test]
     fn every_metric_that_is_declared_has_a_value() {
         let answer = Answer { report: crate::Report::default(), next: None };
-        let line = metric(&answer, 7, Duration::from_millis(5));
+        let line = metric(&answer, "hongbao", 7, Duration::from_millis(5));
         let declared = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
         let values = declared.iter().map(|metric| &line[metric["Name"].as_str().unwrap()]);
         assert_eq!(values.filter(|value| value.is_u64()).count(), 6);
         assert_eq!((&line["_aws"]["Timestamp"], &line["AuditDuration"]), (&json!(7), &json!(5)));
+        assert_eq!(line["Table"], "hongbao");
     }
 }

@@ -1,5 +1,7 @@
 //! The scheduled function: brings to the ledger what the hot store still holds, and refunds what nobody grabbed.
 
+mod metric;
+
 use std::ops::RangeInclusive;
 
 use serde::Deserialize;
@@ -8,6 +10,8 @@ use shared::domain::PARTITIONS;
 use shared::dynamo::Table;
 use shared::service::{Failure, HotStore, Report, Settle};
 use tokio::time::Instant;
+
+pub use metric::metric;
 
 /// The event: `{}` for all, or `{"partitions": [from, to]}`, both included, so that several runs can share the work.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

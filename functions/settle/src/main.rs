@@ -1,5 +1,6 @@
 //! The settle function on AWS Lambda: wiring only.
 
+use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
 use settle::Event;
 use shared::config::Config;
 use shared::parts::{self, Parts};
+use shared::service::{Clock, System};
 use tokio::time::Instant;
 
 /// How long before the function is stopped a run ends: longer than the ledger tries one transaction.
@@ -16,13 +18,16 @@ const MARGIN: Duration = Duration::from_secs(10);
 async fn main() -> Result<(), Error> {
     shared::start();
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
+    let table: Arc<str> = config.table.clone().into();
     let settle = Arc::new(Parts::new(config, parts::dynamodb().await)?.settle());
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
-        let settle = Arc::clone(&settle);
+        let (settle, table) = (Arc::clone(&settle), Arc::clone(&table));
         async move {
             let left = event.context.deadline().duration_since(std::time::SystemTime::now()).unwrap_or_default();
             let deadline = Instant::now() + left.saturating_sub(MARGIN);
-            settle::handle(&settle, event.payload, deadline).await.map_err(Error::from)
+            let report = settle::handle(&settle, event.payload, deadline).await?;
+            writeln!(std::io::stdout(), "{}", settle::metric(&report, &table, System.now().ms()))?;
+            Ok::<_, Error>(report)
         }
     }))
     .await

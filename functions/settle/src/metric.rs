@@ -1,0 +1,56 @@
+use serde_json::{Map, Value, json};
+use shared::service::Report;
+
+/// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. What the run could
+/// not find out is not among them: no figure is better than a wrong one, and an alarm sees that it is missing.
+#[must_use]
+pub fn metric(report: &Report, table: &str, now_ms: u64) -> Value {
+    let known = [
+        ("Settled", "Count", Some(report.persisted)),
+        ("Parked", "Count", Some(report.parked)),
+        ("RefundedPackets", "Count", Some(report.refunded_packets)),
+        ("RefundedSlips", "Count", Some(report.refunded_slips)),
+        ("DueLeft", "Count", Some(report.due_left)),
+        ("OutboxDepth", "Count", report.outbox_left),
+        ("OutboxAge", "Milliseconds", report.oldest_outbox_ms),
+    ];
+    let known = || known.iter().filter_map(|(name, unit, value)| value.map(|value| (*name, *unit, value)));
+    let declared: Vec<Value> = known().map(|(name, unit, _)| json!({"Name": name, "Unit": unit})).collect();
+    let mut line: Map<String, Value> = known().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
+    // The table is the dimension, so that two deployments of an account don't mix.
+    line.insert("Table".to_owned(), json!(table));
+    line.insert(
+        "_aws".to_owned(),
+        json!({
+            "Timestamp": now_ms,
+            "CloudWatchMetrics": [{"Namespace": "hongbao", "Dimensions": [["Table"]], "Metrics": declared}],
+        }),
+    );
+    Value::Object(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn declared(line: &Value) -> Vec<&str> {
+        let metrics = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
+        metrics.iter().map(|metric| metric["Name"].as_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_metric_that_is_declared_has_a_value() {
+        let report = Report { outbox_left: Some(3), oldest_outbox_ms: Some(9), ..Report::default() };
+        let line = metric(&report, "hongbao", 7);
+        assert_eq!(declared(&line).iter().filter(|name| line[**name].is_u64()).count(), 7);
+        assert_eq!((&line["_aws"]["Timestamp"], &line["Table"]), (&json!(7), &json!("hongbao")));
+        assert_eq!((&line["OutboxDepth"], &line["OutboxAge"]), (&json!(3), &json!(9)));
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_declared() {
+        let line = metric(&Report::default(), "hongbao", 7);
+        assert_eq!(declared(&line), ["Settled", "Parked", "RefundedPackets", "RefundedSlips", "DueLeft"]);
+        assert_eq!(line.get("OutboxDepth"), None);
+    }
+}
