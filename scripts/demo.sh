@@ -20,10 +20,11 @@ url="http://127.0.0.1:$port"
         [ "$tries" -lt 150 ] || exit 0
         sleep 0.2
     done
+    # Said as well as done: a machine without a screen has an xdg-open that opens nothing.
+    echo "Opening $url/#/rush"
     for opener in xdg-open open; do
-        if command -v "$opener" >/dev/null 2>&1 && "$opener" "$url/#/rush" >/dev/null 2>&1; then exit 0; fi
+        if command -v "$opener" >/dev/null 2>&1; then exec "$opener" "$url/#/rush" >/dev/null 2>&1; fi
     done
-    echo "Open $url/#/rush"
 ) &
 
 exec "${CARGO_TARGET_DIR:-target}/release/local" "$@"

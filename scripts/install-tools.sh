@@ -171,13 +171,13 @@ chromium() {
 
 node() {
     has node && has npm || apt_install nodejs npm || brew_install node || fail "Node with npm is missing"
-    command node -e 'process.exit(parseInt(process.versions.node) < 20)' || fail "Node 20 or later is needed"
+    command node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' || fail "Node 20 or later is needed"
 }
 
 web() {
     chromium
     node
-    folder=$tools/../tests/web
+    folder=${tools%/.tools}/tests/web
     # npm ci starts from nothing each time; what is there is what is pinned as long as the lock is older.
     [ "$folder/node_modules/.complete" -nt "$folder/package-lock.json" ] && return
     say "installing the page's test tools"

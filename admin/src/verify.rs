@@ -76,7 +76,7 @@ fn read(options: &Verify) -> Result<String, Failed> {
 }
 
 fn verify(options: &Verify, text: &str) -> Result<Verdict, Failed> {
-    let unverifiable = |why: String| Failed::Unverifiable(why);
+    let unverifiable = Failed::Unverifiable;
     let packet: Packet = serde_json::from_str(text).map_err(|error| unverifiable(format!("not a packet: {error}")))?;
     if options.split_version != shared::domain::SPLIT_VERSION {
         return Err(unverifiable(format!("version {} of the split is not known", options.split_version)));

@@ -274,7 +274,7 @@ browse('a packet expires, and what is left comes back', async () => {
   await page.fill('#count', '3');
   await page.click('.segments label:last-child');
   await page.click('summary');
-  await page.selectOption('#expiry', '3');
+  await page.selectOption('#expiry', '10');
   await page.click('button[type=submit]');
   await page.waitForSelector('.qr path');
   const id = (await page.inputValue('#link')).slice(-26);
@@ -282,7 +282,8 @@ browse('a packet expires, and what is left comes back', async () => {
   const late = await person({ name: someone('late'), locale: 'en-US' });
   await late.goto(`${stack.url}/#/p/${id}`);
   await late.waitForSelector('#open');
-  await page.waitForTimeout(3_200);
+  const { expires_at } = await api(alice, 'GET', `/packets/${id}`);
+  await page.waitForTimeout(Math.max(0, Date.parse(expires_at) - Date.now()) + 200);
   // It was open when the page was loaded; now the tap comes too late.
   await late.click('#open');
   await late.waitForSelector('.result[data-outcome=expired]');

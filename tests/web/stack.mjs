@@ -23,6 +23,9 @@ export function program(name) {
 /** Starts a stack of its own, which keeps nothing. */
 export async function startStack() {
   const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { stdio: ['ignore', 'pipe', 'inherit'] });
+  // Also where the tests are stopped on the way.
+  process.on('exit', () => child.kill());
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));
   const lines = createInterface({ input: child.stdout });
   const timer = setTimeout(() => child.kill(), 60_000);
   for await (const line of lines) {

@@ -50,7 +50,7 @@ class Form {
     this.expiry = h(
       'select',
       { id: 'expiry', name: 'expiry' },
-      ...(config.local ? [3] : []).concat([600, 3_600, EXPIRY_DEFAULT_S, 259_200]).map((seconds) =>
+      ...(config.local ? [10] : []).concat([600, 3_600, EXPIRY_DEFAULT_S, 259_200]).map((seconds) =>
         h('option', { value: seconds, selected: seconds === EXPIRY_DEFAULT_S }, t(/** @type {Key} */ (`send.expiry.${seconds}`))),
       ),
     );

@@ -79,7 +79,6 @@ struct Grab {
     took: Duration,
     /// The amount; 0 where the user came too late; `None` where there was no answer.
     amount: Option<u64>,
-    user: String,
 }
 
 /// How long grabs took, in whole microseconds.
@@ -103,7 +102,7 @@ struct Bucket {
 struct Score {
     took_us: Vec<u64>,
     per_slot: Vec<u32>,
-    winners: Vec<(String, u64)>,
+    grabbed: u32,
     lost: u32,
     failed: u32,
 }
@@ -118,7 +117,7 @@ impl Score {
         self.per_slot[slot] += 1;
         match grab.amount {
             Some(0) => self.lost += 1,
-            Some(amount) => self.winners.push((grab.user, amount)),
+            Some(_) => self.grabbed += 1,
             None => self.failed += 1,
         }
     }
@@ -128,7 +127,7 @@ impl Score {
             "type": "tick",
             "elapsed_ms": micros(elapsed) / 1_000,
             "answered": self.took_us.len(),
-            "grabbed": self.winners.len(),
+            "grabbed": self.grabbed,
             "lost": self.lost,
             "failed": self.failed,
             "slot_ms": SLOT_MS,
@@ -192,7 +191,7 @@ async fn try_run<S: Invoke>(
     for number in 1..=race.users {
         let (caller, done) = (caller.clone(), done.clone());
         let (path, user) = (format!("/packets/{packet_id}/grab"), format!("{name}-{number}"));
-        tokio::spawn(async move { done.send(caller.grab(&path, user).await).await });
+        tokio::spawn(async move { done.send(caller.grab(&path, &user).await).await });
     }
     drop(done);
     let mut score = Score::default();
@@ -208,7 +207,7 @@ async fn try_run<S: Invoke>(
         }
     }
     tell(lines, &score.tick(begun.elapsed())).await?;
-    let end = caller.end(&name, &packet_id, race.total_amount, &score).await?;
+    let end = caller.end(&name, &packet_id, race.total_amount).await?;
     tell(lines, &end).await
 }
 
@@ -232,9 +231,10 @@ impl<S: Invoke> Caller<S> {
         let (parts, ()) = request.into_parts();
         let body = body.map(Value::to_string).unwrap_or_default();
         let origin = Origin { client: self.address, server: self.address, request_id: user, at: Timestamp::now() };
-        let matched = routes::find(method, path);
+        let path = parts.uri.path().to_owned();
+        let matched = routes::find(method, &path);
         let function = matched.function;
-        let event = event::event(parts, path.to_owned(), matched, body.as_bytes(), origin);
+        let event = event::event(parts, path, matched, body.as_bytes(), origin);
         self.stack.call(function, event::request(event, user)).await
     }
 
@@ -252,33 +252,50 @@ impl<S: Invoke> Caller<S> {
         if status.is_success() { Ok(value(&response)) } else { Err(RaceError::Refused { step, status }) }
     }
 
-    async fn grab(&self, path: &str, user: String) -> Grab {
+    async fn grab(&self, path: &str, user: &str) -> Grab {
         let begun = Instant::now();
         for _ in 0..TRIES_MAX {
-            let response = self.call("POST", path, &user, None).await;
+            let response = self.call("POST", path, user, None).await;
             if response.status().is_success() {
                 let amount = value(&response)["amount"].as_u64().unwrap_or_default();
-                return Grab { took: begun.elapsed(), amount: Some(amount), user };
+                return Grab { took: begun.elapsed(), amount: Some(amount) };
             }
             sleep(TRY_AGAIN_AFTER).await;
         }
-        Grab { took: begun.elapsed(), amount: None, user }
+        Grab { took: begun.elapsed(), amount: None }
+    }
+
+    /// Who has which amount.
+    async fn winners(&self, sender: &str, packet_id: &str) -> Result<Vec<(String, u64)>, RaceError> {
+        let mut winners = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/packets/{packet_id}/claims?limit=100{cursor}");
+            let page = self.ask("the claims", "GET", &path, sender, None).await?;
+            for claim in page["claims"].as_array().into_iter().flatten() {
+                let user = claim["user_id"].as_str().unwrap_or_default();
+                winners.push((user.to_owned(), claim["amount"].as_u64().unwrap_or_default()));
+            }
+            let Some(next) = page["next_cursor"].as_str() else { return Ok(winners) };
+            cursor = format!("&cursor={next}");
+        }
     }
 
     /// What every wallet holds, against what came in.
-    async fn end(&self, sender: &str, packet_id: &str, deposited: u64, score: &Score) -> Result<Value, RaceError> {
+    async fn end(&self, sender: &str, packet_id: &str, deposited: u64) -> Result<Value, RaceError> {
         // Where a grab is answered by Redis alone, its money is under way until settle has run.
         self.stack.settle().await?;
         let packet = self.ask("the packet", "GET", &format!("/packets/{packet_id}"), sender, None).await?;
+        // From the ledger, not from the answers: who heard none may have won all the same.
+        let winners = self.winners(sender, packet_id).await?;
         let left = |name: &str| packet[name].as_u64().unwrap_or_default();
         let unclaimed = left("total_amount").saturating_sub(left("claimed_amount") + left("refunded_amount"));
         let mut in_wallets = 0;
-        let users = score.winners.iter().map(|(user, _)| user.as_str());
-        for user in std::iter::once(sender).chain(users) {
+        for user in std::iter::once(sender).chain(winners.iter().map(|(user, _)| user.as_str())) {
             let wallet = self.ask("a wallet", "GET", &format!("/wallets/{user}"), user, None).await?;
             in_wallets += wallet["balance"].as_u64().unwrap_or_default();
         }
-        let amounts: Vec<u64> = score.winners.iter().map(|(_, amount)| *amount).collect();
+        let amounts: Vec<u64> = winners.iter().map(|(_, amount)| *amount).collect();
         Ok(json!({
             "type": "end",
             "packet_id": packet_id,
@@ -287,7 +304,7 @@ impl<S: Invoke> Caller<S> {
             "books": {
                 "deposited": deposited,
                 "in_wallets": in_wallets,
-                "wallets": score.winners.len() + 1,
+                "wallets": winners.len() + 1,
                 "unclaimed": unclaimed,
                 "balanced": deposited == in_wallets + unclaimed,
             },
@@ -331,7 +348,7 @@ mod tests {
     fn percentiles_and_buckets_count_every_grab_once() {
         let mut score = Score::default();
         for ms in 1..=100 {
-            let grab = Grab { took: Duration::from_millis(ms), amount: Some(ms % 2), user: String::new() };
+            let grab = Grab { took: Duration::from_millis(ms), amount: Some(ms % 2) };
             score.add(grab, Duration::from_millis(ms * 3));
         }
         let latency = score.latency();
@@ -340,7 +357,7 @@ mod tests {
         assert!(latency.buckets.is_sorted_by(|one, next| one.up_to_us < next.up_to_us));
         assert!(latency.buckets.last().unwrap().count > 0, "none beyond the longest");
         assert_eq!(score.per_slot.iter().sum::<u32>(), 100);
-        assert_eq!((score.winners.len(), score.lost, score.failed), (50, 50, 0));
+        assert_eq!((score.grabbed, score.lost, score.failed), (50, 50, 0));
     }
 
     #[test]
