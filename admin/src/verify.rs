@@ -18,7 +18,8 @@ const BYTES_MAX: u64 = 64 << 20;
 /// A packet as the API shows it, with all its claims. Whatever else the API shows of it is not needed here.
 #[derive(Deserialize)]
 struct Packet {
-    packet_id: String,
+    #[serde(rename = "packet_id")]
+    id: String,
     split: Split,
     total_amount: Amount,
     count: u32,
@@ -50,7 +51,8 @@ struct Verdict {
 
 #[derive(Debug, Serialize)]
 struct Slip {
-    slip: u32,
+    #[serde(rename = "slip")]
+    index: u32,
     computed: u64,
     paid: Option<u64>,
     user_id: Option<String>,
@@ -107,10 +109,10 @@ fn judge(packet: Packet, amounts: &[u64], ours: String) -> Verdict {
         .map(|(slip, &computed)| {
             let claim = claims.get(&slip);
             let user_id = claim.map(|claim| claim.user_id.clone());
-            Slip { slip, computed, paid: claim.map(|claim| claim.amount), user_id }
+            Slip { index: slip, computed, paid: claim.map(|claim| claim.amount), user_id }
         })
         .collect();
-    for Slip { slip, computed, paid, .. } in &slips {
+    for Slip { index: slip, computed, paid, .. } in &slips {
         if let Some(paid) = paid.filter(|paid| paid != computed) {
             faults.push(format!("slip {slip} holds {computed}, and {paid} was paid"));
         }
@@ -124,14 +126,14 @@ fn judge(packet: Packet, amounts: &[u64], ours: String) -> Verdict {
     if packet.refunded_amount > left || (is_settled && packet.refunded_amount != left) {
         faults.push(format!("the slips that nobody claimed hold {left}, and {} was refunded", packet.refunded_amount));
     }
-    Verdict { packet_id: packet.packet_id, fair: faults.is_empty(), commitment: ours, faults, slips }
+    Verdict { packet_id: packet.id, fair: faults.is_empty(), commitment: ours, faults, slips }
 }
 
 impl Verdict {
     fn in_words(&self) -> String {
-        let rows = self.slips.iter().map(|Slip { slip, computed, paid, user_id }| {
+        let rows = self.slips.iter().map(|Slip { index, computed, paid, user_id }| {
             let paid = paid.map_or_else(|| "-".to_owned(), |paid| paid.to_string());
-            vec![slip.to_string(), computed.to_string(), paid, user_id.clone().unwrap_or_default()]
+            vec![index.to_string(), computed.to_string(), paid, user_id.clone().unwrap_or_default()]
         });
         let slips = columns(&["slip", "computed", "paid", "user"], rows);
         let verdict = match self.faults.len() {

@@ -108,7 +108,7 @@ struct Score {
 }
 
 impl Score {
-    fn add(&mut self, grab: Grab, elapsed: Duration) {
+    fn add(&mut self, grab: &Grab, elapsed: Duration) {
         self.took_us.push(micros(grab.took));
         let slot = usize::try_from(micros(elapsed) / 1_000 / SLOT_MS).unwrap_or_default();
         if self.per_slot.len() <= slot {
@@ -200,7 +200,7 @@ async fn try_run<S: Invoke>(
     loop {
         tokio::select! {
             grab = grabs.recv() => match grab {
-                Some(grab) => score.add(grab, begun.elapsed()),
+                Some(grab) => score.add(&grab, begun.elapsed()),
                 None => break,
             },
             _ = ticks.tick() => tell(lines, &score.tick(begun.elapsed())).await?,
@@ -349,7 +349,7 @@ mod tests {
         let mut score = Score::default();
         for ms in 1..=100 {
             let grab = Grab { took: Duration::from_millis(ms), amount: Some(ms % 2) };
-            score.add(grab, Duration::from_millis(ms * 3));
+            score.add(&grab, Duration::from_millis(ms * 3));
         }
         let latency = score.latency();
         assert_eq!((latency.p50_us, latency.p90_us, latency.p99_us, latency.max_us), (50_000, 90_000, 99_000, 100_000));
