@@ -1,7 +1,7 @@
 //! A backlog that one run of settle can't work off: all of the run's time is used, and what is left is known. Time is
 //! tokio's, and waits for nobody.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,8 +82,8 @@ async fn backlog() -> Settle<SlowTable, MemoryHot> {
             passphrase: None,
             recipients: None,
         };
-        let sent = send.send(packet, &key.to_string().parse().unwrap()).await.unwrap();
-        let SendOutcome::Sent(terms) = sent else { panic!("not sent: {sent:?}") };
+        let outcome = send.send(packet, &key.to_string().parse().unwrap()).await.unwrap();
+        let SendOutcome::Sent(terms) = outcome else { panic!("not sent: {outcome:?}") };
         let part = terms.id.parts().next().unwrap();
         hot.load(part, &terms, &[]).await.unwrap();
         let grabber = Grabber { user: format!("u{key}").parse().unwrap(), passphrase: None };
