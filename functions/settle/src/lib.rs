@@ -1,5 +1,7 @@
 //! The scheduled function: brings to the ledger what the hot store still holds, and refunds what nobody grabbed.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
 mod metric;
 
 use std::ops::RangeInclusive;
