@@ -13,7 +13,7 @@ import { chromium } from 'playwright-core';
 /** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp}} Person */
 
 const target = process.env['CARGO_TARGET_DIR'] ?? new URL('../../target', import.meta.url).pathname;
-const profile = process.env['PROFILE'] ?? 'debug';
+const profile = process.env['HONGBAO_PROFILE'] ?? 'debug';
 
 /** A program of the workspace, built before. @param {string} name */
 export function program(name) {
