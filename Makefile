@@ -23,13 +23,13 @@ test:
 	cargo test --workspace
 
 # The page in a real browser, its client, and its split against the engine's on 10,000 random packets.
-# SCREENSHOTS=1 renews the pictures in docs/images.
+# CUT=1 leaves out most of the browser; SCREENSHOTS=1 renews the pictures in docs/images.
 test-web:
 	@scripts/install-tools.sh && scripts/install-tools.sh web
-	cargo build -p local -p admin
-	cargo run -q -p shared --example split_vectors -- 10000 1 > tests/web/vectors.jsonl
+	cargo build --workspace --bins
+	target/debug/split-vectors 10000 1 > tests/web/vectors.jsonl
 	npm --prefix tests/web run --silent check && npm --prefix tests/web run --silent types:check
-	SPLIT_VECTORS=vectors.jsonl SCREENSHOTS=$(SCREENSHOTS) npm --prefix tests/web test
+	SPLIT_VECTORS=vectors.jsonl SCREENSHOTS=$(SCREENSHOTS) npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
 
 # The client's types, from openapi.yaml; they are checked in.
 client:

@@ -1,5 +1,5 @@
 //! Splits of random packets, a line of JSON each, for checking another implementation against this one:
-//! `cargo run -p shared --example split_vectors -- 10000 7` gives 10,000, the same for the same second number.
+//! `cargo run -p tests --bin split-vectors -- 10000 7` gives 10,000, the same for the same second number.
 
 use std::error::Error;
 use std::io::{BufWriter, Write};
