@@ -473,9 +473,9 @@ browse('histories go on as one scrolls, with totals over all', async () => {
   }
   const page = await person({ name: alice, locale: 'en-US' });
   for (const tab of ['sent', 'received']) {
-    // From a page of its own: another fragment alone would leave the other list there for a moment.
-    await page.goto('about:blank');
     await page.goto(`${stack.url}/#/mine/${tab}`);
+    // Another fragment alone would leave the other list there for a moment.
+    await page.reload();
     await page.waitForSelector('.history li');
     await assertSoon(async () => /45 packets, ¥45\.00/.test(await textOf(page, '.mine .progress')));
     const names = async () => page.locator('.history .name').allTextContents();
