@@ -23,7 +23,7 @@ pub(super) struct Outboxes<T, H> {
 }
 
 /// What became of a partition's outboxes.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Emptied {
     /// Holds that were brought to the ledger.
     pub persisted: u64,
@@ -85,8 +85,8 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             emptied.iter().filter(|(_, partition)| partition.out_of_time).map(|(index, _)| *index).collect()
         };
         for (index, more) in self.empty(cut_short(emptied).into_iter(), deadline).await {
-            let persisted = emptied.get(&index).map_or(0, |before| before.persisted);
-            emptied.insert(index, Emptied { persisted: persisted + more.persisted, ..more });
+            let before = emptied.remove(&index).unwrap_or_default();
+            emptied.insert(index, before.and_then(more));
         }
         let counts = stream::iter(cut_short(emptied))
             .map(async |index| (index, self.stores.hot.backlog(Partition::wrapping(index)).await))
@@ -220,6 +220,13 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
 }
 
 impl Emptied {
+    /// Both of two visits, one after the other.
+    fn and_then(self, more: Self) -> Self {
+        // Seen twice they count once, and what was seen stays so where there was no time to look again.
+        let parked = self.parked.max(more.parked);
+        Self { persisted: self.persisted + more.persisted, parked, ..more }
+    }
+
     fn add(&mut self, drained: &Drained) {
         let parked = drained.parked.len() as u64;
         self.persisted += drained.persisted;
@@ -228,5 +235,20 @@ impl Emptied {
             let oldest = left.oldest.into_iter().chain(drained.oldest).min();
             *left = Backlog { holds: left.holds + drained.waiting + parked, oldest };
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_seen_to_be_parked_stays_so_and_counts_once() {
+        let first = || Emptied { persisted: 2, parked: 1, left: None, out_of_time: true };
+        let without_time = first().and_then(Emptied { out_of_time: true, ..Emptied::default() });
+        assert_eq!((without_time.persisted, without_time.parked, without_time.out_of_time), (2, 1, true));
+        let left = Some(Backlog { holds: 1, oldest: None });
+        let seen_again = first().and_then(Emptied { persisted: 3, parked: 1, left, out_of_time: false });
+        assert_eq!((seen_again.persisted, seen_again.parked, seen_again.left), (5, 1, left));
     }
 }

@@ -72,7 +72,8 @@ local function count_wrong(claims, user)
   call('HSET', claims, '#t:' .. user, format('%d:%d', count + 1, since))
 end
 
--- The answers of the part whose keys begin at KEYS[key] for the `count` users from ARGV[first] on, whose digests follow from ARGV[digests] on.
+-- The answers of the part whose keys begin at KEYS[key] for the `count` users from ARGV[first] on, whose digests stand from
+-- ARGV[digests] on.
 local function grab(key, part, first, count, digests)
   local claims, slips, held, dirty = unpack(KEYS, key, key + 3)
   local fields = {unpack(ARGV, first, first + count - 1)}
