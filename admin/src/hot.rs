@@ -5,7 +5,8 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use shared::domain::{PartId, Terms};
-use shared::redis::{Connection, PartKeys, RedisError, Script, free_slips};
+use shared::redis::{Connection, PartKeys, RedisError, Script, free_slips, held};
+use shared::service::Held;
 
 static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
 
@@ -15,8 +16,8 @@ pub struct HotPart {
     /// User → his claim or hold, and fields of the terms, which begin with `#`.
     claims: BTreeMap<String, String>,
     free: BTreeSet<u32>,
-    /// Slip → since when and for whom it is held, and why it is parked if it is.
-    held: BTreeMap<u32, String>,
+    /// By slip. One that is held for two is not in order.
+    held: BTreeMap<u32, Vec<Held>>,
     known: BTreeSet<u32>,
 }
 
@@ -59,15 +60,15 @@ pub struct HotCounts {
 
 impl HotPart {
     pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
-        type Answer = (BTreeMap<String, String>, Vec<u32>, BTreeMap<u32, String>, Vec<u8>);
+        type Answer = (BTreeMap<String, String>, Vec<u32>, Vec<u8>);
         let keys = PartKeys::of(part);
-        let call = LOOK.call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts]);
-        let (claims, list, held, bits): Answer = connection.run(&call).await?;
+        let call = LOOK.call(&[&keys.claims, &keys.slips, &keys.facts]);
+        let (claims, list, bits): Answer = connection.run(&call).await?;
         let free = free_slips(&claims, &list).unwrap_or_default().into_iter().collect();
         let slips = part.slips(terms.count);
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let known = slips.clone().filter(|slip| bit(slip - slips.start)).collect();
-        Ok(Self { claims, free, held, known })
+        Ok(Self { held: held_by_slip(&claims), claims, free, known })
     }
 
     /// Whether it is loaded.
@@ -81,28 +82,32 @@ impl HotPart {
     }
 
     pub fn counts(&self) -> HotCounts {
-        HotCounts { loaded: self.is_loaded(), free: self.free.len(), held: self.held.len(), known: self.known.len() }
+        HotCounts { loaded: self.is_loaded(), free: self.free.len(), held: self.held.values().map(Vec::len).sum(), known: self.known.len() }
     }
 
     /// What it says of a slip. After the expiry nothing is to be had, and Redis forgets what was free.
     pub fn slip(&self, slip: u32, is_expired: bool) -> HotSlip {
-        let held = self.held.get(&slip).map(|hold| held(hold));
+        let held = self.held.get(&slip).map_or(&[][..], Vec::as_slice);
         match (self.is_loaded(), self.free.contains(&slip), held, self.known.contains(&slip)) {
-            (_, false, Some(Some(held)), false) => held,
-            (false, _, None, _) => HotSlip::NotLoaded,
-            (true, true, None, false) => HotSlip::Free,
-            (true, false, None, true) => HotSlip::Known,
-            (true, false, None, false) if is_expired => HotSlip::Free,
+            (true, false, [Held { hold, parked }], false) => {
+                HotSlip::Held { user: hold.user.to_string(), at_ms: hold.at.ms(), parked: parked.clone() }
+            }
+            (false, ..) => HotSlip::NotLoaded,
+            (true, true, [], false) => HotSlip::Free,
+            (true, false, [], true) => HotSlip::Known,
+            (true, false, [], false) if is_expired => HotSlip::Free,
             _ => HotSlip::Broken,
         }
     }
 }
 
-/// Reads `<time> <user>` or, parked, `<time> <user> <reason>`.
-fn held(hold: &str) -> Option<HotSlip> {
-    let mut words = hold.splitn(3, ' ');
-    let (at_ms, user) = (words.next()?.parse().ok()?, words.next()?.to_owned());
-    Some(HotSlip::Held { user, at_ms, parked: words.next().map(str::to_owned) })
+/// The outbox among the claims of a part.
+fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<Held>> {
+    let mut by_slip: BTreeMap<u32, Vec<Held>> = BTreeMap::new();
+    for held in claims.iter().filter_map(|(user, claim)| held(user, claim)) {
+        by_slip.entry(held.hold.slip).or_default().push(held);
+    }
+    by_slip
 }
 
 #[cfg(test)]
@@ -110,17 +115,15 @@ mod tests {
     use super::*;
 
     fn part() -> HotPart {
-        HotPart {
-            claims: [("#x".to_owned(), "7".to_owned())].into(),
-            free: [0, 4].into(),
-            held: [(1, "5 ann".to_owned()), (2, "6 bob no such slip".to_owned()), (4, "6 eve".to_owned())].into(),
-            known: [3].into(),
-        }
+        let claims = [("#x", "7"), ("#h", "h0:1"), ("ann", "h1:5"), ("bob", "h2:6:no such slip"), ("cat", "g3:1:2")];
+        let twice = [("eve", "h4:6"), ("fay", "h6:6"), ("gus", "h6:7")];
+        let claims = claims.into_iter().chain(twice).map(|(user, claim)| (user.to_owned(), claim.to_owned())).collect();
+        HotPart { held: held_by_slip(&claims), claims, free: [0, 4].into(), known: [3].into() }
     }
 
     #[test]
     fn a_slip_is_exactly_one_of_free_held_and_known() {
-        let states = (0..6).map(|slip| part().slip(slip, false)).collect::<Vec<_>>();
+        let states = (0..7).map(|slip| part().slip(slip, false)).collect::<Vec<_>>();
         let held = |user: &str, at_ms, parked: Option<&str>| HotSlip::Held {
             user: user.to_owned(),
             at_ms,
@@ -133,15 +136,10 @@ mod tests {
             HotSlip::Known,
             HotSlip::Broken,
             HotSlip::Broken,
+            HotSlip::Broken,
         ];
         assert_eq!(states, expected);
         assert_eq!(part().slip(5, true), HotSlip::Free, "the list of free slips goes with the expiry");
-    }
-
-    #[test]
-    fn an_outbox_outlives_its_part() {
-        let part = HotPart { claims: BTreeMap::new(), ..part() };
-        assert!(matches!(part.slip(1, true), HotSlip::Held { .. }));
         assert_eq!(HotPart::default().slip(0, false), HotSlip::NotLoaded);
     }
 }

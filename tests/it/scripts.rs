@@ -20,8 +20,8 @@ use shared::domain::{
     Terms, Timestamp, UserId, part_count,
 };
 use shared::redis::test_server::{TestCluster, TestServer};
-use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips};
-use shared::service::{Found, Grabber, HotStore, HotStoreError, Learned, Loaded};
+use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips, held};
+use shared::service::{Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
 use tokio::sync::Mutex;
 
 /// Users that a script could take for something else: values of its own, numbers, patterns, hash tags.
@@ -99,36 +99,49 @@ impl Rig {
     /// What the hot store has of a part.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
-        let (claims, free, held, facts, dirty) = futures::join!(
+        let (claims, free, facts, dirty) = futures::join!(
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.claims]),
             self.run::<Vec<u32>, _>(["LRANGE", &keys.slips, "0", "-1"]),
-            self.run::<BTreeMap<u32, String>, _>(["HGETALL", &keys.held]),
             self.run::<Vec<u8>, _>(["GETRANGE", &keys.facts, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.dirty, &keys.name]),
         );
         let free = free_slips(&claims, &free).unwrap();
         let (mut terms, claims): (BTreeMap<String, String>, _) =
             claims.into_iter().partition(|(field, _)| field.starts_with('#'));
-        terms.remove("#s");
+        let held: Vec<Held> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
+        let mut bound = |field| terms.remove(field).map_or(0, |bound| bound.parse::<i64>().unwrap());
+        assert_eq!(Ok(bound("#s") - bound("#b")), i64::try_from(held.len()), "{part} holds {held:?}");
         terms.remove("#w");
+        terms.remove("#k");
         if let Some(mark) = terms.remove("#f") {
             assert!(dirty.is_some() && !terms.contains_key("#g"), "{part} is marked");
             assert_eq!(mark, terms["#e"]);
         }
         let bit = |place: &usize| facts[place / 8] >> (7 - place % 8) & 1 == 1;
         let facts = (0..facts.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
-        State { terms, claims, free, held, facts, is_dirty: dirty.is_some() }
+        let slips = held.iter().map(|held| (held.hold.slip, held.clone())).collect::<BTreeMap<_, _>>();
+        assert_eq!(slips.len(), held.len(), "{part} holds a slip for two: {held:?}");
+        State { terms, claims, free, held: slips, facts, is_dirty: dirty.is_some() }
     }
 
     /// Lets a part's time be over: as if an hour had passed, the list of free slips with it.
     async fn expire(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let end: String = self.run(["HGET", &keys.claims, "#e"]).await;
-        let () = self.run(["HSET", &keys.claims, "#x", "1", "#s", &end]).await;
+        let () = self.run(["HSET", &keys.claims, "#x", "1"]).await;
+        self.end_range(&keys).await;
         let () = self.run(["DEL", &keys.slips]).await;
     }
 
-    /// Loses all of a part but its outbox: what a part looks like some time after its expiry.
+    /// Nothing of a part's range is free any more.
+    async fn end_range(&self, keys: &PartKeys) {
+        let bounds: (i64, i64) = self.run(["HMGET", &keys.claims, "#s", "#e"]).await;
+        let left = (bounds.1 - bounds.0).to_string();
+        for bound in ["#s", "#b"] {
+            let () = self.run(["HINCRBY", &keys.claims, bound, &left]).await;
+        }
+    }
+
+    /// Loses all of a part, but for its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
         let () = self.run(["DEL", &keys.claims, &keys.slips, &keys.facts]).await;
@@ -190,7 +203,8 @@ struct State {
     terms: BTreeMap<String, String>,
     claims: BTreeMap<String, String>,
     free: Vec<u32>,
-    held: BTreeMap<u32, String>,
+    /// By slip.
+    held: BTreeMap<u32, Held>,
     /// Places within the part.
     facts: BTreeSet<u32>,
     is_dirty: bool,

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::cmd;
 use shared::domain::{PartId, Terms, UserId};
-use shared::redis::{PartKeys, free_slips};
-use shared::service::{Found, Grabber, HotStore};
+use shared::redis::{PartKeys, free_slips, held};
+use shared::service::{Found, Grabber, Held, HotStore};
 
 use crate::books::Books;
 use crate::world::{Process, World};
@@ -32,10 +32,19 @@ pub struct HotPart {
     pub claims: BTreeMap<String, String>,
     /// Slips to be had.
     pub free: Vec<u32>,
-    /// Slip → since when and for whom it is held.
-    pub held: BTreeMap<u32, String>,
+    /// The outbox, by slip.
+    pub held: BTreeMap<u32, Held>,
     /// Slips of which the ledger's word is known.
     pub facts: BTreeSet<u32>,
+}
+
+/// What a part holds, by slip.
+pub(crate) fn outbox(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Held> {
+    claims.iter().filter_map(|(user, claim)| held(user, claim)).map(|held| (held.hold.slip, held)).collect()
+}
+
+fn number(claims: &BTreeMap<String, String>, field: &str) -> i64 {
+    claims[field].parse().unwrap()
 }
 
 impl World {
@@ -48,8 +57,8 @@ impl World {
         let claims = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
         HotPart {
             free: self.free(&keys, &claims).await,
+            held: outbox(&claims),
             claims,
-            held: self.redis(cmd("HGETALL").arg(&keys.held)).await,
             facts: range.clone().filter(|slip| bit(slip - range.start)).collect(),
         }
     }
@@ -64,7 +73,10 @@ impl World {
         if free.len() == before {
             return;
         }
-        let () = self.redis(cmd("HSET").arg(&keys.claims).arg("#s").arg(&claims["#e"])).await;
+        let left = number(&claims, "#e") - number(&claims, "#s");
+        for bound in ["#s", "#b"] {
+            let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(bound).arg(left)).await;
+        }
         let () = self.redis(cmd("DEL").arg(&keys.slips)).await;
         if !free.is_empty() {
             let () = self.redis(cmd("RPUSH").arg(&keys.slips).arg(free)).await;
@@ -81,8 +93,12 @@ impl World {
         let keys = PartKeys::of(part);
         let at = self.now_ms();
         self.lose_free(part, slip).await;
+        let was: Option<String> = self.redis(cmd("HGET").arg(&keys.claims).arg(user.as_str())).await;
         let () = self.redis(cmd("HSET").arg(&keys.claims).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
-        let () = self.redis(cmd("HSET").arg(&keys.held).arg(slip).arg(format!("{at} {user}"))).await;
+        if !was.is_some_and(|was| was.starts_with('h')) {
+            let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg("#b").arg(-1)).await;
+        }
+        let () = self.redis(cmd("PERSIST").arg(&keys.claims)).await;
         let () = self.redis(cmd("ZADD").arg(&keys.dirty).arg("NX").arg(at).arg(&keys.name)).await;
     }
 
@@ -113,19 +129,20 @@ impl World {
             if self.now_ms() < expires.parse().unwrap() {
                 assert_eq!(seen, all, "{part}: free, held and fenced slips: {hot:?}");
             }
+            let holds = number(&hot.claims, "#s") - number(&hot.claims, "#b");
+            assert_eq!(usize::try_from(holds), Ok(hot.held.len()), "{part}: the number of holds: {hot:?}");
             assert_eq!(hot.claims["#n"], hot.facts.len().to_string(), "{part}: the number of facts");
             for slip in &hot.facts {
                 assert!(packet.fences.contains_key(slip), "{part}: slip {slip} is taken for fenced");
             }
             for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with('#')) {
-                if let Some(said) = said.strip_prefix('g') {
+                if let Some(Held { hold, .. }) = held(user, said) {
+                    let holder = hot.held.get(&hold.slip).map(|held| held.hold.user.as_str());
+                    assert_eq!(holder, Some(user.as_str()), "{part}: slip {} is held for two", hold.slip);
+                } else {
                     let (slip, amount, at) =
                         packet.claims.get(user).unwrap_or_else(|| panic!("{part}: {user}'s {said}"));
-                    assert_eq!(said, format!("{slip}:{amount}:{at}"), "{part}: {user}'s claim");
-                } else {
-                    let slip = said.trim_start_matches('h').split(':').next().unwrap().parse().unwrap();
-                    let holder = hot.held.get(&slip).and_then(|hold| hold.split(' ').nth(1));
-                    assert_eq!(holder, Some(user.as_str()), "{part}: {user} is said to hold slip {slip}");
+                    assert_eq!(*said, format!("g{slip}:{amount}:{at}"), "{part}: {user}'s claim");
                 }
             }
         }

@@ -176,7 +176,7 @@ impl HotStore for MemoryHot {
     async fn backlog(&self, partition: Partition) -> Result<Backlog, HotStoreError> {
         let state = lock(&self.state);
         let dirty = state.dirty.get(&partition.index());
-        let holds = |name: &Name| state.parts.get(name).map_or(0, |part| part.held.len() as u64);
+        let holds = |name: &Name| state.parts.get(name).map_or(0, |part| part.holds().count() as u64);
         Ok(Backlog {
             holds: dirty.into_iter().flatten().map(|(name, _)| holds(name)).sum(),
             oldest: dirty.and_then(|dirty| dirty.values().min()).map(|at| Timestamp::from_ms(*at)),

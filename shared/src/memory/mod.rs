@@ -10,7 +10,7 @@ mod table;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use hot::{HotSnapshot, MemoryHot};
-pub use part::{Entry, LoadedTerms, OutboxEntry, Part};
+pub use part::{Entry, LoadedTerms, Part};
 pub use table::{MemoryTable, TableSnapshot};
 
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {

@@ -26,8 +26,6 @@ pub struct Part {
     pub free: VecDeque<u32>,
     /// The slips whose fence is known.
     pub facts: BTreeSet<u32>,
-    /// The outbox, by slip.
-    pub held: BTreeMap<u32, OutboxEntry>,
 }
 
 /// What a loaded part knows of its packet.
@@ -48,12 +46,14 @@ pub struct LoadedTerms {
 pub enum Entry {
     /// A claim that the ledger is known to have.
     Confirmed(Claim),
-    /// A slip that is held for him.
+    /// A slip that is held for him. All of these are the outbox.
     Held {
         /// The slip.
         slip: u32,
         /// Since when.
         at: Timestamp,
+        /// Why it can't be persisted, if it can't.
+        parked: Option<String>,
     },
 }
 
@@ -61,24 +61,13 @@ impl Entry {
     fn found(&self) -> Found {
         match self {
             Self::Confirmed(claim) => Found::Confirmed(claim.clone()),
-            Self::Held { slip, at } => Found::Held { slip: *slip, at: *at, fresh: false },
+            Self::Held { slip, at, .. } => Found::Held { slip: *slip, at: *at, fresh: false },
         }
     }
 
     const fn held_slip(&self) -> Option<u32> {
         if let Self::Held { slip, .. } = self { Some(*slip) } else { None }
     }
-}
-
-/// A slip in the outbox.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct OutboxEntry {
-    /// For whom it is held.
-    pub user: UserId,
-    /// Since when.
-    pub at: Timestamp,
-    /// Why it can't be persisted, if it can't.
-    pub parked: Option<String>,
 }
 
 /// Whether a script that may change the outbox has left a part with one.
@@ -100,14 +89,19 @@ impl Part {
         if now > expires {
             self.free.clear();
         }
-        if now > expires + REMEMBER_MS {
-            self.forget();
+        if now > expires + REMEMBER_MS && !self.holds_something() {
+            *self = Self::default();
         }
     }
 
-    /// Loses all but the outbox.
-    pub fn forget(&mut self) {
-        *self = Self { held: std::mem::take(&mut self.held), ..Self::default() };
+    /// What it holds: each slip, and for whom.
+    pub fn holds(&self) -> impl Iterator<Item = (u32, &UserId)> {
+        self.claims.iter().filter_map(|(user, entry)| Some((entry.held_slip()?, user)))
+    }
+
+    /// Whether it has an outbox that is not empty.
+    pub fn holds_something(&self) -> bool {
+        self.holds().next().is_some()
     }
 
     /// `grab.lua`
@@ -154,8 +148,7 @@ impl Part {
     }
 
     fn hold(&mut self, slip: u32, user: &UserId, at: Timestamp) -> Found {
-        self.claims.insert(user.clone(), Entry::Held { slip, at });
-        self.held.insert(slip, OutboxEntry { user: user.clone(), at, parked: None });
+        self.claims.insert(user.clone(), Entry::Held { slip, at, parked: None });
         Found::Held { slip, at, fresh: true }
     }
 
@@ -177,15 +170,15 @@ impl Part {
         self.terms.as_ref().is_some_and(|terms| self.facts.len() == terms.count as usize)
     }
 
-    fn is_held_for(&self, slip: u32, user: &UserId) -> bool {
-        self.held.get(&slip).is_some_and(|entry| entry.user == *user)
-    }
-
     /// Takes back what `user` was given of a slip that is another's.
     fn retract(&mut self, slip: u32, user: &UserId) {
-        if self.claims.get(user).and_then(Entry::held_slip) == Some(slip) {
+        if self.held_slip(user) == Some(slip) {
             self.claims.remove(user);
         }
+    }
+
+    fn held_slip(&self, user: &UserId) -> Option<u32> {
+        self.claims.get(user).and_then(Entry::held_slip)
     }
 
     /// `learn.lua`
@@ -197,16 +190,7 @@ impl Part {
         now: u64,
     ) -> (Learned, Queue) {
         let learned = match self.terms.as_ref().map(|terms| terms.expires) {
-            None => {
-                let settles =
-                    |fact: &Fence, hold: &Hold| fact.slip == hold.slip || fact.owner.user() == Some(&hold.user);
-                for hold in decided {
-                    if facts.iter().any(|fact| settles(fact, hold)) && self.is_held_for(hold.slip, &hold.user) {
-                        self.held.remove(&hold.slip);
-                    }
-                }
-                Learned::NotLoaded
-            }
+            None => Learned::NotLoaded,
             Some(expires) => {
                 for fact in facts {
                     self.learn_fact(slips, fact, now < expires);
@@ -220,27 +204,25 @@ impl Part {
                 if self.is_final() { Learned::Final } else { Learned::Loaded }
             }
         };
-        (learned, if self.held.is_empty() { Queue::Out } else { Queue::AsBefore })
+        (learned, if self.holds_something() { Queue::AsBefore } else { Queue::Out })
     }
 
     fn learn_fact(&mut self, slips: &Range<u32>, fact: &Fence, is_open: bool) {
-        if slips.contains(&fact.slip) {
-            let is_news = self.facts.insert(fact.slip);
-            if let Some(entry) = self.held.remove(&fact.slip) {
-                if fact.owner.user() != Some(&entry.user) {
-                    self.retract(fact.slip, &entry.user);
-                }
-            } else if is_news && let Some(place) = self.free.iter().position(|free| *free == fact.slip) {
-                self.free.remove(place);
+        let owner = fact.owner.user();
+        let hold = owner.and_then(|owner| self.held_slip(owner));
+        if slips.contains(&fact.slip) && self.facts.insert(fact.slip) && hold != Some(fact.slip) {
+            let holder = self.holds().find(|(slip, _)| *slip == fact.slip).map(|(_, user)| user.clone());
+            if let Some(user) = holder {
+                self.claims.remove(&user);
+            } else {
+                self.free.retain(|free| *free != fact.slip);
             }
         }
         let Some((owner, claim)) = fact.claim() else { return };
-        let other = self.claims.get(owner).and_then(Entry::held_slip).filter(|other| *other != fact.slip);
-        if let Some(other) = other.filter(|other| self.is_held_for(*other, owner)) {
-            self.held.remove(&other);
-            if slips.contains(&other) && is_open && !self.facts.contains(&other) {
-                self.free.push_back(other);
-            }
+        if let Some(other) = hold.filter(|other| *other != fact.slip && is_open && slips.contains(other))
+            && !self.facts.contains(&other)
+        {
+            self.free.push_back(other);
         }
         self.claims.insert(owner.clone(), Entry::Confirmed(claim));
     }
@@ -253,7 +235,7 @@ impl Part {
         if now >= terms.expires_at.ms() {
             return (Loaded::Expired, Queue::AsBefore);
         }
-        self.forget();
+        *self = Self::default();
         for fact in facts {
             if slips.contains(&fact.slip) {
                 self.facts.insert(fact.slip);
@@ -262,22 +244,14 @@ impl Part {
                 self.claims.insert(owner.clone(), Entry::Confirmed(claim));
             }
         }
-        let (facts, claims) = (&self.facts, &mut self.claims);
-        self.held.retain(|slip, entry| {
-            let stays = !facts.contains(slip) && !claims.contains_key(&entry.user);
-            if stays {
-                claims.insert(entry.user.clone(), Entry::Held { slip: *slip, at: entry.at });
-            }
-            stays
-        });
-        self.free = slips.clone().filter(|slip| !self.facts.contains(slip) && !self.held.contains_key(slip)).collect();
+        self.free = slips.clone().filter(|slip| !self.facts.contains(slip)).collect();
         self.terms = Some(LoadedTerms {
             expires: terms.expires_at.ms(),
             count: slips.end - slips.start,
             ack: terms.ack,
             guard: terms.guard.clone(),
         });
-        (Loaded::Yes, if self.held.is_empty() { Queue::AsBefore } else { Queue::In })
+        (Loaded::Yes, Queue::AsBefore)
     }
 
     /// `owners.lua`; `None` where the store would answer what does not read.
@@ -299,19 +273,23 @@ impl Part {
 
     /// What is in the outbox, oldest first.
     pub(super) fn outbox(&self) -> Vec<Held> {
-        let held = |(slip, entry): (&u32, &OutboxEntry)| Held {
-            hold: Hold { slip: *slip, user: entry.user.clone(), at: entry.at },
-            parked: entry.parked.clone(),
+        let held = |(user, entry): (&UserId, &Entry)| match entry {
+            Entry::Held { slip, at, parked } => {
+                Some(Held { hold: Hold { slip: *slip, user: user.clone(), at: *at }, parked: parked.clone() })
+            }
+            Entry::Confirmed(_) => None,
         };
-        let mut held: Vec<Held> = self.held.iter().map(held).collect();
+        let mut held: Vec<Held> = self.claims.iter().filter_map(held).collect();
         held.sort_by_key(|held| (held.hold.at, held.hold.slip));
         held
     }
 
     /// `park.lua`
     pub(super) fn park(&mut self, hold: &Hold, reason: &str) {
-        if let Some(entry) = self.held.get_mut(&hold.slip).filter(|entry| entry.user == hold.user) {
-            entry.parked = Some(reason.to_owned());
+        if let Some(Entry::Held { slip, parked, .. }) = self.claims.get_mut(&hold.user)
+            && *slip == hold.slip
+        {
+            *parked = Some(reason.replace([',', ';'], " "));
         }
     }
 }

@@ -37,12 +37,10 @@ fn slot(tag: &str) -> u16 {
 pub struct PartKeys {
     /// The part's name inside [`Self::dirty`].
     pub name: String,
-    /// Hash: the terms (fields that begin with `#`), and user → his claim.
+    /// Hash: the terms (fields that begin with `#`), and user → his claim or hold. The holds are the outbox.
     pub claims: String,
     /// List: the free slips beside those that `claims` has as a range.
     pub slips: String,
-    /// Hash: slip → since when and for whom it is held. The outbox.
-    pub held: String,
     /// Bitmap: the slips whose fact is known.
     pub facts: String,
     /// Sorted set of the whole partition: its parts that hold something, by the time of the first hold.
@@ -60,7 +58,6 @@ impl PartKeys {
         Self {
             claims: key("claims"),
             slips: key("slips"),
-            held: key("held"),
             facts: key("facts"),
             loading: key("loading"),
             dirty: dirty(part.partition()),

@@ -12,5 +12,5 @@ pub mod test_server;
 
 pub use connection::{Call, Connection, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider};
 pub use keys::PartKeys;
-pub use reply::free_slips;
+pub use reply::{free_slips, held};
 pub use store::RedisStore;

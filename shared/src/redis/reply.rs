@@ -35,10 +35,7 @@ fn found(answer: &str, now: Timestamp) -> Option<Found> {
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
         "g" => claim(answer).map(Found::Confirmed),
-        "h" => {
-            let (slip, at) = rest.split_once(':')?;
-            Some(Found::Held { slip: number(slip)?, at: timestamp(at)?, fresh: false })
-        }
+        "h" => hold(rest).map(|(slip, at, _)| Found::Held { slip, at, fresh: false }),
         "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
         _ => Some(Found::Held { slip: number(answer)?, at: now, fresh: true }),
     }
@@ -103,12 +100,16 @@ pub fn free_slips(claims: &BTreeMap<String, String>, list: &[u32]) -> Option<Vec
     Some((bound("#s")?..bound("#e")?).chain(list.iter().copied()).collect())
 }
 
-/// An entry of the hash `held`: the slip, and `<at> <user>` with, once it is parked, ` <reason>`.
-pub fn held(slip: &str, value: &str) -> Option<Held> {
-    let mut fields = value.splitn(3, ' ');
-    let at = timestamp(fields.next()?)?;
-    let hold = Hold { slip: number(slip)?, user: fields.next()?.parse().ok()?, at };
-    Some(Held { hold, parked: fields.next().map(str::to_owned) })
+/// An entry of the outbox: for whom a slip is held, and `h<slip>:<at>` with, once it is parked, `:<reason>`.
+pub fn held(user: &str, value: &str) -> Option<Held> {
+    let (slip, at, parked) = hold(value.strip_prefix('h')?)?;
+    Some(Held { hold: Hold { slip, user: user.parse().ok()?, at }, parked: parked.map(str::to_owned) })
+}
+
+/// A hold as the hash `claims` keeps it, without its `h`: the slip, since when, and why it is parked, if it is.
+fn hold(text: &str) -> Option<(u32, Timestamp, Option<&str>)> {
+    let mut fields = text.splitn(3, ':');
+    Some((number(fields.next()?)?, timestamp(fields.next()?)?, fields.next()))
 }
 
 fn timestamp(text: &str) -> Option<Timestamp> {
@@ -194,8 +195,8 @@ mod tests {
         for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "h3:+7", "t+59", "t00", "+3", "03"] {
             assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
         }
-        for (slip, value) in [("x", "7 ann"), ("+3", "7 ann"), ("3", "7"), ("3", "x ann"), ("3", "7 a#b"), ("3", "")] {
-            assert_eq!(held(slip, value), None, "{slip} {value}");
+        for (user, value) in [("ann", "hx:7"), ("ann", "h+3:7"), ("ann", "h3"), ("ann", "3:7"), ("a#b", "h3:7"), ("", "")] {
+            assert_eq!(held(user, value), None, "{user} {value}");
         }
         let [state, at, owner] = [Value::Int(3), Value::SimpleString("7".into()), Value::SimpleString("ann".into())];
         assert!(finality(&Value::Array(vec![state, at, owner])).is_none(), "an owner without a claim");
@@ -204,8 +205,10 @@ mod tests {
     #[test]
     fn a_parked_hold_keeps_its_reason() {
         let hold = Hold { slip: 3, user: "ann".parse().unwrap(), at: Timestamp::from_ms(7) };
-        assert_eq!(held("3", "7 ann"), Some(Held { hold: hold.clone(), parked: None }));
-        let parked = Some("no such slip".to_owned());
-        assert_eq!(held("3", "7 ann no such slip"), Some(Held { hold, parked }));
+        assert_eq!(held("ann", "h3:7"), Some(Held { hold: hold.clone(), parked: None }));
+        let parked = Some("no such slip: 4".to_owned());
+        assert_eq!(held("ann", "h3:7:no such slip: 4"), Some(Held { hold, parked }));
+        let found = Found::Held { slip: 3, at: Timestamp::from_ms(7), fresh: false };
+        assert_eq!(grabbed("9;h3:7:no such slip: 4"), Some(vec![Some(vec![found])]));
     }
 }

@@ -26,6 +26,7 @@ const COUNTED_AT_ONCE: usize = 64;
 static GRAB: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/grab.lua")));
 static LEARN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/learn.lua")));
 static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load.lua")));
+static OUTBOX: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/outbox.lua")));
 static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/owners.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/park.lua")));
 
@@ -74,7 +75,7 @@ impl HotStore for RedisStore {
         let first = chunks.next().unwrap_or_default();
         for facts in std::iter::once(first).chain(chunks) {
             let mut call = LEARN
-                .call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts, &keys.dirty])
+                .call(&[&keys.claims, &keys.slips, &keys.facts, &keys.dirty])
                 .arg(&keys.name)
                 .arg(slips.start)
                 .arg(slips.end)
@@ -96,8 +97,7 @@ impl HotStore for RedisStore {
         let slips = part.slips(terms.count);
         let recipients = terms.guard.recipients.as_ref();
         let mut call = LOAD
-            .call(&[&keys.claims, &keys.slips, &keys.held, &keys.facts, &keys.dirty])
-            .arg(&keys.name)
+            .call(&[&keys.claims, &keys.slips, &keys.facts])
             .arg(slips.start)
             .arg(slips.end)
             .arg(terms.expires_at.ms())
@@ -151,26 +151,27 @@ impl HotStore for RedisStore {
         range.arg(keys::dirty(partition)).arg(0).arg(-1).arg("WITHSCORES");
         let parts: Vec<(String, u64)> = self.run(range).await?;
         let since = parts.first().map(|(_, since)| Timestamp::from_ms(*since));
-        let length = |name: String| async move {
+        let count = |name: String| async move {
             let Ok(part) = name.parse() else { return Ok(0) };
-            let mut length = cmd("HLEN");
-            length.arg(PartKeys::of(part).held);
-            self.run::<u64>(length).await
+            let mut bounds = cmd("HMGET");
+            bounds.arg(PartKeys::of(part).claims).arg("#s").arg("#b");
+            let (next, base): (Option<i64>, Option<i64>) = self.run(bounds).await?;
+            let holds = next.zip(base).map_or(0, |(next, base)| next.saturating_sub(base));
+            Ok::<_, HotStoreError>(u64::try_from(holds).unwrap_or(0))
         };
-        let holds = stream::iter(parts).map(|(name, _)| length(name)).buffer_unordered(COUNTED_AT_ONCE);
+        let holds = stream::iter(parts).map(|(name, _)| count(name)).buffer_unordered(COUNTED_AT_ONCE);
         let holds = holds.try_fold(0, |sum, holds| std::future::ready(Ok(sum + holds))).await?;
         // The score is the time of the first hold since the part held nothing: what is left is no older.
         Ok(Backlog { holds, oldest: since })
     }
 
     async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {
-        let mut all = cmd("HGETALL");
-        all.arg(PartKeys::of(part).held);
-        let holds: Vec<(String, String)> = self.run(all).await?;
-        let read = |(slip, hold): &(String, String)| {
-            let held = reply::held(slip, hold);
+        let keys = PartKeys::of(part);
+        let holds: Vec<(String, String)> = self.connection.run(&OUTBOX.call(&[&keys.claims])).await?;
+        let read = |(user, hold): &(String, String)| {
+            let held = reply::held(user, hold);
             if held.is_none() {
-                tracing::error!(%part, %slip, "not a hold");
+                tracing::error!(%part, %user, "not a hold");
             }
             held
         };
@@ -181,7 +182,7 @@ impl HotStore for RedisStore {
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {
         let keys = PartKeys::of(part);
-        let call = PARK.call(&[&keys.held]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
+        let call = PARK.call(&[&keys.claims]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
         self.connection.run::<u8>(&call).await.map(drop).map_err(Into::into)
     }
 }
@@ -192,12 +193,11 @@ impl RedisStore {
             return Ok(Vec::new());
         }
         let parts: Vec<PartKeys> = asks.iter().map(|(part, _)| PartKeys::of(*part)).collect();
-        let keys: Vec<&String> =
-            parts.iter().flat_map(|part| [&part.claims, &part.slips, &part.held, &part.dirty]).collect();
+        let keys: Vec<&String> = parts.iter().flat_map(|part| [&part.claims, &part.slips, &part.dirty]).collect();
         let mut call = GRAB.call(&keys);
-        for (keys, (_, grabbers)) in parts.iter().zip(asks) {
+        for (_, grabbers) in asks {
             let digests = grabbers.iter().any(|grabber| grabber.passphrase.is_some());
-            call = call.arg(&keys.name).arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
+            call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
             for grabber in *grabbers {
                 call = call.arg(grabber.user.as_str());
             }

@@ -95,8 +95,8 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         let keys = PartKeys::of(*part);
         for batch in users.chunks(BATCH) {
             let mut call = cmd("EVALSHA");
-            call.arg(script.hash()).arg(4).arg(&[&keys.claims, &keys.slips, &keys.held, &keys.dirty]);
-            call.arg(&keys.name).arg(batch.len());
+            call.arg(script.hash()).arg(3).arg(&[&keys.claims, &keys.slips, &keys.dirty]);
+            call.arg(batch.len());
             for user in batch {
                 call.arg(&rush.users[*user]);
             }

@@ -4,6 +4,7 @@ mod cluster;
 mod single;
 
 use redis::cmd;
+use shared::redis::held;
 use shared::redis::test_server::{TestServer, poll};
 
 pub use cluster::Cluster;
@@ -119,7 +120,7 @@ impl Hot {
         }
     }
 
-    /// All keys of the outbox that are left.
+    /// All keys that hold something, or are said to.
     pub async fn outbox(&self) -> Vec<String> {
         let servers = match self {
             Self::Single(single) => vec![single.server()],
@@ -127,8 +128,12 @@ impl Hot {
         };
         let mut left = Vec::new();
         for server in servers {
-            for pattern in ["*held*", "*dirty*"] {
-                left.extend(server.command::<Vec<String>>(cmd("KEYS").arg(pattern)).await);
+            left.extend(server.command::<Vec<String>>(cmd("KEYS").arg("*dirty*")).await);
+            for key in server.command::<Vec<String>>(cmd("KEYS").arg("*claims*")).await {
+                let claims: Vec<(String, String)> = server.command(cmd("HGETALL").arg(&key)).await;
+                if claims.iter().any(|(user, claim)| held(user, claim).is_some()) {
+                    left.push(key);
+                }
             }
         }
         left

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use shared::domain::Partition;
 use shared::memory::{Entry, MemoryHot, Part};
-use shared::service::{Clock, Finality, Held};
+use shared::service::{Clock, Finality};
 
 use super::*;
 
@@ -107,7 +107,7 @@ impl<'a> Twins<'a> {
 
     /// What the store in memory has of a part, as the real one's keys would show it.
     fn state(&self, part: PartId) -> State {
-        let Part { terms, claims, tries, free, facts, held } = self.memory.part(part);
+        let Part { terms, claims, tries, free, facts } = self.memory.part(part);
         let mut fields = BTreeMap::new();
         let first = self.parts.iter().find(|packet| packet.part == part).unwrap();
         let first = first.part.slips(first.terms.count).start;
@@ -131,19 +131,19 @@ impl<'a> Twins<'a> {
         }
         let tries = tries.into_iter().map(|(user, (count, since))| (format!("#t:{user}"), format!("{count}:{since}")));
         fields.extend(tries);
+        let reason = |parked: Option<String>| parked.map(|reason| format!(":{reason}")).unwrap_or_default();
         let claim = |entry| match entry {
             Entry::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
-            Entry::Held { slip, at } => format!("h{slip}:{}", at.ms()),
+            Entry::Held { slip, at, parked } => format!("h{slip}:{}{}", at.ms(), reason(parked)),
         };
-        let reason = |parked: Option<String>| parked.map(|reason| format!(" {reason}")).unwrap_or_default();
+        let claims: BTreeMap<String, String> =
+            claims.into_iter().map(|(user, entry)| (user.to_string(), claim(entry))).collect();
+        let outbox = claims.iter().filter_map(|(user, claim)| held(user, claim));
         State {
             terms: fields,
-            claims: claims.into_iter().map(|(user, entry)| (user.to_string(), claim(entry))).collect(),
+            held: outbox.map(|held| (held.hold.slip, held)).collect(),
+            claims,
             free: free.into(),
-            held: held
-                .into_iter()
-                .map(|(slip, held)| (slip, format!("{} {}{}", held.at.ms(), held.user, reason(held.parked))))
-                .collect(),
             facts: facts.into_iter().map(|slip| slip - first).collect(),
             is_dirty: self.memory.is_dirty(part),
         }
@@ -221,8 +221,8 @@ impl<'a> Twins<'a> {
         self.ask(
             index,
             format!("park {hold:?}"),
-            async |real| real.park(part, &hold, "no luck").await.unwrap(),
-            async |memory| memory.park(part, &hold, "no luck").await.unwrap(),
+            async |real| real.park(part, &hold, "no luck, no; slip").await.unwrap(),
+            async |memory| memory.park(part, &hold, "no luck, no; slip").await.unwrap(),
         )
         .await;
     }
@@ -268,7 +268,7 @@ impl<'a> Twins<'a> {
     async fn forget(&mut self, index: usize) {
         let part = self.parts[index].part;
         self.rig.forget(part).await;
-        self.memory.tamper(part, Part::forget);
+        self.memory.tamper(part, |part| *part = Part::default());
         self.look(index).await;
     }
 
@@ -279,8 +279,8 @@ impl<'a> Twins<'a> {
         self.parts[index].terms.expires_at = Timestamp::from_ms(at);
         let keys = PartKeys::of(part);
         if self.memory.part(part).terms.is_some() {
-            let end: String = self.rig.run(["HGET", &keys.claims, "#e"]).await;
-            let () = self.rig.run(["HSET", &keys.claims, "#x", &at.to_string(), "#s", &end]).await;
+            let () = self.rig.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
+            self.rig.end_range(&keys).await;
             let () = self.rig.run(["DEL", &keys.slips]).await;
         }
         self.memory.tamper(part, |part| {

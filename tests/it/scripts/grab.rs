@@ -34,7 +34,7 @@ async fn a_slip_is_held_once_for_each_user_whatever_he_is_called() {
             // A second execution says the same and changes nothing.
             assert_eq!(rig.grab(&packet, user).await, Found::Held { slip, at: hold.at, fresh: false });
             assert_eq!(rig.state(packet.part).await, state);
-            assert_eq!(state.held[&slip], format!("{} {user}", hold.at.ms()));
+            assert_eq!(state.held[&slip], Held { hold, parked: None });
             assert!(state.is_dirty);
         }
         let state = rig.state(packet.part).await;

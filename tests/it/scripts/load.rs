@@ -65,54 +65,6 @@ async fn the_other_parts_of_a_packet_have_their_own_slips() {
 }
 
 #[tokio::test]
-async fn holds_that_outlived_the_rest_stay_held() {
-    on_both(async |rig| {
-        let packet = Packet::of(15);
-        rig.load(&packet, &[]).await;
-        let mut holds = Vec::new();
-        for user in ODD_USERS {
-            holds.push(rig.hold(&packet, user).await);
-        }
-        rig.store.park(packet.part, &holds[2], "a reason of many words").await.unwrap();
-        let before = rig.state(packet.part).await;
-        rig.forget(packet.part).await;
-        rig.load(&packet, &[]).await;
-        assert_eq!(rig.state(packet.part).await, before);
-        for hold in &holds {
-            let found = rig.grab(&packet, hold.user.as_str()).await;
-            assert_eq!(found, Found::Held { slip: hold.slip, at: hold.at, fresh: false });
-        }
-        // Also where the queue was lost.
-        rig.forget(packet.part).await;
-        let keys = packet.keys();
-        let () = rig.run(["ZREM", &keys.dirty, &keys.name]).await;
-        rig.load(&packet, &[]).await;
-        assert_eq!(rig.state(packet.part).await, before);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn holds_that_facts_have_overtaken_are_dropped() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 12);
-        rig.load(&packet, &[]).await;
-        for user in ["ann", "bob", "eve", "zoe"] {
-            rig.hold(&packet, user).await;
-        }
-        rig.forget(packet.part).await;
-        // Ann's is hers, Bob's is another's, Eve has another, Zoe's is open.
-        rig.load(&packet, &[won(0, "ann"), won(1, "somebody"), won(4, "eve")]).await;
-        let state = rig.state(packet.part).await;
-        assert_eq!(state.held.keys().collect::<Vec<_>>(), [&3]);
-        assert_eq!((state.free, state.facts), (vec![2, 5], [0, 1, 4].into()));
-        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["ann", "eve", "somebody", "zoe"]);
-        assert_eq!(rig.grab(&packet, "eve").await, Found::Confirmed(claim_of(4)));
-    })
-    .await;
-}
-
-#[tokio::test]
 async fn an_expired_part_is_not_loaded() {
     on_both(async |rig| {
         let mut packet = Packet::of(5);
@@ -194,24 +146,32 @@ async fn the_largest_part_loads_with_all_its_facts() {
 }
 
 #[tokio::test]
-async fn everything_but_the_outbox_is_forgotten_in_time() {
+async fn a_part_is_forgotten_in_time_but_not_while_it_holds_something() {
     on_both(async |rig| {
         let packet = Packet::of(4);
-        rig.load(&packet, &[refunded(1)]).await;
-        rig.hold(&packet, "ann").await;
         let keys = packet.keys();
         let expires = packet.terms.expires_at;
         let forgotten = i64::try_from(expires.after(AN_HOUR).ms()).unwrap();
-        let expected = [
-            (&keys.claims, forgotten),
-            (&keys.facts, forgotten),
-            (&keys.slips, i64::try_from(expires.ms()).unwrap()),
-            (&keys.held, -1),
-            (&keys.dirty, -1),
-        ];
-        for (key, at) in expected {
-            assert_eq!(rig.run::<i64, _>(["PEXPIRETIME", key]).await, at, "{key}");
+        let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
+        rig.load(&packet, &[refunded(1)]).await;
+        assert_eq!(expiry(&keys.slips).await, i64::try_from(expires.ms()).unwrap());
+        assert_eq!((expiry(&keys.claims).await, expiry(&keys.facts).await), (forgotten, forgotten));
+        for user in ["ann", "bob"] {
+            rig.hold(&packet, user).await;
         }
+        assert_eq!((expiry(&keys.claims).await, expiry(&keys.dirty).await), (-1, -1));
+        rig.learn(&packet, &[won(0, "ann")], &[]).await;
+        assert_eq!(expiry(&keys.claims).await, -1);
+        rig.learn(&packet, &[won(2, "bob")], &[]).await;
+        assert_eq!((expiry(&keys.claims).await, expiry(&keys.facts).await), (forgotten, forgotten));
+        // Held, again, and until long after its time; then what is left is forgotten with the hold.
+        rig.hold(&packet, "eve").await;
+        rig.expire(packet.part).await;
+        let () = rig.run(["HSET", &keys.claims, "#k", "2"]).await;
+        let () = rig.run(["DEL", &keys.facts]).await;
+        assert_eq!(expiry(&keys.claims).await, -1);
+        rig.store.learn(packet.part, 4, &[won(3, "eve")], &[]).await.unwrap();
+        assert!(rig.state(packet.part).await.is_empty());
     })
     .await;
 }

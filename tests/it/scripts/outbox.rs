@@ -114,7 +114,7 @@ async fn the_outbox_is_read_oldest_first() {
         // The older is made older still: both may be of one millisecond.
         let keys = first.keys();
         let () = rig.run(["ZADD", &keys.dirty, "7", &keys.name]).await;
-        let () = rig.run(["HSET", &keys.held, "0", "7 ann"]).await;
+        let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
         rig.hold(&first, "bob").await;
         let partition = first.part.partition();
         let dirty = rig.store.dirty(partition).await.unwrap();
@@ -127,7 +127,7 @@ async fn the_outbox_is_read_oldest_first() {
 
         // What can't be read is in nobody's way.
         let () = rig.run(["ZADD", &keys.dirty, "1", "no part"]).await;
-        let () = rig.run(["HSET", &keys.held, "x", "no hold"]).await;
+        let () = rig.run(["HSET", &keys.claims, "x", "hold of nothing"]).await;
         assert_eq!(rig.store.dirty(partition).await.unwrap(), dirty);
         assert_eq!(rig.store.held(first.part).await.unwrap(), held);
         let () = rig.run(["ZREM", &keys.dirty, "no part"]).await;

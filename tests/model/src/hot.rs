@@ -13,8 +13,6 @@ pub struct Hot {
     pub claims: [[Entry; USERS]; PARTS],
     /// `slips` of each part: the free ones.
     pub free: [Queue; PARTS],
-    /// `held` of all parts: for whom each slip is held. This is the outbox.
-    pub held: Holds,
     /// `facts` of all parts: the slips whose fence is known.
     pub facts: Set,
     /// `dirty`: the parts that may hold something.
@@ -137,6 +135,20 @@ pub enum Found {
 }
 
 impl Hot {
+    /// The outbox: what `claims` says of all parts' slips that are held. No slip is held for two, which
+    /// [`crate::properties`] checks.
+    pub fn held(&self) -> Holds {
+        let mut holds = Holds::default();
+        for claims in self.claims {
+            for (user, entry) in (0..).zip(claims) {
+                if let Entry::Held(slip) = entry {
+                    holds.set(slip, Some(user));
+                }
+            }
+        }
+        holds
+    }
+
     fn claim(&mut self, part: Part, user: User) -> &mut Entry {
         &mut self.claims[usize::from(part)][usize::from(user)]
     }
@@ -163,7 +175,6 @@ impl Hot {
         };
         self.dirty = self.dirty.and(Set::of(part));
         *self.claim(part, user) = Entry::Held(slip);
-        self.held.set(slip, Some(user));
         Found::Held(slip)
     }
 
@@ -182,23 +193,9 @@ impl Hot {
                 claims[usize::from(owner)] = Entry::Confirmed(slip);
             }
         }
-        let mut taken = Set::NONE;
-        for slip in slips {
-            let Some(user) = self.held.user(slip) else { continue };
-            // The outbox outlives the rest: what it holds stays held, unless a fact has overtaken it.
-            if facts.has(slip) || claims[usize::from(user)] != Entry::None {
-                self.held.set(slip, None);
-            } else {
-                claims[usize::from(user)] = Entry::Held(slip);
-                taken = taken.and(Set::of(slip));
-            }
-        }
-        if !taken.is_empty() {
-            self.dirty = self.dirty.and(Set::of(part));
-        }
         self.claims[usize::from(part)] = claims;
         self.facts = self.facts.without(slips).and(facts.within(slips));
-        self.free[usize::from(part)] = Queue::new(slips.without(facts).without(taken));
+        self.free[usize::from(part)] = Queue::new(slips.without(facts));
         self.loaded = self.loaded.and(Set::of(part));
         false
     }
@@ -228,15 +225,8 @@ impl Hot {
                     self.retract(part, slip, user);
                 }
             }
-        } else {
-            for (slip, user) in decided.each() {
-                let is_decided = facts.has(slip) || facts.into_iter().any(|fact| ledger.owner(fact) == Some(user));
-                if is_decided && self.held.user(slip) == Some(user) {
-                    self.held.set(slip, None);
-                }
-            }
         }
-        if self.held.slips().within(slips).is_empty() {
+        if self.held().slips().within(slips).is_empty() {
             self.dirty = self.dirty.without(Set::of(part));
         }
     }
@@ -245,14 +235,14 @@ impl Hot {
     fn learn_slip(&mut self, part: Part, slip: Slip, owner: Option<User>) {
         let is_news = !self.facts.has(slip);
         self.facts = self.facts.and(Set::of(slip));
-        if let Some(user) = self.held.user(slip) {
-            self.held.set(slip, None);
-            if Some(user) != owner {
-                self.retract(part, slip, user);
-            }
-        } else if is_news {
+        let holder = self.held().user(slip);
+        if !is_news || (holder.is_some() && holder == owner) {
+            return;
+        }
+        match holder {
+            Some(user) => self.retract(part, slip, user),
             // Met only in repairs: a rollback had made it free again.
-            self.free[usize::from(part)].remove(slip);
+            None => self.free[usize::from(part)].remove(slip),
         }
     }
 
@@ -260,12 +250,11 @@ impl Hot {
     fn confirm(&mut self, slips: Set, expired: bool, part: Part, slip: Slip, owner: User) {
         if let Entry::Held(other) = *self.claim(part, owner)
             && other != slip
-            && self.held.user(other) == Some(owner)
+            && slips.has(other)
+            && !expired
+            && !self.facts.has(other)
         {
-            self.held.set(other, None);
-            if slips.has(other) && !expired && !self.facts.has(other) {
-                self.free[usize::from(part)].push(other);
-            }
+            self.free[usize::from(part)].push(other);
         }
         *self.claim(part, owner) = Entry::Confirmed(slip);
     }
@@ -282,23 +271,31 @@ impl Hot {
         self.free = [Queue::default(); PARTS];
     }
 
-    /// Long after that everything but the outbox expires.
-    pub fn forget(&mut self) {
-        *self = Self { held: self.held, dirty: self.dirty, ..Self::default() };
+    /// Long after that a part expires, unless it holds something.
+    pub fn forget(&mut self, instance: &Instance) {
+        for part in self.loaded {
+            let slips = instance.slips_of(part);
+            if self.held().slips().within(slips).is_empty() {
+                self.loaded = self.loaded.without(Set::of(part));
+                self.facts = self.facts.without(slips);
+                self.claims[usize::from(part)] = [Entry::None; USERS];
+            }
+        }
     }
 
     /// Only in [`Mutant::AckBeforeCommit`]: drops holds without a fact.
     pub fn drop_holds(&mut self, slips: Set) {
-        for slip in slips {
-            self.held.set(slip, None);
+        for entry in self.claims.as_flattened_mut() {
+            if matches!(entry, Entry::Held(slip) if slips.has(*slip)) {
+                *entry = Entry::None;
+            }
         }
     }
 
     /// Only in [`Mutant::PutBackAfterTimeout`]: takes a hold back as if it had never been.
     pub fn put_back(&mut self, instance: &Instance, slip: Slip, user: User) {
         let part = instance.part_of(slip);
-        if self.held.user(slip) == Some(user) {
-            self.held.set(slip, None);
+        if self.held().user(slip) == Some(user) {
             self.retract(part, slip, user);
             self.free[usize::from(part)].push(slip);
         }

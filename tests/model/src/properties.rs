@@ -63,9 +63,7 @@ pub fn all() -> Vec<Property<Protocol>> {
         sometimes("a claimed slip is free again", |_, state| !free_and_claimed(state).is_empty()),
         sometimes("a part is repaired", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Repair { .. }))),
         sometimes("a slip is put back", |Protocol(instance), state| state.puts_back(instance)),
-        sometimes("a hold outlives its part", |_, state| {
-            state.hot.loaded.is_empty() && !state.hot.held.slips().is_empty()
-        }),
+        sometimes("a hold outlives its packet's time", |_, state| state.expired && !state.hot.held().slips().is_empty()),
     ]
 }
 
@@ -115,7 +113,7 @@ fn free_and_claimed(state: &State) -> Set {
 /// above still holds.
 fn recovery(protocol: &Protocol, state: &State) -> bool {
     let after = state.recovered(&protocol.0);
-    after.hot.held.slips().is_empty()
+    after.hot.held().slips().is_empty()
         && after.hot.dirty.is_empty()
         && after.ledger.settled == after.ledger.sent
         && settled(protocol, &after)

@@ -53,7 +53,7 @@ pub enum Action {
     Late,
     /// The packet's time is over.
     Expire,
-    /// Long after that the hot store forgets all but its outbox.
+    /// Long after that the hot store forgets the parts that hold nothing.
     Forget,
     /// A process finds out whether a part is final (`service/finals.rs` and `owners.lua`).
     Look(Part),
@@ -245,7 +245,7 @@ impl Model for Protocol {
                 }
             }
             Action::Expire => state.expire(),
-            Action::Forget => state.hot.forget(),
+            Action::Forget => state.hot.forget(&self.0),
             Action::Look(part) => {
                 state.finals[usize::from(part)] = Some(state.hot.facts.within(self.0.slips_of(part)));
             }
@@ -278,7 +278,7 @@ impl fmt::Display for Action {
             Self::Step(actor, call, fate) => write!(f, "{actor}: {call}{fate}"),
             Self::Late => f.write_str("the call that nobody waits for is executed"),
             Self::Expire => f.write_str("the packet expires"),
-            Self::Forget => f.write_str("the hot store forgets the packet, but not its outbox"),
+            Self::Forget => f.write_str("the hot store forgets the parts that hold nothing"),
             Self::Look(part) => write!(f, "a process remembers part {part} as final"),
             Self::Snapshot => f.write_str("a snapshot of the hot store is written"),
             Self::Rollback => f.write_str("the hot store goes back to its snapshot"),

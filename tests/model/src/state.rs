@@ -126,7 +126,7 @@ impl State {
             Call::ReadClaim(user) => Reply::Slip(self.ledger.claims[usize::from(user)]),
             Call::ReadPacket => Reply::Settled(self.ledger.settled),
             Call::ReadDirty => Reply::Set(self.hot.dirty),
-            Call::ReadHeld(part) => Reply::Holds(self.hot.held.of(instance.slips_of(part))),
+            Call::ReadHeld(part) => Reply::Holds(self.hot.held().of(instance.slips_of(part))),
             Call::Remember { part, user } => {
                 let facts = self.finals[usize::from(part)].unwrap_or_default();
                 Reply::Slip(facts.into_iter().find(|slip| self.ledger.owner(*slip) == Some(user)))
@@ -178,7 +178,7 @@ impl State {
             }
             Answer::SoldOut | Answer::Expired => {
                 self.wrong.turned_away |= counts && (claim.is_some() || promise.is_some());
-                let free = instance.all().without(self.ledger.fenced()).without(self.hot.held.slips());
+                let free = instance.all().without(self.ledger.fenced()).without(self.hot.held().slips());
                 self.wrong.sold_out |= answer == Answer::SoldOut && !self.lost && !free.is_empty();
             }
             Answer::None => {}
@@ -219,7 +219,7 @@ impl State {
     pub fn keeps_promise(&self, instance: &Instance, user: User) -> bool {
         let Some(slip) = self.promised[usize::from(user)] else { return true };
         let is_committed = self.ledger.owner(slip) == Some(user) && self.ledger.claims[usize::from(user)] == Some(slip);
-        let is_held = self.ledger.fences[usize::from(slip)] == Fence::Absent && self.hot.held.user(slip) == Some(user);
+        let is_held = self.ledger.fences[usize::from(slip)] == Fence::Absent && self.hot.held().user(slip) == Some(user);
         is_committed || is_held || !instance.keeps_promises(self.lost)
     }
 
@@ -229,20 +229,20 @@ impl State {
         self.hot.loaded.into_iter().all(|part| {
             let slips = instance.slips_of(part);
             let free = self.hot.free[usize::from(part)].slips();
-            let (held, facts) = (self.hot.held.slips().within(slips), self.hot.facts.within(slips));
+            let (held, facts) = (self.hot.held().slips().within(slips), self.hot.facts.within(slips));
             let is_apart =
                 free.within(held).is_empty() && free.within(facts).is_empty() && held.within(facts).is_empty();
             is_apart && (self.expired || free.and(held).and(facts) == slips) && self.claims_match(instance, slips)
         })
     }
 
-    /// Whether who holds a slip has it in `claims`, and nobody else has.
+    /// Whether what is held of a part are slips of it, none for two users.
     fn claims_match(&self, instance: &Instance, slips: Set) -> bool {
         let part = slips.first().map_or(0, |slip| instance.part_of(slip));
         let claims = self.hot.claims[usize::from(part)];
         (0..).zip(claims).all(|(user, entry)| match entry {
-            Entry::Held(slip) => slips.has(slip) && self.hot.held.user(slip) == Some(user),
-            Entry::None | Entry::Confirmed(_) => self.hot.held.of(slips).each().all(|(_, holder)| holder != user),
+            Entry::Held(slip) => slips.has(slip) && self.hot.held().user(slip) == Some(user),
+            Entry::None | Entry::Confirmed(_) => true,
         })
     }
 
@@ -260,7 +260,7 @@ impl State {
     pub fn puts_back(&self, instance: &Instance) -> bool {
         self.grabs.iter().zip(instance.grabs).any(|(grab, user)| match grab.at {
             At::Learn { slip, then: Then::Answer(own), .. } if slip != own && !self.expired => {
-                self.hot.held.user(slip) == Some(*user) && !self.hot.facts.has(slip)
+                self.hot.held().user(slip) == Some(*user) && !self.hot.facts.has(slip)
             }
             _ => false,
         })

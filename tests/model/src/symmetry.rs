@@ -34,8 +34,8 @@ struct View {
     claim: Option<Slip>,
     promised: Option<Slip>,
     fenced: Set,
-    hot: ([Entry; PARTS], Set),
-    snapshot: Option<([Entry; PARTS], Set)>,
+    hot: [Entry; PARTS],
+    snapshot: Option<[Entry; PARTS]>,
     drained: [Set; SETTLERS],
     is_late: bool,
 }
@@ -43,7 +43,7 @@ struct View {
 fn view(state: &State, place: usize) -> View {
     let user = User::try_from(place).unwrap_or_default();
     let held = |holds: Holds| holds.each().filter(|(_, holder)| *holder == user).map(|(slip, _)| slip).collect::<Set>();
-    let in_hot = |hot: Hot| (hot.claims.map(|part| part[place]), held(hot.held));
+    let in_hot = |hot: Hot| hot.claims.map(|part| part[place]);
     View {
         grab: state.grabs[place],
         claim: state.ledger.claims[place],
@@ -87,7 +87,7 @@ impl Holds {
 
 impl Hot {
     fn renamed(self, to: [User; USERS]) -> Self {
-        Self { claims: self.claims.map(|part| moved(part, to)), held: self.held.renamed(to), ..self }
+        Self { claims: self.claims.map(|part| moved(part, to)), ..self }
     }
 }
 

@@ -44,11 +44,11 @@ fn spelled(found: &Found, now: &str) -> String {
 
 fn outbox_entry(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let (slip, value) = text.split_once('\n').unwrap_or((text, ""));
-    if let Some(Held { hold, parked }) = reply::held(slip, value) {
-        let reason = parked.map(|reason| format!(" {reason}")).unwrap_or_default();
-        assert_eq!(hold.slip.to_string(), slip);
-        assert_eq!(format!("{} {}{reason}", hold.at.ms(), hold.user), value);
+    let (user, value) = text.split_once('\n').unwrap_or((text, ""));
+    if let Some(Held { hold, parked }) = reply::held(user, value) {
+        let reason = parked.map(|reason| format!(":{reason}")).unwrap_or_default();
+        assert_eq!(hold.user.as_str(), user);
+        assert_eq!(format!("h{}:{}{reason}", hold.slip, hold.at.ms()), value);
     }
 }
 

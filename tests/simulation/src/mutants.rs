@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use serde_dynamo::AttributeValue;
-use shared::domain::{Amount, Claim, PacketId, PartId, Terms};
+use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::dynamo::{Item, Key, Reason, TransactError, Write};
 use shared::memory::{Entry, MemoryHot};
 use shared::service::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError};
@@ -121,7 +121,7 @@ impl TableMutant {
         }
         if self.is(Mutant::AmountFromRedis)
             && let Some((packet, _, user)) = claim_of(&writes)
-            && let Some(amount) = self.world.said(packet, &user)
+            && let Some(amount) = self.world.said(packet, user.as_str())
         {
             each_item(&mut writes, |_, item| set(item, "amount", amount));
             each_delta(&mut writes, |name, delta| {
@@ -194,9 +194,8 @@ impl TableMutant {
                     && let Some(part) = self.part(packet, slip)
                 {
                     self.world.primary(self.slot).tamper(part, |part| {
-                        if part.held.get(&slip).is_some_and(|held| held.user.as_str() == user) {
-                            part.held.remove(&slip);
-                            part.claims.remove(&user.parse().unwrap());
+                        if part.holds().any(|held| held == (slip, &user)) {
+                            part.claims.remove(&user);
                             part.free.push_back(slip);
                         }
                     });
@@ -300,7 +299,7 @@ impl HotMutant {
     /// What a loader does first.
     pub fn before_load(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::LoaderOverwrites) {
-            hot.tamper(part, shared::memory::Part::forget);
+            hot.tamper(part, |part| *part = shared::memory::Part::default());
         }
     }
 
@@ -320,7 +319,7 @@ impl HotMutant {
     /// What becomes of the outbox once it was read.
     pub fn after_held(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::AcknowledgedBeforeCommit) {
-            hot.tamper(part, |part| part.held.clear());
+            hot.tamper(part, |part| part.claims.retain(|_, entry| matches!(entry, Entry::Confirmed(_))));
         }
     }
 
@@ -336,12 +335,12 @@ impl HotMutant {
 }
 
 /// Whose claim a transaction is: packet, slip, user.
-fn claim_of(writes: &[Write]) -> Option<(PacketId, u32, String)> {
+fn claim_of(writes: &[Write]) -> Option<(PacketId, u32, UserId)> {
     writes.iter().find_map(|write| match write {
         Write::PutNew { key, item } => {
             let packet = key.sk.strip_prefix("CLAIM#")?.parse().ok()?;
             let slip = u32::try_from(number(item, "slip")).ok()?;
-            Some((packet, slip, key.pk.strip_prefix("USER#")?.to_owned()))
+            Some((packet, slip, key.pk.strip_prefix("USER#")?.parse().ok()?))
         }
         _ => None,
     })

@@ -262,12 +262,12 @@ impl World {
     /// Notes which slips of a part are held.
     pub fn see_held(&self, part: PartId) {
         for primary in &self.primaries {
-            let held = primary.part(part).held;
+            let seen = primary.part(part);
             let mut state = self.state();
             let tick = state.tick;
-            for (slip, entry) in held {
+            for (slip, user) in seen.holds() {
                 state.held.insert((part.packet, slip), tick);
-                state.holds.entry((part.packet, slip, entry.user)).or_insert(tick);
+                state.holds.entry((part.packet, slip, user.clone())).or_insert(tick);
             }
         }
     }
@@ -416,7 +416,7 @@ impl World {
     pub fn left_in_outboxes(&self) -> Vec<String> {
         let parts = self.known().into_iter().flat_map(|known| known.terms.id.parts());
         let hot = &self.primaries[0];
-        let left = parts.filter(|part| hot.is_dirty(*part) || !hot.part(*part).held.is_empty());
+        let left = parts.filter(|part| hot.is_dirty(*part) || hot.part(*part).holds_something());
         left.map(|part| part.to_string()).collect()
     }
 

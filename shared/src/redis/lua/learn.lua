@@ -6,106 +6,126 @@
 -- It runs when memory is full too: it mostly makes room, and a promise that is kept in the ledger must not wait in the
 -- outbox for it.
 --
--- KEYS[1] claims  KEYS[2] slips  KEYS[3] held  KEYS[4] facts  KEYS[5] dirty
+-- KEYS[1] claims  KEYS[2] slips  KEYS[3] facts  KEYS[4] dirty
 -- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of facts
 -- then the facts: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
--- then the holds that were decided by them: "<slip> <user>". A part that is not loaded drops them from its outbox; one
--- that is, and has lost the hold, from its claims
+-- then the holds that were decided by them: "<slip> <user>"
 --
--- Returns 0 if the part is not loaded (only its outbox is tidied then), 1 if it is, 2 if every slip's fact is known.
+-- Returns 0 if the part is not loaded (it holds nothing then), 1 if it is, 2 if every slip's fact is known.
 
-local claims, slips, held, facts, dirty = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local claims, slips, facts, dirty = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local function holder(slip)
-  local hold = redis.call('HGET', held, slip)
-  return hold and hold:match('^%d+ (%S+)')
+local terms = redis.call('HMGET', claims, '#x', '#e', '#s', '#b', '#c', '#n', '#k')
+local expires = tonumber(terms[1])
+if not expires then
+  redis.call('ZREM', dirty, part)
+  return 0
+end
+local end_of_range, next_slip = tonumber(terms[2]), tonumber(terms[3])
+-- How many slips are held.
+local held = next_slip - terms[4]
+
+local function held_slip(claim)
+  return claim and claim:match('^h(%d+):')
 end
 
--- Takes back what `user` was given of a slip that is another's.
+-- The whole outbox: slip -> for whom it is held.
+local function find_holds()
+  local holders, number, all = {}, 0, redis.call('HGETALL', claims)
+  for i = 1, #all, 2 do
+    local slip = all[i]:sub(1, 1) ~= '#' and held_slip(all[i + 1])
+    if slip then holders[slip], number = all[i], number + 1 end
+  end
+  return holders, number
+end
+
+-- For whom a slip is held although the ledger gave it to another: looked for in repairs alone, and once.
+local holders
+local function holder(slip)
+  if held == 0 then return nil end
+  holders = holders or find_holds()
+  return holders[slip]
+end
+
+-- Takes back what `user` was given of a slip that is another's, unless that was decided meanwhile; whether it was not.
 local function retract(slip, user)
-  local claim = redis.call('HGET', claims, user)
-  if claim and claim:match('^h' .. slip .. ':') then redis.call('HDEL', claims, user) end
+  if held_slip(redis.call('HGET', claims, user)) ~= slip then return false end
+  redis.call('HDEL', claims, user)
+  held = held - 1
+  return true
+end
+
+-- The slips that are left of the range go to the list, before those that came back, but for the given one.
+local function dissolve_range(slip)
+  for other = end_of_range - 1, next_slip, -1 do
+    if other ~= slip then redis.call('LPUSH', slips, string.format('%d', other)) end
+  end
+  next_slip = end_of_range
+  redis.call('PEXPIREAT', slips, terms[1])
 end
 
 -- Takes a slip out of the free ones, where it only is in repairs: a rollback had made it free again.
-local function take_out(slip, expires)
-  local range = redis.call('HMGET', claims, '#s', '#e')
-  local next_slip, last = tonumber(range[1]), tonumber(range[2])
+local function take_out(slip)
   if tonumber(slip) < next_slip then
     redis.call('LREM', slips, 1, slip)
-    return
+  else
+    -- The range would have a hole.
+    dissolve_range(tonumber(slip))
   end
-  -- The range would have a hole: its other slips go to the list, before those that came back, the last one first.
-  redis.call('HSET', claims, '#s', last)
-  for other = last - 1, next_slip, -1 do
-    if other ~= tonumber(slip) then redis.call('LPUSH', slips, string.format('%d', other)) end
-  end
-  redis.call('PEXPIREAT', slips, expires)
 end
 
-local terms = redis.call('HMGET', claims, '#x', '#c', '#e')
-local expires = tonumber(terms[1])
-local state = 0
+-- Without facts this is to tidy up: then nothing is believed but what is there.
+if #ARGV == 4 then
+  local _, number = find_holds()
+  held = number
+end
 
-if not expires then
-  local fenced, owners = {}, {}
-  for i = 5, 4 + count do
-    local slip, owner = ARGV[i]:match('^(%d+) %d+ %d+ (.*)$')
-    fenced[slip], owners[owner] = true, true
-  end
-  for i = 5 + count, #ARGV do
-    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
-    if (fenced[slip] or owners[user]) and holder(slip) == user then redis.call('HDEL', held, slip) end
-  end
-else
-  local time = redis.call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
-  local owners, has_news = {}, false
-  -- Nothing more is taken of an expired part: its free slips need not be told one by one that they are not.
-  if now >= expires then redis.call('HSET', claims, '#s', terms[3]) end
-  for i = 5, 4 + count do
-    local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
-    local place = tonumber(slip) - first
-    local here = place >= 0 and tonumber(slip) < last
-    owners[slip] = owner
-    if here then
-      local is_news = redis.call('SETBIT', facts, place, 1) == 0
-      has_news = has_news or is_news
+local time = redis.call('TIME')
+local is_open = time[1] * 1000 + math.floor(time[2] / 1000) < expires
+-- Nothing more is taken of an expired part: its free slips need not be told one by one that they are not.
+if not is_open then next_slip = end_of_range end
+
+local owners, has_news = {}, false
+for i = 5, 4 + count do
+  local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
+  local place = tonumber(slip) - first
+  local hold = owner ~= '' and held_slip(redis.call('HGET', claims, owner))
+  owners[slip] = owner
+  if place >= 0 and tonumber(slip) < last then
+    local is_news = redis.call('SETBIT', facts, place, 1) == 0
+    has_news = has_news or is_news
+    if is_news and hold ~= slip then
       local user = holder(slip)
-      if user then
-        -- Held although its fact was known: no history leads there, but what is wrong must not stay so for ever.
-        redis.call('HDEL', held, slip)
-        if user ~= owner then retract(slip, user) end
-      elseif is_news then
-        take_out(slip, terms[1])
-      end
-    end
-    if owner ~= '' then
-      local claim = redis.call('HGET', claims, owner)
-      local other = claim and claim:match('^h(%d+):')
-      if other and other ~= slip and holder(other) == owner then
-        redis.call('HDEL', held, other)
-        local exists = tonumber(other) >= first and tonumber(other) < last
-        if exists and now < expires and redis.call('GETBIT', facts, other - first) == 0 then
-          redis.call('RPUSH', slips, other)
-          redis.call('PEXPIREAT', slips, terms[1])
-        end
-      end
-      redis.call('HSET', claims, owner, 'g' .. slip .. ':' .. amount .. ':' .. at)
+      if not (user and retract(slip, user)) then take_out(slip) end
     end
   end
-  for i = 5 + count, #ARGV do
-    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
-    if owners[slip] and owners[slip] ~= user then retract(slip, user) end
+  if owner ~= '' then
+    if hold then
+      held = held - 1
+      local other = tonumber(hold)
+      local is_free = hold ~= slip and is_open and other >= first and other < last
+      if is_free and redis.call('GETBIT', facts, other - first) == 0 then
+        redis.call('RPUSH', slips, hold)
+        redis.call('PEXPIREAT', slips, terms[1])
+      end
+    end
+    redis.call('HSET', claims, owner, 'g' .. slip .. ':' .. amount .. ':' .. at)
   end
-  -- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
-  if has_news then redis.call('HSET', claims, '#n', redis.call('BITCOUNT', facts)) end
-  state = redis.call('HGET', claims, '#n') == terms[2] and 2 or 1
+end
+for i = 5 + count, #ARGV do
+  local slip, user = ARGV[i]:match('^(%d+) (.+)$')
+  if owners[slip] and owners[slip] ~= user then retract(slip, user) end
 end
 
-if redis.call('EXISTS', held) == 0 then
-  redis.call('ZREM', dirty, part)
-  redis.call('HDEL', claims, '#f')
+-- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
+local known = has_news and string.format('%d', redis.call('BITCOUNT', facts)) or terms[6]
+redis.call('HSET', claims, '#s', next_slip, '#b', next_slip - held, '#n', known)
+if held == 0 then
+  local left = redis.call('ZREM', dirty, part) + redis.call('HDEL', claims, '#f')
+  if left > 0 then
+    redis.call('PEXPIREAT', facts, terms[7])
+    redis.call('PEXPIREAT', claims, terms[7])
+  end
 end
-return state
+return known == terms[5] and 2 or 1

@@ -1,0 +1,13 @@
+-- outbox: what a part holds.
+--
+-- KEYS[1] claims
+--
+-- Returns {user, hold, user, hold, ...}: "h<slip>:<at>", with ':' and why after it where a hold is parked.
+
+local all, holds = redis.call('HGETALL', KEYS[1]), {}
+for i = 1, #all, 2 do
+  if all[i + 1]:sub(1, 1) == 'h' and all[i]:sub(1, 1) ~= '#' then
+    holds[#holds + 1], holds[#holds + 2] = all[i], all[i + 1]
+  end
+end
+return holds
