@@ -82,7 +82,12 @@ impl HotPart {
     }
 
     pub fn counts(&self) -> HotCounts {
-        HotCounts { loaded: self.is_loaded(), free: self.free.len(), held: self.held.values().map(Vec::len).sum(), known: self.known.len() }
+        HotCounts {
+            loaded: self.is_loaded(),
+            free: self.free.len(),
+            held: self.held.values().map(Vec::len).sum(),
+            known: self.known.len(),
+        }
     }
 
     /// What it says of a slip. After the expiry nothing is to be had, and Redis forgets what was free.

@@ -66,6 +66,12 @@ impl PartKeys {
     }
 }
 
+/// The keys of `grab.lua`, of one part: the same as [`PartKeys`] has, without the others.
+pub fn of_grab(part: PartId) -> [String; 3] {
+    let (name, tag) = (part.to_string(), tag(part.partition()));
+    [format!("hb:{{{tag}}}:claims:{name}"), format!("hb:{{{tag}}}:slips:{name}"), dirty(part.partition())]
+}
+
 /// Sorted set: the parts of a partition that hold something, by the time of the first hold.
 pub fn dirty(partition: Partition) -> String {
     format!("hb:{{{}}}:dirty", tag(partition))

@@ -195,7 +195,9 @@ mod tests {
         for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "h3:+7", "t+59", "t00", "+3", "03"] {
             assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
         }
-        for (user, value) in [("ann", "hx:7"), ("ann", "h+3:7"), ("ann", "h3"), ("ann", "3:7"), ("a#b", "h3:7"), ("", "")] {
+        for (user, value) in
+            [("ann", "hx:7"), ("ann", "h+3:7"), ("ann", "h3"), ("ann", "3:7"), ("a#b", "h3:7"), ("", "")]
+        {
             assert_eq!(held(user, value), None, "{user} {value}");
         }
         let [state, at, owner] = [Value::Int(3), Value::SimpleString("7".into()), Value::SimpleString("ann".into())];

@@ -17,9 +17,6 @@ const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 /// more than 3,999).
 const FACTS_PER_CALL: usize = 500;
 
-/// Calls of grabs that are under way at once, where Redis is no cluster.
-const LANES: u32 = 8;
-
 /// Parts whose holds are counted at once.
 const COUNTED_AT_ONCE: usize = 64;
 
@@ -49,11 +46,9 @@ impl HotStore for RedisStore {
         answers.pop().ok_or_else(|| impossible("no answer"))
     }
 
-    /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper; but as
-    /// one is read while the next is executed and the next but one is written, it takes a few to keep Redis busy.
+    /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper.
     fn lane(&self, partition: Partition) -> u32 {
-        // The parts of a large packet stand four partitions apart.
-        if self.connection.is_cluster() { partition.index() } else { partition.index() / 4 % LANES }
+        if self.connection.is_cluster() { partition.index() } else { 0 }
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
@@ -192,8 +187,7 @@ impl RedisStore {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let parts: Vec<PartKeys> = asks.iter().map(|(part, _)| PartKeys::of(*part)).collect();
-        let keys: Vec<&String> = parts.iter().flat_map(|part| [&part.claims, &part.slips, &part.dirty]).collect();
+        let keys: Vec<String> = asks.iter().flat_map(|(part, _)| keys::of_grab(*part)).collect();
         let mut call = GRAB.call(&keys);
         for (_, grabbers) in asks {
             let digests = grabbers.iter().any(|grabber| grabber.passphrase.is_some());

@@ -1,4 +1,5 @@
-use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
@@ -10,15 +11,18 @@ use crate::domain::{PartId, UserId};
 /// The most users in one call: beyond this a call gains nothing, and keeps Redis busy for longer.
 const BATCH: usize = 64;
 
+/// The most calls of a lane that are under way at once: one is written and another read while a third is executed.
+const CALLS: usize = 4;
+
 /// Collects the grabs of a lane that arrive while a call for it is under way into the next call, whichever packets they are
-/// of. No timer: a grab that comes alone goes at once.
+/// of. No timer: a grab that comes alone goes at once, and another call beside one that is under way goes once it is full.
 pub struct Collector<H> {
     hot: Arc<H>,
-    waiting: Arc<Lanes>,
+    lanes: Arc<Lanes>,
 }
 
-/// Those who wait while a call for their lane is under way.
-type Lanes = Mutex<HashMap<u32, Vec<Waiting>>>;
+/// The lanes with a call under way.
+type Lanes = Mutex<HashMap<u32, Lane>>;
 
 /// `None`: the part is not loaded.
 type Answer = Result<Option<Found>, Failure>;
@@ -27,7 +31,6 @@ type Answer = Result<Option<Found>, Failure>;
 type Askers = Vec<oneshot::Sender<Answer>>;
 
 struct Waiting {
-    part: PartId,
     grabber: Grabber,
     answer: oneshot::Sender<Answer>,
 }
@@ -39,126 +42,163 @@ struct Batch {
     askers: Vec<Vec<Askers>>,
 }
 
+/// Those who wait while calls for their lane are under way: by part, because the more users a part has in a call, the less
+/// each costs.
+#[derive(Default)]
+struct Lane {
+    calls: usize,
+    waiting: HashMap<PartId, Vec<Waiting>>,
+    /// The parts that somebody waits for, the next one first.
+    order: VecDeque<PartId>,
+    len: usize,
+}
+
 impl<H: HotStore> Collector<H> {
     /// In front of `hot`.
     pub fn new(hot: Arc<H>) -> Self {
-        Self { hot, waiting: Arc::default() }
+        Self { hot, lanes: Arc::default() }
     }
 
     /// What `part` has for `grabber`.
     pub async fn grab(&self, part: PartId, grabber: Grabber) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let mine = Waiting { part, grabber, answer };
-        let lane = self.hot.lane(part.partition());
-        {
-            let mut waiting = lock(&self.waiting);
-            if let Some(queue) = waiting.get_mut(&lane) {
-                queue.push(mine);
-            } else {
-                waiting.insert(lane, Vec::new());
-                // A task of its own: the caller who started it may be dropped, those who joined it must not.
-                let (hot, waiting) = (Arc::clone(&self.hot), Arc::clone(&self.waiting));
-                tokio::spawn(async move { drain(&*hot, &waiting, lane, vec![mine]).await });
-            }
+        let id = self.hot.lane(part.partition());
+        let batch = lock(&self.lanes).entry(id).or_default().join(part, Waiting { grabber, answer });
+        if let Some(batch) = batch {
+            let (hot, lanes) = (Arc::clone(&self.hot), Arc::clone(&self.lanes));
+            // A task of its own: the caller who started it may be dropped, those who joined it must not.
+            tokio::spawn(async move { drain(&*hot, &lanes, id, batch).await });
         }
         answered.await.unwrap_or_else(|_| Err(Failure::unavailable("the call that this grab had joined was lost")))
     }
 }
 
-/// Serves a lane's queue until it is empty. The entry in `waiting` says that somebody does.
-async fn drain<H: HotStore>(hot: &H, waiting: &Lanes, lane: u32, mut queue: Vec<Waiting>) {
-    let served = Served { waiting, lane };
+/// Makes a lane's calls one after the other, as long as there is something to ask.
+async fn drain<H: HotStore>(hot: &H, lanes: &Lanes, id: u32, mut batch: Batch) {
+    let call = UnderWay { lanes, id };
     loop {
-        let (batch, rest) = next_batch(queue);
         let failure = serve(hot, batch).await.err();
-        let mut waiting = lock(waiting);
-        queue = rest;
-        queue.append(waiting.entry(lane).or_default());
+        let mut all = lock(lanes);
+        let lane = all.entry(id).or_default();
         if let Some(failure) = failure {
             // The hot store does not answer: whoever waits would hear the same, but later than he asked.
-            for next in queue.drain(..) {
-                let _ = next.answer.send(Err(failure.clone()));
+            for waiting in lane.take_all() {
+                let _ = waiting.answer.send(Err(failure.clone()));
             }
         }
-        if queue.is_empty() {
-            waiting.remove(&lane);
-            drop(waiting);
-            std::mem::forget(served);
+        // What is less than a call the others that are under way take along.
+        if lane.len == 0 || lane.calls > 1 && lane.len < BATCH {
+            drop(all);
+            drop(call);
             return;
         }
+        batch = lane.next_batch();
     }
 }
 
-/// Removes the entry of a lane whose server panicked: those who wait then hear of it, and the next one starts anew.
-struct Served<'a> {
-    waiting: &'a Lanes,
-    lane: u32,
+/// A call of a lane. Once its last one ends, or panics, the lane is gone: those who wait then hear of it, and the next one
+/// starts anew.
+struct UnderWay<'a> {
+    lanes: &'a Lanes,
+    id: u32,
 }
 
-impl Drop for Served<'_> {
+impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        lock(self.waiting).remove(&self.lane);
+        let mut all = lock(self.lanes);
+        let is_last = all.get_mut(&self.id).is_some_and(|lane| {
+            lane.calls = lane.calls.saturating_sub(1);
+            lane.calls == 0
+        });
+        if is_last {
+            all.remove(&self.id);
+        }
     }
 }
 
-/// Up to [`BATCH`] users, each once a part with all of his equal requests; and the rest.
-fn next_batch(queue: Vec<Waiting>) -> (Batch, Vec<Waiting>) {
-    let places = places(&queue);
-    let (mut batch, mut rest) = (Batch::default(), Vec::new());
-    for (next, place) in queue.into_iter().zip(places) {
-        let Some((part, user)) = place else {
-            rest.push(next);
-            continue;
-        };
-        // Each part's first comes before the next part's.
-        if part == batch.asks.len() {
-            batch.asks.push((next.part, Vec::new()));
-            batch.askers.push(Vec::new());
-        }
-        if user == batch.askers[part].len() {
-            batch.asks[part].1.push(next.grabber);
-            batch.askers[part].push(vec![next.answer]);
-        } else {
-            batch.askers[part][user].push(next.answer);
-        }
+impl Lane {
+    /// Adds one who waits. Returns what to ask if that calls for another call.
+    fn join(&mut self, part: PartId, waiting: Waiting) -> Option<Batch> {
+        self.push(part, waiting);
+        let is_due = self.calls == 0 || self.calls < CALLS && self.len >= BATCH;
+        is_due.then(|| {
+            self.calls += 1;
+            self.next_batch()
+        })
     }
-    (batch, rest)
+
+    fn push(&mut self, part: PartId, waiting: Waiting) {
+        let of_part = self.waiting.entry(part).or_default();
+        if of_part.is_empty() {
+            self.order.push_back(part);
+        }
+        of_part.push(waiting);
+        self.len += 1;
+    }
+
+    /// Up to [`BATCH`] users, each once a part with all of his equal requests. What is left over of a part comes again
+    /// after the others.
+    fn next_batch(&mut self) -> Batch {
+        let mut batch = Batch::default();
+        let mut room = BATCH;
+        // Each part once: who is left over of one does not come again in this call.
+        for _ in 0..self.order.len() {
+            if room == 0 {
+                break;
+            }
+            let Some(part) = self.order.pop_front() else { break };
+            let queue = self.waiting.remove(&part).unwrap_or_default();
+            self.len -= queue.len();
+            let (grabbers, askers, rest) = users(queue, room);
+            room -= grabbers.len();
+            batch.asks.push((part, grabbers));
+            batch.askers.push(askers);
+            for waiting in rest {
+                self.push(part, waiting);
+            }
+        }
+        batch
+    }
+
+    fn take_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
+        self.order.clear();
+        self.len = 0;
+        std::mem::take(&mut self.waiting).into_values().flatten()
+    }
 }
 
-/// Where in the batch each of a queue goes: to which part, and to which of its users. `None`: nowhere.
-///
-/// Who is next brings along all who wait for the same part: the more users a part has in a call, the less each costs.
-fn places(queue: &[Waiting]) -> Vec<Option<(usize, usize)>> {
-    let mut parts: HashMap<PartId, usize> = HashMap::new();
-    let mut by_part: Vec<Vec<usize>> = Vec::new();
-    for (index, next) in queue.iter().enumerate() {
-        let part = *parts.entry(next.part).or_insert(by_part.len());
-        if part == by_part.len() {
-            by_part.push(Vec::new());
+/// Up to `room` users of those who wait for a part, each with those who wait for his answer; and the rest.
+fn users(queue: Vec<Waiting>, room: usize) -> (Vec<Grabber>, Vec<Askers>, Vec<Waiting>) {
+    let places = places(&queue, room);
+    let (mut grabbers, mut askers, mut rest) = (Vec::with_capacity(queue.len()), Vec::<Askers>::new(), Vec::new());
+    for (Waiting { grabber, answer }, place) in queue.into_iter().zip(places) {
+        match place {
+            None => rest.push(Waiting { grabber, answer }),
+            Some(place) if place < grabbers.len() => askers[place].push(answer),
+            Some(_) => {
+                grabbers.push(grabber);
+                askers.push(vec![answer]);
+            }
         }
-        by_part[part].push(index);
     }
-    let mut places = vec![None; queue.len()];
-    let mut room = BATCH;
-    for (part, indices) in by_part.into_iter().enumerate() {
-        if room == 0 {
-            break;
-        }
-        let mut users: HashMap<&UserId, (usize, &Grabber)> = HashMap::with_capacity(indices.len());
-        for index in indices {
-            let grabber = &queue[index].grabber;
-            let others = users.len();
-            places[index] = match users.get(&grabber.user) {
-                // The same user with another passphrase is another question.
-                Some((user, first)) => (*first == grabber).then_some((part, *user)),
-                None if room == 0 => None,
-                None => {
-                    users.insert(&grabber.user, (others, grabber));
-                    room -= 1;
-                    Some((part, others))
-                }
-            };
-        }
+    (grabbers, askers, rest)
+}
+
+/// As which of the users each who waits for a part is asked for. `None`: not in this call.
+fn places(queue: &[Waiting], room: usize) -> Vec<Option<usize>> {
+    if let [_] = queue {
+        return vec![Some(0)];
+    }
+    let mut users: HashMap<&UserId, (usize, &Grabber)> = HashMap::with_capacity(queue.len());
+    let mut places = Vec::with_capacity(queue.len());
+    for Waiting { grabber, .. } in queue {
+        let others = users.len();
+        places.push(match users.entry(&grabber.user) {
+            // The same user with another passphrase is another question.
+            Entry::Occupied(user) => Some(user.get().0).filter(|_| user.get().1 == grabber),
+            Entry::Vacant(_) if others == room => None,
+            Entry::Vacant(user) => Some(user.insert((others, grabber)).0),
+        });
     }
     places
 }
@@ -224,10 +264,18 @@ mod tests {
         PartId { packet: PacketId::new(Timestamp::from_ms(1), 1, random), index: 0 }
     }
 
-    fn waiting(packet: u8, user: &str, digest: Option<u8>) -> Waiting {
+    fn waiting(user: &str, digest: Option<u8>) -> Waiting {
         let passphrase = digest.map(|byte| PassphraseDigest([byte; 32]));
-        let grabber = Grabber { user: user.parse().unwrap(), passphrase };
-        Waiting { part: part(packet), grabber, answer: oneshot::channel().0 }
+        Waiting { grabber: Grabber { user: user.parse().unwrap(), passphrase }, answer: oneshot::channel().0 }
+    }
+
+    /// A lane with a call under way, and those who wait for the next.
+    fn lane<'a>(queue: impl IntoIterator<Item = (u8, &'a str, Option<u8>)>) -> Lane {
+        let mut lane = Lane { calls: 1, ..Lane::default() };
+        for (packet, user, digest) in queue {
+            assert!(lane.join(part(packet), waiting(user, digest)).is_none(), "it waits");
+        }
+        lane
     }
 
     fn shape(batch: &Batch) -> Vec<Vec<usize>> {
@@ -236,25 +284,42 @@ mod tests {
 
     #[test]
     fn a_user_is_in_a_batch_once() {
-        let queue = vec![waiting(1, "a", None), waiting(1, "b", None), waiting(1, "a", None), waiting(1, "a", Some(1))];
-        let (batch, rest) = next_batch(queue);
-        assert_eq!(shape(&batch), [[2, 1]]);
-        assert_eq!(rest.len(), 1, "the same user with another passphrase waits for the next batch");
+        let mut lane = lane([(1, "a", None), (1, "b", None), (1, "a", None), (1, "a", Some(1))]);
+        assert_eq!(shape(&lane.next_batch()), [[2, 1]]);
+        assert_eq!(lane.len, 1, "the same user with another passphrase waits for the next batch");
+        assert_eq!(shape(&lane.next_batch()), [[1]]);
+        assert_eq!((lane.len, lane.waiting.len(), lane.order.len()), (0, 0, 0));
     }
 
     #[test]
     fn a_batch_has_each_part_once_with_its_own_users() {
-        let queue = vec![waiting(1, "a", None), waiting(2, "a", None), waiting(1, "b", None), waiting(2, "a", None)];
-        let (batch, rest) = next_batch(queue);
+        let batch = lane([(1, "a", None), (2, "a", None), (1, "b", None), (2, "a", None)]).next_batch();
         let asked: Vec<(PartId, usize)> = batch.asks.iter().map(|(part, users)| (*part, users.len())).collect();
         assert_eq!((asked, shape(&batch)), (vec![(part(1), 2), (part(2), 1)], vec![vec![1, 1], vec![2]]));
-        assert!(rest.is_empty());
     }
 
     #[test]
-    fn a_batch_is_bounded() {
-        let queue = (0..=BATCH).map(|n| waiting(u8::from(n % 2 == 0), &format!("u{n}"), None)).collect();
-        let (batch, rest) = next_batch(queue);
-        assert_eq!((batch.asks.iter().map(|(_, users)| users.len()).sum::<usize>(), rest.len()), (BATCH, 1));
+    fn a_batch_is_bounded_and_what_is_left_comes_after_the_others() {
+        let users: Vec<String> = (0..=BATCH).map(|n| format!("u{n}")).collect();
+        let mut lane = Lane { calls: CALLS, ..Lane::default() };
+        for user in &users {
+            assert!(lane.join(part(1), waiting(user, None)).is_none());
+        }
+        assert!(lane.join(part(2), waiting("a", None)).is_none());
+        assert_eq!((shape(&lane.next_batch()), lane.len), (vec![vec![1; BATCH]], 2));
+        let last = lane.next_batch();
+        assert_eq!(last.asks.iter().map(|(part, _)| *part).collect::<Vec<_>>(), [part(2), part(1)]);
+        assert_eq!(lane.len, 0);
+    }
+
+    #[test]
+    fn a_call_goes_at_once_where_none_is_under_way_and_else_when_it_is_full() {
+        let mut lane = Lane::default();
+        assert!(lane.join(part(1), waiting("first", None)).is_some());
+        for n in 1..BATCH {
+            assert!(lane.join(part(1), waiting(&format!("u{n}"), None)).is_none());
+        }
+        let second = lane.join(part(2), waiting("last", None)).unwrap();
+        assert_eq!((shape(&second).concat().len(), lane.calls), (BATCH, 2));
     }
 }

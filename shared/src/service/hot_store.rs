@@ -125,8 +125,7 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         grabbers: &[Grabber],
     ) -> impl Future<Output = Result<Option<Vec<Found>>, HotStoreError>> + Send;
 
-    /// Which grabs can be asked in one call: those of partitions in the same lane. One call for each lane is under way at a
-    /// time.
+    /// Which grabs can be asked in one call: those of partitions in the same lane.
     fn lane(&self, partition: Partition) -> u32 {
         partition.index()
     }

@@ -63,7 +63,9 @@ pub fn all() -> Vec<Property<Protocol>> {
         sometimes("a claimed slip is free again", |_, state| !free_and_claimed(state).is_empty()),
         sometimes("a part is repaired", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Repair { .. }))),
         sometimes("a slip is put back", |Protocol(instance), state| state.puts_back(instance)),
-        sometimes("a hold outlives its packet's time", |_, state| state.expired && !state.hot.held().slips().is_empty()),
+        sometimes("a hold outlives its packet's time", |_, state| {
+            state.expired && !state.hot.held().slips().is_empty()
+        }),
     ]
 }
 

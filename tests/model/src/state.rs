@@ -219,7 +219,8 @@ impl State {
     pub fn keeps_promise(&self, instance: &Instance, user: User) -> bool {
         let Some(slip) = self.promised[usize::from(user)] else { return true };
         let is_committed = self.ledger.owner(slip) == Some(user) && self.ledger.claims[usize::from(user)] == Some(slip);
-        let is_held = self.ledger.fences[usize::from(slip)] == Fence::Absent && self.hot.held().user(slip) == Some(user);
+        let is_held =
+            self.ledger.fences[usize::from(slip)] == Fence::Absent && self.hot.held().user(slip) == Some(user);
         is_committed || is_held || !instance.keeps_promises(self.lost)
     }
 
