@@ -3,6 +3,7 @@ import pathlib
 import sys
 
 import pytest
+import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -65,3 +66,15 @@ def ahead():
 @pytest.fixture(scope="session")
 def repository():
     return emulated.ROOT
+
+
+@pytest.fixture(scope="session")
+def operations(repository):
+    """What openapi.yaml describes, by method and path."""
+    document = yaml.safe_load((repository / "openapi.yaml").read_text())
+    return {
+        f"{method.upper()} {path}": operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in ("get", "put", "post", "delete", "patch")
+    }
