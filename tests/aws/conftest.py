@@ -19,6 +19,9 @@ WAYS = {
         "Events": "true",
         "AlarmEmail": "operator@example.com",
         "Tracing": "true",
+        "Page": "true",
+        "PageDomain": "red.example",
+        "PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0",
     },
     "serverless": {
         "Redis": "serverless",
@@ -37,6 +40,9 @@ WAYS = {
         "JwtIssuer": "https://issuer.example/",
         "JwtAudience": "app",
         "DeletionProtection": "false",
+        "Page": "true",
+        "PageEmbedders": "https://app.example,https://other.example",
+        "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/a/0",
     },
 }
 
