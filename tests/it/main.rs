@@ -16,6 +16,7 @@ mod programs;
 mod readme;
 mod repair;
 mod rush;
+mod rust_client;
 mod scripts;
 mod send;
 mod settle;
