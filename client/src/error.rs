@@ -123,8 +123,8 @@ pub struct Problem {
     pub detail: String,
     /// The fields at fault, where there are some.
     pub errors: Vec<FieldError>,
-    /// What the operator finds it by.
-    pub request_id: String,
+    /// What the operator finds a defect by.
+    pub request_id: Option<String>,
     /// How long to wait before the same request is sent again.
     pub retry_after: Option<Duration>,
 }
@@ -145,7 +145,7 @@ impl Problem {
             /// API Gateway's own word for it.
             message: String,
             errors: Vec<FieldError>,
-            request_id: String,
+            request_id: Option<String>,
         }
         let status = response.status();
         let seconds = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());

@@ -69,7 +69,7 @@ async fn every_operation_is_called_and_its_answer_reads() {
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
     assert_eq!((problem.status, problem.code), (400, ProblemCode::InvalidRequest));
-    assert!(problem.errors.iter().any(|error| error.field == "count") && !problem.request_id.is_empty());
+    assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
     local.stop().await;
 }
 
