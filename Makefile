@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
 .PHONY: run demo test test-web client fairness check audit model simulate mutants chaos pressure bench size
-.PHONY: fuzz fuzz-api mutants-code sbom build deploy destroy check-template test-aws
+.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -73,13 +73,21 @@ build:
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 
 # A stack with the parameters of samconfig.toml; docs/DEPLOY.md says what it needs: make deploy ENV=prod
+# Where the stack has the page (parameter Page), it is uploaded too.
 ENV ?= dev
+STACK = $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml)
 deploy: build
 	.tools/sam/bin/sam deploy --config-env $(ENV)
+	scripts/deploy-web.sh $(STACK)
+
+# The page alone: make deploy-web ENV=prod
+deploy-web:
+	scripts/deploy-web.sh $(STACK)
 
 # Takes a stack down. It asks first. The table and the user pool stay.
 destroy:
 	@scripts/install-tools.sh sam
+	scripts/deploy-web.sh $(STACK) --remove
 	.tools/sam/bin/sam delete --config-env $(ENV)
 
 # template.yaml after the SAM transform, in the eyes of cfn-lint and checkov.
@@ -87,8 +95,9 @@ check-template:
 	@scripts/install-tools.sh sam && scripts/install-tools.sh aws && scripts/install-tools.sh checkov
 	.tools/sam/bin/sam validate --lint --template template.yaml
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/template.json
+	.tools/aws/bin/python tests/aws/transformed.py target/aws/all.json Page=true Events=true
 	.tools/aws/bin/cfn-lint target/aws/template.json
-	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --file target/aws/template.json
+	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --file target/aws/template.json target/aws/all.json
 
 # template.yaml, deployed to an emulated CloudFormation, against what the code needs: make test-aws ARGS="-k roles"
 test-aws:

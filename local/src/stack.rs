@@ -40,7 +40,7 @@ pub struct Settings {
 pub struct Stack {
     send: SendPacket<SdkTable, RedisStore>,
     grab: GrabSlip<SdkTable, RedisStore>,
-    view: ViewPackets<SdkTable>,
+    view: ViewPackets<SdkTable, RedisStore>,
     wallet: Wallets<SdkTable>,
     settle: Settle<SdkTable, RedisStore>,
     limits: Limits,
@@ -87,7 +87,7 @@ impl Stack {
         Ok(Self {
             send: parts.send_packet(),
             grab: parts.grab_slip(),
-            view: parts.ledger_parts().view_packets(),
+            view: parts.view_packets(),
             wallet: parts.ledger_parts().wallets(),
             settle: parts.settle(),
             limits,

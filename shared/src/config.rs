@@ -18,7 +18,7 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): what packets are sent
     /// under.
     pub policy: SendPolicy,
-    /// `REDIS_URL` (required by send, grab and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
+    /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     pub redis: Option<RedisConfig>,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.

@@ -65,11 +65,6 @@ impl LedgerParts {
         Self { ledger: Arc::new(Ledger::new(table, Arc::new(System))), config }
     }
 
-    /// The use case of looking.
-    pub fn view_packets(&self) -> ViewPackets<SdkTable> {
-        ViewPackets::new(Arc::clone(&self.ledger), Arc::new(System), self.config.policy.currency.clone())
-    }
-
     /// The operator's use cases.
     pub fn wallets(&self) -> Wallets<SdkTable> {
         Wallets::new(Arc::clone(&self.ledger), Arc::new(System), self.config.policy.currency.clone())
@@ -105,6 +100,11 @@ impl Parts {
     /// The use case of grabbing.
     pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
         GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
+    }
+
+    /// The use case of looking.
+    pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore> {
+        ViewPackets::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
     /// The scheduled use case.

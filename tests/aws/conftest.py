@@ -3,6 +3,7 @@ import pathlib
 import sys
 
 import pytest
+import yaml
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
@@ -18,6 +19,9 @@ WAYS = {
         "Events": "true",
         "AlarmEmail": "operator@example.com",
         "Tracing": "true",
+        "Page": "true",
+        "PageDomain": "red.example",
+        "PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0",
     },
     "serverless": {
         "Redis": "serverless",
@@ -36,6 +40,9 @@ WAYS = {
         "JwtIssuer": "https://issuer.example/",
         "JwtAudience": "app",
         "DeletionProtection": "false",
+        "Page": "true",
+        "PageEmbedders": "https://app.example,https://other.example",
+        "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/a/0",
     },
 }
 
@@ -65,3 +72,15 @@ def ahead():
 @pytest.fixture(scope="session")
 def repository():
     return emulated.ROOT
+
+
+@pytest.fixture(scope="session")
+def operations(repository):
+    """What openapi.yaml describes, by method and path."""
+    document = yaml.safe_load((repository / "openapi.yaml").read_text())
+    return {
+        f"{method.upper()} {path}": operation
+        for path, item in document["paths"].items()
+        for method, operation in item.items()
+        if method in ("get", "put", "post", "delete", "patch")
+    }

@@ -129,6 +129,22 @@ def pipe(logical_id, properties):
     return made["Name"], {"Arn": made["Arn"]}
 
 
+@kind("AWS::S3::Bucket")
+def bucket(logical_id, properties):
+    """moto has one, which leaves out who is kept away."""
+    name = f"{STACK}-{logical_id}".lower()
+    client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
+    kept_away = properties["PublicAccessBlockConfiguration"]
+    client("s3").put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=kept_away)
+    return name, {"Arn": f"arn:aws:s3:::{name}", "RegionalDomainName": f"{name}.s3.{REGION}.amazonaws.com"}
+
+
+@kind("AWS::S3::BucketPolicy")
+def bucket_policy(logical_id, properties):
+    client("s3").put_bucket_policy(Bucket=properties["Bucket"], Policy=json.dumps(properties["PolicyDocument"]))
+    return f"{STACK}-{logical_id}".lower(), {}
+
+
 @kind("AWS::IAM::Role")
 def role(logical_id, properties):
     """moto has one, which leaves out the managed policies."""
@@ -146,6 +162,10 @@ def role(logical_id, properties):
 ONLY_NOTED = [
     kind(name)(Noted.make)
     for name in (
+        "AWS::CloudFront::Distribution",
+        "AWS::CloudFront::OriginAccessControl",
+        "AWS::CloudFront::ResponseHeadersPolicy",
+        "AWS::Cognito::UserPoolDomain",
         "AWS::EC2::SecurityGroupEgress",
         "AWS::ElastiCache::ParameterGroup",
         "AWS::ElastiCache::ReplicationGroup",

@@ -49,7 +49,7 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers, ahead
 def test_how_redis_is_reached(stack):
     for program, _, configuration in stack.functions():
         given = configuration["Environment"]["Variables"]
-        if program not in ("send", "grab", "settle"):
+        if program not in ("send", "grab", "view", "settle"):
             assert not configuration.get("VpcConfig")
             continue
         iam = {name: value for name, value in given.items() if name.startswith(("REDIS_AUTH", "REDIS_IAM"))}

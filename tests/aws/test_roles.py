@@ -86,7 +86,7 @@ def test_nobody_deletes_and_nobody_reaches_another_table(stack, roles, actions):
 
 def test_what_else_a_role_may(stack, roles):
     for program, statements in roles.items():
-        uses_redis = program in ("send", "grab", "settle")
+        uses_redis = program in ("send", "grab", "view", "settle")
         expected = {"logs:CreateLogStream", "logs:PutLogEvents"}
         if uses_redis:
             expected |= {
@@ -149,6 +149,6 @@ def test_the_networks_endpoint_lets_through_what_its_functions_do(stack, actions
     ]
     [statement] = endpoint["Properties"]["PolicyDocument"]["Statement"]
     inside = [program for program, _, configuration in stack.functions() if configuration.get("VpcConfig")]
-    assert sorted(inside) == ["grab", "send", "settle"]
+    assert sorted(inside) == ["grab", "send", "settle", "view"]
     assert set(statement["Action"]) == {entry["action"] for program in inside for entry in actions[program]}
     assert statement["Resource"] == [{"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/due"}]

@@ -1,6 +1,7 @@
 """template.yaml as CloudFormation gets it: after the SAM transform, done here.
 
     python tests/aws/transformed.py target/aws/template.json
+    python tests/aws/transformed.py target/aws/all.json Page=true    # another default: checkov leaves out what no default makes
 """
 
 import json
@@ -34,4 +35,8 @@ def transformed(parameters: dict | None = None) -> dict:
 if __name__ == "__main__":
     out = pathlib.Path(sys.argv[1])
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(json.dumps(transformed(), indent=1))
+    template = transformed()
+    for default in sys.argv[2:]:
+        name, _, value = default.partition("=")
+        template["Parameters"][name]["Default"] = value
+    out.write_text(json.dumps(template, indent=1))

@@ -17,8 +17,8 @@ use crate::repository;
 /// The packet of the sample events, which does not exist.
 const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 const TABLE: &str = "hongbao";
-const BOTH_STORES: [&str; 3] = ["send", "grab", "settle"];
-const LEDGER_ALONE: [&str; 3] = ["view", "wallet", "audit"];
+const BOTH_STORES: [&str; 4] = ["send", "grab", "view", "settle"];
+const LEDGER_ALONE: [&str; 2] = ["wallet", "audit"];
 /// Those that no HTTP request reaches.
 const SCHEDULED: [&str; 2] = ["settle", "audit"];
 

@@ -6,15 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use client::{Caller, Client, Error, Retries, SendRequest, Split};
 use futures::stream::{self, StreamExt};
-use reqwest::Client;
-use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::stack::Stack;
 
-const SLIPS: u64 = 100_000;
+const SLIPS: u32 = 100_000;
 /// Requests under way while the capacity is measured.
 const CLOSED_LOOP: usize = 64;
 const TICK: Duration = Duration::from_millis(10);
@@ -34,8 +33,7 @@ pub struct Options {
 
 /// Sends grabs of users who have not grabbed before.
 struct Crowd {
-    client: Client,
-    url: String,
+    operator: Client,
     packets: Vec<String>,
     next: AtomicU64,
 }
@@ -73,35 +71,33 @@ pub async fn run(options: &Options) {
 impl Crowd {
     /// Sends `packets` packets to grab from.
     async fn open(url: &str, packets: usize) -> Self {
-        let client = Client::builder().timeout(Duration::from_mins(1)).build().unwrap();
-        let deposit = client.put(format!("{url}/wallets/sender/deposits/d")).json(&json!({"amount": 1_000_000_000}));
-        assert_eq!(deposit.send().await.unwrap().status(), 201);
+        let http = reqwest::Client::builder().timeout(Duration::from_mins(1)).build().unwrap();
+        // What is measured is what one request hears.
+        let operator = Client::new(http, url, Caller::Nobody).retrying(Retries::NONE);
+        operator.deposit("sender", "d", 1_000_000_000).await.unwrap();
+        let sender = operator.by(Caller::Local("sender".to_owned()));
+        let packet = SendRequest::new(Split::Equal, SLIPS.into(), SLIPS);
         let mut ids = Vec::new();
         for key in 0..packets {
-            let packet = json!({"split": "equal", "total_amount": SLIPS, "count": SLIPS});
-            let request = client.post(format!("{url}/packets")).header("x-user-id", "sender").json(&packet);
-            let answer = request.header("idempotency-key", key.to_string()).send().await.unwrap();
-            let terms: Value = answer.error_for_status().unwrap().json().await.unwrap();
-            ids.push(terms["packet_id"].as_str().unwrap().to_owned());
+            ids.push(sender.send(&key.to_string(), &packet).await.unwrap().packet.packet_id);
         }
-        Self { client, url: url.to_owned(), packets: ids, next: AtomicU64::new(0) }
+        Self { operator, packets: ids, next: AtomicU64::new(0) }
     }
 
     /// A new user grabs.
     async fn grab(&self) -> Answer {
         let user = self.next.fetch_add(1, Ordering::Relaxed);
         let packet = &self.packets[usize::try_from(user).unwrap() % self.packets.len()];
-        let request = self.client.post(format!("{}/packets/{packet}/grab", self.url));
+        let client = self.operator.by(Caller::Local(format!("u{user}")));
         let begun = Instant::now();
-        let answer = async {
-            let answer = request.header("x-user-id", format!("u{user}")).send().await?;
-            let (status, retry_after) = (answer.status().as_u16(), answer.headers().contains_key("retry-after"));
-            answer.bytes().await.map(|_| (status, retry_after))
+        let (status, retry_after) = match client.grab(packet, None).await {
+            Ok(_) => (200, false),
+            Err(Error::Problem(problem)) => (problem.status, problem.retry_after.is_some()),
+            Err(error) => {
+                eprintln!("no answer: {}", shared::error_chain(&error));
+                (0, false)
+            }
         };
-        let (status, retry_after) = answer.await.unwrap_or_else(|error: reqwest::Error| {
-            eprintln!("no answer: {}", shared::error_chain(&error));
-            (0, false)
-        });
         Answer { status, retry_after, took: begun.elapsed() }
     }
 

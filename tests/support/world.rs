@@ -187,8 +187,8 @@ impl World {
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
+        let view = ViewPackets::new(stores.clone(), CURRENCY.to_owned());
         let settle = Settle::new(stores, setup.grace);
-        let view = ViewPackets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
         Arc::new(Process { send, grab, settle, view, wallets, hot, clock })
     }
@@ -279,7 +279,7 @@ pub struct Process {
     /// Settling.
     pub settle: Settle<Rigged, RedisStore>,
     /// Looking.
-    pub view: ViewPackets<Rigged>,
+    pub view: ViewPackets<Rigged, RedisStore>,
     /// Money in and out.
     pub wallets: Wallets<Rigged>,
     /// The hot store below them.

@@ -148,6 +148,29 @@ browse('send, share, grab as a second user, sold out as a third, and a reload sa
   assert.equal(await yuan(bob), amount);
 });
 
+browse('who waits for news hears that there is none, and no more', async () => {
+  const { id, link } = await packet();
+  await grab(someone(), id);
+  const page = await person({ name: someone() });
+  /** @type {number[]} */
+  const statuses = [];
+  /** @type {Map<string, string>} */
+  const urls = new Map();
+  const network = await page.context().newCDPSession(page);
+  await network.send('Network.enable');
+  network.on('Network.requestWillBeSent', ({ requestId, request }) => urls.set(requestId, request.url));
+  // What came over the wire: the page itself is shown the whole answer again.
+  network.on('Network.responseReceivedExtraInfo', ({ requestId, statusCode }) => {
+    if (urls.get(requestId)?.endsWith(`/packets/${id}`)) statuses.push(statusCode);
+  });
+  await page.goto(link);
+  await page.waitForSelector('.claim');
+  await assertSoon(async () => statuses.includes(304));
+  assert.equal(statuses[0], 200);
+  await grab(someone(), id);
+  await page.waitForFunction(() => document.querySelectorAll('.claim').length === 2);
+});
+
 browse('who taps when the last slip has just gone hears so', async () => {
   const { id, link } = await packet({ count: 1 });
   const page = await person({ name: someone() });

@@ -45,6 +45,9 @@ export interface paths {
          * Look at a packet
          * @description For its sender and for those who may grab it; a passphrase is not needed to look. While slips are free, none of
          *     their amounts is shown.
+         *
+         *     Many readers at once are fine: what they see comes from the hot store as long as it changes, and is never older than
+         *     the request. Send the `ETag` of the last answer as `If-None-Match`, as a browser does by itself; nothing new is 304.
          */
         get: operations["getPacket"];
         put?: never;
@@ -744,6 +747,16 @@ export interface components {
         };
     };
     responses: {
+        /** @description The answer that `If-None-Match` names is still the right one. */
+        NotModified: {
+            headers: {
+                ETag: components["headers"]["ETag"];
+                "Cache-Control": components["headers"]["CacheControl"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description The limit, the cursor or an id is at fault. */
         InvalidPaging: {
             headers: {
@@ -882,6 +895,11 @@ export interface components {
     };
     parameters: {
         /**
+         * @description The `ETag` of an answer that the client has.
+         * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+         */
+        IfNoneMatch: string;
+        /**
          * @description A packet's id. One that is malformed is a 404, like one that does not exist.
          * @example 38FS4S83HF3Y07WMYNH727QYT0
          */
@@ -925,6 +943,21 @@ export interface components {
         };
     };
     headers: {
+        /**
+         * @description A strong tag of this very body.
+         * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+         */
+        ETag: string;
+        /**
+         * @description Whether this may be shown again without asking. It may once nothing of it changes any more.
+         * @example private, no-cache
+         */
+        CacheControl: "private, no-cache" | "private, max-age=86400";
+        /**
+         * @description Another user's answer is another one.
+         * @example authorization
+         */
+        Vary: string;
         /**
          * @description Present, and `true`, on the answer to a repeated send.
          * @example true
@@ -1005,7 +1038,13 @@ export interface operations {
     getPacket: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of an answer that the client has.
+                 * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
             path: {
                 /**
                  * @description A packet's id. One that is malformed is a 404, like one that does not exist.
@@ -1020,12 +1059,16 @@ export interface operations {
             /** @description The packet. */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["CacheControl"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Packet"];
                 };
             };
+            304: components["responses"]["NotModified"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotARecipient"];
             404: components["responses"]["PacketNotFound"];
@@ -1105,7 +1148,13 @@ export interface operations {
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
-            header?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of an answer that the client has.
+                 * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
             path: {
                 /**
                  * @description A packet's id. One that is malformed is a 404, like one that does not exist.
@@ -1120,12 +1169,16 @@ export interface operations {
             /** @description A page of claims. */
             200: {
                 headers: {
+                    ETag: components["headers"]["ETag"];
+                    "Cache-Control": components["headers"]["CacheControl"];
+                    Vary: components["headers"]["Vary"];
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["PacketClaims"];
                 };
             };
+            304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotARecipient"];

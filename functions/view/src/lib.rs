@@ -6,9 +6,10 @@ use serde::Serialize;
 use shared::domain::{PacketId, UserId};
 use shared::dynamo::Table;
 use shared::http::{
-    Answer, ClaimRow, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, caller, page, respond, route,
+    Answer, ClaimRow, Keeping, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, caller, page, respond,
+    route,
 };
-use shared::service::{ViewPackets, Viewed};
+use shared::service::{ClaimsView, HotStore, Status, ViewPackets, Viewed};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {
@@ -26,12 +27,12 @@ struct PacketsBody<'a> {
 }
 
 /// Answers a request of the view function.
-pub async fn handle<T: Table>(view: &ViewPackets<T>, request: Request) -> Response<Body> {
+pub async fn handle<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: Request) -> Response<Body> {
     let result = answer(view, &request).await;
     respond(&request, result)
 }
 
-async fn answer<T: Table>(view: &ViewPackets<T>, request: &Request) -> Result<Answer, Problem> {
+async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Request) -> Result<Answer, Problem> {
     match route(request)? {
         Route::Packet(id) => packet(view, caller(request)?, packet_id(id)?).await,
         Route::PacketClaims(id) => packet_claims(view, request, caller(request)?, packet_id(id)?).await,
@@ -57,28 +58,38 @@ fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
     }
 }
 
-async fn packet<T: Table>(view: &ViewPackets<T>, viewer: UserId, id: PacketId) -> Result<Answer, Problem> {
+async fn packet<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
+    viewer: UserId,
+    id: PacketId,
+) -> Result<Answer, Problem> {
     let packet = shown(view.packet(id, &viewer).await?)?;
-    Answer::ok(&ViewBody::new(&packet, &viewer))
+    let keeping = if packet.status == Status::Settled { Keeping::ForADay } else { Keeping::UntilAsked };
+    Ok(Answer::ok(&ViewBody::new(&packet, &viewer))?.to_keep(keeping))
 }
 
-async fn packet_claims<T: Table>(
-    view: &ViewPackets<T>,
+async fn packet_claims<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
     request: &Request,
     viewer: UserId,
     id: PacketId,
 ) -> Result<Answer, Problem> {
     let list = format!("claims of packet {id}");
     let page = page(request, &list)?;
-    let slice = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
-    Answer::ok(&ClaimsBody {
-        claims: slice.rows.iter().map(ClaimRow::of_packet).collect(),
-        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+    let ClaimsView { claims, is_final } = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
+    let answer = Answer::ok(&ClaimsBody {
+        claims: claims.rows.iter().map(ClaimRow::of_packet).collect(),
+        next_cursor: claims.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: None,
-    })
+    })?;
+    Ok(answer.to_keep(if is_final { Keeping::ForADay } else { Keeping::UntilAsked }))
 }
 
-async fn my_packets<T: Table>(view: &ViewPackets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
+async fn my_packets<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
+    request: &Request,
+    user: UserId,
+) -> Result<Answer, Problem> {
     let list = format!("packets of user {user}");
     let page = page(request, &list)?;
     let (slice, wallet) = view.sent(&user, page.cursor, page.limit).await?;
@@ -89,7 +100,11 @@ async fn my_packets<T: Table>(view: &ViewPackets<T>, request: &Request, user: Us
     })
 }
 
-async fn my_claims<T: Table>(view: &ViewPackets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
+async fn my_claims<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
+    request: &Request,
+    user: UserId,
+) -> Result<Answer, Problem> {
     let list = format!("claims of user {user}");
     let page = page(request, &list)?;
     let (slice, wallet) = view.claimed(&user, page.cursor, page.limit).await?;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::parts::{self, LedgerParts};
+use shared::parts::{self, Parts};
 
 #[tokio::main]
 async fn main() -> Result<(), Error> {
     shared::start();
-    let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let view = Arc::new(LedgerParts::new(config, parts::dynamodb().await).view_packets());
+    let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
+    let view = Arc::new(Parts::new(config, parts::dynamodb().await)?.view_packets());
     run_concurrent(service_fn(move |request| {
         let view = Arc::clone(&view);
         async move { Ok::<_, Infallible>(view::handle(&view, request).await) }

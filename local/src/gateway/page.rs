@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH,
-    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
+    VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -18,6 +18,7 @@ use lambda_http::Body;
 use rust_embed::{EmbeddedFile, RustEmbed};
 use serde_json::json;
 use shared::domain::Limits;
+use shared::http::names_tag;
 
 /// What a page of this origin may do: nothing but what its own files and the API behind it need.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
@@ -62,7 +63,7 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
         _ => (&file.plain, ""),
     };
     let tag = format!("\"{}{suffix}\"", file.tag);
-    let is_known = parts.headers.get_all(IF_NONE_MATCH).iter().any(|known| lists(known, &tag));
+    let is_known = names_tag(&parts.headers, &tag);
     let mut response = Response::new(if is_known { Body::Empty } else { Body::Binary(bytes.clone()) });
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
@@ -94,11 +95,6 @@ fn file_name(raw_path: &str) -> Option<&str> {
 fn names_gzip(value: &HeaderValue) -> bool {
     let codings = value.to_str().unwrap_or_default().split(',').map(str::trim);
     codings.filter_map(|coding| coding.split(';').next()).any(|name| name.eq_ignore_ascii_case("gzip"))
-}
-
-fn lists(known: &HeaderValue, tag: &str) -> bool {
-    let known = known.to_str().unwrap_or_default().split(',').map(str::trim);
-    known.map(|known| known.strip_prefix("W/").unwrap_or(known)).any(|known| known == "*" || known == tag)
 }
 
 fn protect(headers: &mut HeaderMap) {
@@ -156,6 +152,7 @@ fn compressed(plain: &[u8]) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use http::Request;
+    use http::header::IF_NONE_MATCH;
 
     use super::*;
 

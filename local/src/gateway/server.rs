@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY};
 use http::request::Parts;
 use http::{HeaderValue, Method, Response};
 use http_body_util::channel::Channel;
@@ -198,7 +198,13 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     let origin = Origin { client, server: shared.address, request_id: &request_id, at };
     let event = event::event(parts, raw_path, matched, &body, origin);
     let request = event::request(event, &request_id);
-    run(&shared, turn, &request_id, |stack| async move { stack.call(function, request).await }).await
+    let mut response =
+        run(&shared, turn, &request_id, |stack| async move { stack.call(function, request).await }).await;
+    if response.headers().contains_key(VARY) {
+        // What depends on the token depends here on the header that stands in for it.
+        response.headers_mut().append(VARY, HeaderValue::from_name(event::USER_HEADER));
+    }
+    response
 }
 
 /// Starts a rush, whose lines are the body.

@@ -83,9 +83,9 @@ pub struct Summary {
 
 impl Summary {
     /// Sums up fences.
-    pub fn of(fences: &[Fence]) -> Self {
+    pub fn of<'a>(fences: impl IntoIterator<Item = &'a Fence>) -> Self {
         let (claimed, refunded): (Vec<&Fence>, Vec<&Fence>) =
-            fences.iter().partition(|fence| matches!(fence.owner, Owner::User(_)));
+            fences.into_iter().partition(|fence| matches!(fence.owner, Owner::User(_)));
         let total = |fences: &[&Fence]| fences.iter().map(|fence| fence.amount).sum();
         let count = |fences: &[&Fence]| u32::try_from(fences.len()).unwrap_or(u32::MAX);
         let first = |fence: &&&Fence| (fence.amount, std::cmp::Reverse((fence.at, fence.slip)));

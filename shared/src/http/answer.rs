@@ -1,7 +1,10 @@
-use lambda_http::http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
-use lambda_http::http::{Response, StatusCode};
+use lambda_http::http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
+};
+use lambda_http::http::{HeaderMap, Response, StatusCode};
 use lambda_http::{Body, Request};
 use serde::Serialize;
+use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
 use super::request::request_id;
@@ -12,6 +15,25 @@ pub struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
+    keeping: Option<Keeping>,
+}
+
+/// For how long whoever asked may keep an answer and show it again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Keeping {
+    /// Only after asking whether it is still so.
+    UntilAsked,
+    /// For a day without asking: it never changes.
+    ForADay,
+}
+
+impl Keeping {
+    const fn cache_control(self) -> &'static str {
+        match self {
+            Self::UntilAsked => "private, no-cache",
+            Self::ForADay => "private, max-age=86400",
+        }
+    }
 }
 
 impl Answer {
@@ -19,7 +41,7 @@ impl Answer {
     pub fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, Problem> {
         let body =
             serde_json::to_vec(body).map_err(|_| Problem::new(Code::Internal, "Something went wrong on our side."))?;
-        Ok(Self { status, headers: Vec::new(), body })
+        Ok(Self { status, headers: Vec::new(), body, keeping: None })
     }
 
     /// 200 with `body` as JSON.
@@ -33,13 +55,47 @@ impl Answer {
         self.headers.push((HeaderName::from_static(name), HeaderValue::from_static(value)));
         self
     }
+
+    /// An answer that whoever asked may keep. It carries a strong `ETag`, and who has it already hears 304.
+    #[must_use]
+    pub const fn to_keep(mut self, keeping: Keeping) -> Self {
+        self.keeping = Some(keeping);
+        self
+    }
+
+    /// The response to `request`.
+    fn into_response(self, request: &Request) -> Response<Body> {
+        let Self { status, mut headers, body, keeping } = self;
+        let Some(keeping) = keeping else { return response(status, "application/json", headers, body) };
+        let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+        let is_known = names_tag(request.headers(), &tag);
+        headers.push((CACHE_CONTROL, HeaderValue::from_static(keeping.cache_control())));
+        // Another user on the same machine gets an answer of his own.
+        headers.push((VARY, HeaderValue::from_name(AUTHORIZATION)));
+        headers.extend(HeaderValue::try_from(tag).ok().map(|tag| (ETAG, tag)));
+        if !is_known {
+            return response(status, "application/json", headers, body);
+        }
+        let mut response = Response::new(Body::Empty);
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        response.headers_mut().extend(headers);
+        response
+    }
+}
+
+/// Whether a request's `If-None-Match` says that its client has what `tag` stands for. A weak tag says so too (RFC 9110,
+/// 13.1.2).
+pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
+    let lists = headers.get_all(IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
+    let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 /// Turns what a handler came to into the response, and logs a problem's cause, once, under the request's id.
 pub fn respond(request: &Request, result: Result<Answer, Problem>) -> Response<Body> {
     let id = request_id(request);
     match result {
-        Ok(answer) => response(answer.status, "application/json", answer.headers, answer.body),
+        Ok(answer) => answer.into_response(request),
         Err(problem) => {
             log(id, &problem);
             let mut headers = Vec::new();
@@ -80,4 +136,46 @@ fn response(
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response.headers_mut().extend(headers);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(if_none_match: &[&'static str]) -> Response<Body> {
+        let mut request = Request::new(Body::Empty);
+        for tags in if_none_match {
+            request.headers_mut().append(IF_NONE_MATCH, HeaderValue::from_static(tags));
+        }
+        respond(&request, Answer::ok(&"a body").map(|answer| answer.to_keep(Keeping::UntilAsked)))
+    }
+
+    #[test]
+    fn who_has_an_answer_is_told_that_it_is_still_so() {
+        // Half of the digest of "a body", with its quotes.
+        const TAG: &str = "\"a5801e62e5b32db97edaa7ccee25ec54\"";
+        const WEAK: &str = "W/\"a5801e62e5b32db97edaa7ccee25ec54\"";
+        const LISTED: &str = "\"x\" ,W/\"a5801e62e5b32db97edaa7ccee25ec54\"";
+        let full = answer(&[]);
+        assert_eq!((full.status(), full.body()), (StatusCode::OK, &Body::Text("\"a body\"".to_owned())));
+        assert_eq!(full.headers()[ETAG], TAG);
+        for known in [&[TAG][..], &[WEAK], &[LISTED], &["*"], &["\"x\"", TAG]] {
+            let known = answer(known);
+            assert_eq!((known.status(), known.body()), (StatusCode::NOT_MODIFIED, &Body::Empty));
+            for header in [ETAG, CACHE_CONTROL, VARY] {
+                assert_eq!(known.headers()[&header], full.headers()[&header], "{header}");
+            }
+            assert!(!known.headers().contains_key(CONTENT_TYPE));
+        }
+        for other in [&["\"x\""][..], &[""], &["a5801e62e5b32db97edaa7ccee25ec54"], &["\"a5801e62e5b32db9\""]] {
+            assert_eq!(answer(other).status(), StatusCode::OK, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_to_be_kept_is_not() {
+        let response = respond(&Request::new(Body::Empty), Answer::ok(&1));
+        assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
+        assert!(!response.headers().contains_key(ETAG));
+    }
 }

@@ -9,7 +9,7 @@ mod request;
 mod route;
 mod views;
 
-pub use answer::{Answer, respond};
+pub use answer::{Answer, Keeping, names_tag, respond};
 pub use body::{Fields, Int, fields, given, parse_body};
 pub use page::{Page, page};
 pub use problem::{Code, FieldError, Problem};

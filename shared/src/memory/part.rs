@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::domain::{AckMode, Claim, Fence, Guard, Hold, Refusal, Terms, Timestamp, UserId};
-use crate::service::{FinalPart, Finality, Found, Grabber, Held, Learned, Loaded};
+use crate::service::{FinalPart, Finality, Found, Grabber, Held, Learned, Loaded, Look, PartLook};
 
 /// Wrong passphrases that a user may give within [`TRIES_MS`].
 const TRIES: u32 = 10;
@@ -269,6 +269,26 @@ impl Part {
         };
         let owners: Option<HashMap<UserId, Claim>> = self.claims.iter().map(owner).collect();
         Some(Finality::Final(Arc::new(FinalPart { expires_at: Timestamp::from_ms(terms.expires), owners: owners? })))
+    }
+
+    /// `look.lua`
+    pub(super) fn look(&self, seen: Option<&str>) -> Look {
+        let Some(terms) = &self.terms else { return Look::NotLoaded };
+        let (facts, recipients) = (self.facts.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
+        let version = format!("{facts}:{}", self.claims.len() + self.tries.len() + recipients);
+        if seen == Some(&version) {
+            return Look::Same;
+        }
+        let mut look =
+            PartLook { version, fact_count: u32::try_from(facts).unwrap_or(u32::MAX), ..PartLook::default() };
+        for (user, entry) in &self.claims {
+            match entry {
+                Entry::Confirmed(claim) => drop(look.claims.insert(user.clone(), claim.clone())),
+                Entry::Held { slip, at, .. } => look.holds.push(Hold { slip: *slip, user: user.clone(), at: *at }),
+            }
+        }
+        look.holds.sort_by_key(|hold| (hold.at, hold.slip));
+        Look::Seen(look)
     }
 
     /// What is in the outbox, oldest first.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::{Value, from_redis_value};
 
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded};
+use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded, Look, PartLook};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<Found>>>> {
@@ -61,7 +61,6 @@ pub fn finality(reply: &Value) -> Option<Finality> {
         (1, []) => Some(Finality::NotYet),
         (2, []) => Some(Finality::Guarded),
         (3, [expires_at, owners @ ..]) => {
-            let text = |value: &Value| from_redis_value::<String>(value.clone()).ok();
             let owner = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, claim(&text(&pair[1])?)?));
             if owners.len() % 2 != 0 {
                 return None;
@@ -69,6 +68,31 @@ pub fn finality(reply: &Value) -> Option<Finality> {
             let owners = owners.chunks_exact(2).map(owner).collect::<Option<_>>()?;
             let part = FinalPart { expires_at: timestamp(&text(expires_at)?)?, owners };
             Some(Finality::Final(Arc::new(part)))
+        }
+        _ => None,
+    }
+}
+
+/// The answer of `look.lua`.
+pub fn look(reply: &Value) -> Option<Look> {
+    let Value::Array(fields) = reply else { return None };
+    let (state, rest) = fields.split_first()?;
+    match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
+        (0, []) => Some(Look::NotLoaded),
+        (1, []) => Some(Look::Same),
+        (2, [version, fact_count, users @ ..]) if users.len() % 2 == 0 => {
+            let mut look =
+                PartLook { version: text(version)?, fact_count: number(&text(fact_count)?)?, ..PartLook::default() };
+            for pair in users.chunks_exact(2) {
+                let (user, state) = (text(&pair[0])?, text(&pair[1])?);
+                if state.starts_with('h') {
+                    look.holds.push(held(&user, &state)?.hold);
+                } else {
+                    look.claims.insert(user.parse().ok()?, claim(&state)?);
+                }
+            }
+            look.holds.sort_by_key(|hold| (hold.at, hold.slip));
+            Some(Look::Seen(look))
         }
         _ => None,
     }
@@ -112,6 +136,10 @@ fn hold(text: &str) -> Option<(u32, Timestamp, Option<&str>)> {
     Some((number(fields.next()?)?, timestamp(fields.next()?)?, fields.next()))
 }
 
+fn text(value: &Value) -> Option<String> {
+    from_redis_value(value.clone()).ok()
+}
+
 fn timestamp(text: &str) -> Option<Timestamp> {
     number(text).map(Timestamp::from_ms)
 }
@@ -125,6 +153,7 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::UserId;
 
     /// What the header of a script says that it returns, from `Returns` to the first line that is not part of it.
     fn returns(script: &str) -> impl Iterator<Item = &str> {
@@ -181,6 +210,36 @@ mod tests {
             without || finality(&Value::Array(reply)).is_some()
         };
         assert_eq!(listed(include_str!("lua/owners.lua")), read(&owners));
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let looks = |state: u8| {
+            let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
+            look(&Value::Array(all[..1].to_vec())).is_some() || look(&Value::Array(all.to_vec())).is_some()
+        };
+        let text: Vec<&str> = returns(include_str!("lua/look.lua")).collect();
+        assert!(text.join(" ").contains("{2, version, number of facts, user, claim, user, claim, ...}"));
+        assert_eq!((0..=u8::MAX).filter(|state| looks(*state)).collect::<Vec<_>>(), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_look_tells_claims_from_holds() {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let read = |users: &[&str]| {
+            let head = [Value::Int(2), bulk("1:9"), bulk("1")];
+            look(&Value::Array(head.into_iter().chain(users.iter().map(|text| bulk(text))).collect()))
+        };
+        let [ann, bob]: [UserId; 2] = ["ann", "h0:1"].map(|user| user.parse().unwrap());
+        let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
+        let expected = PartLook {
+            version: "1:9".to_owned(),
+            fact_count: 1,
+            claims: [(ann, claim)].into(),
+            holds: vec![Hold { slip: 4, user: bob, at: Timestamp::from_ms(8) }],
+        };
+        assert_eq!(read(&["h0:1", "h4:8", "ann", "g3:520:7"]), Some(Look::Seen(expected)));
+        for users in [&["ann"][..], &["ann", "3"], &["a b", "h4:8"], &["ann", "h4"], &["ann", "h4:x"], &["ann", "g3:1"]]
+        {
+            assert_eq!(read(users), None, "{users:?}");
+        }
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::connection::{Call, Connection, RedisError, Script};
 use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
-use crate::service::{Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use crate::service::{Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
 
 /// For how long after a packet's expiry its claims answer replays; then the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
@@ -23,6 +23,7 @@ const COUNTED_AT_ONCE: usize = 64;
 static GRAB: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/grab.lua")));
 static LEARN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/learn.lua")));
 static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load.lua")));
+static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/look.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/outbox.lua")));
 static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/owners.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/park.lua")));
@@ -130,6 +131,13 @@ impl HotStore for RedisStore {
         let keys = PartKeys::of(part);
         let reply: redis::Value = self.connection.run(&OWNERS.call(&[&keys.claims])).await?;
         reply::finality(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+    }
+
+    async fn look(&self, part: PartId, seen: Option<&str>) -> Result<Look, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let call = LOOK.call(&[&keys.claims]).arg(seen.unwrap_or_default());
+        let reply: redis::Value = self.connection.run(&call).await?;
+        reply::look(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
     async fn dirty(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {

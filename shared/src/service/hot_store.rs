@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -93,6 +93,30 @@ pub struct FinalPart {
     pub owners: HashMap<UserId, Claim>,
 }
 
+/// What a part has for those who only look.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Look {
+    /// It is not loaded.
+    NotLoaded,
+    /// Nothing has changed since the version that the caller has seen.
+    Same,
+    /// It has this.
+    Seen(PartLook),
+}
+
+/// What a part knows of its slips, at one moment.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct PartLook {
+    /// Another one whenever a claim or hold has come or gone, save that a hold gave way to its user's claim of another part.
+    pub version: String,
+    /// Slips whose fence is known, claimed or refunded.
+    pub fact_count: u32,
+    /// Claims that the ledger is known to have, by user; also of slips of the packet's other parts.
+    pub claims: BTreeMap<UserId, Claim>,
+    /// Slips that are held, and not yet known to be in the ledger.
+    pub holds: Vec<Hold>,
+}
+
 /// A slip in the outbox.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Held {
@@ -168,6 +192,9 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
 
     /// Whether a part is final, and its owners.
     fn finality(&self, part: PartId) -> impl Future<Output = Result<Finality, HotStoreError>> + Send;
+
+    /// What a part knows of its slips, unless that is what the caller has `seen`: the version of an earlier look.
+    fn look(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<Look, HotStoreError>> + Send;
 
     /// The parts of a partition that hold something, those that have longest first.
     fn dirty(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;

@@ -7,6 +7,7 @@ mod finals;
 mod flights;
 mod grab;
 mod hot_store;
+mod live;
 mod loader;
 mod outbox;
 mod packets;
@@ -22,7 +23,7 @@ pub use environment::{Clock, Entropy, System};
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use hot_store::{
-    Ask, Backlog, FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded,
+    Ask, Backlog, FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, PartLook,
 };
 pub use packets::Packets;
 pub use rebuild::Rebuild;
@@ -30,5 +31,5 @@ pub use replay::{Replay, Replayed};
 pub use send::{NewPacket, SendOutcome, SendPacket, SendPolicy};
 pub use settle::{Report, Settle};
 pub use stores::Stores;
-pub use view::{ListedClaim, PacketView, SentRecord, Status, ViewPackets, Viewed};
+pub use view::{ClaimsView, ListedClaim, PacketView, SentRecord, Status, ViewPackets, Viewed};
 pub use wallet::Wallets;

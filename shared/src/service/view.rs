@@ -3,7 +3,9 @@ use std::sync::Arc;
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::Failure;
-use super::environment::Clock;
+use super::hot_store::HotStore;
+use super::live::{Live, Standing};
+use super::stores::Stores;
 use crate::domain::{Claim, Fence, PacketId, Terms, UserId};
 use crate::dynamo::{ClaimRecord, Ledger, Packet, Slice, Summary, Table, Wallet};
 
@@ -52,10 +54,10 @@ pub enum Viewed<V> {
 #[derive(Clone, Debug)]
 pub struct PacketView {
     /// Its terms. What is secret in them the edge leaves out.
-    pub terms: Terms,
+    pub terms: Arc<Terms>,
     /// What it is at.
     pub status: Status,
-    /// What its fences sum to.
+    /// What its claims and refunds sum to.
     pub summary: Summary,
     /// The viewer's own claim.
     pub mine: Option<Claim>,
@@ -74,6 +76,15 @@ pub struct ListedClaim {
     pub best: bool,
 }
 
+/// A page of a packet's list of claims.
+#[derive(Clone, Debug)]
+pub struct ClaimsView {
+    /// The page.
+    pub claims: Slice<ListedClaim, u32>,
+    /// Whether nothing of the list changes any more.
+    pub is_final: bool,
+}
+
 /// A packet in its sender's history.
 #[derive(Clone, Debug)]
 pub struct SentRecord {
@@ -85,17 +96,16 @@ pub struct SentRecord {
     pub summary: Summary,
 }
 
-/// The use case of looking. It reads the ledger alone, so what it shows is true.
-pub struct ViewPackets<T> {
-    ledger: Arc<Ledger<T>>,
-    clock: Arc<dyn Clock>,
+/// The use case of looking. What a packet is at comes from the hot store as long as it changes, all else from the ledger.
+pub struct ViewPackets<T, H> {
+    live: Arc<Live<T, H>>,
     currency: String,
 }
 
-impl<T: Table> ViewPackets<T> {
-    /// Over the ledger, whose money is all in `currency`.
-    pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String) -> Self {
-        Self { ledger, clock, currency }
+impl<T: Table, H: HotStore> ViewPackets<T, H> {
+    /// Over the two stores, whose money is all in `currency`.
+    pub fn new(stores: Stores<T, H>, currency: String) -> Self {
+        Self { live: Arc::new(Live::new(stores)), currency }
     }
 
     /// The currency of every wallet (ISO 4217).
@@ -105,16 +115,20 @@ impl<T: Table> ViewPackets<T> {
 
     /// A packet, for `viewer`.
     pub async fn packet(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<PacketView>, Failure> {
-        let packet = match self.visible(id, viewer).await? {
-            Viewed::Shown(packet) => packet,
+        let terms = match self.visible(id, viewer).await? {
+            Viewed::Shown(terms) => terms,
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        let mine = self.ledger.claim_of(viewer, id).await?;
-        let summary = self.summary(&packet).await?;
-        let terms = packet.terms;
-        let (status, over) = (self.status(&terms, &summary), self.is_over(&terms, &summary));
-        Ok(Viewed::Shown(PacketView { terms, status, summary, mine, over }))
+        let standing = self.live.standing(&terms).await?;
+        let mine = match &standing.claims {
+            Some(claims) => claims.iter().find(|(user, _)| user == viewer).map(|(_, claim)| claim.clone()),
+            None => self.ledger().claim_of(viewer, id).await?,
+        };
+        let past = self.is_past(&terms, &standing);
+        let status = status(&terms, &standing.summary, standing.is_decided, past);
+        let over = standing.is_decided || past;
+        Ok(Viewed::Shown(PacketView { status, summary: standing.summary.clone(), mine, over, terms }))
     }
 
     /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
@@ -124,33 +138,52 @@ impl<T: Table> ViewPackets<T> {
         viewer: &UserId,
         after: Option<u32>,
         limit: u32,
-    ) -> Result<Viewed<Slice<ListedClaim, u32>>, Failure> {
-        let packet = match self.visible(id, viewer).await? {
-            Viewed::Shown(packet) => packet,
+    ) -> Result<Viewed<ClaimsView>, Failure> {
+        let terms = match self.visible(id, viewer).await? {
+            Viewed::Shown(terms) => terms,
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        let count = packet.terms.count;
-        let mut claims: Vec<(UserId, Claim)> = Vec::new();
-        let mut start = after.map_or(0, |slip| slip.saturating_add(1));
-        while start < count && claims.len() <= limit as usize {
-            let end = start.saturating_add(WINDOW).min(count);
-            let fences = self.ledger.fences(id, start..end).await?;
-            claims.extend(fences.iter().filter_map(Fence::claim).map(|(user, claim)| (user.clone(), claim)));
-            start = end;
-        }
+        let standing = self.live.standing(&terms).await?;
+        let start = after.map_or(0, |slip| slip.saturating_add(1));
+        let mut claims = match &standing.claims {
+            Some(claims) => {
+                let after = claims.partition_point(|(_, claim)| claim.slip < start);
+                claims.iter().skip(after).take(limit as usize + 1).cloned().collect()
+            }
+            None => self.claims_of_the_ledger(&terms, start, limit).await?,
+        };
         let more = claims.len() > limit as usize;
         claims.truncate(limit as usize);
         let next = if more { claims.last().map(|(_, claim)| claim.slip) } else { None };
 
-        let best = self.best_slip(&packet).await?;
+        let over = standing.is_decided || self.is_past(&terms, &standing);
+        let best = standing.summary.best.as_ref().filter(|_| over).map(|best| best.slip);
         let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
-        Ok(Viewed::Shown(Slice { rows: claims.into_iter().map(listed).collect(), next }))
+        let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
+        Ok(Viewed::Shown(ClaimsView { claims, is_final: standing.is_decided }))
+    }
+
+    /// A page of claims and one more, if there are so many.
+    async fn claims_of_the_ledger(
+        &self,
+        terms: &Terms,
+        mut start: u32,
+        limit: u32,
+    ) -> Result<Vec<(UserId, Claim)>, Failure> {
+        let mut claims: Vec<(UserId, Claim)> = Vec::new();
+        while start < terms.count && claims.len() <= limit as usize {
+            let end = start.saturating_add(WINDOW).min(terms.count);
+            let fences = self.ledger().fences(terms.id, start..end).await?;
+            claims.extend(fences.iter().filter_map(Fence::claim).map(|(user, claim)| (user.clone(), claim)));
+            start = end;
+        }
+        Ok(claims)
     }
 
     /// A user's wallet.
     pub async fn wallet(&self, user: &UserId) -> Result<Wallet, Failure> {
-        Ok(self.ledger.wallet(user).await?)
+        Ok(self.ledger().wallet(user).await?)
     }
 
     /// Up to `limit` packets that a user sent, the newest first, before `before`; and his wallet, for the totals.
@@ -160,13 +193,14 @@ impl<T: Table> ViewPackets<T> {
         before: Option<PacketId>,
         limit: u32,
     ) -> Result<(Slice<SentRecord, PacketId>, Wallet), Failure> {
-        let (ids, wallet) = futures::try_join!(self.ledger.sent(user, before, limit), self.ledger.wallet(user))?;
-        let mut packets = if ids.rows.is_empty() { Vec::new() } else { self.ledger.packets(&ids.rows).await? };
+        let (ids, wallet) = futures::try_join!(self.ledger().sent(user, before, limit), self.ledger().wallet(user))?;
+        let mut packets = if ids.rows.is_empty() { Vec::new() } else { self.ledger().packets(&ids.rows).await? };
         packets.sort_by_key(|packet| std::cmp::Reverse(packet.terms.id));
         let rows = stream::iter(packets)
             .map(|packet| async move {
                 let summary = self.summary(&packet).await?;
-                let status = self.status(&packet.terms, &summary);
+                let past = self.live.stores().clock.now() >= packet.terms.expires_at;
+                let status = status(&packet.terms, &summary, summary.fenced_count() == packet.terms.count, past);
                 Ok::<_, Failure>(SentRecord { terms: packet.terms, status, summary })
             })
             .buffered(PACKETS_AT_ONCE)
@@ -183,15 +217,17 @@ impl<T: Table> ViewPackets<T> {
         before: Option<PacketId>,
         limit: u32,
     ) -> Result<(Slice<ClaimRecord, PacketId>, Wallet), Failure> {
-        Ok(futures::try_join!(self.ledger.claims(user, before, limit), self.ledger.wallet(user))?)
+        Ok(futures::try_join!(self.ledger().claims(user, before, limit), self.ledger().wallet(user))?)
     }
 
-    async fn visible(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<Packet>, Failure> {
-        Ok(match self.ledger.packet(id).await? {
+    fn ledger(&self) -> &Ledger<T> {
+        &self.live.stores().ledger
+    }
+
+    async fn visible(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<Arc<Terms>>, Failure> {
+        Ok(match self.live.stores().packets.terms(id).await? {
             None => Viewed::NotFound,
-            Some(packet) if packet.terms.sender == *viewer || packet.terms.guard.invites(viewer) => {
-                Viewed::Shown(packet)
-            }
+            Some(terms) if terms.sender == *viewer || terms.guard.invites(viewer) => Viewed::Shown(terms),
             Some(_) => Viewed::NotForYou,
         })
     }
@@ -199,30 +235,25 @@ impl<T: Table> ViewPackets<T> {
     async fn summary(&self, packet: &Packet) -> Result<Summary, Failure> {
         match &packet.closed {
             Some(summary) => Ok(summary.clone()),
-            None => Ok(Summary::of(&self.ledger.fences(packet.terms.id, 0..packet.terms.count).await?)),
+            None => Ok(Summary::of(&self.ledger().fences(packet.terms.id, 0..packet.terms.count).await?)),
         }
     }
 
-    async fn best_slip(&self, packet: &Packet) -> Result<Option<u32>, Failure> {
-        let summary = self.summary(packet).await?;
-        let over = self.is_over(&packet.terms, &summary);
-        Ok(summary.best.filter(|_| over).map(|best| best.slip))
+    /// Whether a packet's time is over. What can still change is shown as of the moment before it was read: it may lack what
+    /// has happened since.
+    fn is_past(&self, terms: &Terms, standing: &Standing) -> bool {
+        if standing.is_decided { self.live.stores().clock.now() >= terms.expires_at } else { standing.is_past }
     }
+}
 
-    fn is_over(&self, terms: &Terms, summary: &Summary) -> bool {
-        summary.fenced_count() == terms.count || self.clock.now() >= terms.expires_at
-    }
-
-    fn status(&self, terms: &Terms, summary: &Summary) -> Status {
-        let past = self.clock.now() >= terms.expires_at;
-        if past && summary.fenced_count() == terms.count {
-            Status::Settled
-        } else if summary.claimed_count == terms.count {
-            Status::SoldOut
-        } else if past {
-            Status::Expired
-        } else {
-            Status::Open
-        }
+fn status(terms: &Terms, summary: &Summary, is_decided: bool, past: bool) -> Status {
+    if past && is_decided {
+        Status::Settled
+    } else if summary.claimed_count == terms.count {
+        Status::SoldOut
+    } else if past {
+        Status::Expired
+    } else {
+        Status::Open
     }
 }

@@ -142,6 +142,11 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/wallets/bob/movements"),
     ];
     tour.all(200, looks).await;
+    let known = vec![
+        api.look("bob", open).header("if-none-match", "*"),
+        api.get(format!("/packets/{open}/claims")).by("bob").header("if-none-match", "*"),
+    ];
+    tour.all(304, known).await;
 }
 
 async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {

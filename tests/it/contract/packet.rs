@@ -1,9 +1,11 @@
 //! `GET /packets/{packet_id}` and `GET /packets/{packet_id}/claims`
 
+use std::future::IntoFuture;
+
 use serde_json::{Value, json};
 use shared::domain::{Amount, Split, commitment, split};
 
-use super::api::{Api, random, text};
+use super::api::{Api, random, text, with};
 
 #[tokio::test]
 async fn a_packet_shows_what_was_sent_and_how_it_stands() {
@@ -129,4 +131,44 @@ async fn claims_are_listed_in_slip_order_each_once() {
     let claims = api.all("alice", &path, "claims", 4).await;
     assert_eq!(claims.len(), 25);
     assert_eq!(claims.iter().filter(|claim| claim["best"] == true).count(), 1);
+}
+
+#[tokio::test]
+async fn who_has_the_answer_is_told_that_it_is_still_so() {
+    let api = Api::start().await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"expires_in_s": 3}))).await;
+    let paths = [format!("/packets/{packet}"), format!("/packets/{packet}/claims")];
+    let mut tags = Vec::new();
+    for path in &paths {
+        let first = api.get(path).by("bob").await;
+        assert_eq!(first.header("cache-control"), Some("private, no-cache"));
+        let tag = first.header("etag").unwrap().to_owned();
+        let again = api.get(path).by("bob").header("if-none-match", &tag).await;
+        assert_eq!((again.status, again.bytes.len(), again.header("etag")), (304, 0, Some(&*tag)));
+        tags.push(tag);
+    }
+    api.grab("bob", &packet).await.expect(200);
+    for (path, tag) in paths.iter().zip(&tags) {
+        // Whoever has a slip sees it in his very next request, whatever he has kept.
+        let changed = api.get(path).by("bob").header("if-none-match", tag).await;
+        let seen = changed.expect(200);
+        assert!(seen["mine"]["slip"].is_u64() || seen["claims"][0]["user_id"] == "bob", "{seen}");
+        assert_ne!(changed.header("etag"), Some(&**tag));
+    }
+    // Another user is shown something else, and his browser is told so.
+    let [mine, other] = futures::future::join_all(["bob", "carol"].map(|user| api.look(user, &packet).into_future()))
+        .await
+        .try_into()
+        .unwrap_or_else(|_| unreachable!());
+    assert_ne!(mine.header("etag"), other.header("etag"));
+    let vary: Vec<&str> = mine.headers.get_all("vary").iter().map(|value| value.to_str().unwrap()).collect();
+    assert_eq!(vary, ["authorization", "x-user-id"]);
+
+    api.until("bob", &packet, "settled").await;
+    for path in &paths {
+        let settled = api.get(path).by("bob").await;
+        assert_eq!(settled.header("cache-control"), Some("private, max-age=86400"));
+        let tag = settled.header("etag").unwrap();
+        assert_eq!(api.get(path).by("bob").header("if-none-match", tag).await.status, 304);
+    }
 }

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use shared::domain::Partition;
 use shared::memory::{Entry, MemoryHot, Part};
-use shared::service::{Clock, Finality};
+use shared::service::{Clock, Finality, Look, PartLook};
 
 use super::*;
 
@@ -316,8 +316,8 @@ fn forget_free_after_expiry(state: &mut State, now: u64) {
     }
 }
 
-/// What a store says of a part: its outbox, its partition's queue, its finality and owners.
-async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<Held>, Vec<PartId>, String) {
+/// What a store says of a part: its outbox, its partition's queue, its finality and owners, what it shows to those who look.
+async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<Held>, Vec<PartId>, String, Look) {
     let finality = match store.finality(part).await {
         Ok(Finality::Final(part)) => {
             let owners: BTreeMap<&UserId, &Claim> = part.owners.iter().collect();
@@ -329,7 +329,16 @@ async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<He
     let partition: Partition = part.partition();
     let mut queue = store.dirty(partition).await.unwrap();
     queue.retain(|part| ours.contains(part));
-    (store.held(part).await.unwrap(), queue, finality)
+    let look = match store.look(part, None).await.unwrap() {
+        Look::Seen(look) => {
+            let same = store.look(part, Some(&look.version)).await.unwrap();
+            assert_eq!(same, Look::Same, "{look:?}");
+            // Each store counts in its own way.
+            Look::Seen(PartLook { version: String::new(), ..look })
+        }
+        other => other,
+    };
+    (store.held(part).await.unwrap(), queue, finality, look)
 }
 
 fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {

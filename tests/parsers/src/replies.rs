@@ -1,7 +1,7 @@
 use redis::Value;
 use shared::domain::{Claim, Refusal};
 use shared::redis::reply;
-use shared::service::{Finality, Found, Held};
+use shared::service::{Finality, Found, Held, Look};
 
 /// The scripts' answers, and the entries of the outbox: which of them, the first byte says.
 pub fn replies(data: &[u8]) {
@@ -9,7 +9,10 @@ pub fn replies(data: &[u8]) {
     match which % 3 {
         0 => grab_answer(rest),
         1 => outbox_entry(rest),
-        _ => owners_answer(rest),
+        _ => {
+            owners_answer(rest);
+            look_answer(rest);
+        }
     }
     assert_eq!(reply::learned(*which).is_some(), *which <= 2);
     assert_eq!(reply::loaded(*which).is_some(), *which <= 2);
@@ -59,5 +62,14 @@ fn owners_answer(data: &[u8]) {
         let Value::Array(fields) = &answer else { panic!("{answer:?}") };
         let pairs = (fields.len() - 2) / 2;
         assert!(fields.len() % 2 == 0 && part.owners.len() <= pairs, "{answer:?}");
+    }
+}
+
+fn look_answer(data: &[u8]) {
+    let Ok(answer) = redis::parse_redis_value(data) else { return };
+    if let Some(Look::Seen(look)) = reply::look(&answer) {
+        let Value::Array(fields) = &answer else { panic!("{answer:?}") };
+        let pairs = (fields.len() - 3) / 2;
+        assert!(fields.len() % 2 == 1 && look.claims.len() + look.holds.len() <= pairs, "{answer:?}");
     }
 }

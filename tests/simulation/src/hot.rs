@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use shared::domain::{Fence, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::service::{Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use shared::service::{Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
 
 use crate::faults::Fault;
 use crate::mutants::HotMutant;
@@ -129,6 +129,11 @@ impl HotStore for SimHot {
             HotMutant::finality(mutant, hot, part).unwrap_or_else(|| now(hot.finality(part)))
         })
         .await
+    }
+
+    async fn look(&self, part: PartId, seen: Option<&str>) -> Answer<Look> {
+        let seen = seen.map(str::to_owned);
+        self.call(part, "look", move |hot| now(hot.look(part, seen.as_deref()))).await
     }
 
     async fn dirty(&self, partition: Partition) -> Answer<Vec<PartId>> {

@@ -43,7 +43,7 @@ pub struct Process {
     /// Settling.
     pub settle: Settle<SimTable, SimHot>,
     /// Looking.
-    pub view: ViewPackets<SimTable>,
+    pub view: ViewPackets<SimTable, SimHot>,
     /// Money in and out.
     pub wallets: Wallets<SimTable>,
     /// What they stand on.
@@ -70,8 +70,8 @@ impl Process {
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
             grab: GrabSlip::new(stores.clone(), CURRENCY.to_owned()),
+            view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),
-            view: ViewPackets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned()),
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned()),
             ledger,
             clock,

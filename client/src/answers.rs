@@ -1,0 +1,222 @@
+//! What is asked and answered, as `openapi.yaml` has it. Amounts are in minor units; times in RFC 3339.
+
+use serde::{Deserialize, Serialize};
+
+/// How a packet is divided.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Split {
+    /// At random.
+    Random,
+    /// Into equal slips, as far as the amount allows.
+    Equal,
+}
+
+/// What a packet is at.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// It can be grabbed.
+    Open,
+    /// Every slip is claimed.
+    SoldOut,
+    /// Its time is over.
+    Expired,
+    /// Its time is over, and every slip is claimed or refunded.
+    Settled,
+}
+
+/// A packet to send.
+#[derive(Clone, Debug, Eq, PartialEq, Serialize)]
+pub struct SendRequest {
+    /// How it is divided.
+    pub split: Split,
+    /// All of its money.
+    pub total_amount: u64,
+    /// Its slips.
+    pub count: u32,
+    /// At most 64 characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub greeting: Option<String>,
+    /// For how many seconds it can be grabbed; a day if not given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expires_in_s: Option<u64>,
+    /// What who grabs must say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub passphrase: Option<String>,
+    /// The only users who may grab.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recipients: Option<Vec<String>>,
+}
+
+impl SendRequest {
+    /// A packet that anybody can grab for a day.
+    pub const fn new(split: Split, total_amount: u64, count: u32) -> Self {
+        Self { split, total_amount, count, greeting: None, expires_in_s: None, passphrase: None, recipients: None }
+    }
+}
+
+/// A packet as its send answers.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct SentPacket {
+    pub packet_id: String,
+    pub sender_id: String,
+    pub split: Split,
+    pub currency: String,
+    pub total_amount: u64,
+    pub count: u32,
+    pub greeting: String,
+    pub created_at: String,
+    pub expires_at: String,
+    pub status: Status,
+    pub commitment: String,
+}
+
+/// A packet as one of its viewers sees it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Packet {
+    #[serde(flatten)]
+    pub sent: SentPacket,
+    pub claimed_count: u32,
+    pub claimed_amount: u64,
+    pub refunded_amount: u64,
+    pub mine: Option<Mine>,
+    pub best: Option<Best>,
+    pub seed: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipients: Option<Vec<String>>,
+}
+
+/// The viewer's own slip.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Mine {
+    pub slip: u32,
+    pub amount: u64,
+    pub grabbed_at: String,
+}
+
+/// The luckiest claim.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Best {
+    pub user_id: String,
+    pub amount: u64,
+}
+
+/// What came of a grab.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub enum GrabResult {
+    /// The caller has a slip: a promise.
+    Grabbed { packet_id: String, slip: u32, amount: u64, currency: String, grabbed_at: String, replayed: bool },
+    /// Every slip is another's.
+    SoldOut { packet_id: String },
+    /// The packet's time is over.
+    Expired { packet_id: String },
+}
+
+/// A claim in a packet's list.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct PacketClaim {
+    pub user_id: String,
+    pub slip: u32,
+    pub amount: u64,
+    pub grabbed_at: String,
+    pub best: bool,
+}
+
+/// A page of a packet's claims.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct PacketClaims {
+    pub claims: Vec<PacketClaim>,
+    pub next_cursor: Option<String>,
+}
+
+/// A wallet.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Wallet {
+    pub user_id: String,
+    pub balance: u64,
+    pub currency: String,
+}
+
+/// How much there is in all.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Totals {
+    pub count: u64,
+    pub amount: u64,
+}
+
+/// A packet in its sender's history.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct MyPacket {
+    pub packet_id: String,
+    pub split: Split,
+    pub total_amount: u64,
+    pub count: u32,
+    pub greeting: String,
+    pub created_at: String,
+    pub expires_at: String,
+    pub status: Status,
+    pub claimed_count: u32,
+    pub claimed_amount: u64,
+    pub refunded_amount: u64,
+}
+
+/// A page of what the caller sent.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct MyPackets {
+    pub packets: Vec<MyPacket>,
+    pub next_cursor: Option<String>,
+    pub totals: Totals,
+}
+
+/// A slip in its owner's history.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct MyClaim {
+    pub packet_id: String,
+    pub sender_id: String,
+    pub slip: u32,
+    pub amount: u64,
+    pub grabbed_at: String,
+    pub greeting: String,
+}
+
+/// A page of what the caller grabbed.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct MyClaims {
+    pub claims: Vec<MyClaim>,
+    pub next_cursor: Option<String>,
+    pub totals: Totals,
+}
+
+/// A movement of a wallet.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Movement {
+    pub kind: String,
+    pub id: String,
+    pub amount: i64,
+    pub at: String,
+    pub packet_id: Option<String>,
+}
+
+/// A page of what moved a wallet.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[expect(missing_docs, reason = "the fields are those of the contract")]
+pub struct Movements {
+    pub movements: Vec<Movement>,
+    pub next_cursor: Option<String>,
+}

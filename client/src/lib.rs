@@ -1,0 +1,239 @@
+//! A client of the HTTP API, for programs in Rust: typed requests and answers, and retries that count once.
+//!
+//! It knows the contract (`openapi.yaml`) and nothing of the engine. `web/client` is the same for pages.
+
+mod answers;
+mod error;
+
+use std::time::Duration;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::{Method, RequestBuilder, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use answers::{
+    Best, GrabResult, Mine, Movement, Movements, MyClaim, MyClaims, MyPacket, MyPackets, Packet, PacketClaim,
+    PacketClaims, SendRequest, SentPacket, Split, Status, Totals, Wallet,
+};
+pub use error::{Error, FieldError, Problem, ProblemCode};
+
+/// What a path segment takes as it is.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+/// The first pause before a request is sent again is up to this long; it doubles each time, up to [`PAUSE_MOST`].
+const PAUSE_FIRST: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(4);
+
+/// Who asks.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Caller {
+    /// The user of this bearer token.
+    Token(String),
+    /// A user of a local stack, which believes the name.
+    Local(String),
+    /// Nobody in particular: a local stack's operator. (Elsewhere the operator's requests are signed, with AWS Signature
+    /// Version 4: put a proxy that signs before the API.)
+    Nobody,
+}
+
+/// When a request without an answer, or with one that asks to come again later, is sent again.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Retries {
+    /// How often a request is sent at most.
+    pub tries_max: u32,
+    /// The longest wait between two tries; a longer `Retry-After` is left to the caller.
+    pub wait_max: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self { tries_max: 4, wait_max: Duration::from_secs(8) }
+    }
+}
+
+impl Retries {
+    /// Each request is sent once.
+    pub const NONE: Self = Self { tries_max: 1, wait_max: Duration::ZERO };
+}
+
+/// Which piece of a list.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Page<'a> {
+    /// At most so many rows, 1 to 100; `None`: 20.
+    pub limit: Option<u32>,
+    /// The `next_cursor` of the page before; `None`: the first one.
+    pub cursor: Option<&'a str>,
+}
+
+/// A packet that was sent.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Sent {
+    /// The packet.
+    pub packet: SentPacket,
+    /// Whether this key had sent it before: then nothing was moved now.
+    pub replayed: bool,
+}
+
+/// A client of one API, for one caller. Clones share their connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    base_url: String,
+    caller: Caller,
+    retries: Retries,
+}
+
+impl Client {
+    /// Of the API at `base_url`, over `http`, whose time-outs bound each try.
+    pub fn new(http: reqwest::Client, base_url: impl Into<String>, caller: Caller) -> Self {
+        Self { http, base_url: base_url.into(), caller, retries: Retries::default() }
+    }
+
+    /// The same for somebody else.
+    #[must_use]
+    pub fn by(&self, caller: Caller) -> Self {
+        Self { caller, ..self.clone() }
+    }
+
+    /// The same with other retries.
+    #[must_use]
+    pub fn retrying(&self, retries: Retries) -> Self {
+        Self { retries, ..self.clone() }
+    }
+
+    /// Sends a packet. The same key and body again, also after an error, give the first answer again and move no money.
+    pub async fn send(&self, key: &str, body: &SendRequest) -> Result<Sent, Error> {
+        let request = self.request(Method::POST, "/packets").header("idempotency-key", key).json(body);
+        let response = self.ask(request).await?;
+        let replayed = response.headers().contains_key("idempotent-replayed");
+        Ok(Sent { packet: read(response).await?, replayed })
+    }
+
+    /// Grabs a slip. Losing is an outcome, not an error.
+    pub async fn grab(&self, packet_id: &str, passphrase: Option<&str>) -> Result<GrabResult, Error> {
+        #[derive(Serialize)]
+        struct Body<'a> {
+            #[serde(skip_serializing_if = "Option::is_none")]
+            passphrase: Option<&'a str>,
+        }
+        let path = format!("/packets/{}/grab", segment(packet_id));
+        self.json(self.request(Method::POST, &path).json(&Body { passphrase })).await
+    }
+
+    /// A packet.
+    pub async fn packet(&self, packet_id: &str) -> Result<Packet, Error> {
+        self.json(self.request(Method::GET, &format!("/packets/{}", segment(packet_id)))).await
+    }
+
+    /// A page of a packet's claims, in the order of the slips.
+    pub async fn claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
+        self.page(&format!("/packets/{}/claims", segment(packet_id)), page).await
+    }
+
+    /// The caller's wallet.
+    pub async fn wallet(&self) -> Result<Wallet, Error> {
+        self.json(self.request(Method::GET, "/me/wallet")).await
+    }
+
+    /// A page of what the caller sent.
+    pub async fn my_packets(&self, page: Page<'_>) -> Result<MyPackets, Error> {
+        self.page("/me/packets", page).await
+    }
+
+    /// A page of what the caller grabbed.
+    pub async fn my_claims(&self, page: Page<'_>) -> Result<MyClaims, Error> {
+        self.page("/me/claims", page).await
+    }
+
+    /// The operator's: money comes in. The same id and amount again move nothing.
+    pub async fn deposit(&self, user_id: &str, deposit_id: &str, amount: u64) -> Result<Wallet, Error> {
+        self.movement(user_id, "deposits", deposit_id, amount).await
+    }
+
+    /// The operator's: money goes out. The same id and amount again move nothing.
+    pub async fn withdraw(&self, user_id: &str, withdrawal_id: &str, amount: u64) -> Result<Wallet, Error> {
+        self.movement(user_id, "withdrawals", withdrawal_id, amount).await
+    }
+
+    /// The operator's: anybody's wallet.
+    pub async fn wallet_of(&self, user_id: &str) -> Result<Wallet, Error> {
+        self.json(self.request(Method::GET, &format!("/wallets/{}", segment(user_id)))).await
+    }
+
+    /// The operator's: a page of what moved a wallet.
+    pub async fn movements(&self, user_id: &str, page: Page<'_>) -> Result<Movements, Error> {
+        self.page(&format!("/wallets/{}/movements", segment(user_id)), page).await
+    }
+
+    async fn movement(&self, user_id: &str, kind: &str, id: &str, amount: u64) -> Result<Wallet, Error> {
+        #[derive(Serialize)]
+        struct Body {
+            amount: u64,
+        }
+        let path = format!("/wallets/{}/{kind}/{}", segment(user_id), segment(id));
+        self.json(self.request(Method::PUT, &path).json(&Body { amount })).await
+    }
+
+    async fn page<V: DeserializeOwned>(&self, path: &str, page: Page<'_>) -> Result<V, Error> {
+        // Both are of characters that a query takes as they are.
+        let limit = page.limit.map(|limit| format!("limit={limit}"));
+        let cursor = page.cursor.map(|cursor| format!("cursor={}", segment(cursor)));
+        let query: Vec<String> = limit.into_iter().chain(cursor).collect();
+        self.json(self.request(Method::GET, &format!("{path}?{}", query.join("&")))).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base_url));
+        match &self.caller {
+            Caller::Token(token) => request.bearer_auth(token),
+            Caller::Local(user) => request.header("x-user-id", user),
+            Caller::Nobody => request,
+        }
+    }
+
+    async fn json<V: DeserializeOwned>(&self, request: RequestBuilder) -> Result<V, Error> {
+        read(self.ask(request).await?).await
+    }
+
+    /// Sends the very same request until it has an answer, or may not be sent again.
+    async fn ask(&self, request: RequestBuilder) -> Result<Response, Error> {
+        let request = request.build().map_err(Error::unreachable)?;
+        let mut tries = 1;
+        loop {
+            // A body that is not streamed can be cloned, and there is no other here.
+            let again = request.try_clone().ok_or(Error::Unrepeatable)?;
+            let error = match self.http.execute(again).await {
+                Ok(response) if response.status().is_success() => return Ok(response),
+                Ok(response) => Error::Problem(Problem::read(response).await),
+                Err(error) => Error::unreachable(error),
+            };
+            let Some(wait) = wait_before(&error, tries) else { return Err(error) };
+            if tries >= self.retries.tries_max || wait > self.retries.wait_max {
+                return Err(error);
+            }
+            tries += 1;
+            tokio::time::sleep(wait).await;
+        }
+    }
+}
+
+/// How long to wait before the next try; `None` where a next one would not help.
+fn wait_before(error: &Error, tries: u32) -> Option<Duration> {
+    let retry_after = match error {
+        Error::Unreachable(_) => Duration::ZERO,
+        Error::Problem(problem) if problem.code.is_passing() => problem.retry_after.unwrap_or_default(),
+        Error::Problem(_) | Error::Unrepeatable => return None,
+    };
+    // Full jitter on top of what the service asked for: those who were turned away together should not return together.
+    let most = PAUSE_FIRST.saturating_mul(1 << (tries - 1).min(8)).min(PAUSE_MOST);
+    Some(retry_after + most * rand::random_range(0..=1_000) / 1_000)
+}
+
+/// An answer that breaks off is none.
+async fn read<V: DeserializeOwned>(response: Response) -> Result<V, Error> {
+    response.json().await.map_err(Error::unreachable)
+}
+
+fn segment(text: &str) -> impl std::fmt::Display + '_ {
+    utf8_percent_encode(text, SEGMENT)
+}

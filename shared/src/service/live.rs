@@ -1,0 +1,320 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+use moka::sync::Cache;
+use tokio::time::Instant;
+
+use super::Failure;
+use super::flights::FreshFlights;
+use super::hot_store::{HotStore, HotStoreError, Look, PartLook};
+use super::stores::Stores;
+use crate::domain::{AckMode, Claim, Fence, Owner, PacketId, PartId, Terms, UserId};
+use crate::dynamo::{Summary, Table};
+
+/// For how long a process goes by the hot store before it holds a packet against the ledger again: so long, at most, a claim
+/// may be missing of which a hot store that was rolled back does not know.
+const TRUST: Duration = Duration::from_secs(10);
+/// After how long a hot store that did not answer is asked again; the ledger answers meanwhile.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
+/// Parts of one packet that are looked at at once.
+const PARTS_AT_ONCE: usize = 16;
+/// A settled packet above this many slips is not kept with its claims, nor read as a whole: the ledger has its sums.
+const KEPT_SLIPS_MAX: u32 = 2_000;
+/// What a process keeps of packets that change, and of those that don't any more.
+const BYTES_MAX: u64 = 16 << 20;
+
+/// How a packet stands: its claims, and what they sum to.
+#[derive(Debug)]
+pub struct Standing {
+    /// In slip order; `None`: it is settled and large, so that the ledger is asked for what of it is wanted.
+    pub claims: Option<Vec<(UserId, Claim)>>,
+    /// The best of them as far as the ledger knows them.
+    pub summary: Summary,
+    /// Whether the ledger has a fence for every slip: then nothing of this changes any more.
+    pub is_decided: bool,
+    /// Whether the packet's time was over before any of this was read.
+    pub is_past: bool,
+}
+
+/// What a process has seen of a packet that is not decided.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Fences that were read from the ledger.
+    fences: BTreeMap<u32, Fence>,
+    /// What the parts that are loaded said last.
+    parts: Vec<Option<Arc<PartLook>>>,
+    /// When all fences were read last; `None` also after the hot store contradicted them.
+    checked: Option<Instant>,
+}
+
+/// How packets stand, from the hot store while they change, for any number of readers.
+///
+/// Nothing that is shown of a packet that changes is older than the request for it: who asks gets the result of a look that
+/// began after that.
+pub struct Live<T, H> {
+    stores: Stores<T, H>,
+    flights: FreshFlights<PacketId, Result<Arc<Standing>, Failure>>,
+    seen: Cache<PacketId, Arc<Seen>>,
+    decided: Cache<PacketId, Arc<Standing>>,
+    /// Since when the hot store does not answer.
+    mute_since: Mutex<Option<Instant>>,
+}
+
+impl<T: Table, H: HotStore> Live<T, H> {
+    /// Over the two stores, with nothing seen.
+    pub fn new(stores: Stores<T, H>) -> Self {
+        let seen_bytes = |_: &PacketId, seen: &Arc<Seen>| {
+            let parts = seen.parts.iter().flatten().map(|part| part.claims.len() + part.holds.len());
+            bytes(seen.fences.len() + parts.sum::<usize>())
+        };
+        let decided_bytes =
+            |_: &PacketId, standing: &Arc<Standing>| bytes(standing.claims.as_ref().map_or(0, Vec::len));
+        Self {
+            stores,
+            flights: FreshFlights::new(),
+            seen: Cache::builder().weigher(seen_bytes).max_capacity(BYTES_MAX).build(),
+            decided: Cache::builder().weigher(decided_bytes).max_capacity(BYTES_MAX).build(),
+            mute_since: Mutex::default(),
+        }
+    }
+
+    /// The stores that this stands on.
+    pub const fn stores(&self) -> &Stores<T, H> {
+        &self.stores
+    }
+
+    /// How the packet of these terms stands.
+    pub async fn standing(self: &Arc<Self>, terms: &Arc<Terms>) -> Result<Arc<Standing>, Failure> {
+        if let Some(standing) = self.decided.get(&terms.id) {
+            return Ok(standing);
+        }
+        let (this, of) = (Arc::clone(self), Arc::clone(terms));
+        let look = move || async move { this.look(&of).await };
+        self.flights.join(terms.id, look).await.unwrap_or_else(|| Err(Failure::defect("looking at a packet panicked")))
+    }
+
+    async fn look(&self, terms: &Terms) -> Result<Arc<Standing>, Failure> {
+        // Whoever joined this flight may have done so before an earlier one decided.
+        if let Some(standing) = self.decided.get(&terms.id) {
+            return Ok(standing);
+        }
+        // Before anything is read: what is shown as the end is from after it.
+        let is_past = self.stores.clock.now() >= terms.expires_at;
+        let seen = self.seen.get(&terms.id).unwrap_or_default();
+        let parts = self.parts(terms, &seen).await;
+        let mut known = seen.fences.clone();
+        let mut told = self.told(terms, &parts, &known).await?;
+        let mut checked = seen.checked.filter(|at| at.elapsed() < TRUST && !has_forgotten(&seen.parts, &parts));
+
+        if checked.is_some()
+            && let Some(told) = &told
+        {
+            let asked = doubtful(terms, &parts, &known, told);
+            known.extend(self.fences(terms, asked).await?);
+        }
+        let goes_by_the_ledger = match &told {
+            None => true,
+            Some(told) => {
+                checked.is_none()
+                    || is_complete(terms, &known, told)
+                    || is_past && has_news(terms, &parts, &known, told)
+            }
+        };
+        if goes_by_the_ledger {
+            if is_past && let Some(standing) = self.settled_and_large(terms).await? {
+                return Ok(standing);
+            }
+            known.extend(self.fences(terms, 0..terms.count).await?);
+            checked = Some(Instant::now());
+            let is_so = |(slip, said): (&u32, &Fence)| known.get(slip) == Some(said);
+            if !told.take().is_some_and(|told| told.iter().all(is_so)) {
+                tracing::error!(packet = %terms.id, "the hot store knows a claim that the ledger does not");
+                checked = None;
+            }
+        }
+
+        let is_decided = known.len() == terms.count as usize;
+        let best = Summary::of(known.values()).best;
+        let mut shown = known.clone();
+        shown.extend(told.unwrap_or_default());
+        if terms.ack == AckMode::Redis && !is_decided {
+            let promised = self.promised(terms, &parts, &shown).await?;
+            shown.extend(promised);
+        }
+        let summary = Summary { best, ..Summary::of(shown.values()) };
+        let claims = shown.values().filter_map(|fence| fence.claim().map(|(user, claim)| (user.clone(), claim)));
+        let standing = Arc::new(Standing { claims: Some(claims.collect()), summary, is_decided, is_past });
+        if is_decided {
+            self.seen.invalidate(&terms.id);
+            self.decided.insert(terms.id, Arc::clone(&standing));
+        } else {
+            self.seen.insert(terms.id, Arc::new(Seen { fences: known, parts, checked }));
+        }
+        Ok(standing)
+    }
+
+    /// What each part says; nothing of a part that is not loaded, or if the hot store does not answer.
+    async fn parts(&self, terms: &Terms, seen: &Seen) -> Vec<Option<Arc<PartLook>>> {
+        let none = vec![None; terms.id.part_count() as usize];
+        let mute_since = *self.mute_since.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was promised on its word alone nobody else knows.
+        if terms.ack == AckMode::Ledger && mute_since.is_some_and(|since| since.elapsed() < ASK_AGAIN) {
+            return none;
+        }
+        let looks = stream::iter(terms.id.parts().enumerate()).map(|(place, part)| {
+            let before = seen.parts.get(place).cloned().flatten();
+            async move {
+                let version = before.as_ref().map(|before| &*before.version);
+                Ok(match self.stores.hot.look(part, version).await? {
+                    Look::NotLoaded => None,
+                    Look::Same => before,
+                    Look::Seen(look) => Some(Arc::new(look)),
+                })
+            }
+        });
+        let looked: Result<Vec<_>, HotStoreError> = looks.buffered(PARTS_AT_ONCE).try_collect().await;
+        let is_mute = matches!(looked, Err(HotStoreError::Unavailable(_)));
+        *self.mute_since.lock().unwrap_or_else(PoisonError::into_inner) = is_mute.then(Instant::now);
+        looked.unwrap_or_else(|error| {
+            let error = crate::error_chain(&error);
+            tracing::warn!(packet = %terms.id, error, "the ledger answers in place of the hot store");
+            none
+        })
+    }
+
+    /// The claims that the parts know beside `known`, with the amounts that the packet's record has. `None`: they contradict
+    /// the record, the ledger or themselves.
+    async fn told(
+        &self,
+        terms: &Terms,
+        parts: &[Option<Arc<PartLook>>],
+        known: &BTreeMap<u32, Fence>,
+    ) -> Result<Option<BTreeMap<u32, Fence>>, Failure> {
+        let mut told = BTreeMap::new();
+        let mut owners: BTreeSet<&UserId> = known.values().filter_map(|fence| fence.owner.user()).collect();
+        for (part, look) in terms.id.parts().zip(parts) {
+            let Some(look) = look else { continue };
+            let slips = part.slips(terms.count);
+            // Those of other parts are told there.
+            let here = look.claims.iter().filter(|(_, claim)| slips.contains(&claim.slip));
+            for (user, claim) in here {
+                let fence = claim.fence(user);
+                match known.get(&claim.slip) {
+                    Some(fact) if *fact == fence => continue,
+                    Some(_) => return Ok(None),
+                    None => {}
+                }
+                let amount = self.stores.packets.amount(part, terms, claim.slip).await?;
+                if amount != Some(claim.amount) || !owners.insert(user) || told.insert(claim.slip, fence).is_some() {
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(told))
+    }
+
+    /// The holds of a packet whose grabs are answered on the word of the hot store: claims on their way to the ledger.
+    async fn promised(
+        &self,
+        terms: &Terms,
+        parts: &[Option<Arc<PartLook>>],
+        shown: &BTreeMap<u32, Fence>,
+    ) -> Result<BTreeMap<u32, Fence>, Failure> {
+        let mut owners: BTreeSet<&UserId> = shown.values().filter_map(|fence| fence.owner.user()).collect();
+        let mut promised = BTreeMap::new();
+        for (part, look) in terms.id.parts().zip(parts) {
+            for hold in look.iter().flat_map(|look| &look.holds).filter(|hold| !shown.contains_key(&hold.slip)) {
+                // Of a slip that there is not nobody gets anything.
+                let Some(amount) = self.stores.packets.amount(part, terms, hold.slip).await? else { continue };
+                if owners.insert(&hold.user) {
+                    let owner = Owner::User(hold.user.clone());
+                    promised.insert(hold.slip, Fence { slip: hold.slip, owner, amount, at: hold.at });
+                }
+            }
+        }
+        Ok(promised)
+    }
+
+    async fn fences(
+        &self,
+        terms: &Terms,
+        slips: impl IntoIterator<Item = u32>,
+    ) -> Result<impl Iterator<Item = (u32, Fence)>, Failure> {
+        let fences = self.stores.ledger.fences(terms.id, slips).await?;
+        Ok(fences.into_iter().map(|fence| (fence.slip, fence)))
+    }
+
+    /// A packet whose fences are too many to be read for its sums, if these stand in its own item.
+    async fn settled_and_large(&self, terms: &Terms) -> Result<Option<Arc<Standing>>, Failure> {
+        if terms.count <= KEPT_SLIPS_MAX {
+            return Ok(None);
+        }
+        let packet = self.stores.ledger.packet(terms.id).await?;
+        let Some(summary) = packet.and_then(|packet| packet.closed) else { return Ok(None) };
+        let standing = Arc::new(Standing { claims: None, summary, is_decided: true, is_past: true });
+        self.decided.insert(terms.id, Arc::clone(&standing));
+        Ok(Some(standing))
+    }
+}
+
+/// The slips of which the hot store alone does not say enough: those of parts that are not loaded; and, where a hold is no
+/// claim yet, those that are held, since the word that it was committed may have got lost.
+fn doubtful(
+    terms: &Terms,
+    parts: &[Option<Arc<PartLook>>],
+    known: &BTreeMap<u32, Fence>,
+    told: &BTreeMap<u32, Fence>,
+) -> BTreeSet<u32> {
+    let mut slips = BTreeSet::new();
+    for (part, look) in terms.id.parts().zip(parts) {
+        let here = part.slips(terms.count);
+        match look {
+            None => slips.extend(here),
+            Some(look) if terms.ack == AckMode::Ledger => {
+                slips.extend(look.holds.iter().map(|hold| hold.slip).filter(|slip| here.contains(slip)));
+            }
+            Some(_) => {}
+        }
+    }
+    slips.retain(|slip| !known.contains_key(slip) && !told.contains_key(slip));
+    slips
+}
+
+/// Whether a part that is still loaded has lost a claim that it knew of: then it was rolled back, who knows how far.
+fn has_forgotten(before: &[Option<Arc<PartLook>>], now: &[Option<Arc<PartLook>>]) -> bool {
+    before.iter().zip(now).any(|looks| match looks {
+        (Some(before), Some(now)) => {
+            !Arc::ptr_eq(before, now) && !before.claims.keys().all(|user| now.claims.contains_key(user))
+        }
+        _ => false,
+    })
+}
+
+/// Whether every slip is said to have a fence: a thing that the ledger alone can say.
+fn is_complete(terms: &Terms, known: &BTreeMap<u32, Fence>, told: &BTreeMap<u32, Fence>) -> bool {
+    let more = told.keys().filter(|slip| !known.contains_key(slip)).count();
+    known.len() + more >= terms.count as usize
+}
+
+/// Whether the parts know of a fence that is not among those read from the ledger.
+fn has_news(
+    terms: &Terms,
+    parts: &[Option<Arc<PartLook>>],
+    known: &BTreeMap<u32, Fence>,
+    told: &BTreeMap<u32, Fence>,
+) -> bool {
+    let of_part = |part: PartId| known.range(part.slips(terms.count)).count();
+    told.keys().any(|slip| !known.contains_key(slip))
+        || terms
+            .id
+            .parts()
+            .zip(parts)
+            .any(|(part, look)| look.as_ref().is_some_and(|look| look.fact_count as usize > of_part(part)))
+}
+
+/// About what so many fences or claims take.
+fn bytes(rows: usize) -> u32 {
+    u32::try_from(512 + rows * 128).unwrap_or(u32::MAX)
+}

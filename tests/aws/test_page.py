@@ -1,0 +1,148 @@
+"""The page in front of the API: what the local stack does (local/src/gateway/page.rs), done by S3 and CloudFront."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from emulated import client
+
+
+@pytest.fixture(scope="module")
+def distribution(stack):
+    if stack.parameters.get("Page") != "true":
+        assert not stack.noted("AWS::CloudFront::Distribution")
+        assert not [name for name in stack.outputs if name.startswith("Page")]
+        pytest.skip("a stack without the page")
+    [distribution] = stack.noted("AWS::CloudFront::Distribution").values()
+    return distribution["DistributionConfig"]
+
+
+@pytest.fixture(scope="module")
+def page(repository):
+    return (repository / "local/src/gateway/page.rs").read_text()
+
+
+def test_what_is_the_apis_goes_to_the_api_and_all_else_is_a_file(stack, distribution, operations):
+    origins = {origin["Id"]: origin for origin in distribution["Origins"]}
+    assert origins["api"]["DomainName"].startswith(stack.ids["Api"] + ".execute-api.")
+    assert origins["api"]["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
+    assert distribution["DefaultCacheBehavior"]["TargetOriginId"] == "page"
+    assert distribution["DefaultRootObject"] == "index.html"
+    behaviours = {behaviour["PathPattern"]: behaviour for behaviour in distribution["CacheBehaviors"]}
+    for behaviour in behaviours.values():
+        assert behaviour["TargetOriginId"] == "api"
+        # Managed-CachingDisabled: what is one user's must not reach another.
+        assert behaviour["CachePolicyId"] == "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
+        assert {"GET", "POST"} <= set(behaviour["AllowedMethods"])
+        assert behaviour["ViewerProtocolPolicy"] == "https-only"
+    # The users' routes, each of them; none of the operator's.
+    for key, operation in operations.items():
+        path = key.split(" ")[1].replace("{packet_id}", "x").replace("{user_id}", "x")
+        reached = any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), path) for pattern in behaviours)
+        assert reached == (operation["security"] == [{"userToken": []}]), key
+
+
+def test_the_headers_are_those_of_the_local_stack(stack, distribution, page):
+    [headers] = stack.noted("AWS::CloudFront::ResponseHeadersPolicy").values()
+    headers = headers["ResponseHeadersPolicyConfig"]
+    policy = re.search(r'POLICY: &str = "(.*?)";', page, re.S)[1]
+    expected = directives(re.sub(r"\\\n\s*", "", policy))
+    given = directives(headers["SecurityHeadersConfig"]["ContentSecurityPolicy"]["ContentSecurityPolicy"])
+    # Beyond that: where users sign in, and who may embed the page.
+    if stack.way == "existing":
+        expected["frame-ancestors"] = ["https://app.example", "https://other.example"]
+    else:
+        domain = json.loads(stack.outputs["PageConfig"])["auth"]["domain"]
+        assert domain.startswith("https://") and domain.endswith(".amazoncognito.com")
+        expected["connect-src"] = ["'self'", domain]
+    assert given == expected
+    custom = {item["Header"].lower(): item["Value"] for item in headers["CustomHeadersConfig"]["Items"]}
+    for name, value in re.findall(r'HeaderName::from_static\("([a-z-]+)"\), "([^"]+)"', page):
+        assert custom.pop(name) == value
+    assert not custom
+    assert headers["SecurityHeadersConfig"]["ReferrerPolicy"]["ReferrerPolicy"] == "no-referrer"
+    assert "ContentTypeOptions" in headers["SecurityHeadersConfig"]
+
+
+def directives(policy):
+    return {name: values for name, *values in (directive.split() for directive in policy.split(";"))}
+
+
+def test_nobody_but_the_distribution_reads_the_bucket(stack, distribution):
+    bucket = stack.outputs["PageBucketName"]
+    blocked = client("s3").get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
+    assert len(blocked) == 4 and all(value in (True, "true") for value in blocked.values())
+    statements = json.loads(client("s3").get_bucket_policy(Bucket=bucket)["Policy"])["Statement"]
+    [allowed] = [statement for statement in statements if statement["Effect"] == "Allow"]
+    assert (allowed["Principal"], allowed["Action"]) == ({"Service": "cloudfront.amazonaws.com"}, "s3:GetObject")
+    source = allowed["Condition"]["StringEquals"]["AWS:SourceArn"]
+    assert source.endswith(":distribution/" + stack.outputs["PageDistributionId"])
+    [origin] = [origin for origin in distribution["Origins"] if origin["Id"] == "page"]
+    assert origin["OriginAccessControlId"] and origin["S3OriginConfig"] == {"OriginAccessIdentity": ""}
+
+
+def test_the_pages_configuration(stack, distribution, repository):
+    config = json.loads(stack.outputs["PageConfig"])
+    assert set(config) == set(json.loads((repository / "web/config.json").read_text()))
+    assert config["limits"] == {"slip_amount_max": 20000, "count_max": 100000}
+    assert (config["api"], config["local"]) == ("", False)
+    if stack.way == "existing":
+        assert config["auth"] == {"kind": "token", "origins": ["https://app.example", "https://other.example"]}
+        return
+    auth = config["auth"]
+    assert (auth["kind"], auth["client_id"], auth["scope"]) == ("cognito", stack.outputs["UserPoolClientId"], "openid")
+    [pool_client] = stack.noted("AWS::Cognito::UserPoolClient").values()
+    assert pool_client["AllowedOAuthFlows"] == ["code"] and pool_client["GenerateSecret"] is False
+    # As the page asks to be led back: its origin and its path.
+    assert pool_client["CallbackURLs"] == [stack.outputs["PageUrl"]] == ["https://red.example/"]
+
+
+# Instead of the AWS CLI: notes what it is asked, and answers with the stack's outputs.
+AWS = """#!/bin/sh
+echo "$*" >>"$CALLS"
+case "$1 $2" in
+    "cloudformation describe-stacks")
+        for word; do case $word in *OutputKey==*) key=${word#*"'"} key=${key%%"'"*} ;; esac; done
+        cat "$OUTPUTS/$key" ;;
+    "s3 cp") for word; do last=$word; done; case $last in */config.json) cat "$8" >"$OUTPUTS/uploaded" ;; esac ;;
+esac
+"""
+
+
+@pytest.fixture
+def uploads(stack, distribution, repository, tmp_path, monkeypatch):
+    for name, value in stack.outputs.items():
+        (tmp_path / name).write_text(value)
+    program = tmp_path / "bin" / "aws"
+    program.parent.mkdir()
+    program.write_text(AWS)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+    monkeypatch.setenv("OUTPUTS", str(tmp_path))
+    monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
+
+    def run(*arguments):
+        subprocess.run([repository / "scripts/deploy-web.sh", "a-stack", *arguments], check=True, capture_output=True)
+        return (tmp_path / "calls").read_text().splitlines()
+
+    return run
+
+
+def test_what_is_uploaded_is_what_the_page_needs(stack, uploads, repository, tmp_path):
+    calls = uploads()
+    bucket = stack.outputs["PageBucketName"]
+    put = [call for call in calls if call.startswith("s3 cp")]
+    names = [call.rpartition(f"s3://{bucket}/")[2] for call in put]
+    assert names[-2:] == ["index.html", "config.json"]
+    html = (repository / "web/index.html").read_text()
+    assert set(re.findall(r'"((?:assets|client)/[^"]+)"', html)) <= set(names)
+    assert all(name.endswith((".js", ".css", ".svg", ".html", ".json")) for name in names)
+    assert all("no-cache" in call for call in put[:-1]) and "no-store" in put[-1]
+    assert json.loads((tmp_path / "uploaded").read_text()) == json.loads(stack.outputs["PageConfig"])
+    assert any(call.startswith("cloudfront create-invalidation") for call in calls)
+
+
+def test_the_bucket_is_emptied_before_it_goes(stack, uploads):
+    [removal] = [call for call in uploads("--remove") if call.startswith("s3 rm")]
+    assert removal.endswith("--recursive s3://" + stack.outputs["PageBucketName"])

@@ -1,0 +1,162 @@
+//! The client in Rust: against the local stack, against the document, and against a service that does not answer.
+
+use std::time::Duration;
+
+use client::{Caller, Client, Error, GrabResult, PacketClaim, Page, ProblemCode, Retries, SendRequest, Split, Status};
+use local::{Local, Options};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::contract::spec::SPEC;
+
+fn client(url: &str, caller: Caller) -> Client {
+    Client::new(reqwest::Client::new(), url, caller)
+}
+
+fn by(user: &str) -> Caller {
+    Caller::Local(user.to_owned())
+}
+
+#[tokio::test]
+async fn every_operation_is_called_and_its_answer_reads() {
+    let local = Local::start(Options::ephemeral()).await.unwrap();
+    let operator = client(&local.url(), Caller::Nobody);
+    let (alice, bob) = (operator.by(by("alice")), operator.by(by("bob")));
+    assert_eq!(operator.deposit("alice", "d", 1_000).await.unwrap().balance, 1_000);
+    assert_eq!(operator.withdraw("alice", "w", 100).await.unwrap().balance, 900);
+    let body = SendRequest {
+        greeting: Some("恭喜发财".to_owned()),
+        passphrase: Some("芝麻开门".to_owned()),
+        recipients: Some(vec!["bob".to_owned(), "a{b}".to_owned()]),
+        expires_in_s: Some(600),
+        ..SendRequest::new(Split::Equal, 300, 3)
+    };
+    let sent = alice.send("k", &body).await.unwrap();
+    let again = alice.send("k", &body).await.unwrap();
+    assert_eq!((sent.replayed, again.replayed, &sent.packet), (false, true, &again.packet));
+    let id = sent.packet.packet_id.as_str();
+
+    let refused = bob.grab(id, Some("sesame")).await.unwrap_err();
+    assert_eq!(refused.code(), Some(ProblemCode::WrongPassphrase));
+    for user in ["bob", "a{b}"] {
+        let grabbed = operator.by(by(user)).grab(id, Some("芝麻开门")).await.unwrap();
+        assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
+    }
+    let seen = alice.packet(id).await.unwrap();
+    assert_eq!((seen.sent.status, seen.claimed_count, seen.mine, seen.best), (Status::Open, 2, None, None));
+    assert_eq!(seen.recipients, Some(vec!["a{b}".to_owned(), "bob".to_owned()]));
+    assert_eq!(bob.packet(id).await.unwrap().mine.map(|mine| mine.amount), Some(100));
+
+    let mut claims: Vec<PacketClaim> = Vec::new();
+    let mut cursor = None;
+    loop {
+        let page = alice.claims(id, Page { limit: Some(1), cursor: cursor.as_deref() }).await.unwrap();
+        claims.extend(page.claims);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    assert_eq!(claims.len(), 2);
+    assert_eq!(alice.my_packets(Page::default()).await.unwrap().packets[0].packet_id, id);
+    assert_eq!(bob.my_claims(Page::default()).await.unwrap().claims[0].packet_id, id);
+    assert_eq!((alice.wallet().await.unwrap().balance, operator.wallet_of("a{b}").await.unwrap().balance), (600, 100));
+    let movements = operator.movements("alice", Page::default()).await.unwrap().movements;
+    assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
+
+    let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
+    let Error::Problem(problem) = bad else { panic!("{bad:?}") };
+    assert_eq!((problem.status, problem.code), (400, ProblemCode::InvalidRequest));
+    assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
+    local.stop().await;
+}
+
+#[test]
+fn the_codes_are_those_of_the_document() {
+    let ours: Vec<Value> = ProblemCode::ALL.iter().map(|code| serde_json::to_value(code).unwrap()).collect();
+    let schema = &SPEC.document["components"]["schemas"]["ProblemCode"];
+    assert_eq!(json!(ours), schema["enum"]);
+}
+
+/// A service that answers each request with the next of `answers` (an empty one: it hangs up), and returns what it was
+/// asked.
+async fn service(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let served = tokio::spawn(async move {
+        let mut requests = Vec::new();
+        for answer in answers {
+            let (mut socket, _) = listener.accept().await.unwrap();
+            let mut request = String::new();
+            // A body of JSON ends with its brace.
+            while !request.ends_with('}') {
+                let mut bytes = [0; 4_096];
+                let read = socket.read(&mut bytes).await.unwrap();
+                request.push_str(std::str::from_utf8(&bytes[..read]).unwrap());
+            }
+            socket.write_all(answer.as_bytes()).await.unwrap();
+            requests.push(request);
+        }
+        requests
+    });
+    (url, served)
+}
+
+fn answer(status: &str, headers: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n{headers}\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn what_has_no_answer_is_sent_again_with_the_same_key_and_body() {
+    let problem = |code: &str| json!({"code": code, "detail": "", "status": 0, "title": "", "type": ""});
+    let sent = json!({
+        "packet_id": "p", "sender_id": "a", "split": "random", "currency": "CNY", "total_amount": 100, "count": 2,
+        "greeting": "", "created_at": "x", "expires_at": "y", "status": "open", "commitment": "c"
+    });
+    let (url, served) = service(vec![
+        String::new(),
+        answer("503 Service Unavailable", "retry-after: 0\r\n", &problem("unavailable")),
+        // API Gateway's own.
+        answer("429 Too Many Requests", "", &json!({"message": "Too Many Requests"})),
+        answer("201 Created", "idempotent-replayed: true\r\n", &sent),
+    ])
+    .await;
+    let alice = client(&url, by("alice"));
+    let body = SendRequest::new(Split::Random, 100, 2);
+    let answer = alice.send("a-key", &body).await.unwrap();
+    assert!(answer.replayed && answer.packet.packet_id == "p");
+    let requests = served.await.unwrap();
+    assert_eq!(requests.len(), 4);
+    assert!(requests[0].contains("idempotency-key: a-key\r\n") && requests[0].contains("x-user-id: alice\r\n"));
+    assert!(requests.iter().all(|request| request == &requests[0]), "{requests:#?}");
+}
+
+#[tokio::test]
+async fn what_would_not_help_is_not_done() {
+    let problem = |code: &str| json!({"code": code});
+    let refusals = [
+        ("402 Payment Required", "", "insufficient-balance", ProblemCode::InsufficientBalance),
+        ("500 Internal Server Error", "retry-after: 1\r\n", "internal", ProblemCode::Internal),
+        // Longer than a caller wants to wait without being asked.
+        ("429 Too Many Requests", "retry-after: 60\r\n", "too-many-requests", ProblemCode::TooManyRequests),
+    ];
+    for (status, headers, code, expected) in refusals {
+        let (url, served) = service(vec![answer(status, headers, &problem(code))]).await;
+        let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
+        assert_eq!(error.code(), Some(expected), "{error}");
+        if let Error::Problem(problem) = &error
+            && expected == ProblemCode::TooManyRequests
+        {
+            assert_eq!(problem.retry_after, Some(Duration::from_secs(60)));
+        }
+        assert_eq!(served.await.unwrap().len(), 1, "{status}");
+    }
+    let (url, served) = service(vec![String::new()]).await;
+    let once = client(&url, by("alice")).retrying(Retries::NONE);
+    let error = once.send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable(_)), "{error}");
+    assert_eq!(served.await.unwrap().len(), 1);
+}
