@@ -32,17 +32,17 @@ impl MetricLine {
     /// With these metrics of the table.
     #[must_use]
     pub fn with(self, metrics: impl IntoIterator<Item = Metric>) -> Self {
-        self.add(json!(["Table"]), metrics)
+        self.add(&json!(["Table"]), metrics)
     }
 
     /// With these metrics of the table that have another dimension besides.
     #[must_use]
     pub fn with_by(mut self, dimension: &'static str, value: &str, metrics: impl IntoIterator<Item = Metric>) -> Self {
         self.fields.insert(dimension.to_owned(), json!(value));
-        self.add(json!(["Table", dimension]), metrics)
+        self.add(&json!(["Table", dimension]), metrics)
     }
 
-    fn add(mut self, dimensions: Value, metrics: impl IntoIterator<Item = Metric>) -> Self {
+    fn add(mut self, dimensions: &Value, metrics: impl IntoIterator<Item = Metric>) -> Self {
         let mut declared = Vec::new();
         for (name, unit, value) in metrics {
             declared.push(json!({"Name": name, "Unit": unit}));

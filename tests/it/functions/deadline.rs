@@ -51,16 +51,23 @@ impl Promised {
         self.stores.function("audit", &[]).await.invoke(br#"{"full": true}"#).await
     }
 
-    /// The next run brings the rest to the ledger, and everything there once. Returns how much that was.
+    /// The next runs bring the rest to the ledger, and everything is there once. Returns how much that was.
     async fn is_completed(&self) -> u64 {
-        let report = self.settle.invoke(b"{}").await;
-        assert_eq!((&report["outbox_left"], &report["parked"]), (&json!(0), &json!(0)), "{report}");
+        let mut persisted = 0;
+        // Mostly one; a busy machine may not do all in the two seconds of one.
+        poll("the rest", async || {
+            let report = self.settle.invoke(b"{}").await;
+            assert_eq!(report["parked"], 0, "{report}");
+            persisted += report["persisted"].as_u64().unwrap();
+            (report["outbox_left"] == 0).then_some(())
+        })
+        .await;
         let audit = self.audit().await;
         assert_eq!((&audit["imbalance_count"], &audit["in_slips"]), (&json!(0), &json!(0)), "{audit}");
         assert_eq!(audit["in_wallets"], 100_000, "{audit}");
         // Alice's deposit and her packet, and a claim for each slip.
         assert_eq!(audit["movements"], json!(2 + SLIPS), "{audit}");
-        report["persisted"].as_u64().unwrap()
+        persisted
     }
 }
 

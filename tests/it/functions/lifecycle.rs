@@ -53,9 +53,14 @@ async fn one_start_serves_all_calls_until_the_process_ends() {
     }
 }
 
+/// An event that needs the stores, and as little as possible besides: what a whole run of settle takes is no matter here.
+fn small_event(name: &str) -> String {
+    if name == "settle" { r#"{"partitions": [0, 0]}"#.to_owned() } else { sample(name, PLACEHOLDER).to_string() }
+}
+
 /// Freezes `function`, lets `cut` happen, and calls it again.
 async fn survives_a_freeze(name: &str, function: &Function, cut: impl AsyncFn()) {
-    let event = sample(name, PLACEHOLDER).to_string();
+    let event = small_event(name);
     let mut times = Vec::new();
     for _ in 0..FREEZES {
         assert!(is_answered(name, &function.invoke(event.as_bytes()).await), "{name}");
