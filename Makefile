@@ -3,7 +3,8 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
 .PHONY: run demo test test-web client fairness check audit model simulate mutants chaos pressure bench size
-.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws
+.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
+.PHONY: record-actions
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -103,6 +104,22 @@ check-template:
 test-aws:
 	@scripts/install-tools.sh && scripts/install-tools.sh aws
 	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
+
+# What each function asks of DynamoDB, from a walk through all of them: tests/aws/actions.json, which the roles are held against.
+record-actions:
+	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	cargo build --workspace --bins
+	RENEW_ACTIONS=1 cargo test -p tests --test it functions::actions
+
+# The functions as they are deployed: size, and the glibc that they need. One of them: make arm64 ONLY=grab
+arm64:
+	@scripts/install-tools.sh lambda
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
+
+# The functions in SAM's containers, over stores of this machine; it says what it needs.
+sam-local:
+	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh
 
 # The protocol in every state of small instances; or one mistake and what it breaks: make model MUTANT=no-slip-fence
 model:

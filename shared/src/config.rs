@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Amount, Limits};
-use crate::redis::{Connection, RedisConfig, RedisConfigError};
+use crate::redis::{Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
 /// What the functions are told.
@@ -19,7 +19,9 @@ pub struct Config {
     /// under.
     pub policy: SendPolicy,
     /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
-    /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
+    /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is. `REDIS_AUTH`
+    /// (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS` (`false`): how to
+    /// sign in to it.
     pub redis: Option<RedisConfig>,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
@@ -128,8 +130,32 @@ impl Reader<'_> {
         let response = self.number("REDIS_RESPONSE_TIMEOUT_MS", 500, 1..=60_000);
         redis.connect_timeout = Duration::from_millis(connect);
         redis.response_timeout = Duration::from_millis(response);
+        redis.iam = self.iam_auth(&redis.url);
         self.check(redis.clone());
         redis
+    }
+
+    fn iam_auth(&mut self, url: &str) -> Option<IamAuth> {
+        let by_iam = self.parsed("REDIS_AUTH", false, "password or iam", |text| match text {
+            "password" => Some(false),
+            "iam" => Some(true),
+            _ => None,
+        });
+        if !by_iam {
+            return None;
+        }
+        // The token that a user's password would be for the next few minutes must not be seen on its way.
+        if !url.is_empty() && url.split(',').any(|url| !url.trim().starts_with("rediss://") || url.contains('@')) {
+            self.fault("REDIS_URL", "must be rediss:// and without a user for REDIS_AUTH=iam");
+        }
+        let (user, cache) = (self.required("REDIS_IAM_USER"), self.required("REDIS_IAM_CACHE"));
+        for (name, id) in [("REDIS_IAM_USER", &user), ("REDIS_IAM_CACHE", &cache)] {
+            if !id.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-') {
+                self.fault(name, "must be an id of ElastiCache: of a-z 0-9 and -");
+            }
+        }
+        let serverless = self.parsed("REDIS_IAM_SERVERLESS", false, "true or false", |text| text.parse().ok());
+        Some(IamAuth { user, cache, serverless })
     }
 
     /// What its parts refuse to work with, told with everything else.
@@ -203,5 +229,35 @@ mod tests {
         let several = ("REDIS_URL", "redis://a,redis://b");
         assert_eq!(faults(&[("TABLE_NAME", "t"), several]), "REDIS_URL may name several servers of a cluster only");
         assert!(read(&[("TABLE_NAME", "t"), several, ("REDIS_CLUSTER", "true")]).is_ok());
+    }
+
+    #[test]
+    fn tokens_need_a_user_a_cache_and_tls() {
+        let by_iam = |url: &'static str, more: &[(&'static str, &'static str)]| {
+            read(&[&[("TABLE_NAME", "t"), ("REDIS_AUTH", "iam"), ("REDIS_URL", url)], more].concat())
+        };
+        let names = [("REDIS_IAM_USER", "functions"), ("REDIS_IAM_CACHE", "hongbao-1")];
+        let auth = by_iam("rediss://a", &names).unwrap().redis.unwrap().iam.unwrap();
+        assert_eq!(auth, IamAuth { user: "functions".into(), cache: "hongbao-1".into(), serverless: false });
+        let serverless = by_iam("rediss://a", &[names[0], names[1], ("REDIS_IAM_SERVERLESS", "true")]);
+        assert!(serverless.unwrap().redis.unwrap().iam.unwrap().serverless);
+        for (url, more, fault) in [
+            ("redis://a", &names[..], "REDIS_URL must be rediss:// and without a user for REDIS_AUTH=iam"),
+            ("rediss://user:s3cret@a", &names, "REDIS_URL must be rediss:// and without a user for REDIS_AUTH=iam"),
+            ("rediss://a", &names[..1], "REDIS_IAM_CACHE is required"),
+            ("rediss://a", &[names[0], ("REDIS_IAM_CACHE", "A&b=c")], "REDIS_IAM_CACHE must be an id of ElastiCache"),
+            (
+                "rediss://a",
+                &[names[0], names[1], ("REDIS_IAM_SERVERLESS", "1")],
+                "REDIS_IAM_SERVERLESS must be true or false",
+            ),
+        ] {
+            let error = by_iam(url, more).unwrap_err().to_string();
+            assert!(error.contains(fault) && !error.contains("s3cret") && !error.contains(';'), "{error}");
+        }
+        let neither = read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://a"), ("REDIS_AUTH", "token")]);
+        assert!(neither.unwrap_err().to_string().ends_with("REDIS_AUTH must be password or iam"));
+        let password = read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://a"), ("REDIS_AUTH", "password")]);
+        assert_eq!(password.unwrap().redis.unwrap().iam, None);
     }
 }

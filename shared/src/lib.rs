@@ -11,6 +11,7 @@ pub mod dynamo;
 pub mod http;
 #[cfg(feature = "memory")]
 pub mod memory;
+pub mod metric;
 pub mod parts;
 pub mod redis;
 pub mod service;

@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::config::{Credentials, Region};
 
 use crate::config::Config;
 use crate::dynamo::{Ledger, SdkTable};
+use crate::metric::Meter;
 use crate::redis::{Connection, RedisConfigError, RedisStore};
 use crate::service::{GrabSlip, SendPacket, Settle, Stores, System, ViewPackets, Wallets};
 
@@ -76,10 +77,11 @@ impl Parts {
     pub fn new(mut config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
         // A configuration without a Redis names no server, which is as wrong as one that names none that parses.
         let redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
-        let hot = Arc::new(RedisStore::new(Connection::new(&redis)?));
+        let meter = Arc::new(Meter::default());
+        let hot = Arc::new(RedisStore::new(Connection::new(&redis)?).metered(Arc::clone(&meter)));
         let base = LedgerParts::new(config, dynamodb);
         let stores = Stores::new(Arc::clone(&base.ledger), hot, Arc::new(System), Arc::new(System));
-        Ok(Self { base, stores })
+        Ok(Self { base, stores: stores.metered(meter) })
     }
 
     /// What needs the ledger alone.

@@ -1,5 +1,11 @@
 //! The functions' own programs under the Lambda runtime interface emulator, with the sample events.
 
+mod actions;
+mod deadline;
+mod lifecycle;
+mod logs;
+mod walk;
+
 use std::process::{Command, Output};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -30,7 +36,12 @@ struct Stores {
 
 impl Stores {
     async fn start() -> Self {
-        let (redis, dynamodb) = (TestServer::start(&[]).await, DynamoDb::start(None).await.unwrap());
+        Self::start_with(&[]).await
+    }
+
+    /// With these arguments of the Redis server.
+    async fn start_with(args: &[&str]) -> Self {
+        let (redis, dynamodb) = (TestServer::start(args).await, DynamoDb::start(None).await.unwrap());
         create_table(&dynamodb_at(&dynamodb.url()).await, TABLE).await.unwrap();
         Self { redis, dynamodb }
     }
@@ -257,6 +268,7 @@ fn a_wrong_configuration_is_told_at_once_and_whole() {
         ("REDIS_CA_FILE", "/nowhere"),
         ("REDIS_CONNECT_TIMEOUT_MS", "1s"),
         ("REDIS_RESPONSE_TIMEOUT_MS", "0"),
+        ("REDIS_AUTH", "maybe"),
     ];
     for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
         let needs_redis = BOTH_STORES.contains(&name);

@@ -173,6 +173,8 @@ async fn all_who_meet_a_rollback_at_once_read_the_part_once() {
     // the first read is over, and need another.
     println!("{queries} queries");
     assert!(queries <= 250, "{queries} queries");
+    let repairs = scene.process.grab.meter().take().repairs;
+    assert!((1..=50).contains(&repairs), "{repairs} repairs");
     scene.is_mended(200).await;
 }
 

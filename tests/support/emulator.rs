@@ -77,6 +77,26 @@ impl Function {
             std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|program| program == self.program)
         })
     }
+
+    /// Stops the function's process as Lambda freezes an environment between two calls.
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a frozen process go on.
+    pub fn thaw(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Ends the function's process at once, as a crash would.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    fn signal(&self, signal: Signal) {
+        let process = self.process().expect("a running function");
+        kill_process(Pid::from_raw(process.try_into().unwrap()).unwrap(), signal).unwrap();
+    }
 }
 
 impl Drop for Function {

@@ -7,6 +7,7 @@ pub mod books;
 pub mod emulator;
 pub mod hot;
 pub mod promises;
+pub mod relay;
 pub mod rigged;
 pub mod tokens;
 pub mod world;

@@ -1,43 +1,29 @@
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+use shared::metric::MetricLine;
 
 use crate::Answer;
 
 /// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. A run that goes
 /// on with another counts all since the beginning, so the last one of a day, or the maximum, is the day's.
 pub fn metric(answer: &Answer, table: &str, now_ms: u64, duration: Duration) -> Value {
-    let metric = |name, unit| json!({"Name": name, "Unit": unit});
     let report = &answer.report;
-    json!({
-        "_aws": {
-            "Timestamp": now_ms,
-            "CloudWatchMetrics": [{
-                "Namespace": "hongbao",
-                // So that two deployments of an account don't mix.
-                "Dimensions": [["Table"]],
-                "Metrics": [
-                    metric("AuditImbalances", "Count"),
-                    metric("AuditUndecided", "Count"),
-                    metric("AuditPackets", "Count"),
-                    metric("AuditWallets", "Count"),
-                    metric("AuditDuration", "Milliseconds"),
-                    metric("AuditUnfinished", "Count"),
-                ],
-            }],
-        },
-        "Table": table,
-        "AuditImbalances": report.imbalance_count,
-        "AuditUndecided": report.undecided_count,
-        "AuditPackets": report.figures.packets,
-        "AuditWallets": report.figures.wallets,
-        "AuditDuration": u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
-        "AuditUnfinished": u8::from(answer.next.is_some()),
-    })
+    let metrics = [
+        ("AuditImbalances", "Count", report.imbalance_count),
+        ("AuditUndecided", "Count", report.undecided_count),
+        ("AuditPackets", "Count", report.figures.packets),
+        ("AuditWallets", "Count", report.figures.wallets),
+        ("AuditDuration", "Milliseconds", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
+        ("AuditUnfinished", "Count", u64::from(answer.next.is_some())),
+    ];
+    MetricLine::new(table).with(metrics.map(|(name, unit, value)| (name, unit, value.into()))).at(now_ms)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

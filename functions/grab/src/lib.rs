@@ -1,11 +1,20 @@
 //! `POST /packets/{packet_id}/grab`: a user grabs a slip.
 
+#![cfg_attr(test, allow(clippy::unwrap_used))]
+
+mod metric;
+
+use std::time::Instant;
+
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, PassphraseDigest, Refusal};
 use shared::dynamo::Table;
 use shared::http::{Answer, Code, Problem, Route, caller, given, parse_body, respond, route};
+use shared::metric::{GrabEnd, Meter};
 use shared::service::{GrabOutcome, GrabSlip, HotStore};
+
+pub use metric::Telemetry;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;
 
@@ -35,8 +44,16 @@ struct LostBody {
 
 /// Answers a request of the grab function.
 pub async fn handle<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: Request) -> Response<Body> {
+    let begun = Instant::now();
     let result = answer(grab, &request).await;
-    respond(&request, result)
+    if let Err(problem) = &result {
+        grab.meter().ended(end_of(problem));
+    }
+    respond(&request, result, begun.elapsed())
+}
+
+fn end_of(problem: &Problem) -> GrabEnd {
+    if matches!(problem.code, Code::Unavailable | Code::Internal) { GrabEnd::Unavailable } else { GrabEnd::Refused }
 }
 
 async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request) -> Result<Answer, Problem> {
@@ -47,20 +64,30 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
     let passphrase = passphrase.map(|passphrase| PassphraseDigest::new(packet_id, &passphrase));
 
     match grab.grab(packet_id, &user, passphrase).await? {
-        GrabOutcome::Grabbed { claim, replayed } => Answer::ok(&GrabbedBody {
-            outcome: "grabbed",
-            packet_id,
-            slip: claim.slip,
-            amount: claim.amount,
-            currency: grab.currency(),
-            grabbed_at: claim.at.to_string(),
-            replayed,
-        }),
-        GrabOutcome::SoldOut => Answer::ok(&LostBody { outcome: "sold_out", packet_id }),
-        GrabOutcome::Expired => Answer::ok(&LostBody { outcome: "expired", packet_id }),
+        GrabOutcome::Grabbed { claim, replayed } => {
+            if replayed {
+                grab.meter().replayed();
+            }
+            let outcome = GrabEnd::Grabbed.name();
+            let (slip, amount, currency) = (claim.slip, claim.amount, grab.currency());
+            let grabbed_at = claim.at.to_string();
+            let body = GrabbedBody { outcome, packet_id, slip, amount, currency, grabbed_at, replayed };
+            ended(grab.meter(), GrabEnd::Grabbed, &body)
+        }
+        GrabOutcome::SoldOut => lost(grab.meter(), GrabEnd::SoldOut, packet_id),
+        GrabOutcome::Expired => lost(grab.meter(), GrabEnd::Expired, packet_id),
         GrabOutcome::Refused(refusal) => Err(refused(refusal)),
         GrabOutcome::NotFound => Err(Problem::packet_not_found()),
     }
+}
+
+fn lost(meter: &Meter, end: GrabEnd, packet_id: PacketId) -> Result<Answer, Problem> {
+    ended(meter, end, &LostBody { outcome: end.name(), packet_id })
+}
+
+fn ended(meter: &Meter, end: GrabEnd, body: &impl Serialize) -> Result<Answer, Problem> {
+    meter.ended(end);
+    Ok(Answer::ok(body)?.with_outcome(end.name()))
 }
 
 /// The passphrase that a request's body gives. What no packet's passphrase can be is a wrong one, and one that is not

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use std::time::Instant;
+
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::Deserialize;
@@ -33,8 +35,9 @@ struct SendBody {
 
 /// Answers a request of the send function.
 pub async fn handle<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: Request) -> Response<Body> {
+    let begun = Instant::now();
     let result = answer(send, &request).await;
-    respond(&request, result)
+    respond(&request, result, begun.elapsed())
 }
 
 async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Request) -> Result<Answer, Problem> {
@@ -45,10 +48,13 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
         .ok_or_else(|| Problem::field("Idempotency-Key", "is required once: 1 to 64 characters of A-Z a-z 0-9 _ -"))?;
     let packet = new_packet(request, sender, send.limits())?;
     match send.send(packet, &key).await? {
-        SendOutcome::Sent(terms) => Answer::json(StatusCode::CREATED, &PacketBody::new(&terms, Status::Open)),
+        SendOutcome::Sent(terms) => {
+            Ok(Answer::json(StatusCode::CREATED, &PacketBody::new(&terms, Status::Open))?.about(terms.id))
+        }
         SendOutcome::Replayed(terms) => {
             // The first answer again, as it was: what has become of the packet since, its own route tells.
-            Ok(Answer::ok(&PacketBody::new(&terms, Status::Open))?.with_header("idempotent-replayed", "true"))
+            let answer = Answer::ok(&PacketBody::new(&terms, Status::Open))?.about(terms.id);
+            Ok(answer.with_outcome("replayed").with_header("idempotent-replayed", "true"))
         }
         SendOutcome::KeyReused => {
             Err(Problem::new(Code::IdempotencyKeyReused, "This Idempotency-Key has sent another packet."))

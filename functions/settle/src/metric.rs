@@ -1,4 +1,5 @@
-use serde_json::{Map, Value, json};
+use serde_json::Value;
+use shared::metric::MetricLine;
 use shared::service::Report;
 
 /// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. What the run could
@@ -14,23 +15,14 @@ pub fn metric(report: &Report, table: &str, now_ms: u64) -> Value {
         ("OutboxDepth", "Count", report.outbox_left),
         ("OutboxAge", "Milliseconds", report.oldest_outbox_ms),
     ];
-    let known = || known.iter().filter_map(|(name, unit, value)| value.map(|value| (*name, *unit, value)));
-    let declared: Vec<Value> = known().map(|(name, unit, _)| json!({"Name": name, "Unit": unit})).collect();
-    let mut line: Map<String, Value> = known().map(|(name, _, value)| (name.to_owned(), json!(value))).collect();
-    // The table is the dimension, so that two deployments of an account don't mix.
-    line.insert("Table".to_owned(), json!(table));
-    line.insert(
-        "_aws".to_owned(),
-        json!({
-            "Timestamp": now_ms,
-            "CloudWatchMetrics": [{"Namespace": "hongbao", "Dimensions": [["Table"]], "Metrics": declared}],
-        }),
-    );
-    Value::Object(line)
+    let known = known.into_iter().filter_map(|(name, unit, value)| value.map(|value| (name, unit, value.into())));
+    MetricLine::new(table).with(known).at(now_ms)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn declared(line: &Value) -> Vec<&str> {

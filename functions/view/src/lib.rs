@@ -1,6 +1,8 @@
 //! `GET /packets/…` and `GET /me/…`: users look. Also API Gateway's `$default` route, so that what leads nowhere gets this
 //! API's own answers.
 
+use std::time::Instant;
+
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{PacketId, UserId};
@@ -28,8 +30,9 @@ struct PacketsBody<'a> {
 
 /// Answers a request of the view function.
 pub async fn handle<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: Request) -> Response<Body> {
+    let begun = Instant::now();
     let result = answer(view, &request).await;
-    respond(&request, result)
+    respond(&request, result, begun.elapsed())
 }
 
 async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Request) -> Result<Answer, Problem> {

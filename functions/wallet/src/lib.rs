@@ -1,5 +1,7 @@
 //! `/wallets/…`: the operator moves money in and out, and looks at wallets.
 
+use std::time::Instant;
+
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
@@ -27,8 +29,9 @@ struct MovementsBody<'a> {
 
 /// Answers a request of the wallet function.
 pub async fn handle<T: Table>(wallets: &Wallets<T>, request: Request) -> Response<Body> {
+    let begun = Instant::now();
     let result = answer(wallets, &request).await;
-    respond(&request, result)
+    respond(&request, result, begun.elapsed())
 }
 
 async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {

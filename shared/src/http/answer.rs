@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use lambda_http::http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER, VARY,
 };
@@ -8,6 +10,8 @@ use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
 use super::request::request_id;
+use super::route::{Route, route};
+use crate::domain::PacketId;
 
 /// An answer that went well.
 #[derive(Debug)]
@@ -16,6 +20,10 @@ pub struct Answer {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
     keeping: Option<Keeping>,
+    /// For the log.
+    outcome: &'static str,
+    /// Of a packet that the request's path does not name.
+    packet_id: Option<PacketId>,
 }
 
 /// For how long whoever asked may keep an answer and show it again.
@@ -41,12 +49,24 @@ impl Answer {
     pub fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, Problem> {
         let body =
             serde_json::to_vec(body).map_err(|_| Problem::new(Code::Internal, "Something went wrong on our side."))?;
-        Ok(Self { status, headers: Vec::new(), body, keeping: None })
+        Ok(Self { status, headers: Vec::new(), body, keeping: None, outcome: "ok", packet_id: None })
     }
 
     /// 200 with `body` as JSON.
     pub fn ok(body: &impl Serialize) -> Result<Self, Problem> {
         Self::json(StatusCode::OK, body)
+    }
+
+    /// With another word for how it ended than "ok": for the log.
+    #[must_use]
+    pub fn with_outcome(self, outcome: &'static str) -> Self {
+        Self { outcome, ..self }
+    }
+
+    /// About this packet, which the request's path does not name: for the log.
+    #[must_use]
+    pub fn about(self, packet_id: PacketId) -> Self {
+        Self { packet_id: Some(packet_id), ..self }
     }
 
     /// With another header.
@@ -65,7 +85,7 @@ impl Answer {
 
     /// The response to `request`.
     fn into_response(self, request: &Request) -> Response<Body> {
-        let Self { status, mut headers, body, keeping } = self;
+        let Self { status, mut headers, body, keeping, .. } = self;
         let Some(keeping) = keeping else { return response(status, "application/json", headers, body) };
         let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
         let is_known = names_tag(request.headers(), &tag);
@@ -91,13 +111,14 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Turns what a handler came to into the response, and logs a problem's cause, once, under the request's id.
-pub fn respond(request: &Request, result: Result<Answer, Problem>) -> Response<Body> {
+/// Turns what a handler came to after `took` into the response, and logs it in one line: under which request id, about
+/// which packet, how it ended, how long it took, and a problem's cause. Nothing else that a client has sent is logged.
+pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
+    log(request, &result, took);
     match result {
         Ok(answer) => answer.into_response(request),
         Err(problem) => {
-            log(id, &problem);
             let mut headers = Vec::new();
             if let Some(seconds) = problem.retry_after_s {
                 headers.push((RETRY_AFTER, HeaderValue::from(seconds)));
@@ -112,13 +133,34 @@ pub fn respond(request: &Request, result: Result<Answer, Problem>) -> Response<B
     }
 }
 
-fn log(request_id: &str, problem: &Problem) {
-    let cause = problem.cause.as_ref().map(|cause| crate::error_chain(cause));
-    let (code, cause) = (problem.code.name(), cause.as_deref().unwrap_or_default());
-    match problem.code {
-        Code::Internal => tracing::error!(request_id, code, cause, "a request failed on a defect"),
-        Code::Unavailable => tracing::warn!(request_id, code, cause, "a request was not answered"),
-        _ => tracing::debug!(request_id, code, "a request was refused"),
+fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
+    if result.is_ok() && !tracing::enabled!(tracing::Level::INFO) {
+        return;
+    }
+    let request_id = request_id(request);
+    let packet_id = match result {
+        Ok(Answer { packet_id: Some(id), .. }) => Some(*id),
+        // An id that is none is a text of the client's.
+        _ => match route(request) {
+            Ok(Route::Grab(id) | Route::Packet(id) | Route::PacketClaims(id)) => id.parse().ok(),
+            _ => None,
+        },
+    };
+    let packet_id = packet_id.map(tracing::field::display::<PacketId>);
+    let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+    let (outcome, cause) = match result {
+        Ok(answer) => (answer.outcome, None),
+        Err(problem) => (problem.code.name(), problem.cause.as_ref().map(|cause| crate::error_chain(cause))),
+    };
+    match result.as_ref().err().map(|problem| problem.code) {
+        Some(Code::Internal) => {
+            tracing::error!(request_id, packet_id, outcome, duration_us, cause, "a request failed on a defect");
+        }
+        Some(Code::Unavailable) => {
+            tracing::warn!(request_id, packet_id, outcome, duration_us, cause, "a request was not answered");
+        }
+        Some(_) => tracing::info!(request_id, packet_id, outcome, duration_us, "a request was refused"),
+        None => tracing::info!(request_id, packet_id, outcome, duration_us, "a request was answered"),
     }
 }
 
@@ -147,7 +189,7 @@ mod tests {
         for tags in if_none_match {
             request.headers_mut().append(IF_NONE_MATCH, HeaderValue::from_static(tags));
         }
-        respond(&request, Answer::ok(&"a body").map(|answer| answer.to_keep(Keeping::UntilAsked)))
+        respond(&request, Answer::ok(&"a body").map(|answer| answer.to_keep(Keeping::UntilAsked)), Duration::ZERO)
     }
 
     #[test]
@@ -174,7 +216,7 @@ mod tests {
 
     #[test]
     fn what_is_not_to_be_kept_is_not() {
-        let response = respond(&Request::new(Body::Empty), Answer::ok(&1));
+        let response = respond(&Request::new(Body::Empty), Answer::ok(&1), Duration::ZERO);
         assert_eq!(response.headers()[CACHE_CONTROL], "no-store");
         assert!(!response.headers().contains_key(ETAG));
     }

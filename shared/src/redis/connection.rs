@@ -2,6 +2,7 @@ mod call;
 mod config;
 mod error;
 mod generations;
+mod iam;
 mod link;
 mod moment;
 #[cfg(test)]
@@ -15,11 +16,13 @@ use redis::{FromRedisValue, RedisResult, from_redis_value};
 
 use error::Failure;
 use generations::{Generations, Turn};
+use iam::Tokens;
 use link::{Connector, Link};
 
 pub use call::{Call, Script};
 pub use config::{RedisConfig, RedisConfigError};
 pub use error::RedisError;
+pub use iam::IamAuth;
 
 /// Chooses the cryptography that TLS uses in this process, unless that has been done already. `main` calls it first.
 pub fn install_crypto_provider() {
@@ -46,7 +49,11 @@ struct Shared {
 impl Connection {
     /// Checks the configuration, and connects to nothing yet: a cold start does no work that a call may not need.
     pub fn new(config: &RedisConfig) -> Result<Self, RedisConfigError> {
-        let connector = Connector::new(config)?;
+        Self::with_tokens(config, config.iam.clone().map(Tokens::new))
+    }
+
+    fn with_tokens(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
+        let connector = Connector::new(config, tokens)?;
         let generations = Mutex::new(Generations::new(config));
         Ok(Self { shared: Arc::new(Shared { connector, generations }) })
     }

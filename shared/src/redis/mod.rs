@@ -8,9 +8,13 @@ mod reply;
 pub mod reply;
 mod store;
 #[cfg(any(test, feature = "test-support"))]
+pub mod test_proxy;
+#[cfg(any(test, feature = "test-support"))]
 pub mod test_server;
 
-pub use connection::{Call, Connection, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider};
+pub use connection::{
+    Call, Connection, IamAuth, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider,
+};
 pub use keys::PartKeys;
 pub use reply::{free_slips, held};
 pub use store::RedisStore;

@@ -8,6 +8,7 @@ use super::connection::{Call, Connection, RedisError, Script};
 use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
+use crate::metric::Meter;
 use crate::service::{Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
 
 /// For how long after a packet's expiry its claims answer replays; then the ledger does.
@@ -32,12 +33,20 @@ static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/p
 #[derive(Clone, Debug)]
 pub struct RedisStore {
     connection: Connection,
+    /// What is counted for metrics.
+    meter: Arc<Meter>,
 }
 
 impl RedisStore {
     /// The store behind `connection`.
-    pub const fn new(connection: Connection) -> Self {
-        Self { connection }
+    pub fn new(connection: Connection) -> Self {
+        Self { connection, meter: Arc::default() }
+    }
+
+    /// Counting with `meter`.
+    #[must_use]
+    pub fn metered(self, meter: Arc<Meter>) -> Self {
+        Self { meter, ..self }
     }
 }
 
@@ -82,7 +91,7 @@ impl HotStore for RedisStore {
             for hold in decided {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
-            let state = self.connection.run(&call).await?;
+            let state = self.call(&call).await?;
             learned = reply::learned(state).ok_or_else(|| impossible(state))?;
         }
         Ok(learned)
@@ -107,7 +116,7 @@ impl HotStore for RedisStore {
         for fact in facts {
             call = call.arg(fact_text(fact));
         }
-        let state = self.connection.run(&call).await?;
+        let state = self.call(&call).await?;
         reply::loaded(state).ok_or_else(|| impossible(state))
     }
 
@@ -129,14 +138,14 @@ impl HotStore for RedisStore {
 
     async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: redis::Value = self.connection.run(&OWNERS.call(&[&keys.claims])).await?;
+        let reply: redis::Value = self.call(&OWNERS.call(&[&keys.claims])).await?;
         reply::finality(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
     async fn look(&self, part: PartId, seen: Option<&str>) -> Result<Look, HotStoreError> {
         let keys = PartKeys::of(part);
         let call = LOOK.call(&[&keys.claims]).arg(seen.unwrap_or_default());
-        let reply: redis::Value = self.connection.run(&call).await?;
+        let reply: redis::Value = self.call(&call).await?;
         reply::look(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
@@ -170,7 +179,7 @@ impl HotStore for RedisStore {
 
     async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let holds: Vec<(String, String)> = self.connection.run(&OUTBOX.call(&[&keys.claims])).await?;
+        let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.claims])).await?;
         let read = |(user, hold): &(String, String)| {
             let held = reply::held(user, hold);
             if held.is_none() {
@@ -186,7 +195,7 @@ impl HotStore for RedisStore {
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {
         let keys = PartKeys::of(part);
         let call = PARK.call(&[&keys.claims]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
-        self.connection.run::<u8>(&call).await.map(drop).map_err(Into::into)
+        self.call::<u8>(&call).await.map(drop).map_err(Into::into)
     }
 }
 
@@ -207,13 +216,18 @@ impl RedisStore {
                 call = call.arg(grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
             }
         }
-        let answer: String = self.connection.run(&call).await?;
+        let answer: String = self.call(&call).await?;
         let found = reply::grabbed(&answer).ok_or_else(|| impossible(&answer))?;
         // An answer too many or too few would give somebody another's.
         let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
         let fits = found.len() == asks.len()
             && found.iter().zip(asked).all(|(found, asked)| found.as_ref().is_none_or(|found| found.len() == asked));
         if fits { Ok(found) } else { Err(impossible(&answer)) }
+    }
+
+    async fn call<T: redis::FromRedisValue>(&self, script: &Call) -> Result<T, RedisError> {
+        self.meter.called_script();
+        self.connection.run(script).await
     }
 
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {

@@ -11,6 +11,7 @@ use super::loader::{Ensured, Loader};
 use super::stores::Stores;
 use crate::domain::{AckMode, Claim, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
 use crate::dynamo::{ClaimOutcome, Table};
+use crate::metric::Meter;
 
 /// For how long one grab keeps trying before it says that it does not know.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -74,6 +75,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// The currency of every packet (ISO 4217).
     pub fn currency(&self) -> &str {
         &self.currency
+    }
+
+    /// What is counted while it grabs.
+    pub const fn meter(&self) -> &Arc<Meter> {
+        &self.stores.meter
     }
 
     /// Grabs a slip of packet `id` for `user`; `passphrase` is the digest of what he gave, if anything.
@@ -149,7 +155,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
 
         crash_point!("grab.before_claim");
+        let begun = Instant::now();
         let outcome = self.stores.ledger.claim(&terms, &hold.user, &claim).await?;
+        self.stores.meter.claimed(begun.elapsed());
         crash_point!("grab.after_claim");
         let facts = outcome.facts(&hold.user, &claim);
         match outcome {

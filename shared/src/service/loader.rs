@@ -112,6 +112,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
 
     async fn repair_alone(&self, part: PartId, terms: &Terms) -> Result<(), Failure> {
         tracing::warn!(%part, "the hot store did not know of a slip's fence: repairing the part");
+        self.stores.meter.repaired();
         let facts = self.stores.ledger.fences(terms.id, part.slips(terms.count)).await?;
         crash_point!("repair.after_fences");
         self.stores.hot.learn(part, terms.count, &facts, &[]).await?;

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use super::environment::{Clock, Entropy};
 use super::packets::Packets;
 use crate::dynamo::{Ledger, Table};
+use crate::metric::Meter;
 
 /// What the use cases over both stores stand on. A clone shares all of it.
 pub struct Stores<T, H> {
@@ -16,13 +17,21 @@ pub struct Stores<T, H> {
     pub clock: Arc<dyn Clock>,
     /// What ids, seeds and jitter are made of.
     pub entropy: Arc<dyn Entropy>,
+    /// What is counted for metrics.
+    pub meter: Arc<Meter>,
 }
 
 impl<T: Table, H> Stores<T, H> {
     /// Over `ledger` and `hot`, with no packet cached.
     pub fn new(ledger: Arc<Ledger<T>>, hot: Arc<H>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let packets = Arc::new(Packets::new(Arc::clone(&ledger)));
-        Self { ledger, hot, packets, clock, entropy }
+        Self { ledger, hot, packets, clock, entropy, meter: Arc::default() }
+    }
+
+    /// Counting with `meter`.
+    #[must_use]
+    pub fn metered(self, meter: Arc<Meter>) -> Self {
+        Self { meter, ..self }
     }
 }
 
@@ -35,6 +44,7 @@ impl<T, H> Clone for Stores<T, H> {
             packets: Arc::clone(&self.packets),
             clock: Arc::clone(&self.clock),
             entropy: Arc::clone(&self.entropy),
+            meter: Arc::clone(&self.meter),
         }
     }
 }

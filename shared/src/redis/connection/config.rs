@@ -6,12 +6,16 @@ use std::time::Duration;
 use redis::{ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 use thiserror::Error;
 
+use super::iam::IamAuth;
+
 /// Where the hot store is, and how long to wait for it.
 #[derive(Clone)]
 pub struct RedisConfig {
     /// `redis://` or, with TLS, `rediss://`, with user and password inside, percent-encoded. A cluster may have several,
     /// separated by commas; give more than one, so that a dead node does not stand in the way of the others.
     pub url: String,
+    /// How to sign in, if not with the URL's user and password: with tokens, which need TLS.
+    pub iam: Option<IamAuth>,
     /// Whether the servers form a cluster.
     pub cluster: bool,
     /// The certificate authorities (PEM) to trust instead of the system's.
@@ -30,6 +34,7 @@ impl RedisConfig {
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
+            iam: None,
             cluster: false,
             ca_file: None,
             connect_timeout: Duration::from_secs(1),
@@ -61,6 +66,7 @@ impl fmt::Debug for RedisConfig {
         f.debug_struct("RedisConfig")
             // It holds the password.
             .field("url", &"…")
+            .field("iam", &self.iam)
             .field("cluster", &self.cluster)
             .field("ca_file", &self.ca_file)
             .field("connect_timeout", &self.connect_timeout)

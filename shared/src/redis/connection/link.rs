@@ -8,6 +8,7 @@ use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerEr
 
 use super::call::Call;
 use super::config::{RedisConfig, RedisConfigError};
+use super::iam::Tokens;
 
 /// The cluster client's own retries, which also count redirections and so cannot be none.
 const CLUSTER_RETRIES: u32 = 3;
@@ -30,7 +31,8 @@ pub(super) enum Link {
 }
 
 impl Connector {
-    pub(super) fn new(config: &RedisConfig) -> Result<Self, RedisConfigError> {
+    /// Signing in with `tokens`, or with what the URL says.
+    pub(super) fn new(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
         let tcp = TcpSettings::default()
             .set_nodelay(true)
             .set_keepalive(TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
@@ -48,14 +50,21 @@ impl Connector {
             if let Some(certificates) = certificates {
                 builder = builder.certs(certificates);
             }
+            if let Some(tokens) = tokens {
+                builder = builder.set_credentials_provider(tokens);
+            }
             // A connection to a seed and its greeting, the topology, then the same with all nodes at once: what one mute
             // node can cost. The others are worth waiting for.
             let timeout = (config.connect_timeout + config.response_timeout) * 2 + config.response_timeout;
             builder.build().map(|client| Self::Cluster { client: Box::new(client), timeout })
         } else {
-            let config = AsyncConnectionConfig::new()
+            let mut settings = AsyncConnectionConfig::new()
                 .set_connection_timeout(Some(config.connect_timeout))
                 .set_response_timeout(Some(config.response_timeout));
+            if let Some(tokens) = tokens {
+                settings = settings.set_credentials_provider(tokens);
+            }
+            let config = settings;
             let [server] = <[_; 1]>::try_from(servers).map_err(|_| RedisConfigError::SeveralUrls)?;
             // The library's name is not announced: without a password, the first call then needs no round trip before its
             // own.

@@ -1,7 +1,7 @@
 //! Against real servers, and real faults.
 
 mod cluster;
-mod proxy;
+mod iam;
 mod single;
 
 use std::error::Error;

@@ -3,8 +3,8 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
-use super::proxy::Proxy;
 use super::*;
+use crate::redis::test_proxy::Proxy;
 use crate::redis::test_server::{TestServer, free_port};
 
 #[tokio::test]

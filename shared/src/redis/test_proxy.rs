@@ -1,3 +1,7 @@
+//! A connection to a Redis server over which faults can be put: for tests.
+
+#![allow(clippy::unwrap_used)] // A test that cannot start it has failed.
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -5,13 +9,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A connection to a server over which faults can be put.
+/// A way to a server that can be cut and muted.
+#[derive(Debug)]
 pub struct Proxy {
-    pub address: SocketAddr,
+    address: SocketAddr,
     state: Arc<State>,
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct State {
     accepted: AtomicUsize,
     /// The connections before this one swallow everything.
@@ -21,6 +26,10 @@ struct State {
 }
 
 impl Proxy {
+    /// In front of the server at that port of this machine.
+    ///
+    /// # Panics
+    /// If it has no port to listen on.
     pub async fn start(server: u16) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -35,10 +44,14 @@ impl Proxy {
         Self { address, state }
     }
 
+    /// Its URL, for a client.
+    #[must_use]
     pub fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
+    /// How many connections it has taken.
+    #[must_use]
     pub fn accepted(&self) -> usize {
         self.state.accepted.load(Ordering::SeqCst)
     }

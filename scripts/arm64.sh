@@ -1,0 +1,32 @@
+#!/bin/sh
+# Builds the functions as they are deployed, for arm64, and looks at what came of it: that no more of glibc is asked for than
+# the runtime provided.al2023 has, and how large each is.
+#
+#   scripts/arm64.sh          all functions
+#   scripts/arm64.sh grab     this one alone
+set -eu
+
+# Amazon Linux 2023's.
+GLIBC_MOST=2.34
+
+cd "$(dirname "$0")/.."
+if [ $# = 0 ]; then
+    for folder in functions/*; do set -- "$@" "${folder#functions/}"; done
+fi
+
+packages=
+for name in "$@"; do packages="$packages --package $name"; done
+# shellcheck disable=SC2086 # One word for each package.
+cargo lambda build --release --arm64 $packages
+
+printf '%-8s %10s %10s  %s\n' function bytes zipped glibc
+for name in "$@"; do
+    program=target/lambda/$name/bootstrap
+    # What it is must be sure before what it asks for says anything.
+    readelf -h "$program" | grep -q AArch64 || { echo "$program is not for arm64" >&2; exit 1; }
+    glibc=$(readelf -V "$program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
+    [ -n "$glibc" ] || { echo "$program names no version of glibc" >&2; exit 1; }
+    printf '%-8s %10s %10s  %s\n' "$name" "$(wc -c <"$program")" "$(gzip -9 <"$program" | wc -c)" "$glibc"
+    newest=$(printf '%s\n' "$glibc" "$GLIBC_MOST" | sort -V | tail -n 1)
+    [ "$newest" = "$GLIBC_MOST" ] || { echo "$program needs glibc $glibc; the runtime has $GLIBC_MOST" >&2; exit 1; }
+done

@@ -1,0 +1,9 @@
+"""The recorded tokens, which a test of the Rust code signs too, are those that botocore signs."""
+
+import json
+
+import iam_tokens
+
+
+def test_the_recorded_tokens_are_botocores():
+    assert json.loads(iam_tokens.FILE.read_text()) == iam_tokens.vectors(), "renew them: python tests/aws/iam_tokens.py"

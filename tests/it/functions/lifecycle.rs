@@ -1,0 +1,119 @@
+//! A process' life: its start, its calls, its end, and a freeze between two calls.
+
+use std::time::{Duration, Instant};
+
+use redis::cmd;
+use shared::redis::test_proxy::Proxy;
+use shared::redis::test_server::TestCluster;
+use tests::relay::Relay;
+
+use super::*;
+
+/// Within this time the first call after a freeze is answered.
+const THAWED_WITHIN: Duration = Duration::from_secs(1);
+/// Freezes, one of which has to pass: other work on the machine may hold up some.
+const FREEZES: usize = 3;
+/// What a call says that reached neither store.
+const NOT_REACHED: [u64; 2] = [500, 503];
+
+/// Whether a function's answer to its sample event is one that needs its stores.
+fn is_answered(name: &str, answer: &Value) -> bool {
+    if SCHEDULED.contains(&name) {
+        return answer.get("errorType").is_none() && answer.get("outbox_left") != Some(&Value::Null);
+    }
+    answer["statusCode"].as_u64().is_some_and(|status| !NOT_REACHED.contains(&status))
+}
+
+#[tokio::test]
+async fn one_start_serves_all_calls_until_the_process_ends() {
+    let stores = Stores::start().await;
+    for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
+        let function = stores.function(name, &[]).await;
+        let event = sample(name, PLACEHOLDER).to_string();
+        let mut processes = Vec::new();
+        for _ in 0..4 {
+            let answer = function.invoke(event.as_bytes()).await;
+            assert!(is_answered(name, &answer), "{name}: {answer}");
+            processes.push(function.process().expect("a running function"));
+        }
+        processes.dedup();
+        assert_eq!(processes.len(), 1, "{name}: {processes:?}");
+        let starts = || function.log().matches("INIT START").count();
+        assert_eq!(starts(), 1, "{name}: {}", function.log());
+
+        function.kill();
+        // The call that meets the dead process may fail; Lambda's clients repeat it, or the next one comes.
+        let answer = poll("a new process", async || {
+            let answer = function.invoke(event.as_bytes()).await;
+            answer.get("errorType").is_none().then_some(answer)
+        })
+        .await;
+        assert!(is_answered(name, &answer), "{name}: {answer}");
+        assert_ne!(function.process(), Some(processes[0]), "{name}");
+    }
+}
+
+/// An event that needs the stores, and as little as possible besides: what a whole run of settle takes is no matter here.
+fn small_event(name: &str) -> String {
+    if name == "settle" { r#"{"partitions": [0, 0]}"#.to_owned() } else { sample(name, PLACEHOLDER).to_string() }
+}
+
+/// Freezes `function`, lets `cut` happen, and calls it again.
+async fn survives_a_freeze(name: &str, function: &Function, cut: impl AsyncFn()) {
+    let event = small_event(name);
+    let mut times = Vec::new();
+    for _ in 0..FREEZES {
+        assert!(is_answered(name, &function.invoke(event.as_bytes()).await), "{name}");
+        let process = function.process();
+        function.freeze();
+        cut().await;
+        function.thaw();
+        let thawed = Instant::now();
+        let answer = function.invoke(event.as_bytes()).await;
+        times.push(thawed.elapsed());
+        assert!(is_answered(name, &answer), "{name}: {answer} {}", function.log());
+        assert_eq!(function.process(), process, "{name}: the process is the same");
+        if times.iter().any(|time| *time < THAWED_WITHIN) {
+            return;
+        }
+    }
+    panic!("{name}: thawed functions took {times:?} to answer");
+}
+
+#[tokio::test]
+async fn a_thawed_function_answers_at_once_although_its_connections_were_cut() {
+    let stores = Stores::start().await;
+    let relay = Relay::start(stores.dynamodb.url()).await;
+    for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
+        let function = stores.function(name, &[("AWS_ENDPOINT_URL_DYNAMODB", &relay.url())]).await;
+        survives_a_freeze(name, &function, async || {
+            relay.cut();
+            let () = stores.redis.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_thawed_function_answers_at_once_although_its_connection_went_mute() {
+    let stores = Stores::start().await;
+    let proxy = Proxy::start(stores.redis.port()).await;
+    for name in BOTH_STORES {
+        let function = stores.function(name, &[("REDIS_URL", &proxy.url())]).await;
+        survives_a_freeze(name, &function, async || proxy.mute_open_connections()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_thawed_function_answers_at_once_although_a_clusters_connections_were_cut() {
+    let (stores, cluster) = (Stores::start().await, TestCluster::start(3).await);
+    for name in BOTH_STORES {
+        let function = stores.function(name, &[("REDIS_URL", &cluster.url()), ("REDIS_CLUSTER", "true")]).await;
+        survives_a_freeze(name, &function, async || {
+            for node in &cluster.nodes {
+                let () = node.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal")).await;
+            }
+        })
+        .await;
+    }
+}

@@ -1,0 +1,219 @@
+//! A walk through all that the functions do, each under an emulator and with a way of its own to the ledger.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use redis::cmd;
+use tests::relay::{Passed, Relay};
+
+use super::*;
+
+/// What no log may show.
+pub const SECRETS: [(&str, &str); 9] = [
+    ("a passphrase", "sesame-4Qz8"),
+    ("a wrong passphrase", "guess-7Hk2"),
+    ("a body that is not JSON", "broken-5Tn3"),
+    ("a body's text", "greeting-9Lw6"),
+    ("a user's token", "token-3Xv1"),
+    ("an idempotency key", "key-8Rb4"),
+    ("Redis' password", "redis-6Jp9"),
+    ("the function's secret key", "secret-2Md7"),
+    ("the function's session token", "session-1Fy5"),
+];
+/// Who has the password in Redis.
+const REDIS_USER: &str = "functions";
+
+/// The send function whose packets' grabs are promises.
+const PROMISING: &str = "send, promising";
+
+/// A number for a text, another for another.
+fn number(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// The secret of that name.
+fn secret(name: &str) -> &'static str {
+    SECRETS.iter().find(|(known, _)| *known == name).unwrap().1
+}
+
+/// What came of a walk.
+pub struct Walked {
+    /// By function, what it asked of the ledger.
+    pub passed: BTreeMap<&'static str, Vec<Passed>>,
+    /// By function, what it said.
+    pub logs: BTreeMap<&'static str, String>,
+    /// Each request: its id, the function, its packet if it names one, and how it ended.
+    pub requests: Vec<(String, &'static str, Option<String>, u16)>,
+}
+
+/// The functions, and what they have been asked.
+struct Walk {
+    stores: Stores,
+    functions: BTreeMap<&'static str, (Function, Relay)>,
+    /// A send whose packets' grabs are answered once Redis has them.
+    promising: Function,
+    requests: Vec<(String, &'static str, Option<String>, u16)>,
+}
+
+impl Walk {
+    async fn start(level: &str) -> Self {
+        let password = format!(">{}", secret("Redis' password"));
+        let stores = Stores::start_with(&["--user", REDIS_USER, "on", &password, "~*", "&*", "+@all"]).await;
+        let redis = format!("redis://{REDIS_USER}:{}@127.0.0.1:{}", secret("Redis' password"), stores.redis.port());
+        let mut functions = BTreeMap::new();
+        let mut promising = None;
+        for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
+            let relay = Relay::start(stores.dynamodb.url()).await;
+            let url = relay.url();
+            let mut variables = vec![
+                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
+                ("AWS_SESSION_TOKEN", secret("the function's session token")),
+                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+                ("AWS_LAMBDA_LOG_LEVEL", level),
+            ];
+            if BOTH_STORES.contains(&name) {
+                variables.push(("REDIS_URL", &*redis));
+            }
+            if name == "send" {
+                let variables = [&variables[..], &[("GRAB_ACK", "redis")]].concat();
+                promising = Some(stores.function(name, &variables).await);
+            }
+            functions.insert(name, (stores.function(name, &variables).await, relay));
+        }
+        Self { stores, functions, promising: promising.unwrap(), requests: Vec::new() }
+    }
+
+    async fn invoke(&self, name: &str, event: &str) -> Value {
+        self.functions[name].0.invoke(event.as_bytes()).await
+    }
+
+    /// A request of `caller` (`None`: the operator) that has to be answered with `status`.
+    async fn ask(
+        &mut self,
+        (name, caller): (&'static str, Option<&str>),
+        (method, path): (&str, &str),
+        body: &str,
+        status: u16,
+    ) -> Value {
+        let mut event = sample(if caller.is_some() { "send" } else { "wallet" }, "");
+        let id = format!("request-{}", self.requests.len());
+        event["rawPath"] = path.into();
+        event["headers"]["authorization"] = format!("Bearer {}", secret("a user's token")).into();
+        event["headers"]["idempotency-key"] = format!("{}-{}", secret("an idempotency key"), number(body)).into();
+        event["body"] = body.into();
+        let context = &mut event["requestContext"];
+        context["requestId"] = id.clone().into();
+        context["http"]["method"] = method.into();
+        context["http"]["path"] = path.into();
+        if let Some(user) = caller {
+            context["authorizer"]["jwt"]["claims"]["sub"] = user.into();
+        }
+        let function = if name == PROMISING { &self.promising } else { &self.functions[name].0 };
+        let answer = function.answer(&event).await;
+        let name = if name == PROMISING { "send" } else { name };
+        let packet = path.split('/').nth(2).filter(|_| path.starts_with("/packets/")).map(str::to_owned);
+        self.requests.push((id, name, packet, status));
+        answer.expect(status)
+    }
+
+    async fn grab(&mut self, user: &str, packet: &str, body: &str, status: u16) -> Value {
+        self.ask(("grab", Some(user)), ("POST", &format!("/packets/{packet}/grab")), body, status).await
+    }
+
+    async fn send(&mut self, by: &'static str, body: Value, status: u16) -> Value {
+        self.ask((by, Some("alice")), ("POST", "/packets"), &body.to_string(), status).await
+    }
+
+    /// One more way of looking at everything.
+    async fn look(&mut self, packet: &str) {
+        for path in [format!("/packets/{packet}"), format!("/packets/{packet}/claims")] {
+            self.ask(("view", Some("alice")), ("GET", &path), "", 200).await;
+        }
+        for path in ["/me/wallet", "/me/packets", "/me/claims"] {
+            for user in ["alice", "u1"] {
+                self.ask(("view", Some(user)), ("GET", path), "", 200).await;
+            }
+        }
+    }
+
+    async fn run(&mut self) {
+        let wanted = |count: u32, expires_in_s: u32| {
+            json!({
+                "split": "equal", "total_amount": count * 100, "count": count, "greeting": secret("a body's text"),
+                "passphrase": secret("a passphrase"), "expires_in_s": expires_in_s
+            })
+        };
+        let words = json!({"passphrase": secret("a passphrase")}).to_string();
+        let wrong = json!({"passphrase": secret("a wrong passphrase")}).to_string();
+        let broken = format!("{{\"passphrase\": \"{}\"", secret("a body that is not JSON"));
+
+        self.send("send", wanted(3, 3_600), 402).await;
+        let operator = ("wallet", None);
+        for status in [201, 200] {
+            self.ask(operator, ("PUT", "/wallets/alice/deposits/d1"), r#"{"amount":5000}"#, status).await;
+        }
+        self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w1"), r#"{"amount":1000}"#, 201).await;
+        self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w2"), r#"{"amount":9000}"#, 402).await;
+        self.ask(operator, ("GET", "/wallets/alice"), "", 200).await;
+        self.ask(operator, ("GET", "/wallets/alice/movements"), "", 200).await;
+
+        let sent = self.send("send", wanted(3, 3_600), 201).await;
+        self.send("send", wanted(3, 3_600), 200).await;
+        let packet = sent["packet_id"].as_str().unwrap().to_owned();
+        self.grab("u1", &packet, &broken, 400).await;
+        self.grab("u1", &packet, &wrong, 403).await;
+        self.grab("u1", &packet, "", 403).await;
+        assert_eq!(self.grab("u1", &packet, &words, 200).await["outcome"], "grabbed");
+        self.invoke("settle", "{}").await;
+        // Redis forgets everything: the packet is loaded again, with the slip that has gone.
+        let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
+        assert_eq!(self.grab("u1", &packet, &words, 200).await["replayed"], true);
+        for user in ["u2", "u3"] {
+            assert_eq!(self.grab(user, &packet, &words, 200).await["outcome"], "grabbed");
+        }
+        self.invoke("settle", "{}").await;
+        assert_eq!(self.grab("u4", &packet, &words, 200).await["outcome"], "sold_out");
+        self.grab("u1", PLACEHOLDER, &words, 404).await;
+        self.look(&packet).await;
+
+        // One whose grabs are promises, until settle has brought them to the ledger.
+        let promised = self.send(PROMISING, wanted(2, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
+        assert_eq!(self.grab("u5", &promised, &words, 200).await["outcome"], "grabbed");
+        assert_eq!(self.invoke("settle", "{}").await["persisted"], 1);
+
+        // One that nobody is quick enough for.
+        let late = self.send("send", wanted(12, 1), 201).await["packet_id"].as_str().unwrap().to_owned();
+        let refunded = async |walk: &Self| {
+            poll("the refund", async || {
+                let report = walk.invoke("settle", "{}").await;
+                (report["refunded_packets"] == 1).then_some(())
+            })
+            .await;
+        };
+        refunded(self).await;
+        assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
+        let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
+        assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
+        self.look(&late).await;
+
+        let audit = self.invoke("audit", r#"{"full": true}"#).await;
+        assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
+        self.invoke("audit", "{}").await;
+        let open = self.send("send", wanted(4, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
+        self.stores.redis.kill();
+        self.grab("u1", &open, &words, 503).await;
+    }
+}
+
+/// A walk, with the functions logging at this level.
+pub async fn walked(level: &str) -> Walked {
+    let mut walk = Walk::start(level).await;
+    walk.run().await;
+    let passed = walk.functions.iter().map(|(name, (_, relay))| (*name, relay.passed())).collect();
+    let mut logs: BTreeMap<_, _> = walk.functions.iter().map(|(name, (function, _))| (*name, function.log())).collect();
+    logs.entry("send").or_default().push_str(&walk.promising.log());
+    Walked { passed, logs, requests: walk.requests }
+}

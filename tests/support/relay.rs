@@ -1,0 +1,127 @@
+//! A relay in front of a `DynamoDB` API: it writes down what passes, holds transactions back, and cuts its connections.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::header::{CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+
+/// A request that passed.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// The operation, such as `TransactWriteItems`.
+    pub operation: String,
+    /// Its parameters.
+    pub body: Value,
+}
+
+/// A running relay.
+#[derive(Debug)]
+pub struct Relay {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    /// A new value ends the connections that are open.
+    cut: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: String,
+    client: reqwest::Client,
+    passed: Mutex<Vec<Passed>>,
+    delay_ms: AtomicU64,
+}
+
+impl Relay {
+    /// In front of the API at `upstream`.
+    pub async fn start(upstream: String) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (client, passed) = (reqwest::Client::new(), Mutex::default());
+        let shared = Arc::new(Shared { upstream, client, passed, delay_ms: AtomicU64::new(0) });
+        let (cut, cuts) = watch::channel(0);
+        let accepting = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                tokio::spawn(serve(socket, Arc::clone(&accepting), cuts.clone()));
+            }
+        });
+        Self { address, shared, cut }
+    }
+
+    /// The endpoint.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Each transaction from now on is executed this much later.
+    pub fn delay_transactions(&self, delay: Duration) {
+        self.shared.delay_ms.store(delay.as_millis().try_into().unwrap(), Ordering::SeqCst);
+    }
+
+    /// Ends all connections that are open. What is under way on them is executed, and nobody hears of it.
+    pub fn cut(&self) {
+        self.cut.send_modify(|number| *number += 1);
+    }
+
+    /// All that has passed so far, in its order.
+    pub fn passed(&self) -> Vec<Passed> {
+        self.shared.passed.lock().unwrap().clone()
+    }
+}
+
+async fn serve(socket: TcpStream, shared: Arc<Shared>, mut cuts: watch::Receiver<u64>) {
+    cuts.mark_unchanged();
+    let service = service_fn(|request| {
+        let shared = Arc::clone(&shared);
+        // A task of its own: what has arrived is executed, whether or not the connection lives on.
+        async { Ok::<_, Infallible>(tokio::spawn(shared.relay(request)).await.unwrap()) }
+    });
+    tokio::select! {
+        // A client may end its connection whenever it likes.
+        _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service) => {}
+        _ = cuts.changed() => {}
+    }
+}
+
+impl Shared {
+    async fn relay(self: Arc<Self>, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (mut parts, body) = request.into_parts();
+        let Ok(body) = body.collect().await else { return gone() };
+        let body = body.to_bytes();
+        let target = parts.headers.get("x-amz-target").unwrap().to_str().unwrap();
+        let operation = target.rsplit('.').next().unwrap().to_owned();
+        if operation == "TransactWriteItems" {
+            tokio::time::sleep(Duration::from_millis(self.delay_ms.load(Ordering::SeqCst))).await;
+        }
+        self.passed.lock().unwrap().push(Passed { operation, body: serde_json::from_slice(&body).unwrap() });
+        for header in [HOST, CONTENT_LENGTH, TRANSFER_ENCODING] {
+            parts.headers.remove(header);
+        }
+        let answer = self.client.post(&self.upstream).headers(parts.headers).body(body).send().await;
+        let Ok(answer) = answer else { return gone() };
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let Ok(bytes) = answer.bytes().await else { return gone() };
+        let mut response = Response::new(Full::new(bytes));
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// The database behind it, or the client before it, has ended.
+fn gone() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::BAD_GATEWAY;
+    response
+}
