@@ -12,6 +12,7 @@
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
 #   scripts/install-tools.sh mutants cargo-mutants, which looks for code that no test would miss
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
+#   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
 #   scripts/install-tools.sh web     Chromium, Node and what package-lock.json pins: for the tests of the page
 #
 # What no system package has goes to .tools/, where git and nobody else looks.
@@ -32,6 +33,7 @@ tools=$(cd "$(dirname "$0")/.." && pwd)/.tools
 
 say() { echo "install-tools: $*" >&2; }
 fail() { say "$*"; exit 1; }
+# Also true for a function of this script: what installs a program has another name than it.
 has() { command -v "$1" >/dev/null 2>&1; }
 
 as_root() {
@@ -65,7 +67,7 @@ compiler() {
 }
 
 # The readmes' walk and the greeting of the local stack are for curl.
-curl() {
+install_curl() {
     has curl || apt_install curl || brew_install curl || fail "curl is missing"
 }
 
@@ -163,7 +165,16 @@ fuzz() {
     from_crates cargo-fuzz "$FUZZ_VERSION"
 }
 
-chromium() {
+# There is none for macOS on Apple's processors. The caller goes without.
+install_valgrind() {
+    has valgrind && return
+    case $(uname -s) in
+        Linux) apt_install valgrind || fail "valgrind is missing, and apt-get can't install it" ;;
+        *) say "valgrind runs on Linux only" ;;
+    esac
+}
+
+install_chromium() {
     [ -z "${CHROMIUM:-}" ] || return 0
     has chromium || has chromium-browser || [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ] && return
     # With a font for Chinese: a machine without one shows boxes, which no test would notice.
@@ -183,7 +194,7 @@ node() {
 }
 
 web() {
-    chromium
+    install_chromium
     node
     folder=${tools%/.tools}/tests/web
     # npm ci starts from nothing each time; what is there is what is pinned as long as the lock is older.
@@ -194,7 +205,8 @@ web() {
 }
 
 case ${1:-} in
-    '') compiler; curl; redis ;;
+    '') compiler; install_curl; redis ;;
+    valgrind) install_valgrind ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | fuzz | mutants | sbom | web) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

@@ -3,7 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 pub mod books;
-#[cfg(target_os = "linux")]
 pub mod emulator;
 pub mod hot;
 pub mod promises;

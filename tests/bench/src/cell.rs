@@ -153,7 +153,9 @@ impl<'a> Collector<'a> {
     }
 }
 
+/// A count, to be divided.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-fn float(count: u64) -> f64 {
+#[must_use]
+pub const fn float(count: u64) -> f64 {
     count as f64
 }

@@ -25,7 +25,7 @@ const CONNECTIONS: usize = 64;
 
 /// (L) 450 users and 300 slips, each in the database before he is answered.
 pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::crowd(300, 450));
+    let rush = Arc::new(Rush::crowd(lab.scaled(300), lab.scaled(450)));
     let db = parts::dynamodb_at(&lab.dynamodb_url()).await;
     Database::create_table(&db).await?;
     for way in Way::ALL {
@@ -35,7 +35,7 @@ pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let ours = Arc::new(Collected::new(Arc::clone(engine)));
     lab.flights("L", "ours, acknowledged by the ledger", &ours, &rush, UNDER_WAY).await?;
     // A crowd of 10,000, and the time that the ledger takes for its 100 winners alone.
-    let crowd = Arc::new(Rush::crowd(100, 10_000));
+    let crowd = Arc::new(Rush::crowd(100, lab.scaled(10_000)));
     lab.flights("B", "ours, acknowledged by the ledger", &ours, &crowd, crowd.requests.len()).await?;
     let winners = Arc::new(Rush::crowd(100, 100));
     let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
@@ -44,8 +44,8 @@ pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
 
 /// (E) Whole HTTP requests.
 pub async fn e(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let losers = Arc::new(Rush::crowd(1, 20_000));
-    let winners = Arc::new(Rush::all_win(5_000));
+    let losers = Arc::new(Rush::crowd(1, lab.scaled(20_000)));
+    let winners = Arc::new(Rush::all_win(lab.scaled(5_000)));
     let open = |answers, sold_out| Http::new(answers, Arc::clone(engine), sold_out);
     let constant = Arc::new(open(Answers::Constant, false).await?);
     lab.flights("E", "a constant answer", &constant, &losers, CONNECTIONS).await?;
@@ -59,7 +59,8 @@ pub async fn e(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
 
 /// How fast settle persists what a rush has left behind, beside bare claim transactions.
 pub async fn settle(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::all_win(SETTLED));
+    let settled = lab.scaled(SETTLED);
+    let rush = Arc::new(Rush::all_win(settled));
     let (held, bare) = (Arc::new(Collected::new(Arc::clone(engine))), Arc::new(BareClaims::new(Arc::clone(engine))));
     let mut ratios = Vec::new();
     for _ in 0..lab.time.rounds {
@@ -67,7 +68,7 @@ pub async fn settle(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError>
         let begun = Instant::now();
         let report = engine.settle().run(0..=255, tokio::time::Instant::now() + SETTLE_TIMEOUT).await?;
         let took = begun.elapsed();
-        if report.persisted != u64::from(SETTLED) {
+        if report.persisted != u64::from(settled) {
             return Err(format!("settle left something behind: {report:?}").into());
         }
         let bare = flights::heat(&bare, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;

@@ -37,7 +37,19 @@ pub async fn heat<G: Grabs>(
     empty(&mut control)?;
     design.fill(rush).await?;
     let before = Usage::read(&mut control)?;
+    let (elapsed, answers) = fly(design, rush, under_way, time).await?;
+    // All round trips of these designs are calls of scripts.
+    let (cpu_us, calls) = Usage::read(&mut control)?.since(&before);
+    Ok(Heat { elapsed, answers, calls, cpu_us })
+}
 
+/// The requests of a rush whose packets are there, so many under way at once, until the last answer or for at most `time`.
+pub async fn fly<G: Grabs>(
+    design: &Arc<G>,
+    rush: &Arc<Rush>,
+    under_way: usize,
+    time: Duration,
+) -> Result<(Duration, Vec<Answer>), BoxError> {
     let next = Arc::new(AtomicUsize::new(0));
     // All of them are there before the time begins, as the threads of the published clients are.
     let (gate, opened) = watch::channel(None::<Instant>);
@@ -65,8 +77,5 @@ pub async fn heat<G: Grabs>(
         answers.extend(part??);
     }
     design.finish().await?;
-    let elapsed = begun.elapsed();
-    // All round trips of these designs are calls of scripts.
-    let (cpu_us, calls) = Usage::read(&mut control)?.since(&before);
-    Ok(Heat { elapsed, answers, calls, cpu_us })
+    Ok((begun.elapsed(), answers))
 }

@@ -18,6 +18,7 @@ use tests::emulator::Function;
 use crate::BoxError;
 use crate::cell::Spread;
 use crate::goals::{Goal, Ratio};
+use crate::lab::Lab;
 use crate::ours::Engine;
 
 const NAMES: [&str; 6] = ["send", "grab", "view", "wallet", "settle", "audit"];
@@ -25,7 +26,11 @@ const TABLE: &str = "functions";
 /// The packet of the sample events, which does not exist.
 const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 const STARTS: usize = 20;
+const STARTS_QUICK: usize = 3;
+/// Warm calls. They go on a packet of one part.
 const CALLS: u32 = 200;
+/// Calls of a function before its figures are read.
+const WARM_UP: u32 = 10;
 
 /// One function.
 #[derive(Debug, Serialize)]
@@ -52,26 +57,28 @@ pub struct Functions {
 }
 
 /// Measures the programs that lie beside this one.
-pub async fn run(starts: usize) -> Result<Functions, BoxError> {
+pub async fn run(lab: &Lab) -> Result<Functions, BoxError> {
+    let starts = if lab.time.rounds > 1 { STARTS } else { STARTS_QUICK };
+    let calls = lab.scaled(CALLS);
     let (redis, dynamodb) = (TestServer::start(&[]).await, DynamoDb::start(None).await?);
     let engine = Engine::new(&redis.url(), &dynamodb.url(), TABLE, "ledger").await?;
-    let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url() };
+    // A rehearsal is of a debug build, whose programs are large.
+    let compression = if lab.time.divisor > 1 { Compression::fast() } else { Compression::best() };
+    let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url(), compression };
     let mut functions = Vec::new();
     for name in NAMES {
         functions.push(stores.measure(name, starts).await?);
     }
     let grab = stores.function("grab").await?;
-    let (warm_ms, empty_ms) = warm(&grab, &engine).await?;
-    let bare_ms = bare(&engine).await?;
+    let (warm_ms, empty_ms) = warm(&grab, &engine, calls).await?;
+    let bare_ms = bare(&engine, calls).await?;
+    // What it keeps of a rush is its memory too.
+    if let Some(measured) = functions.iter_mut().find(|function| function.name == "grab") {
+        measured.memory_mb = measured.memory_mb.max(peak_mb(grab.process().ok_or("no process")?)?);
+    }
     drop(grab);
     dynamodb.stop().await;
     Ok(Functions { all: functions, warm_ms, empty_ms, bare_ms })
-}
-
-/// How often each function is started.
-#[must_use]
-pub const fn starts(quick: bool) -> usize {
-    if quick { 3 } else { STARTS }
 }
 
 impl Functions {
@@ -115,6 +122,7 @@ impl fmt::Display for Functions {
 struct Stores {
     redis: String,
     dynamodb: String,
+    compression: Compression,
 }
 
 impl Stores {
@@ -138,13 +146,13 @@ impl Stores {
         let mut memory_mb = 0.0_f64;
         for _ in 0..starts {
             let function = self.function(name).await?;
-            for _ in 0..10 {
+            for _ in 0..WARM_UP {
                 function.invoke(&sample).await;
             }
             init_ms.push(reported(&function.log(), "Init Duration: ").next().ok_or("no report of the start")?);
             memory_mb = memory_mb.max(peak_mb(function.process().ok_or("no process")?)?);
         }
-        let mut deflated = DeflateEncoder::new(Vec::new(), Compression::best());
+        let mut deflated = DeflateEncoder::new(Vec::new(), self.compression);
         deflated.write_all(&std::fs::read(program(name)?)?)?;
         let zipped_mb = float(deflated.finish()?.len()) / 1e6;
         Ok(Measured { name, zipped_mb, init_ms: Spread::of(init_ms), memory_mb })
@@ -152,11 +160,11 @@ impl Stores {
 }
 
 /// Medians of a grab that wins and of a call that asks no store, in milliseconds.
-async fn warm(grab: &Function, engine: &Engine) -> Result<(f64, f64), BoxError> {
-    let id = engine.send(CALLS + 10).await?;
+async fn warm(grab: &Function, engine: &Engine, calls: u32) -> Result<(f64, f64), BoxError> {
+    let id = engine.send(calls + WARM_UP).await?;
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/grab.json"))?;
     let mut event: Value = serde_json::from_str(&text.replace(PLACEHOLDER, &id.to_string()))?;
-    for user in 0..CALLS + 10 {
+    for user in 0..calls + WARM_UP {
         event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(format!("warm-{user}"));
         let answer = grab.invoke(event.to_string().as_bytes()).await;
         if answer["statusCode"] != 200 {
@@ -164,10 +172,10 @@ async fn warm(grab: &Function, engine: &Engine) -> Result<(f64, f64), BoxError> 
         }
     }
     let median = |skip: usize| Spread::of(durations(grab).skip(skip).collect()).median;
-    let warm_ms = median(10);
+    let warm_ms = median(WARM_UP as usize);
     let before = durations(grab).count();
     event["rawPath"] = json!("/nowhere");
-    for _ in 0..CALLS {
+    for _ in 0..calls {
         grab.invoke(event.to_string().as_bytes()).await;
     }
     Ok((warm_ms, median(before)))
@@ -181,12 +189,12 @@ fn durations(function: &Function) -> impl Iterator<Item = f64> {
 }
 
 /// The median time of a grab's round trips, one after the other, in milliseconds.
-async fn bare(engine: &Engine) -> Result<f64, BoxError> {
-    let id = engine.send(CALLS).await?;
+async fn bare(engine: &Engine, calls: u32) -> Result<f64, BoxError> {
+    let id = engine.send(calls).await?;
     let terms = engine.stores().packets.terms(id).await?.ok_or("a packet that was sent")?;
     let ping = || shared::redis::Call::from(redis::cmd("PING"));
     let mut millis = Vec::new();
-    for slip in 0..CALLS {
+    for slip in 0..calls {
         let user: UserId = format!("bare-{slip}").parse()?;
         let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
         let begun = Instant::now();

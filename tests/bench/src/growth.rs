@@ -1,7 +1,7 @@
 //! What must not grow: a grab's cost with the size and the number of packets; how long a large packet keeps Redis busy.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::cmd;
@@ -10,7 +10,7 @@ use shared::service::{HotStore, Loaded};
 
 use crate::cell::{Collector, Spread};
 use crate::goals::{Goal, Ratio};
-use crate::lab::TimeBox;
+use crate::lab::{Lab, TimeBox};
 use crate::ours::{Engine, OneByOne};
 use crate::rush::Rush;
 use crate::{BoxError, flights};
@@ -20,7 +20,10 @@ const UNDER_WAY: usize = 20;
 const LOADS: usize = 64;
 /// Grabs of a rush whose cost is compared.
 const GRABS: u32 = 10_000;
-const MANY: usize = 100_000;
+/// Slips of a large packet.
+const LARGE: u32 = 100_000;
+/// Live packets.
+const MANY: u32 = 100_000;
 const FEW: usize = 10;
 
 /// What was found.
@@ -53,19 +56,21 @@ impl Growth {
 }
 
 /// Measures it.
-pub async fn run(engine: &Arc<Engine>, redis: &redis::Client, time: TimeBox) -> Result<Growth, BoxError> {
+pub async fn run(engine: &Arc<Engine>, lab: &Lab) -> Result<Growth, BoxError> {
+    let (redis, time) = (lab.redis(), lab.time);
+    let (grabs, large, many) = (lab.scaled(GRABS), lab.scaled(LARGE), lab.scaled(MANY) as usize);
     let one_by_one = Arc::new(OneByOne::new(Arc::clone(engine)));
     let mut by_slips = Vec::new();
     let mut by_packets = Vec::new();
     for _ in 0..time.rounds {
-        let small = cost(&one_by_one, redis, Rush::spread(GRABS as usize / FEW, 10), 0, time.time).await?;
-        let large = cost(&one_by_one, redis, Rush::all_win(100_000), 0, time.time).await?;
-        by_slips.push(large / small);
-        let few = cost(&one_by_one, redis, Rush::all_win(GRABS), FEW, time.time).await?;
-        let many = cost(&one_by_one, redis, Rush::all_win(GRABS), MANY, time.time).await?;
-        by_packets.push(many / few);
+        let small = cost(&one_by_one, redis, Rush::spread(grabs / 10, 10), 0, time).await?;
+        let of_large = cost(&one_by_one, redis, Rush::all_win(large), 0, time).await?;
+        by_slips.push(of_large / small);
+        let few = cost(&one_by_one, redis, Rush::all_win(grabs), FEW, time).await?;
+        let with_many = cost(&one_by_one, redis, Rush::all_win(grabs), many, time).await?;
+        by_packets.push(with_many / few);
     }
-    let (send_ms, blocked_ms) = send(engine, redis).await?;
+    let (send_ms, blocked_ms) = send(engine, redis, large).await?;
     let middle = |ratios| Spread::of(ratios).median;
     Ok(Growth { by_slips: middle(by_slips), by_packets: middle(by_packets), send_ms, blocked_ms })
 }
@@ -76,14 +81,17 @@ async fn cost(
     redis: &redis::Client,
     rush: Rush,
     live: usize,
-    time: Duration,
+    time: TimeBox,
 ) -> Result<f64, BoxError> {
     let rush = Arc::new(rush);
     grabs.set_live(live);
     let mut rounds = Collector::new(&rush);
     rounds.begin_round();
-    while rounds.round_took() < time {
-        rounds.add(&flights::heat(grabs, redis, &rush, UNDER_WAY, time).await?);
+    loop {
+        rounds.add(&flights::heat(grabs, redis, &rush, UNDER_WAY, time.rush_most).await?);
+        if rounds.round_took() >= time.time {
+            break;
+        }
     }
     grabs.set_live(0);
     Ok(rounds.cell("growth", "").redis_cpu_us)
@@ -115,7 +123,7 @@ pub async fn load_others(engine: &Engine, live: usize) -> Result<(), BoxError> {
 }
 
 /// How long sends of 100,000 slips take, and the slowest command of Redis meanwhile.
-async fn send(engine: &Engine, redis: &redis::Client) -> Result<(Spread, f64), BoxError> {
+async fn send(engine: &Engine, redis: &redis::Client, slips: u32) -> Result<(Spread, f64), BoxError> {
     const SENDS: usize = 11;
     let mut control = redis.get_connection()?;
     cmd("CONFIG").arg("SET").arg("slowlog-log-slower-than").arg(500).exec(&mut control)?;
@@ -123,7 +131,7 @@ async fn send(engine: &Engine, redis: &redis::Client) -> Result<(Spread, f64), B
     let mut millis = Vec::new();
     for _ in 0..SENDS {
         let begun = Instant::now();
-        engine.send_only(100_000).await?;
+        engine.send_only(slips).await?;
         millis.push(begun.elapsed().as_secs_f64() * 1e3);
     }
     let log: Vec<Vec<redis::Value>> = cmd("SLOWLOG").arg("GET").arg(128).query(&mut control)?;

@@ -16,7 +16,7 @@ const FEW: usize = 20;
 
 /// (A) All win.
 pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::all_win(SLIPS));
+    let rush = Arc::new(Rush::all_win(lab.scaled(SLIPS)));
     published(lab, "A", &rush).await?;
     pipelined(lab, engine, "A", &rush, &[MANY, FEW]).await?;
     let redis = lab.redis().clone();
@@ -30,21 +30,21 @@ pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
 
 /// (B) A crowd, and few slips.
 pub async fn b(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::crowd(100, 10_000));
+    let rush = Arc::new(Rush::crowd(100, lab.scaled(10_000)));
     published(lab, "B", &rush).await?;
     pipelined(lab, engine, "B", &rush, &[rush.requests.len()]).await
 }
 
 /// (C) Many packets.
 pub async fn c(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::spread(1_000, 100));
+    let rush = Arc::new(Rush::spread(lab.scaled(1_000), 100));
     published(lab, "C", &rush).await?;
     pipelined(lab, engine, "C", &rush, &[MANY]).await
 }
 
 /// (D) Everybody asks twice.
 pub async fn d(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::with_repeats(SLIPS));
+    let rush = Arc::new(Rush::with_repeats(lab.scaled(SLIPS)));
     published(lab, "D", &rush).await?;
     pipelined(lab, engine, "D", &rush, &[MANY]).await
 }

@@ -14,13 +14,31 @@ use crate::report::Report;
 use crate::rush::Rush;
 use crate::{BoxError, flights, threads};
 
-/// For how long each cell is measured.
+/// For how long each cell is measured, and with how much data.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeBox {
     /// How often.
     pub rounds: usize,
     /// For how long at least.
     pub time: Duration,
+    /// After how long a rush is broken off.
+    pub rush_most: Duration,
+    /// Everything is so many times smaller than its name says.
+    pub divisor: u32,
+}
+
+impl TimeBox {
+    /// As the report is meant.
+    pub const FULL: Self = Self::of(3, Duration::from_secs(3));
+    /// One short round of each cell.
+    pub const QUICK: Self = Self::of(1, Duration::from_millis(500));
+    /// One rush of each cell, small enough to come to its end: whether everything works.
+    pub const REHEARSAL: Self =
+        Self { rounds: 1, time: Duration::ZERO, rush_most: Duration::from_mins(2), divisor: 50 };
+
+    const fn of(rounds: usize, time: Duration) -> Self {
+        Self { rounds, time, rush_most: time, divisor: 1 }
+    }
 }
 
 /// The servers, and what was measured so far.
@@ -57,6 +75,11 @@ impl Lab {
     /// A client for its Redis.
     pub const fn redis(&self) -> &redis::Client {
         &self.redis
+    }
+
+    /// So many users, slips or packets, or the part of them that is measured with.
+    pub const fn scaled(&self, count: u32) -> u32 {
+        count / self.time.divisor
     }
 
     /// Ends the servers.
@@ -100,8 +123,11 @@ impl Lab {
         let mut rounds = Collector::new(rush);
         for _ in 0..self.time.rounds {
             rounds.begin_round();
-            while rounds.round_took() < self.time.time {
-                rounds.add(&heat(self.time.time).await?);
+            loop {
+                rounds.add(&heat(self.time.rush_most).await?);
+                if rounds.round_took() >= self.time.time {
+                    break;
+                }
             }
         }
         self.report.add(rounds.cell(workload, name));

@@ -19,11 +19,11 @@ mod limits;
 mod ours;
 mod report;
 mod rush;
+mod spread;
 mod threads;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use clap::Parser;
 
@@ -41,8 +41,11 @@ struct Options {
     /// One short round of each cell
     #[arg(long)]
     quick: bool,
+    /// One small rush of each cell, to its end: shows that everything works, and its figures say nothing
+    #[arg(long, conflicts_with = "quick")]
+    rehearse: bool,
     /// Only these workloads
-    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,L,E,settle,growth,functions")]
+    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
     /// Only schemes whose name contains this
     #[arg(long, default_value = "")]
@@ -56,10 +59,10 @@ struct Options {
 async fn main() -> Result<(), BoxError> {
     shared::redis::install_crypto_provider();
     let options = Options::parse();
-    let time = if options.quick {
-        TimeBox { rounds: 1, time: Duration::from_millis(500) }
-    } else {
-        TimeBox { rounds: 3, time: Duration::from_secs(3) }
+    let time = match options {
+        Options { rehearse: true, .. } => TimeBox::REHEARSAL,
+        Options { quick: true, .. } => TimeBox::QUICK,
+        _ => TimeBox::FULL,
     };
     let mut lab = Lab::open(time, options.scheme.clone()).await?;
     let wants = |workload: &str| options.only.iter().any(|wanted| wanted == workload);
@@ -88,13 +91,20 @@ async fn main() -> Result<(), BoxError> {
         durable::settle(&mut lab, &hot).await?;
     }
     if wants("growth") {
-        let growth = growth::run(&hot, lab.redis(), lab.time).await?;
+        let growth = growth::run(&hot, &lab).await?;
         growth.ratios().into_iter().for_each(|ratio| lab.report.reached(ratio));
     }
+    if wants("spread") {
+        spread::run(&mut lab).await?;
+    }
     if wants("functions") {
-        let functions = functions::run(functions::starts(options.quick)).await?;
-        println!("{functions}");
-        functions.ratios().into_iter().for_each(|ratio| lab.report.reached(ratio));
+        if cfg!(target_os = "linux") {
+            let functions = functions::run(&lab).await?;
+            functions.ratios().into_iter().for_each(|ratio| lab.report.reached(ratio));
+            lab.report.add_functions(functions);
+        } else {
+            eprintln!("functions: left out, the Lambda runtime interface emulator runs on Linux only");
+        }
     }
     let machine = Machine::of(lab.redis())?;
     let mut report = lab.close().await;

@@ -10,11 +10,15 @@ use shared::domain::{Amount, PacketId, PartId, RequestKey, Split, UserId};
 use shared::dynamo::{SdkTable, create_table};
 use shared::parts::{self, Parts};
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{Found, GrabOutcome, GrabSlip, Grabber, HotStore, NewPacket, SendOutcome, Settle, Stores};
+use shared::service::{
+    Entropy, Found, GrabOutcome, GrabSlip, Grabber, HotStore, NewPacket, SendOutcome, SendPacket, Settle, Stores,
+    System,
+};
 use tests::without_tokens;
 
 use crate::flights::Grabs;
 use crate::rush::{Got, Rush};
+use crate::spread::Seeded;
 use crate::{BoxError, growth};
 
 const SENDER: &str = "sender";
@@ -24,6 +28,7 @@ const SENDS_AT_ONCE: usize = 16;
 /// The engine over its two stores, and the packets that it has sent.
 pub struct Engine {
     parts: Parts,
+    send: SendPacket<SdkTable, RedisStore>,
     packets: RwLock<Vec<PacketId>>,
     next_key: AtomicU64,
     connection: Connection,
@@ -32,19 +37,38 @@ pub struct Engine {
 impl Engine {
     /// Over a Redis and a new table; `ack` is what grabs wait for.
     pub async fn new(redis_url: &str, dynamodb_url: &str, table: &str, ack: &str) -> Result<Self, BoxError> {
+        Self::over(&RedisConfig::new(redis_url), dynamodb_url, table, ack, Arc::new(System)).await
+    }
+
+    /// Over a Redis cluster and a new table, acknowledged by Redis. Its packets' ids follow from the seed.
+    pub async fn on_cluster(urls: String, dynamodb_url: &str, table: &str, seed: u64) -> Result<Self, BoxError> {
+        let redis = RedisConfig { cluster: true, ..RedisConfig::new(urls) };
+        Self::over(&redis, dynamodb_url, table, "redis", Arc::new(Seeded::new(seed))).await
+    }
+
+    async fn over(
+        redis: &RedisConfig,
+        dynamodb_url: &str,
+        table: &str,
+        ack: &str,
+        entropy: Arc<dyn Entropy>,
+    ) -> Result<Self, BoxError> {
         let client = without_tokens(&parts::dynamodb_at(dynamodb_url).await);
         create_table(&client, table).await?;
         let config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(table.to_owned()),
-            "REDIS_URL" => Some(redis_url.to_owned()),
+            "REDIS_URL" => Some(redis.url.clone()),
+            "REDIS_CLUSTER" => Some(redis.cluster.to_string()),
             "GRAB_ACK" => Some(ack.to_owned()),
             // A machine that is busy with something else is no reason to end the run.
-            "REDIS_RESPONSE_TIMEOUT_MS" => Some("5000".to_owned()),
+            "REDIS_CONNECT_TIMEOUT_MS" | "REDIS_RESPONSE_TIMEOUT_MS" => Some("30000".to_owned()),
             _ => None,
         })?;
+        let policy = config.policy.clone();
         let parts = Parts::new(config, client)?;
-        let connection = Connection::new(&RedisConfig::new(redis_url))?;
-        let engine = Self { parts, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
+        let send = SendPacket::new(Stores { entropy, ..parts.stores().clone() }, policy);
+        let connection = Connection::new(redis)?;
+        let engine = Self { parts, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
         let deposit: RequestKey = "deposit".parse()?;
         let wallets = engine.parts.ledger_parts().wallets();
         wallets.deposit(&SENDER.parse()?, &deposit, Amount::new(1_000_000_000_000_000)).await?;
@@ -112,7 +136,7 @@ impl Engine {
             recipients: None,
         };
         let key: RequestKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
-        match self.parts.send_packet().send(packet, &key).await? {
+        match self.send.send(packet, &key).await? {
             SendOutcome::Sent(terms) => Ok(terms.id),
             other => Err(format!("not sent: {other:?}").into()),
         }

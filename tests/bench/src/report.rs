@@ -6,7 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cell::Cell;
+use crate::functions::Functions;
 use crate::goals::Ratio;
+use crate::spread::Nodes;
 use crate::{BoxError, chart, goals};
 
 /// All that was measured.
@@ -14,6 +16,9 @@ use crate::{BoxError, chart, goals};
 pub struct Report {
     machine: Machine,
     cells: Vec<Cell>,
+    /// What each node of a cluster did.
+    nodes: Vec<Nodes>,
+    functions: Option<Functions>,
     ratios: Vec<Ratio>,
 }
 
@@ -50,6 +55,16 @@ impl Report {
     pub fn add(&mut self, cell: Cell) {
         eprintln!("{} {}: {:.0}/s", cell.workload, cell.scheme, cell.per_s.median);
         self.cells.push(cell);
+    }
+
+    /// Adds what the nodes of a cluster did.
+    pub fn add_nodes(&mut self, nodes: Nodes) {
+        self.nodes.push(nodes);
+    }
+
+    /// Adds the functions.
+    pub fn add_functions(&mut self, functions: Functions) {
+        self.functions = Some(functions);
     }
 
     /// Adds a goal.
@@ -99,6 +114,16 @@ impl fmt::Display for Report {
                 cell.double_winners,
                 cell.left.map_or_else(|| "–".to_owned(), |left| left.to_string()),
             )?;
+        }
+        if !self.nodes.is_empty() {
+            writeln!(f, "\n| on a cluster | calls of each node | furthest from an equal share |\n|---|---|---:|")?;
+        }
+        for nodes in &self.nodes {
+            let calls: Vec<String> = nodes.calls.iter().map(u64::to_string).collect();
+            writeln!(f, "| {} | {} | {:.1} % |", nodes.scheme, calls.join(", "), nodes.deviation() * 100.0)?;
+        }
+        if let Some(functions) = &self.functions {
+            write!(f, "\n{functions}")?;
         }
         writeln!(f, "\n| goal | bound | value | met |\n|---|---:|---:|---|")?;
         for ratio in &self.ratios {

@@ -43,13 +43,14 @@ impl Rush {
 
     /// (B) One packet, and more users than slips, all at once.
     #[must_use]
-    pub fn crowd(slips: u32, users: usize) -> Self {
-        Self::new(1, slips, (0..users).map(|user| Request { packet: 0, user }).collect(), true)
+    pub fn crowd(slips: u32, users: u32) -> Self {
+        Self::new(1, slips, (0..users as usize).map(|user| Request { packet: 0, user }).collect(), true)
     }
 
     /// (C) Many packets with a user for each slip, in turns.
     #[must_use]
-    pub fn spread(packets: usize, slips: u32) -> Self {
+    pub fn spread(packets: u32, slips: u32) -> Self {
+        let packets = packets as usize;
         let request = |n| Request { packet: n % packets, user: n };
         Self::new(packets, slips, (0..packets * slips as usize).map(request).collect(), false)
     }

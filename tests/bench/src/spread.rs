@@ -1,0 +1,188 @@
+//! The engine over a cluster: whether each node gets its share of the calls.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rand::rngs::ChaCha8Rng;
+use rand::{Rng, SeedableRng};
+use serde::Serialize;
+use shared::redis::test_server::{TestCluster, TestServer};
+use shared::service::Entropy;
+
+use crate::cell::float;
+use crate::flights::Grabs;
+use crate::goals::{Goal, Ratio};
+use crate::heat::{Heat, Usage, empty};
+use crate::lab::Lab;
+use crate::ours::{Collected, Engine, OneByOne};
+use crate::rush::Rush;
+use crate::{BoxError, flights};
+
+const NODES: usize = 3;
+const UNDER_WAY: usize = 1_000;
+const TABLE: &str = "cluster";
+/// Packets fall on the partitions at random, so that of 1,000 on three nodes one draw in sixteen has a node that is
+/// further from a third than 10 %. A seed makes it the same draw in every run.
+const SEED: u64 = 1;
+/// A rush is let go on to its end, or else what is left of it would be missing somewhere.
+const RUSH_TIMEOUT: Duration = Duration::from_mins(2);
+
+/// What each node of the cluster did in a rush, by its own count.
+#[derive(Clone, Debug, Serialize)]
+pub struct Nodes {
+    /// Which scheme, and which packets.
+    pub scheme: String,
+    /// Calls of scripts.
+    pub calls: Vec<u64>,
+    /// Microseconds of its processor.
+    pub cpu_us: Vec<u64>,
+}
+
+impl Nodes {
+    /// How far the node that is furthest from an equal share of the calls is from it, as a part of that share.
+    #[must_use]
+    pub fn deviation(&self) -> f64 {
+        let share = float(self.calls.iter().sum()) / float(self.calls.len() as u64);
+        self.calls.iter().map(|calls| (float(*calls) / share - 1.0).abs()).fold(0.0, f64::max)
+    }
+}
+
+/// All rushes of the issue, each with one user a call and collected.
+pub async fn run(lab: &mut Lab) -> Result<(), BoxError> {
+    let cluster = Cluster::start(&lab.dynamodb_url()).await?;
+    let packets = Arc::new(Rush::spread(lab.scaled(1_000), 100));
+    let large = Arc::new(Rush::all_win(lab.scaled(100_000)));
+    for (what, rush) in [("1,000 packets", packets), ("a packet of 100,000 slips", large)] {
+        let one_by_one = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
+        cluster.cell(lab, format!("ours, one user a call, {what}"), &one_by_one, &rush).await?;
+        let collected = Arc::new(Collected::new(Arc::clone(&cluster.engine)));
+        cluster.cell(lab, format!("ours, collected, {what}"), &collected, &rush).await?;
+    }
+    Ok(())
+}
+
+/// A cluster, and an engine over it.
+struct Cluster {
+    nodes: Vec<redis::Client>,
+    engine: Arc<Engine>,
+    /// Serves for as long as it is there.
+    _servers: TestCluster,
+}
+
+impl Cluster {
+    async fn start(dynamodb_url: &str) -> Result<Self, BoxError> {
+        let servers = TestCluster::start(NODES).await;
+        let client = |node: &TestServer| redis::Client::open(node.url());
+        let nodes = servers.nodes.iter().map(client).collect::<Result<_, _>>()?;
+        let engine = Arc::new(Engine::on_cluster(servers.url(), dynamodb_url, TABLE, SEED).await?);
+        Ok(Self { nodes, engine, _servers: servers })
+    }
+
+    /// A cell of the table, and the round whose calls are spread neither best nor worst.
+    async fn cell<G: Grabs>(
+        &self,
+        lab: &mut Lab,
+        scheme: String,
+        design: &Arc<G>,
+        rush: &Arc<Rush>,
+    ) -> Result<(), BoxError> {
+        let seen = RefCell::new(Vec::new());
+        let heat = async |_| {
+            let (heat, nodes) = self.heat(&scheme, design, rush).await?;
+            seen.borrow_mut().push(nodes);
+            Ok(heat)
+        };
+        lab.cell("cluster", &scheme, rush, heat).await?;
+        let mut seen = seen.into_inner();
+        seen.sort_by(|one, other| one.deviation().total_cmp(&other.deviation()));
+        if !seen.is_empty() {
+            let middle = seen.swap_remove(seen.len() / 2);
+            let name = format!("{scheme}: the node furthest from a third of the calls, off by");
+            lab.report.reached(Ratio::new(name, Goal::AtMost(0.1), middle.deviation()));
+            lab.report.add_nodes(middle);
+        }
+        Ok(())
+    }
+
+    async fn heat<G: Grabs>(&self, scheme: &str, design: &Arc<G>, rush: &Arc<Rush>) -> Result<(Heat, Nodes), BoxError> {
+        for node in &self.nodes {
+            empty(&mut node.get_connection()?)?;
+        }
+        design.fill(rush).await?;
+        let before = self.usage()?;
+        let (elapsed, answers) = flights::fly(design, rush, UNDER_WAY, RUSH_TIMEOUT).await?;
+        let used = self.usage()?.iter().zip(&before).map(|(after, before)| after.since(before)).collect::<Vec<_>>();
+        let (cpu_us, calls): (Vec<u64>, Vec<u64>) = used.into_iter().unzip();
+        let heat = Heat { elapsed, answers, calls: calls.iter().sum(), cpu_us: cpu_us.iter().sum() };
+        Ok((heat, Nodes { scheme: scheme.to_owned(), calls, cpu_us }))
+    }
+
+    fn usage(&self) -> Result<Vec<Usage>, BoxError> {
+        self.nodes.iter().map(|node| Ok(Usage::read(&mut node.get_connection()?)?)).collect()
+    }
+}
+
+/// Randomness that is the same in each run.
+pub struct Seeded(Mutex<ChaCha8Rng>);
+
+impl Seeded {
+    /// All that follows from `seed`.
+    pub fn new(seed: u64) -> Self {
+        Self(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))
+    }
+}
+
+impl Entropy for Seeded {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).fill_bytes(bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use local::dynamodb::DynamoDb;
+
+    use super::*;
+
+    fn nodes(calls: &[u64]) -> Nodes {
+        Nodes { scheme: String::new(), calls: calls.to_vec(), cpu_us: Vec::new() }
+    }
+
+    #[test]
+    fn the_node_that_is_furthest_from_its_share_counts() {
+        assert!(nodes(&[300, 300, 300]).deviation().abs() < 1e-9);
+        assert!((nodes(&[330, 330, 240]).deviation() - 0.2).abs() < 1e-9, "too few are as bad as too many");
+        assert!((nodes(&[290, 250, 360]).deviation() - 0.2).abs() < 1e-9);
+    }
+
+    async fn cluster() -> (DynamoDb, Cluster) {
+        shared::redis::install_crypto_provider();
+        let dynamodb = DynamoDb::start(None).await.unwrap();
+        let cluster = Cluster::start(&dynamodb.url()).await.unwrap();
+        (dynamodb, cluster)
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_calls_of_a_thousand_packets_are_spread_over_a_cluster() {
+        let (_dynamodb, cluster) = cluster().await;
+        let rush = Arc::new(Rush::spread(1_000, 3));
+        let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
+        let (heat, nodes) = cluster.heat("", &design, &rush).await.unwrap();
+        assert_eq!(heat.shares(&rush).left, Some(0));
+        // One call a grab, but for those by which a node learns the script.
+        assert!((3_000..5_000).contains(&heat.calls), "{nodes:?}");
+        assert!(nodes.deviation() <= 0.1, "{nodes:?}");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_calls_of_a_large_packet_are_spread_over_a_cluster() {
+        let (_dynamodb, cluster) = cluster().await;
+        // All parts of the largest packet, and fewer users than slips.
+        let rush = Arc::new(Rush::crowd(100_000, 6_000));
+        let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
+        let (heat, nodes) = cluster.heat("", &design, &rush).await.unwrap();
+        assert_eq!(heat.shares(&rush).winners, 6_000);
+        assert!(nodes.deviation() <= 0.1, "{nodes:?}");
+    }
+}

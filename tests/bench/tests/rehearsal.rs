@@ -1,0 +1,191 @@
+//! The whole benchmark with little data: every scheme runs to its end, the report has all that it promises, and what is counted of
+//! correctness holds. Nothing here asks how fast anything is.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PUBLISHED: [&str; 6] =
+    ["lua-queue", "lock-counter", "lock-counter, guarded", "no-lock", "check-lock-pop", "pure-queue"];
+/// Of the functions there are ratios only where the emulator runs.
+const FUNCTIONS: [&str; 6] = ["send", "grab", "view", "wallet", "settle", "audit"];
+
+#[test]
+fn the_benchmark_runs_through_and_reports_everything() {
+    let out = TempDir::new().unwrap();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_bench")).args(["--rehearse", "--out"]).arg(out.path()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&std::fs::read(out.path().join("report.json")).unwrap()).unwrap();
+
+    assert_eq!(keys(&report), ["cells", "functions", "machine", "nodes", "ratios"]);
+    assert_eq!(keys(&report["machine"]), ["cores", "processor", "redis"]);
+    cells(report["cells"].as_array().unwrap());
+    nodes(report["nodes"].as_array().unwrap());
+    ratios(report["ratios"].as_array().unwrap());
+    written(out.path());
+}
+
+fn keys(object: &Value) -> Vec<&str> {
+    let mut keys: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
+    keys.sort_unstable();
+    keys
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn cells(cells: &[Value]) {
+    let named: Vec<(&str, &str)> = cells.iter().map(|cell| (text(&cell["workload"]), text(&cell["scheme"]))).collect();
+    let (expected, found) = (schemes(), named.iter().map(|(workload, scheme)| format!("{workload}: {scheme}")));
+    assert_eq!(found.collect::<BTreeSet<_>>(), expected);
+    assert_eq!(named.len(), expected.len(), "each once");
+
+    for (cell, (workload, scheme)) in cells.iter().zip(&named) {
+        let expected = [
+            "double_winners",
+            "latencies",
+            "left",
+            "oversold",
+            "p50_us",
+            "p999_us",
+            "p99_us",
+            "per_s",
+            "redis_calls",
+            "redis_cpu_us",
+            "rush_s",
+            "scheme",
+            "winners",
+            "workload",
+        ];
+        assert_eq!(keys(cell), expected);
+        assert_eq!(keys(&cell["per_s"]), ["max", "median", "min"]);
+        let figure = |value: &Value| value.as_f64().is_some_and(|figure| figure >= 0.0);
+        for name in ["p50_us", "p99_us", "p999_us", "redis_cpu_us", "redis_calls"] {
+            assert!(figure(&cell[name]), "{cell}");
+        }
+        assert!(cell["per_s"]["median"].as_f64().is_some_and(|per_s| per_s > 0.0), "{cell}");
+
+        let count = |name: &str| cell[name].as_u64();
+        if scheme.starts_with("ours") {
+            assert_eq!((count("oversold"), count("double_winners")), (Some(0), Some(0)), "{cell}");
+            // The packet of the losers was empty before they came.
+            let (left, won) = if *scheme == "ours, losers" { (1, false) } else { (0, true) };
+            assert_eq!((count("left"), count("winners").unwrap() > 0), (Some(left), won), "{cell}");
+        }
+        // The fault that it was published with: who asks twice gets two.
+        if (*workload, *scheme) == ("D", "pure-queue") {
+            assert!(count("double_winners").unwrap() > 0, "{cell}");
+        }
+    }
+}
+
+/// Every workload with every scheme.
+fn schemes() -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let mut add = |workload: &str, schemes: &[&str]| {
+        all.extend(schemes.iter().map(|scheme| format!("{workload}: {scheme}")));
+    };
+    for workload in ["A", "B", "C", "D"] {
+        add(workload, &PUBLISHED);
+    }
+    let under_way = [("A", "1000"), ("A", "20"), ("B", "200"), ("C", "1000"), ("D", "1000")];
+    for (workload, under_way) in under_way {
+        for scheme in ["lua-queue pipelined", "ours, one user a call", "ours, collected"] {
+            add(workload, &[&format!("{scheme}, {under_way} under way")]);
+        }
+    }
+    let limits =
+        ["ours, the raw script with 64 users a call", "a trivial script, pipelined", "LPOP, pipelined", "PING"];
+    add("A", &limits);
+    add("B", &["ours, acknowledged by the ledger", "bare claim transactions of the 100 winners"]);
+    add("L", &["db-lock", "db-optimistic", "db-pessimistic", "db-slip-optimistic", "queue-then-db", "queue-async"]);
+    add("L", &["ours, acknowledged by the ledger"]);
+    add("E", &["a constant answer", "ours, losers", "ours, winners", "bare claim transactions"]);
+    for packets in ["1,000 packets", "a packet of 100,000 slips"] {
+        for scheme in ["ours, one user a call", "ours, collected"] {
+            add("cluster", &[&format!("{scheme}, {packets}")]);
+        }
+    }
+    all
+}
+
+fn nodes(nodes: &[Value]) {
+    assert_eq!(nodes.len(), 4);
+    for rush in nodes {
+        assert_eq!(keys(rush), ["calls", "cpu_us", "scheme"]);
+        let calls = rush["calls"].as_array().unwrap();
+        assert_eq!(calls.len(), 3, "{rush}");
+        assert!(calls.iter().map(|calls| calls.as_u64().unwrap()).sum::<u64>() > 0, "{rush}");
+    }
+}
+
+fn ratios(ratios: &[Value]) {
+    let names: Vec<&str> = ratios.iter().map(|ratio| text(&ratio["name"])).collect();
+    let mut expected: Vec<String> = [
+        "A: grabs/s, of lua-queue's as published",
+        "A: grabs/s, of lua-queue's with our client, 1,000 under way",
+        "A: the same, 20 under way",
+        "A: grabs/s, of the raw script's",
+        "A: Redis CPU a grab, of lua-queue's, collected",
+        "A: Redis CPU a grab, of lua-queue's, one user a call",
+        "B: grabs/s, of lock-counter's as published",
+        "B: grabs/s, of lua-queue's as published",
+        "C: grabs/s, of lua-queue's as published",
+        "E: requests/s of losers, of a constant answer's",
+        "B, ledger: the last answer, of the time that its winners' transactions take",
+        "D: grabs/s, of the same without repeats",
+        "B: slips oversold",
+        "B: Redis calls a request",
+        "E: p99 of a winner, of the p50 of a bare claim transaction",
+        "Settle: claims/s, of bare claim transactions",
+        "Redis CPU a grab with 100,000 slips, of that with 10 (or the other way round)",
+        "Redis CPU a grab with 100,000 live packets, of that with 10 (or the other way round)",
+        "Sending 100,000 slips, ms",
+        "The longest that this keeps Redis busy, ms",
+    ]
+    .map(str::to_owned)
+    .into();
+    for packets in ["1,000 packets", "a packet of 100,000 slips"] {
+        for scheme in ["ours, one user a call", "ours, collected"] {
+            expected.push(format!("{scheme}, {packets}: the node furthest from a third of the calls, off by"));
+        }
+    }
+    if cfg!(target_os = "linux") {
+        for function in FUNCTIONS {
+            if function == "grab" {
+                expected.push("grab: cold start, ms".to_owned());
+            }
+            expected.extend(["peak memory, MB", "zipped, MB"].map(|what| format!("{function}: {what}")));
+        }
+        expected.push("grab: a warm call, of an empty one and the bare round trips".to_owned());
+    }
+    assert_eq!(names, expected);
+    for ratio in ratios {
+        assert_eq!(keys(ratio), ["goal", "met", "name", "value"]);
+        assert!(matches!(keys(&ratio["goal"])[..], ["at_least" | "at_most"]), "{ratio}");
+        assert!(ratio["value"].as_f64().is_some_and(|value| value >= 0.0), "{ratio}");
+        assert!(ratio["met"].is_boolean(), "{ratio}");
+    }
+    let oversold = ratios.iter().find(|ratio| ratio["name"] == "B: slips oversold").unwrap();
+    assert_eq!(oversold["met"], true);
+}
+
+fn written(out: &Path) {
+    let markdown = std::fs::read_to_string(out.join("report.md")).unwrap();
+    for line in ["| A | PING |", "| on a cluster |", "| goal | bound | value | met |"] {
+        assert!(markdown.contains(line), "{markdown}");
+    }
+    for workload in ["a", "b", "c", "d", "l", "e", "cluster"] {
+        for chart in ["throughput", "latency", "cost"] {
+            let svg = std::fs::read_to_string(out.join(format!("{workload}-{chart}.svg"))).unwrap();
+            assert!(svg.starts_with("<svg"), "{workload}-{chart}");
+        }
+    }
+}
