@@ -287,7 +287,7 @@ async fn no_amount_and_no_end_is_taken_from_redis() {
     scene.look("w").await;
     let keys = PartKeys::of(scene.part);
     let says = async |field: &str, value: &str| -> () {
-        scene.world.redis(cmd("HSET").arg(&keys.claims).arg(field).arg(value)).await
+        let () = scene.world.redis(cmd("HSET").arg(&keys.claims).arg(field).arg(value)).await;
     };
     let other = (claim.slip + 1) % 10;
     let lies = [
@@ -379,7 +379,7 @@ async fn a_packet_in_parts_is_shown_whole_also_where_a_part_is_lost() {
     join_all(winners.iter().map(|user| grabs.grab(terms.id, user)))
         .await
         .into_iter()
-        .for_each(|won| drop(won.unwrap()));
+        .for_each(|won| assert!(won.is_ok(), "{won:?}"));
     assert_eq!(look(&reader, &terms, &user("zoe")).await.summary.claimed_count, 200);
     let keys = PartKeys::of(terms.id.parts().nth(1).unwrap());
     let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.slips).arg(&keys.facts)).await;

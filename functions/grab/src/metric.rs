@@ -54,7 +54,11 @@ impl Telemetry {
         }
         let lines = lines(counts, &self.table, self.cold.swap(false, Ordering::Relaxed), System.now().ms());
         // Each in one piece, or another's would come between.
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let mut text = String::new();
+        for line in &lines {
+            text.push_str(&line.to_string());
+            text.push('\n');
+        }
         if let Err(error) = io::stdout().lock().write_all(text.as_bytes()) {
             tracing::error!(%error, "metrics could not be written");
         }

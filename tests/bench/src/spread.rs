@@ -158,8 +158,8 @@ mod tests {
 
     async fn cluster() -> (DynamoDb, Cluster) {
         shared::redis::install_crypto_provider();
-        let dynamodb = DynamoDb::start(None).await.unwrap();
-        let cluster = Cluster::start(&dynamodb.url()).await.unwrap();
+        let dynamodb = DynamoDb::start(None).await.expect("a DynamoDB API");
+        let cluster = Cluster::start(&dynamodb.url()).await.expect("a cluster");
         (dynamodb, cluster)
     }
 
@@ -168,7 +168,7 @@ mod tests {
         let (_dynamodb, cluster) = cluster().await;
         let rush = Arc::new(Rush::spread(1_000, 3));
         let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
-        let (heat, nodes) = cluster.heat("", &design, &rush).await.unwrap();
+        let (heat, nodes) = cluster.heat("", &design, &rush).await.expect("a rush");
         assert_eq!(heat.shares(&rush).left, Some(0));
         // One call a grab, but for those by which a node learns the script.
         assert!((3_000..5_000).contains(&heat.calls), "{nodes:?}");
@@ -181,7 +181,7 @@ mod tests {
         // All parts of the largest packet, and fewer users than slips.
         let rush = Arc::new(Rush::crowd(100_000, 6_000));
         let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
-        let (heat, nodes) = cluster.heat("", &design, &rush).await.unwrap();
+        let (heat, nodes) = cluster.heat("", &design, &rush).await.expect("a rush");
         assert_eq!(heat.shares(&rush).winners, 6_000);
         assert!(nodes.deviation() <= 0.1, "{nodes:?}");
     }

@@ -56,7 +56,9 @@ async fn the_actions_that_the_roles_are_held_against_are_those_that_the_function
     let mut all: BTreeMap<&str, Actions> = BTreeMap::new();
     for (function, passed) in &walked("INFO").await.passed {
         let actions = all.entry(function).or_default();
-        passed.iter().for_each(|passed| add(actions, passed));
+        for passed in passed.iter() {
+            add(actions, passed);
+        }
     }
     let (path, recorded) = (repository(FILE), written(&all));
     if std::env::var_os(RENEW).is_some() {
