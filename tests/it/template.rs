@@ -109,29 +109,35 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
     assert_eq!(BTreeSet::from(of_gateway), of_template);
 }
 
-/// What a function reads when it starts: all variables, and those that it can't do without.
+/// What a function reads when it starts: all variables, those that it can't do without, and those that tokens for Redis
+/// need besides.
 struct Reads {
     all: BTreeSet<String>,
     required: BTreeSet<String>,
+    by_iam: BTreeSet<String>,
 }
 
 impl Reads {
     fn of(function: &str) -> Self {
         let main = read(&format!("functions/{function}/src/main.rs"));
         let asked = std::cell::RefCell::new(BTreeSet::new());
-        let nothing = |name: &str| {
-            asked.borrow_mut().insert(name.to_owned());
-            None
+        let required = |auth: Option<&str>| -> BTreeSet<String> {
+            let ask = |name: &str| {
+                asked.borrow_mut().insert(name.to_owned());
+                auth.filter(|_| name == "REDIS_AUTH").map(str::to_owned)
+            };
+            let error = match (main.contains("Config::for_both_stores("), main.contains("Config::for_the_ledger(")) {
+                (true, false) => Config::for_both_stores(ask),
+                (false, true) => Config::for_the_ledger(ask),
+                other => panic!("{function}: {other:?}"),
+            };
+            let error = error.unwrap_err().to_string();
+            let asked = asked.borrow();
+            asked.iter().filter(|name| error.contains(&format!("{name} is required"))).cloned().collect()
         };
-        let error = match (main.contains("Config::for_both_stores("), main.contains("Config::for_the_ledger(")) {
-            (true, false) => Config::for_both_stores(nothing),
-            (false, true) => Config::for_the_ledger(nothing),
-            other => panic!("{function}: {other:?}"),
-        };
-        let error = error.unwrap_err().to_string();
-        let all = asked.into_inner();
-        let required = all.iter().filter(|name| error.contains(&format!("{name} is required"))).cloned().collect();
-        Self { all, required }
+        let (by_password, by_iam) = (required(None), required(Some("iam")));
+        let by_iam = by_iam.difference(&by_password).cloned().collect();
+        Self { all: asked.into_inner(), required: by_password, by_iam }
     }
 }
 
@@ -195,6 +201,8 @@ fn the_readmes_list_all_variables_with_their_defaults() {
         assert_eq!(*readers, chinese[name].1, "{name}");
         if reads.required.contains(name) {
             assert_eq!(default, "required", "{name}");
+        } else if reads.by_iam.contains(name) {
+            assert_eq!(default, "required by iam", "{name}");
         } else if name != "REDIS_CA_FILE" {
             assert_eq!(chinese[name].0, *default, "{name}");
             assert_eq!(both(Some((name, default))), both(None), "{name} is {default} by default");
@@ -209,6 +217,11 @@ fn the_parameters_defaults_are_those_of_the_functions() {
     for (function, properties) in functions(&template) {
         for (name, value) in set(&template, properties) {
             if ahead().contains(&name) {
+                continue;
+            }
+            // How Redis is signed in to is said only where that is by tokens.
+            if value["!If"][2]["!Ref"] == "AWS::NoValue" {
+                assert_eq!(value["!If"][0], "RedisByIam", "{name}");
                 continue;
             }
             // Where Redis is depends on who makes it; the parameter is for one that exists.

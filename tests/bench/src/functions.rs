@@ -134,7 +134,7 @@ impl Stores {
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_SECRET_ACCESS_KEY", "local"),
         ];
-        if ["send", "grab", "settle"].contains(&name) {
+        if ["send", "grab", "view", "settle"].contains(&name) {
             variables.push(("REDIS_URL", &self.redis));
         }
         Ok(Function::start(program(name)?, &variables).await)

@@ -56,7 +56,7 @@ async fn the_actions_that_the_roles_are_held_against_are_those_that_the_function
     let mut all: BTreeMap<&str, Actions> = BTreeMap::new();
     for (function, passed) in &walked("INFO").await.passed {
         let actions = all.entry(function).or_default();
-        for passed in passed.iter() {
+        for passed in passed {
             add(actions, passed);
         }
     }
