@@ -97,6 +97,8 @@ ARGUMENTS = {
     "EXISTS": [KEY],
     "HGETALL": [KEY],
     "HLEN": [KEY],
+    "HINCRBY": [KEY, "a", "1"],
+    "PERSIST": [KEY],
     "BITCOUNT": [KEY],
 }
 

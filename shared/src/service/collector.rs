@@ -86,18 +86,22 @@ async fn drain<H: HotStore>(hot: &H, lanes: &Lanes, id: u32, mut batch: Batch) {
                 let _ = waiting.answer.send(Err(failure.clone()));
             }
         }
-        // What is less than a call the others that are under way take along.
-        if lane.len == 0 || lane.calls > 1 && lane.len < BATCH {
-            drop(all);
-            drop(call);
-            return;
+        // Under one lock with what ends the call: whoever comes in between would wait for it for ever.
+        match lane.next_call() {
+            Some(next) => batch = next,
+            None => {
+                if lane.calls == 0 {
+                    all.remove(&id);
+                }
+                std::mem::forget(call);
+                return;
+            }
         }
-        batch = lane.next_batch();
     }
 }
 
-/// A call of a lane. Once its last one ends, or panics, the lane is gone: those who wait then hear of it, and the next one
-/// starts anew.
+/// A call of a lane that is lost if this is dropped: whoever made it panicked. With its last call a lane is gone; those who
+/// wait then hear of it, and the next one starts anew.
 struct UnderWay<'a> {
     lanes: &'a Lanes,
     id: u32,
@@ -125,6 +129,16 @@ impl Lane {
             self.calls += 1;
             self.next_batch()
         })
+    }
+
+    /// What to ask once a call has ended. `None`: it was not followed by another, since nobody waits, or less than a call,
+    /// which the others that are under way take along.
+    fn next_call(&mut self) -> Option<Batch> {
+        if self.len == 0 || self.calls > 1 && self.len < BATCH {
+            self.calls -= 1;
+            return None;
+        }
+        Some(self.next_batch())
     }
 
     fn push(&mut self, part: PartId, waiting: Waiting) {
@@ -321,5 +335,17 @@ mod tests {
         }
         let second = lane.join(part(2), waiting("last", None)).unwrap();
         assert_eq!((shape(&second).concat().len(), lane.calls), (BATCH, 2));
+    }
+
+    #[test]
+    fn whoever_waits_has_a_call_that_will_take_him_along() {
+        let mut lane = Lane::default();
+        assert!(lane.join(part(1), waiting("a", None)).is_some());
+        assert!(lane.next_call().is_none());
+        assert_eq!(lane.calls, 0, "nobody waited, so the next one must start a call of his own");
+        lane.calls = 2;
+        assert!(lane.join(part(1), waiting("b", None)).is_none());
+        assert!(lane.next_call().is_none(), "the other call takes him along");
+        assert_eq!((lane.calls, lane.next_call().map(|batch| shape(&batch))), (1, Some(vec![vec![1]])));
     }
 }

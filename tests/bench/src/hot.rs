@@ -10,6 +10,8 @@ use crate::ours::{Collected, Engine, OneByOne};
 use crate::rush::Rush;
 
 const SLIPS: u32 = 100_000;
+/// Requests for a packet that is sold out at once, all of them under way.
+const CROWD: u32 = 10_000;
 /// Requests under way at once.
 const MANY: usize = 1_000;
 const FEW: usize = 20;
@@ -30,9 +32,9 @@ pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
 
 /// (B) A crowd, and few slips.
 pub async fn b(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
-    let rush = Arc::new(Rush::crowd(100, lab.scaled(10_000)));
+    let rush = Arc::new(Rush::crowd(100, lab.scaled(CROWD)));
     published(lab, "B", &rush).await?;
-    pipelined(lab, engine, "B", &rush, &[rush.requests.len()]).await
+    pipelined(lab, engine, "B", &rush, &[CROWD as usize]).await
 }
 
 /// (C) Many packets.

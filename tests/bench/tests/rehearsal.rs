@@ -95,7 +95,7 @@ fn schemes() -> BTreeSet<String> {
     for workload in ["A", "B", "C", "D"] {
         add(workload, &PUBLISHED);
     }
-    let under_way = [("A", "1000"), ("A", "20"), ("B", "200"), ("C", "1000"), ("D", "1000")];
+    let under_way = [("A", "1000"), ("A", "20"), ("B", "10000"), ("C", "1000"), ("D", "1000")];
     for (workload, under_way) in under_way {
         for scheme in ["lua-queue pipelined", "ours, one user a call", "ours, collected"] {
             add(workload, &[&format!("{scheme}, {under_way} under way")]);
