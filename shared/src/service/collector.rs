@@ -87,16 +87,14 @@ async fn drain<H: HotStore>(hot: &H, lanes: &Lanes, id: u32, mut batch: Batch) {
             }
         }
         // Under one lock with what ends the call: whoever comes in between would wait for it for ever.
-        match lane.next_call() {
-            Some(next) => batch = next,
-            None => {
-                if lane.calls == 0 {
-                    all.remove(&id);
-                }
-                std::mem::forget(call);
-                return;
+        let Some(next) = lane.next_call() else {
+            if lane.calls == 0 {
+                all.remove(&id);
             }
-        }
+            std::mem::forget(call);
+            return;
+        };
+        batch = next;
     }
 }
 
