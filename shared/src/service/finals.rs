@@ -1,10 +1,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use moka::future::Cache;
 use tokio::time::Instant;
 
 use super::Failure;
+use super::cache::{Cache, cache};
 use super::environment::Entropy;
 use super::flights::Flights;
 use super::hot_store::{FinalPart, Finality, HotStore};
@@ -13,11 +13,9 @@ use crate::domain::PartId;
 /// For how long a process answers from a final part by itself. It can't change, but its expiry passes and a process must
 /// not hold what nobody asks for.
 const REMEMBER: Duration = Duration::from_secs(5);
-/// When the caches let go of what nobody asks for. They count by a clock of their own, which knows nothing of time that a
-/// simulation lets pass, so answers go by [`REMEMBER`] and [`LOOK_AGAIN`] instead.
-const LET_GO: Duration = Duration::from_mins(1);
 /// Owners that a process remembers in all.
 const OWNERS_MAX: u64 = 200_000;
+const OWNERS_OF_A_PART: u64 = 100;
 
 /// After how long a process looks again at a part that turned out not to be final, or to have a guard.
 const LOOK_AGAIN: Duration = Duration::from_millis(500);
@@ -29,7 +27,7 @@ const POLL_FIRST: Duration = Duration::from_millis(4);
 const POLL_MOST: Duration = Duration::from_millis(100);
 
 /// Final parts, and since when they are known to be.
-type Known = Cache<PartId, (Instant, Arc<FinalPart>)>;
+type Known = Arc<Cache<PartId, (Instant, Arc<FinalPart>)>>;
 
 /// The final parts that this process knows, with their owners: they need no call to the hot store.
 pub struct Finals<H> {
@@ -37,33 +35,28 @@ pub struct Finals<H> {
     entropy: Arc<dyn Entropy>,
     known: Known,
     /// When a part was looked at.
-    looked: moka::sync::Cache<PartId, Instant>,
+    looked: Cache<PartId, Instant>,
     waits: Flights<PartId, Result<(), Failure>>,
 }
 
 impl<H: HotStore> Finals<H> {
     /// Of the parts in `hot`.
     pub fn new(hot: Arc<H>, entropy: Arc<dyn Entropy>) -> Self {
-        let known = Cache::builder()
-            .time_to_live(LET_GO)
-            .weigher(|_, (_, part): &(Instant, Arc<FinalPart>)| {
-                u32::try_from(part.owners.len() + 1).unwrap_or(u32::MAX)
-            })
-            .max_capacity(OWNERS_MAX)
-            .build();
-        let looked = moka::sync::Cache::builder().time_to_live(LET_GO).max_capacity(PARTS_LOOKED_MAX).build();
+        let owners = |(_, part): &(Instant, Arc<FinalPart>)| part.owners.len() + 1;
+        let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
+        let looked = cache(PARTS_LOOKED_MAX, 1, |_| 1);
         Self { hot, entropy, known, looked, waits: Flights::new() }
     }
 
     /// A part, if it is known to be final.
-    pub async fn get(&self, part: PartId) -> Option<Arc<FinalPart>> {
-        let (since, known) = self.known.get(&part).await?;
+    pub fn get(&self, part: PartId) -> Option<Arc<FinalPart>> {
+        let (since, known) = self.known.get(&part)?;
         (since.elapsed() < REMEMBER).then_some(known)
     }
 
     /// Waits until a part is final, but not for ever: one poll for all who wait. Then ask it again.
     pub async fn wait(&self, part: PartId) -> Result<(), Failure> {
-        let (hot, known, entropy) = (Arc::clone(&self.hot), self.known.clone(), Arc::clone(&self.entropy));
+        let (hot, known, entropy) = (Arc::clone(&self.hot), Arc::clone(&self.known), Arc::clone(&self.entropy));
         let poll = || async move {
             let give_up = Instant::now() + WAIT_MAX;
             let mut pause = POLL_FIRST;
@@ -84,7 +77,7 @@ impl<H: HotStore> Finals<H> {
             return;
         }
         self.looked.insert(part, Instant::now());
-        let (hot, known) = (Arc::clone(&self.hot), self.known.clone());
+        let (hot, known) = (Arc::clone(&self.hot), Arc::clone(&self.known));
         tokio::spawn(async move {
             if let Err(failure) = look(&*hot, &known, part).await {
                 tracing::debug!(%part, error = crate::error_chain(&failure), "its owners are not known");
@@ -96,7 +89,7 @@ impl<H: HotStore> Finals<H> {
 async fn look<H: HotStore>(hot: &H, known: &Known, part: PartId) -> Result<Finality, Failure> {
     let finality = hot.finality(part).await?;
     if let Finality::Final(owners) = &finality {
-        known.insert(part, (Instant::now(), Arc::clone(owners))).await;
+        known.insert(part, (Instant::now(), Arc::clone(owners)));
     }
     Ok(finality)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Failure;
-use super::collector::Collector;
+use super::collector::{Collector, Told};
 use super::finals::Finals;
 use super::hot_store::{Found, Grabber, HotStore};
 use super::loader::{Ensured, Loader};
@@ -43,7 +43,7 @@ pub struct GrabSlip<T, H> {
     stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
     collector: Collector<H>,
-    finals: Finals<H>,
+    finals: Arc<Finals<H>>,
     currency: String,
 }
 
@@ -63,10 +63,11 @@ enum Pass {
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Over the two stores, whose money is all in `currency`.
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
+        let finals = Arc::new(Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
-            collector: Collector::new(Arc::clone(&stores.hot)),
-            finals: Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)),
+            collector: Collector::new(Arc::clone(&stores.hot), Arc::clone(&finals)),
+            finals,
             stores,
             currency,
         }
@@ -91,7 +92,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     ) -> Result<GrabOutcome, Failure> {
         let started = Instant::now();
         let grabber = Grabber { user: user.clone(), passphrase };
-        while started.elapsed() < PATIENCE {
+        loop {
             match self.pass(id, &grabber).await? {
                 Pass::Done(outcome) => return Ok(outcome),
                 Pass::Again => {}
@@ -102,8 +103,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 }
                 Pass::Nothing { expired, doubt: Some(_) } => return self.ask_the_ledger(id, user, expired).await,
             }
+            if started.elapsed() >= PATIENCE {
+                return Err(Failure::unavailable("the packet did not come to rest"));
+            }
         }
-        Err(Failure::unavailable("the packet did not come to rest"))
     }
 
     /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
@@ -111,24 +114,27 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let mut expired = false;
         let mut doubt = None;
         for part in PartId::probe_order(id, &grabber.user) {
-            if let Some(known) = self.finals.get(part).await {
-                if let Some(claim) = known.owners.get(&grabber.user) {
-                    return Ok(Pass::Done(GrabOutcome::Grabbed { claim: claim.clone(), replayed: true }));
-                }
-                expired |= self.stores.clock.now() >= known.expires_at;
-                continue;
-            }
-            match self.collector.grab(part, grabber.clone()).await? {
-                None => return self.load(part, grabber).await,
-                Some(Found::Confirmed(claim)) => {
+            let told = match self.finals.get(part) {
+                Some(known) => Told::Final(known),
+                None => self.collector.grab(part, grabber.clone()).await?,
+            };
+            match told {
+                Told::NotLoaded => return self.load(part, grabber).await,
+                Told::Final(known) => match known.owners.get(&grabber.user) {
+                    Some(claim) => {
+                        return Ok(Pass::Done(GrabOutcome::Grabbed { claim: claim.clone(), replayed: true }));
+                    }
+                    None => expired |= self.stores.clock.now() >= known.expires_at,
+                },
+                Told::Found(Found::Confirmed(claim)) => {
                     return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }));
                 }
-                Some(Found::Held { slip, at, fresh }) => {
+                Told::Found(Found::Held { slip, at, fresh }) => {
                     let hold = Hold { slip, user: grabber.user.clone(), at };
                     return self.take(part, hold, fresh).await;
                 }
-                Some(Found::Refused(refusal)) => return Ok(Pass::Done(GrabOutcome::Refused(refusal))),
-                Some(Found::Nothing { expired: over, certain }) => {
+                Told::Found(Found::Refused(refusal)) => return Ok(Pass::Done(GrabOutcome::Refused(refusal))),
+                Told::Found(Found::Nothing { expired: over, certain }) => {
                     expired |= over;
                     if certain {
                         self.finals.look_later(part);

@@ -3,10 +3,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use moka::sync::Cache;
 use tokio::time::Instant;
 
 use super::Failure;
+use super::cache::{Cache, cache};
 use super::flights::FreshFlights;
 use super::hot_store::{HotStore, HotStoreError, Look, PartLook};
 use super::stores::Stores;
@@ -24,6 +24,8 @@ const PARTS_AT_ONCE: usize = 16;
 const KEPT_SLIPS_MAX: u32 = 2_000;
 /// What a process keeps of packets that change, and of those that don't any more.
 const BYTES_MAX: u64 = 16 << 20;
+/// Of a packet of some 100 slips.
+const PACKET_BYTES: u64 = 16 << 10;
 
 /// How a packet stands: its claims, and what they sum to.
 #[derive(Debug)]
@@ -65,17 +67,11 @@ pub struct Live<T, H> {
 impl<T: Table, H: HotStore> Live<T, H> {
     /// Over the two stores, with nothing seen.
     pub fn new(stores: Stores<T, H>) -> Self {
-        let seen_bytes = |_: &PacketId, seen: &Arc<Seen>| {
-            let parts = seen.parts.iter().flatten().map(|part| part.claims.len() + part.holds.len());
-            bytes(seen.fences.len() + parts.sum::<usize>())
-        };
-        let decided_bytes =
-            |_: &PacketId, standing: &Arc<Standing>| bytes(standing.claims.as_ref().map_or(0, Vec::len));
         Self {
             stores,
             flights: FreshFlights::new(),
-            seen: Cache::builder().weigher(seen_bytes).max_capacity(BYTES_MAX).build(),
-            decided: Cache::builder().weigher(decided_bytes).max_capacity(BYTES_MAX).build(),
+            seen: cache(BYTES_MAX, PACKET_BYTES, seen_bytes),
+            decided: cache(BYTES_MAX, PACKET_BYTES, decided_bytes),
             mute_since: Mutex::default(),
         }
     }
@@ -147,7 +143,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
         let claims = shown.values().filter_map(|fence| fence.claim().map(|(user, claim)| (user.clone(), claim)));
         let standing = Arc::new(Standing { claims: Some(claims.collect()), summary, is_decided, is_past });
         if is_decided {
-            self.seen.invalidate(&terms.id);
+            self.seen.remove(&terms.id);
             self.decided.insert(terms.id, Arc::clone(&standing));
         } else {
             self.seen.insert(terms.id, Arc::new(Seen { fences: known, parts, checked }));
@@ -314,7 +310,16 @@ fn has_news(
             .any(|(part, look)| look.as_ref().is_some_and(|look| look.fact_count as usize > of_part(part)))
 }
 
+fn seen_bytes(seen: &Arc<Seen>) -> usize {
+    let parts = seen.parts.iter().flatten().map(|part| part.claims.len() + part.holds.len());
+    bytes(seen.fences.len() + parts.sum::<usize>())
+}
+
+fn decided_bytes(standing: &Arc<Standing>) -> usize {
+    bytes(standing.claims.as_ref().map_or(0, Vec::len))
+}
+
 /// About what so many fences or claims take.
-fn bytes(rows: usize) -> u32 {
-    u32::try_from(512 + rows * 128).unwrap_or(u32::MAX)
+const fn bytes(rows: usize) -> usize {
+    512 + rows * 128
 }

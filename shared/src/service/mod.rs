@@ -1,5 +1,6 @@
 //! The use cases: send, grab, view, wallet, settle; replay and rebuild for the operator. Each stands on the ledger and, where it needs it, the hot store.
 
+mod cache;
 mod collector;
 mod environment;
 mod failure;

@@ -1,41 +1,41 @@
 use std::sync::Arc;
 
-use moka::future::Cache;
-
 use super::Failure;
+use super::cache::{Cache, cache};
+use super::flights::Flights;
 use crate::domain::{Amount, Amounts, PacketId, PartId, Terms};
 use crate::dynamo::{Ledger, Table};
 
 /// What never changes of the packets, from the ledger and kept in the process within a bound of bytes.
 pub struct Packets<T> {
     ledger: Arc<Ledger<T>>,
-    terms: Cache<PacketId, Arc<Terms>>,
-    amounts: Cache<PartId, Arc<Amounts>>,
+    terms: Arc<Cache<PacketId, Arc<Terms>>>,
+    amounts: Arc<Cache<PartId, Arc<Amounts>>>,
+    terms_reads: Flights<PacketId, Result<Option<Arc<Terms>>, Failure>>,
+    amounts_reads: Flights<PartId, Result<Arc<Amounts>, Failure>>,
 }
 
 const TERMS_BYTES_MAX: u64 = 4 << 20;
 const AMOUNTS_BYTES_MAX: u64 = 8 << 20;
-
-/// Why there are no terms: the packet does not exist, or nobody knows.
-#[derive(Clone, Debug)]
-enum NoTerms {
-    NotFound,
-    Failed(Failure),
-}
+/// Of a packet without recipients, and of one of 100 slips.
+const TERMS_BYTES: u64 = 512;
+const AMOUNTS_BYTES: u64 = 256;
 
 impl<T: Table> Packets<T> {
     /// Over `ledger`, with nothing cached.
     pub fn new(ledger: Arc<Ledger<T>>) -> Self {
-        let terms = Cache::builder().weigher(|_, terms: &Arc<Terms>| terms_bytes(terms)).max_capacity(TERMS_BYTES_MAX);
-        let amounts = Cache::builder()
-            .weigher(|_, amounts: &Arc<Amounts>| u32::try_from(amounts.as_bytes().len() + 64).unwrap_or(u32::MAX))
-            .max_capacity(AMOUNTS_BYTES_MAX);
-        Self { ledger, terms: terms.build(), amounts: amounts.build() }
+        Self {
+            ledger,
+            terms: Arc::new(cache(TERMS_BYTES_MAX, TERMS_BYTES, terms_bytes)),
+            amounts: Arc::new(cache(AMOUNTS_BYTES_MAX, AMOUNTS_BYTES, |amounts| amounts.as_bytes().len() + 64)),
+            terms_reads: Flights::new(),
+            amounts_reads: Flights::new(),
+        }
     }
 
     /// A packet's terms; `None` if there is no such packet.
     pub async fn terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
-        match self.terms.get(&id).await {
+        match self.terms.get(&id) {
             Some(terms) => Ok(Some(terms)),
             // In a box: what reads the ledger is large, and every grab would carry it about.
             None => Box::pin(self.read_terms(id)).await,
@@ -43,17 +43,18 @@ impl<T: Table> Packets<T> {
     }
 
     async fn read_terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
-        let read = async {
-            let packet = self.ledger.packet(id).await.map_err(|error| NoTerms::Failed(error.into()))?;
-            Ok(Arc::new(packet.ok_or(NoTerms::NotFound)?.terms))
+        let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.terms));
+        let read = move || async move {
+            let terms = ledger.packet(id).await?.map(|packet| Arc::new(packet.terms));
+            if let Some(terms) = &terms {
+                cache.insert(id, Arc::clone(terms));
+            }
+            Ok(terms)
         };
-        match self.terms.try_get_with(id, read).await {
-            Ok(terms) => Ok(Some(terms)),
-            Err(none) => match &*none {
-                // The read that this call has joined may have begun before the packet was there.
-                NoTerms::NotFound => Ok(self.ledger.packet(id).await?.map(|packet| Arc::new(packet.terms))),
-                NoTerms::Failed(failure) => Err(failure.clone()),
-            },
+        match self.terms_reads.join(id, read).await.unwrap_or_else(|| Err(panicked()))? {
+            Some(terms) => Ok(Some(terms)),
+            // The read that this call has joined may have begun before the packet was there.
+            None => Ok(self.ledger.packet(id).await?.map(|packet| Arc::new(packet.terms))),
         }
     }
 
@@ -68,20 +69,28 @@ impl<T: Table> Packets<T> {
 
     /// The amounts of a part that exists.
     pub async fn amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
-        match self.amounts.get(&part).await {
+        match self.amounts.get(&part) {
             Some(amounts) => Ok(amounts),
             None => Box::pin(self.read_amounts(part)).await,
         }
     }
 
     async fn read_amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
-        let read = async { self.ledger.amounts(part).await.map(Arc::new).map_err(Failure::from) };
-        self.amounts.try_get_with(part, read).await.map_err(|failure| (*failure).clone())
+        let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.amounts));
+        let read = move || async move {
+            let amounts = Arc::new(ledger.amounts(part).await?);
+            cache.insert(part, Arc::clone(&amounts));
+            Ok(amounts)
+        };
+        self.amounts_reads.join(part, read).await.unwrap_or_else(|| Err(panicked()))
     }
 }
 
-fn terms_bytes(terms: &Terms) -> u32 {
+fn panicked() -> Failure {
+    Failure::defect("reading the ledger panicked")
+}
+
+fn terms_bytes(terms: &Arc<Terms>) -> usize {
     let recipients = terms.guard.recipients.iter().flatten();
-    let recipients: usize = recipients.map(|user| user.as_str().len() + 32).sum();
-    u32::try_from(512 + recipients).unwrap_or(u32::MAX)
+    512 + recipients.map(|user| user.as_str().len() + 32).sum::<usize>()
 }
