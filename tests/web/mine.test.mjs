@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { api, assertSoon, browse, fund, grab, person, someone, stack, textOf } from './browser.mjs';
+import { api, assertSoon, browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
 
 browse('histories go on as one scrolls, with totals over all', async () => {
   const alice = someone('alice');
@@ -27,4 +27,19 @@ browse('histories go on as one scrolls, with totals over all', async () => {
     assert.deepEqual(await names(), Array.from({ length: 45 }, (_, i) => `no ${44 - i}`));
     assert.match(await textOf(page, '.end'), /That is all/);
   }
+});
+
+browse('one is one, and none says what to do', async () => {
+  const { id, sender } = await packet({ count: 1 });
+  const user = someone();
+  await grab(user, id);
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/mine/sent`);
+  await page.waitForSelector('.history li');
+  assert.equal(await textOf(page, '.mine .progress'), '1 packet, ¥88.88');
+  assert.match(await textOf(page, '.history .hint'), /1 of 1/);
+  await page.goto(`${stack.url}/#/mine/received`);
+  await page.waitForSelector('.nothing');
+  await page.click('.nothing a');
+  await page.waitForSelector('#total');
 });

@@ -83,6 +83,7 @@ const en = {
   'sent.qr': 'QR code of the link',
   'sent.share': 'Share…',
   'sent.count': ' in {count} slips',
+  'sent.count.one': ' in 1 slip',
   'sent.open': 'Open the packet',
   'sent.another': 'Send another',
   'sent.commitment': 'Commitment',
@@ -137,6 +138,7 @@ const en = {
   'mine.sent': 'Sent',
   'mine.received': 'Received',
   'mine.totals': '{count} packets, {amount}',
+  'mine.totals.one': '1 packet, {amount}',
   'mine.sent.none': 'You have not sent a packet yet.',
   'mine.received.none': 'You have not grabbed a packet yet.',
   'mine.claimed': '{claimed} of {count} slips',
@@ -291,6 +293,7 @@ const zh = {
   'sent.qr': '链接的二维码',
   'sent.share': '分享…',
   'sent.count': ' · {count} 个',
+  'sent.count.one': ' · 1 个',
   'sent.open': '打开这个红包',
   'sent.another': '再发一个',
   'sent.commitment': '承诺值',
@@ -345,6 +348,7 @@ const zh = {
   'mine.sent': '发出的',
   'mine.received': '收到的',
   'mine.totals': '共 {count} 个，{amount}',
+  'mine.totals.one': '共 1 个，{amount}',
   'mine.sent.none': '你还没有发过红包。',
   'mine.received.none': '你还没有抢到过红包。',
   'mine.claimed': '已领 {claimed}/{count} 个',
@@ -434,10 +438,14 @@ export function switchLanguage() {
   localStorage.setItem(LANGUAGE, current);
 }
 
+/** Keys of which there is another for one alone. @type {Partial<Record<Key, Key>>} */
+const ONE = { 'mine.totals': 'mine.totals.one', 'sent.count': 'sent.count.one' };
+
 /**
  * @param {Key} key
  * @param {Record<string, string | number>} [values]
  */
 export function t(key, values = {}) {
-  return TEXTS[current][key].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ''));
+  const wanted = String(values['count']) === '1' ? (ONE[key] ?? key) : key;
+  return TEXTS[current][wanted].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ''));
 }
