@@ -36,8 +36,8 @@ pub enum Caller {
     Token(String),
     /// A user of a local stack, which believes the name.
     Local(String),
-    /// Nobody in particular: a local stack's operator. (Elsewhere the operator's requests are signed, with AWS Signature
-    /// Version 4: put a proxy that signs before the API.)
+    /// Nobody in particular: the operator, whom a local stack believes. (Elsewhere his requests are signed, with AWS
+    /// Signature Version 4: by a [`Transport`] that does.)
     Nobody,
 }
 
