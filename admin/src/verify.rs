@@ -161,7 +161,8 @@ mod tests {
             .collect();
         json!({
             "packet_id": "38FS4S83HF3Y07WMYNH727QYT0", "split": "random", "total_amount": 10_000, "count": 10,
-            "status": "settled", "split_version": 1, "slip_cap": 20_000, "claimed_count": 9, "claimed_amount": 8_791, "refunded_amount": 1_209,
+            "status": "settled", "claimed_count": 9, "claimed_amount": 8_791, "refunded_amount": 1_209,
+            "split_version": 1, "slip_cap": 20_000,
             "commitment": "4db9665cd845e2f343e1c695d740f724d69abb80dd17b0cddb43178e36bcefcc",
             "seed": "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
             "claims": claims,
