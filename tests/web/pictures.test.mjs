@@ -34,7 +34,7 @@ browse('pictures of the main screens', async () => {
     await bob.waitForSelector('.proof');
     await bob.locator('.proof').scrollIntoViewIfNeeded();
     await bob.screenshot({ path: `${folder}verify-${suffix}.jpg`, type: 'jpeg', quality: 82 });
-    const rush = await person({ name: alice, locale, width: 1100, height: 860, scale: 1.25, dark: true });
+    const rush = await person({ name: alice, locale, width: 1100, height: 910, scale: 1.25, dark: true });
     await rush.goto(`${stack.url}/#/rush`);
     await rush.click('button[type=submit]');
     await rush.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
