@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run demo test test-web client fairness check audit model simulate mutants chaos pressure bench size
+.PHONY: run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions
 
@@ -24,13 +24,19 @@ test:
 	cargo test --workspace
 
 # The page in a real browser, its client, and its split against the engine's on 10,000 random packets.
-# CUT=1 leaves out most of the browser; SCREENSHOTS=1 renews the pictures in docs/images.
+# CUT=1 leaves out most of the browser.
 test-web:
 	@scripts/install-tools.sh && scripts/install-tools.sh web
 	cargo build --workspace --bins
 	target/debug/split-vectors 10000 1 > tests/web/vectors.jsonl
 	npm --prefix tests/web run --silent check && npm --prefix tests/web run --silent types:check
-	SPLIT_VECTORS=vectors.jsonl SCREENSHOTS=$(SCREENSHOTS) npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
+	SPLIT_VECTORS=vectors.jsonl npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
+
+# The pictures of the page in docs/images, of a release build: a rush on them is as quick as it is.
+pictures:
+	@scripts/install-tools.sh && scripts/install-tools.sh web
+	cargo build --release -p local
+	HONGBAO_PROFILE=release SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
 
 # The client's types, from openapi.yaml; they are checked in.
 client:

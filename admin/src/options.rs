@@ -84,14 +84,6 @@ pub struct Audit {
 pub struct Verify {
     /// What GET /packets/{id} answers, with all its claims in a field `claims`; `-` reads it from the standard input
     pub file: PathBuf,
-
-    /// The most that a slip could hold when the packet was sent, in minor units
-    #[arg(long, value_name = "AMOUNT", default_value_t = 20_000)]
-    pub slip_cap: u64,
-
-    /// The version of the split's algorithm
-    #[arg(long, value_name = "VERSION", default_value_t = shared::domain::SPLIT_VERSION)]
-    pub split_version: u8,
 }
 
 #[derive(Args, Debug)]
@@ -137,7 +129,7 @@ mod tests {
             "replay --all",
             "parked",
             "verify -",
-            "verify p.json --slip-cap 9",
+            "verify p.json --json",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }
@@ -151,7 +143,7 @@ mod tests {
             "replay",
             "packet x",
             "verify",
-            "verify - --split-version 256",
+            "verify a.json b.json",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use serde::{Deserialize, Serialize};
-use shared::domain::{Amount, Seed, Split, commitment, split};
+use shared::domain::{Amount, SPLIT_VERSION, Seed, Split, commitment, split};
 
 use crate::deployment::Failed;
 use crate::options::Verify;
@@ -24,6 +24,8 @@ struct Packet {
     total_amount: Amount,
     count: u32,
     status: String,
+    split_version: u8,
+    slip_cap: Amount,
     commitment: String,
     seed: Option<String>,
     claimed_count: usize,
@@ -60,7 +62,7 @@ struct Slip {
 
 /// Verifies a packet.
 pub fn run(options: &Verify, json: bool) -> Result<Outcome, Failed> {
-    let verdict = verify(options, &read(options)?)?;
+    let verdict = verify(&read(options)?)?;
     let exit = if verdict.fair { Exit::Good } else { Exit::Wrong };
     Ok(Outcome::new(json, &verdict, || verdict.in_words(), exit))
 }
@@ -77,19 +79,19 @@ fn read(options: &Verify) -> Result<String, Failed> {
     Ok(text)
 }
 
-fn verify(options: &Verify, text: &str) -> Result<Verdict, Failed> {
+fn verify(text: &str) -> Result<Verdict, Failed> {
     let unverifiable = Failed::Unverifiable;
     let packet: Packet = serde_json::from_str(text).map_err(|error| unverifiable(format!("not a packet: {error}")))?;
-    if options.split_version != shared::domain::SPLIT_VERSION {
-        return Err(unverifiable(format!("version {} of the split is not known", options.split_version)));
+    if packet.split_version != SPLIT_VERSION {
+        return Err(unverifiable(format!("version {} of the split is not known", packet.split_version)));
     }
     let seed = packet.seed.as_deref().ok_or_else(|| unverifiable("the seed is not revealed yet".to_owned()))?;
     let mut bytes = [0; 32];
     hex::decode_to_slice(seed, &mut bytes).map_err(|_| unverifiable("the seed is not 64 hex digits".to_owned()))?;
-    let (seed, cap) = (Seed(bytes), Amount::new(options.slip_cap));
-    let amounts = split(packet.split, packet.total_amount, packet.count, cap, seed)
-        .map_err(|error| unverifiable(error.to_string()))?;
-    let ours = commitment(options.split_version, seed, packet.total_amount, packet.count, cap, packet.split);
+    let Packet { split: kind, split_version, slip_cap, total_amount, count, .. } = packet;
+    let amounts =
+        split(kind, total_amount, count, slip_cap, Seed(bytes)).map_err(|error| unverifiable(error.to_string()))?;
+    let ours = commitment(split_version, Seed(bytes), total_amount, count, slip_cap, kind);
     Ok(judge(packet, &amounts, hex::encode(ours)))
 }
 
@@ -150,8 +152,6 @@ mod tests {
 
     use super::*;
 
-    const OPTIONS: Verify = Verify { file: std::path::PathBuf::new(), slip_cap: 20_000, split_version: 1 };
-
     /// 100.00 in 10 random slips under the seed that counts up, of which the last was refunded.
     fn packet() -> Value {
         let amounts = [40, 867, 2_638, 300, 448, 83, 1_878, 1_205, 1_332];
@@ -162,6 +162,7 @@ mod tests {
         json!({
             "packet_id": "38FS4S83HF3Y07WMYNH727QYT0", "split": "random", "total_amount": 10_000, "count": 10,
             "status": "settled", "claimed_count": 9, "claimed_amount": 8_791, "refunded_amount": 1_209,
+            "split_version": 1, "slip_cap": 20_000,
             "commitment": "4db9665cd845e2f343e1c695d740f724d69abb80dd17b0cddb43178e36bcefcc",
             "seed": "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f",
             "claims": claims,
@@ -171,7 +172,7 @@ mod tests {
     fn faults(change: impl FnOnce(&mut Value)) -> Vec<String> {
         let mut packet = packet();
         change(&mut packet);
-        verify(&OPTIONS, &packet.to_string()).unwrap().faults
+        verify(&packet.to_string()).unwrap().faults
     }
 
     #[test]
@@ -191,6 +192,7 @@ mod tests {
         assert_eq!(faults(|packet| packet["refunded_amount"] = 1_208.into()).len(), 1);
         assert_eq!(faults(|packet| packet["claimed_amount"] = 8_790.into()).len(), 1);
         assert_eq!(faults(|packet| packet["split"] = "equal".into()).len(), 11);
+        assert_eq!(faults(|packet| packet["slip_cap"] = 19_999.into()).len(), 1, "the commitment covers it");
     }
 
     #[test]
@@ -198,13 +200,14 @@ mod tests {
         let refused = |change: &dyn Fn(&mut Value)| {
             let mut packet = packet();
             change(&mut packet);
-            verify(&OPTIONS, &packet.to_string()).unwrap_err().to_string()
+            verify(&packet.to_string()).unwrap_err().to_string()
         };
         assert_eq!(refused(&|packet| packet["seed"] = Value::Null), "the seed is not revealed yet");
         assert_eq!(refused(&|packet| packet["seed"] = "00".into()), "the seed is not 64 hex digits");
         assert!(refused(&|packet| packet["claims"] = Value::Null).starts_with("not a packet"));
         assert!(refused(&|packet| packet["total_amount"] = 9.into()).starts_with("the total must be"));
-        let options = Verify { split_version: 2, ..OPTIONS };
-        assert!(verify(&options, &packet().to_string()).is_err());
+        assert_eq!(refused(&|packet| packet["split_version"] = 2.into()), "version 2 of the split is not known");
+        assert!(refused(&|packet| packet["slip_cap"] = Value::Null).starts_with("not a packet"));
+        assert!(refused(&|packet| packet["slip_cap"] = 999.into()).starts_with("the total must be"));
     }
 }

@@ -79,6 +79,10 @@ pub struct SentPacket {
 pub struct Packet {
     #[serde(flatten)]
     pub sent: SentPacket,
+    /// The version of the split's algorithm.
+    pub split_version: u8,
+    /// The most that a slip could hold when the packet was sent.
+    pub slip_cap: u64,
     pub claimed_count: u32,
     pub claimed_amount: u64,
     pub refunded_amount: u64,

@@ -1,7 +1,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use reqwest::{Response, StatusCode};
+use bytes::Bytes;
+use http::header::RETRY_AFTER;
+use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
 /// Why there is no answer.
@@ -12,17 +14,16 @@ pub enum Error {
     Problem(Problem),
     /// No answer came, so nothing is known: the request may have been done. The same request again tells.
     #[error("no answer")]
-    Unreachable(#[source] reqwest::Error),
-    /// The request can't be sent twice. A defect of this client.
-    #[error("a request that can't be repeated")]
-    Unrepeatable,
+    Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// It can't be written as a request: a base URL that is none, a key or a name that no header takes. Nothing was sent.
+    #[error("not a request")]
+    Unsendable(#[source] http::Error),
+    /// The answer is not one of this API.
+    #[error("not JSON of this API")]
+    Json(#[source] serde_json::Error),
 }
 
 impl Error {
-    pub(crate) const fn unreachable(error: reqwest::Error) -> Self {
-        Self::Unreachable(error)
-    }
-
     /// The code of a refusal; `None`: no answer came.
     pub const fn code(&self) -> Option<ProblemCode> {
         if let Self::Problem(problem) = self { Some(problem.code) } else { None }
@@ -136,7 +137,7 @@ impl fmt::Display for Problem {
 }
 
 impl Problem {
-    pub(crate) async fn read(response: Response) -> Self {
+    pub(crate) fn of(response: &Response<Bytes>) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Body {
@@ -148,10 +149,10 @@ impl Problem {
             request_id: Option<String>,
         }
         let status = response.status();
-        let seconds = response.headers().get("retry-after").and_then(|value| value.to_str().ok()?.parse().ok());
+        let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let retry_after = seconds.map(Duration::from_secs);
         // Whatever is in the body, the status was heard.
-        let body: Body = response.json().await.unwrap_or_default();
+        let body: Body = serde_json::from_slice(response.body()).unwrap_or_default();
         let detail = if body.detail.is_empty() { body.message } else { body.detail };
         let code = body.code.unwrap_or(ProblemCode::of_status(status));
         let Body { errors, request_id, .. } = body;

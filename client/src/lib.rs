@@ -4,11 +4,15 @@
 
 mod answers;
 mod error;
+mod transport;
 
 use std::time::Duration;
 
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::request::Builder;
+use http::{Method, Request, Response};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Method, RequestBuilder, Response};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -17,6 +21,7 @@ pub use answers::{
     PacketClaims, SendRequest, SentPacket, Split, Status, Totals, Wallet,
 };
 pub use error::{Error, FieldError, Problem, ProblemCode};
+pub use transport::Transport;
 
 /// What a path segment takes as it is.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
@@ -31,8 +36,8 @@ pub enum Caller {
     Token(String),
     /// A user of a local stack, which believes the name.
     Local(String),
-    /// Nobody in particular: a local stack's operator. (Elsewhere the operator's requests are signed, with AWS Signature
-    /// Version 4: put a proxy that signs before the API.)
+    /// Nobody in particular: the operator, whom a local stack believes. (Elsewhere his requests are signed, with AWS
+    /// Signature Version 4: by a [`Transport`] that does.)
     Nobody,
 }
 
@@ -74,39 +79,42 @@ pub struct Sent {
     pub replayed: bool,
 }
 
-/// A client of one API, for one caller. Clones share their connections.
+/// A client of one API, for one caller. Clones share their connections, where the transport's do.
 #[derive(Clone, Debug)]
-pub struct Client {
-    http: reqwest::Client,
+pub struct Client<T = reqwest::Client> {
+    transport: T,
     base_url: String,
     caller: Caller,
     retries: Retries,
 }
 
-impl Client {
-    /// Of the API at `base_url`, over `http`, whose time-outs bound each try.
-    pub fn new(http: reqwest::Client, base_url: impl Into<String>, caller: Caller) -> Self {
-        Self { http, base_url: base_url.into(), caller, retries: Retries::default() }
+impl<T: Transport> Client<T> {
+    /// Of the API at `base_url`, over `transport`, whose time-outs bound each try.
+    pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
+        Self { transport, base_url: base_url.into(), caller, retries: Retries::default() }
     }
 
     /// The same for somebody else.
     #[must_use]
-    pub fn by(&self, caller: Caller) -> Self {
+    pub fn by(&self, caller: Caller) -> Self
+    where
+        T: Clone,
+    {
         Self { caller, ..self.clone() }
     }
 
     /// The same with other retries.
     #[must_use]
-    pub fn retrying(&self, retries: Retries) -> Self {
-        Self { retries, ..self.clone() }
+    pub fn retrying(self, retries: Retries) -> Self {
+        Self { retries, ..self }
     }
 
     /// Sends a packet. The same key and body again, also after an error, give the first answer again and move no money.
     pub async fn send(&self, key: &str, body: &SendRequest) -> Result<Sent, Error> {
-        let request = self.request(Method::POST, "/packets").header("idempotency-key", key).json(body);
-        let response = self.ask(request).await?;
+        let request = self.request(Method::POST, "/packets").header("idempotency-key", key);
+        let response = self.ask(with_json(request, body)?).await?;
         let replayed = response.headers().contains_key("idempotent-replayed");
-        Ok(Sent { packet: read(response).await?, replayed })
+        Ok(Sent { packet: read(&response)?, replayed })
     }
 
     /// Grabs a slip. Losing is an outcome, not an error.
@@ -117,12 +125,12 @@ impl Client {
             passphrase: Option<&'a str>,
         }
         let path = format!("/packets/{}/grab", segment(packet_id));
-        self.json(self.request(Method::POST, &path).json(&Body { passphrase })).await
+        self.answer(with_json(self.request(Method::POST, &path), &Body { passphrase })?).await
     }
 
     /// A packet.
     pub async fn packet(&self, packet_id: &str) -> Result<Packet, Error> {
-        self.json(self.request(Method::GET, &format!("/packets/{}", segment(packet_id)))).await
+        self.get(&format!("/packets/{}", segment(packet_id))).await
     }
 
     /// A page of a packet's claims, in the order of the slips.
@@ -132,7 +140,7 @@ impl Client {
 
     /// The caller's wallet.
     pub async fn wallet(&self) -> Result<Wallet, Error> {
-        self.json(self.request(Method::GET, "/me/wallet")).await
+        self.get("/me/wallet").await
     }
 
     /// A page of what the caller sent.
@@ -157,7 +165,7 @@ impl Client {
 
     /// The operator's: anybody's wallet.
     pub async fn wallet_of(&self, user_id: &str) -> Result<Wallet, Error> {
-        self.json(self.request(Method::GET, &format!("/wallets/{}", segment(user_id)))).await
+        self.get(&format!("/wallets/{}", segment(user_id))).await
     }
 
     /// The operator's: a page of what moved a wallet.
@@ -171,7 +179,7 @@ impl Client {
             amount: u64,
         }
         let path = format!("/wallets/{}/{kind}/{}", segment(user_id), segment(id));
-        self.json(self.request(Method::PUT, &path).json(&Body { amount })).await
+        self.answer(with_json(self.request(Method::PUT, &path), &Body { amount })?).await
     }
 
     async fn page<V: DeserializeOwned>(&self, path: &str, page: Page<'_>) -> Result<V, Error> {
@@ -179,33 +187,34 @@ impl Client {
         let limit = page.limit.map(|limit| format!("limit={limit}"));
         let cursor = page.cursor.map(|cursor| format!("cursor={}", segment(cursor)));
         let query: Vec<String> = limit.into_iter().chain(cursor).collect();
-        self.json(self.request(Method::GET, &format!("{path}?{}", query.join("&")))).await
+        self.get(&format!("{path}?{}", query.join("&"))).await
     }
 
-    fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        let request = self.http.request(method, format!("{}{path}", self.base_url));
+    async fn get<V: DeserializeOwned>(&self, path: &str) -> Result<V, Error> {
+        self.answer(self.request(Method::GET, path).body(Bytes::new()).map_err(Error::Unsendable)?).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> Builder {
+        let request = Request::builder().method(method).uri(format!("{}{path}", self.base_url));
         match &self.caller {
-            Caller::Token(token) => request.bearer_auth(token),
+            Caller::Token(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
             Caller::Local(user) => request.header("x-user-id", user),
             Caller::Nobody => request,
         }
     }
 
-    async fn json<V: DeserializeOwned>(&self, request: RequestBuilder) -> Result<V, Error> {
-        read(self.ask(request).await?).await
+    async fn answer<V: DeserializeOwned>(&self, request: Request<Bytes>) -> Result<V, Error> {
+        read(&self.ask(request).await?)
     }
 
     /// Sends the very same request until it has an answer, or may not be sent again.
-    async fn ask(&self, request: RequestBuilder) -> Result<Response, Error> {
-        let request = request.build().map_err(Error::unreachable)?;
+    async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let mut tries = 1;
         loop {
-            // A body that is not streamed can be cloned, and there is no other here.
-            let again = request.try_clone().ok_or(Error::Unrepeatable)?;
-            let error = match self.http.execute(again).await {
+            let error = match self.transport.exchange(request.clone()).await {
                 Ok(response) if response.status().is_success() => return Ok(response),
-                Ok(response) => Error::Problem(Problem::read(response).await),
-                Err(error) => Error::unreachable(error),
+                Ok(response) => Error::Problem(Problem::of(&response)),
+                Err(error) => Error::Unreachable(error),
             };
             let Some(wait) = wait_before(&error, tries) else { return Err(error) };
             if tries >= self.retries.tries_max || wait > self.retries.wait_max {
@@ -222,16 +231,20 @@ fn wait_before(error: &Error, tries: u32) -> Option<Duration> {
     let retry_after = match error {
         Error::Unreachable(_) => Duration::ZERO,
         Error::Problem(problem) if problem.code.is_passing() => problem.retry_after.unwrap_or_default(),
-        Error::Problem(_) | Error::Unrepeatable => return None,
+        Error::Problem(_) | Error::Unsendable(_) | Error::Json(_) => return None,
     };
     // Full jitter on top of what the service asked for: those who were turned away together should not return together.
     let most = PAUSE_FIRST.saturating_mul(1 << (tries - 1).min(8)).min(PAUSE_MOST);
     Some(retry_after + most * rand::random_range(0..=1_000) / 1_000)
 }
 
-/// An answer that breaks off is none.
-async fn read<V: DeserializeOwned>(response: Response) -> Result<V, Error> {
-    response.json().await.map_err(Error::unreachable)
+fn with_json(request: Builder, body: &impl Serialize) -> Result<Request<Bytes>, Error> {
+    let bytes = serde_json::to_vec(body).map_err(Error::Json)?;
+    request.header(CONTENT_TYPE, "application/json").body(bytes.into()).map_err(Error::Unsendable)
+}
+
+fn read<V: DeserializeOwned>(response: &Response<Bytes>) -> Result<V, Error> {
+    serde_json::from_slice(response.body()).map_err(Error::Json)
 }
 
 fn segment(text: &str) -> impl std::fmt::Display + '_ {

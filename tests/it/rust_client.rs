@@ -5,6 +5,7 @@ use std::time::Duration;
 use client::{Caller, Client, Error, GrabResult, PacketClaim, Page, ProblemCode, Retries, SendRequest, Split, Status};
 use local::{Local, Options};
 use serde_json::{Value, json};
+use shared::http::Code;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -46,6 +47,7 @@ async fn every_operation_is_called_and_its_answer_reads() {
     }
     let seen = alice.packet(id).await.unwrap();
     assert_eq!((seen.sent.status, seen.claimed_count, seen.mine, seen.best), (Status::Open, 2, None, None));
+    assert_eq!((seen.split_version, seen.slip_cap), (1, 20_000));
     assert_eq!(seen.recipients, Some(vec!["a{b}".to_owned(), "bob".to_owned()]));
     assert_eq!(bob.packet(id).await.unwrap().mine.map(|mine| mine.amount), Some(100));
 
@@ -74,10 +76,13 @@ async fn every_operation_is_called_and_its_answer_reads() {
 }
 
 #[test]
-fn the_codes_are_those_of_the_document() {
-    let ours: Vec<Value> = ProblemCode::ALL.iter().map(|code| serde_json::to_value(code).unwrap()).collect();
-    let schema = &SPEC.document["components"]["schemas"]["ProblemCode"];
-    assert_eq!(json!(ours), schema["enum"]);
+fn the_codes_of_client_and_engine_are_those_of_the_document() {
+    let documented = &SPEC.document["components"]["schemas"]["ProblemCode"]["enum"];
+    assert_eq!(json!(ProblemCode::ALL), *documented);
+    assert_eq!(json!(Code::ALL.map(Code::name)), *documented);
+    // A code that was added and not listed would be missing in both.
+    assert!(Code::ALL.iter().enumerate().all(|(place, &code)| code as usize == place));
+    assert!(ProblemCode::ALL.iter().enumerate().all(|(place, &code)| code as usize == place));
 }
 
 /// A service that answers each request with the next of `answers` (an empty one: it hangs up), and returns what it was
@@ -118,18 +123,20 @@ async fn what_has_no_answer_is_sent_again_with_the_same_key_and_body() {
     });
     let (url, served) = service(vec![
         String::new(),
+        // An answer that breaks off is none.
+        answer("201 Created", "", &sent).replace("content-length: ", "content-length: 9"),
         answer("503 Service Unavailable", "retry-after: 0\r\n", &problem("unavailable")),
         // API Gateway's own.
         answer("429 Too Many Requests", "", &json!({"message": "Too Many Requests"})),
         answer("201 Created", "idempotent-replayed: true\r\n", &sent),
     ])
     .await;
-    let alice = client(&url, by("alice"));
+    let alice = client(&url, by("alice")).retrying(Retries { tries_max: 5, ..Retries::default() });
     let body = SendRequest::new(Split::Random, 100, 2);
     let answer = alice.send("a-key", &body).await.unwrap();
     assert!(answer.replayed && answer.packet.packet_id == "p");
     let requests = served.await.unwrap();
-    assert_eq!(requests.len(), 4);
+    assert_eq!(requests.len(), 5);
     assert!(requests[0].contains("idempotency-key: a-key\r\n") && requests[0].contains("x-user-id: alice\r\n"));
     assert!(requests.iter().all(|request| request == &requests[0]), "{requests:#?}");
 }

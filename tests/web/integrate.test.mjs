@@ -88,3 +88,31 @@ test('and when the process dies between a transfer’s steps, its worker ends it
   assert.equal((await apiOf(stack.url)(user, 'GET', '/me/wallet')).balance, 500);
   assert.equal(example.balances.get(user), 19_500);
 });
+
+test('and when it pays by events, each of which comes twice', async () => {
+  const example = await shop();
+  const api = apiOf(stack.url);
+  const [sender, winner] = [`${[...example.balances.keys()][0]}`, `winner-${crypto.randomUUID()}`];
+  assert.equal(await example.carryOut(example.beginDeposit(sender, 900)), 'done');
+  const { packet_id } = await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 900, count: 3, expires_in_s: 1 });
+  const { slip, amount } = await api(winner, 'POST', `/packets/${packet_id}/grab`);
+  const claimed = { 'detail-type': 'SlipClaimed', detail: { packet_id, sender_id: sender, user_id: winner, slip, amount } };
+  await Promise.all([example.onEvent(claimed), example.onEvent(claimed)]);
+  await until(async () => {
+    await api(sender, 'POST', '/_local/settle');
+    return (await api(sender, 'GET', `/packets/${packet_id}`)).status === 'settled';
+  });
+  const refunded = { 'detail-type': 'PacketRefunded', detail: { packet_id, sender_id: sender, refunded_amount: 600 } };
+  for (const event of [refunded, claimed, refunded]) await example.onEvent(event);
+  assert.deepEqual([example.balances.get(winner), example.balances.get(sender)], [300, 19_700]);
+  for (const user of [winner, sender]) assert.equal((await api(user, 'GET', '/me/wallet')).balance, 0);
+});
+
+/** @param {() => Promise<boolean>} holds */
+async function until(holds) {
+  const end = Date.now() + 20_000;
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, 'it did not come to hold');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

@@ -20,9 +20,10 @@ export function program(name) {
   return `${target}/${profile}/${name}`;
 }
 
-/** Starts a stack of its own, which keeps nothing. */
-export async function startStack() {
-  const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { stdio: ['ignore', 'pipe', 'inherit'] });
+/** Starts a stack of its own, which keeps nothing. @param {Record<string, string>} [settings] more of its environment */
+export async function startStack(settings = {}) {
+  const env = { ...process.env, ...settings };
+  const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   // Also where the tests are stopped on the way.
   process.on('exit', () => child.kill());
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));

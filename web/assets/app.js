@@ -7,15 +7,19 @@ import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, toke
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
 
-/** Each screen is loaded when it is first shown. @type {[RegExp, () => Promise<Screen>][]} */
+/** @typedef {import('./i18n.js').Key} Key */
+
+/** Each screen, and what it is called, is loaded when it is first shown. @type {[RegExp, Key, () => Promise<Screen>][]} */
 const ROUTES = [
-  [/^\/(?:send)?$/, async () => (await import('./send.js')).sendScreen],
-  [/^\/sent\/([0-9A-Z]+)$/, async () => (await import('./sent.js')).sentScreen],
-  [/^\/p\/([^/]+)$/, async () => (await import('./grab.js')).grabScreen],
-  [/^\/mine(?:\/(sent|received))?$/, async () => (await import('./mine.js')).mineScreen],
-  [/^\/verify(?:\/([^/]+))?$/, async () => (await import('./verify.js')).verifyScreen],
-  [/^\/rush$/, async () => (await import('./rush.js')).rushScreen],
+  [/^\/(?:send)?$/, 'send.title', async () => (await import('./send.js')).sendScreen],
+  [/^\/sent\/([0-9A-Z]+)$/, 'sent.title', async () => (await import('./sent.js')).sentScreen],
+  [/^\/p\/([^/]+)$/, 'app.name', async () => (await import('./grab.js')).grabScreen],
+  [/^\/mine(?:\/(sent|received))?$/, 'mine.title', async () => (await import('./mine.js')).mineScreen],
+  [/^\/verify(?:\/([^/]+))?$/, 'verify.title', async () => (await import('./verify.js')).verifyScreen],
+  [/^\/rush$/, 'rush.title', async () => (await import('./rush.js')).rushScreen],
 ];
+/** From here on people should see that something is on its way. */
+const SLOW_MS = 400;
 
 let shown = new AbortController();
 let isFirst = true;
@@ -33,7 +37,11 @@ async function show() {
   const root = byId('main');
   if (!session) return signIn(root);
   const path = route();
-  const [, load, parts] = match(path);
+  const [title, load, parts] = match(path);
+  document.title = t(title);
+  // It goes as soon as something stands beside it.
+  const slow = setTimeout(() => root.hasChildNodes() || root.append(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
+  signal.addEventListener('abort', () => clearTimeout(slow));
   try {
     const screen = await load();
     if (signal.aborted) return;
@@ -50,13 +58,13 @@ async function show() {
   }
 }
 
-/** @param {string} path @returns {[RegExp, () => Promise<Screen>, string[]]} */
+/** @param {string} path @returns {[Key, () => Promise<Screen>, string[]]} */
 function match(path) {
-  for (const [pattern, load] of ROUTES) {
+  for (const [pattern, title, load] of ROUTES) {
     const found = pattern.exec(path);
-    if (found && (config.local || pattern.source !== '^\\/rush$')) return [pattern, load, found.slice(1)];
+    if (found && (config.local || title !== 'rush.title')) return [title, load, found.slice(1)];
   }
-  return [/./, async () => notFound, []];
+  return ['notFound.title', async () => notFound, []];
 }
 
 /** @param {HTMLElement} root */

@@ -29,3 +29,14 @@ export function envelope({ sender, from, greeting, seal, foot = null }) {
     h('div', { class: 'foot' }, foot),
   );
 }
+
+const GRAINS = 18;
+
+/** Grains of gold that fly apart from where they are put, once. */
+export function goldDust() {
+  const grains = Array.from({ length: GRAINS }, (_, i) => {
+    const [angle, far] = [(i / GRAINS) * 2 * Math.PI, 5 + Math.random() * 5];
+    return vary(h('i'), { '--x': `${Math.cos(angle) * far * 1.4}rem`, '--y': `${Math.sin(angle) * far}rem`, '--late': `${Math.random() * 0.12}s` });
+  });
+  return h('span', { class: 'dust', 'aria-hidden': 'true' }, ...grains);
+}

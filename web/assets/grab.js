@@ -3,7 +3,7 @@
 import { Problem, Unreachable } from '../client/hongbao.js';
 import { api, clock, figure, me, money, number, onRetry, setCurrency, symbol } from './context.js';
 import { byId, h, mayMove, say, sleep } from './dom.js';
-import { avatar, envelope } from './envelope.js';
+import { avatar, envelope, goldDust } from './envelope.js';
 import { t } from './i18n.js';
 import { poll } from './poll.js';
 import { problemNotice } from './problems.js';
@@ -33,9 +33,6 @@ class Grab {
   }
 
   async load() {
-    const slow = setTimeout(() => {
-      if (!this.root.hasChildNodes()) this.root.append(h('p', { class: 'waiting', role: 'status' }, t('loading')));
-    }, 400);
     try {
       const packet = await api.packet(this.packetId, { signal: this.signal });
       if (this.signal.aborted) return;
@@ -46,8 +43,6 @@ class Grab {
       else this.#envelope(packet);
     } catch (error) {
       this.#failed(error, () => void this.load());
-    } finally {
-      clearTimeout(slow);
     }
   }
 
@@ -240,9 +235,13 @@ class Grab {
         h('p', { class: 'greeting' }, packet.greeting || t('send.greeting.default')),
       ),
       heading,
-      shown === null ? h('p', { class: 'after' }, text) : h('p', { class: 'after' }, h('a', { href: '#/mine' }, text)),
+      h('p', { class: 'luck crown', hidden: true }, t('grab.best')),
+      h('p', { class: 'after' }, shown === null ? text : h('a', { href: '#/mine' }, text)),
     );
-    if (isNew && mayMove()) view.classList.add('arriving');
+    if (isNew && mayMove()) {
+      view.classList.add('arriving');
+      if (shown !== null) heading.append(goldDust());
+    }
     this.root.replaceChildren(view);
     if (isNew) {
       heading.focus({ preventScroll: true });
@@ -255,10 +254,12 @@ class Grab {
   /** Who got what, filling while it happens. @param {HTMLElement} view @param {Packet} packet */
   #list(view, packet) {
     const progress = h('p', { class: 'progress' });
+    const bar = h('progress', { max: packet.count, 'aria-hidden': 'true' });
+    const luck = view.querySelector('.luck');
     const rows = h('ol', { class: 'claims' });
     const more = h('button', { class: 'button plain', hidden: true }, t('more'));
     const foot = h('div', { class: 'foot' });
-    view.append(h('section', { class: 'card who' }, h('h2', null, t('grab.who')), progress, rows, more, foot));
+    view.append(h('section', { class: 'card who' }, h('h2', null, t('grab.who')), progress, bar, rows, more, foot));
     /** @type {Map<number, PacketClaim>} */
     const claims = new Map();
     let pages = 1;
@@ -268,6 +269,8 @@ class Grab {
     const draw = () => {
       const values = { claimed: number(current.claimed_count), count: number(current.count), amount: money(current.claimed_amount), total: money(current.total_amount) };
       progress.textContent = t('grab.progress', values);
+      bar.value = current.claimed_count;
+      luck?.toggleAttribute('hidden', current.best?.user_id !== me());
       // One page is read newest first; a long list stays in the order of the slips, as its pages come.
       const sorted = [...claims.values()];
       if (current.count <= PAGE) sorted.sort((a, b) => b.grabbed_at.localeCompare(a.grabbed_at) || b.slip - a.slip);

@@ -55,7 +55,7 @@ const en = {
   'send.expiry.259200': '3 days',
   'send.refund': 'What nobody grabs by then comes back to you.',
   'send.balance': 'Balance',
-  'send.after': '{left} after sending',
+  'send.after': 'leaves {left}',
   'send.submit': 'Put in {amount}',
   'send.submit.empty': 'Send',
   'send.preview': 'Preview of the envelope',
@@ -68,6 +68,7 @@ const en = {
   'send.bad.most': 'At most {most}: {slip} a slip',
   'send.bad.count': 'A whole number from 1 to {most}',
   'send.bad.balance': '{short} more than your balance',
+  'send.bad.poor': 'Your balance no longer pays for it. Nothing was sent.',
   'send.bad.chars': 'At most 64 characters',
   'send.bad.recipients': 'Not a user name: {name}',
   'send.bad.recipients.many': 'At most 500 users',
@@ -82,6 +83,7 @@ const en = {
   'sent.qr': 'QR code of the link',
   'sent.share': 'Share…',
   'sent.count': ' in {count} slips',
+  'sent.count.one': ' in 1 slip',
   'sent.open': 'Open the packet',
   'sent.another': 'Send another',
   'sent.commitment': 'Commitment',
@@ -136,6 +138,7 @@ const en = {
   'mine.sent': 'Sent',
   'mine.received': 'Received',
   'mine.totals': '{count} packets, {amount}',
+  'mine.totals.one': '1 packet, {amount}',
   'mine.sent.none': 'You have not sent a packet yet.',
   'mine.received.none': 'You have not grabbed a packet yet.',
   'mine.claimed': '{claimed} of {count} slips',
@@ -145,7 +148,7 @@ const en = {
   'verify.title': 'Verify a split',
   'verify.lead': 'Your browser computes every amount again from the seed, with code of its own, and holds it against what was paid.',
   'verify.packet': 'Packet (its id or link)',
-  'verify.cap': 'Most that a slip can hold, in minor units',
+  'verify.cap': 'Most that a slip could hold',
   'verify.version': 'Version of the algorithm',
   'verify.run': 'Verify',
   'verify.running': 'Computing…',
@@ -153,7 +156,7 @@ const en = {
   'verify.fair': 'Proved',
   'verify.fair.text': 'These amounts were fixed before anyone grabbed, and every slip was paid as fixed.',
   'verify.unfair': 'Does not agree',
-  'verify.unfair.text': 'What was paid is not what the commitment fixed, or a term above is not the packet’s.',
+  'verify.unfair.text': 'What was paid is not what the commitment fixed.',
   'verify.check.commitment': 'Seed and terms give the commitment',
   'verify.check.slips': 'Every claimed slip was paid as computed',
   'verify.check.complete': 'The list of claims is complete',
@@ -169,7 +172,6 @@ const en = {
   'verify.error.too-much': 'So many slips of that size can’t hold the total.',
   'verify.error.too-little': 'There is less than one unit a slip.',
   'verify.error.seed': 'The seed is not 64 hex digits.',
-  'verify.error.number': 'Cap and version are whole numbers.',
   'verify.not': 'It does not prove who came first. It proves that nobody chose the amounts afterwards.',
 
   'rush.title': 'Rush',
@@ -185,7 +187,7 @@ const en = {
   'rush.lost': 'came too late',
   'rush.failed': 'failed',
   'rush.latency': 'Latency',
-  'rush.latency.label': 'Latency of grabs, in milliseconds: {p50} at the median, {p99} at the 99th percentile',
+  'rush.latency.label': 'Latency of grabs: {p50} at the median, {p99} at the 99th percentile',
   'rush.throughput': 'Throughput',
   'rush.throughput.label': 'Grabs answered, moment by moment',
   'rush.amounts': 'Amounts',
@@ -196,7 +198,10 @@ const en = {
   'rush.sum.left': 'in free slips',
   'rush.balanced': 'Not a fen is missing',
   'rush.unbalanced': 'It does not add up',
-  'rush.percentile': '{name}: {ms} ms',
+  'rush.median': 'median',
+  'rush.mean': 'on average',
+  'rush.least': 'least {amount}',
+  'rush.best': 'best {amount}',
   'rush.broken': 'The rush broke off.',
   'rush.bad': 'Users 1 to 5000, slips 1 to 1000, and a total that they can hold.',
 
@@ -273,6 +278,7 @@ const zh = {
   'send.bad.most': '最多 {most}：单个不超过 {slip}',
   'send.bad.count': '请输入 1 到 {most} 的整数',
   'send.bad.balance': '余额还差 {short}',
+  'send.bad.poor': '余额已经不够，没有发出。',
   'send.bad.chars': '最多 64 个字',
   'send.bad.recipients': '不是有效的用户名：{name}',
   'send.bad.recipients.many': '最多 500 人',
@@ -287,6 +293,7 @@ const zh = {
   'sent.qr': '链接的二维码',
   'sent.share': '分享…',
   'sent.count': ' · {count} 个',
+  'sent.count.one': ' · 1 个',
   'sent.open': '打开这个红包',
   'sent.another': '再发一个',
   'sent.commitment': '承诺值',
@@ -341,6 +348,7 @@ const zh = {
   'mine.sent': '发出的',
   'mine.received': '收到的',
   'mine.totals': '共 {count} 个，{amount}',
+  'mine.totals.one': '共 1 个，{amount}',
   'mine.sent.none': '你还没有发过红包。',
   'mine.received.none': '你还没有抢到过红包。',
   'mine.claimed': '已领 {claimed}/{count} 个',
@@ -350,7 +358,7 @@ const zh = {
   'verify.title': '验证金额',
   'verify.lead': '你的浏览器用它自己的代码，从种子重新算出每一份金额，再和实际发出的逐一比对。',
   'verify.packet': '红包（编号或链接）',
-  'verify.cap': '单个上限（最小货币单位）',
+  'verify.cap': '单个上限',
   'verify.version': '算法版本',
   'verify.run': '验证',
   'verify.running': '正在计算…',
@@ -358,7 +366,7 @@ const zh = {
   'verify.fair': '验证通过',
   'verify.fair.text': '这些金额在任何人开抢之前就已确定，每一份都如数发出。',
   'verify.unfair': '对不上',
-  'verify.unfair.text': '实际发出的和承诺的不一致，或者上面填的条件不是这个红包的。',
+  'verify.unfair.text': '实际发出的和承诺的不一致。',
   'verify.check.commitment': '种子和条件得出的正是承诺值',
   'verify.check.slips': '每一份都按算出的金额发出',
   'verify.check.complete': '领取记录完整',
@@ -374,7 +382,6 @@ const zh = {
   'verify.error.too-much': '这么多份装不下总金额。',
   'verify.error.too-little': '每份不到一个最小单位。',
   'verify.error.seed': '种子应为 64 位十六进制数字。',
-  'verify.error.number': '上限和版本都是整数。',
   'verify.not': '它不证明谁先谁后，只证明没有人能在事后挑选金额。',
 
   'rush.title': '开抢',
@@ -390,7 +397,7 @@ const zh = {
   'rush.lost': '来晚了',
   'rush.failed': '失败',
   'rush.latency': '延迟',
-  'rush.latency.label': '抢红包的延迟（毫秒）：中位数 {p50}，99 分位 {p99}',
+  'rush.latency.label': '抢红包的延迟：中位数 {p50}，99 分位 {p99}',
   'rush.throughput': '吞吐',
   'rush.throughput.label': '各个时刻回应的次数',
   'rush.amounts': '金额',
@@ -401,7 +408,10 @@ const zh = {
   'rush.sum.left': '在没人领的份里',
   'rush.balanced': '一分不差',
   'rush.unbalanced': '对不上',
-  'rush.percentile': '{name}：{ms} 毫秒',
+  'rush.median': '中位数',
+  'rush.mean': '平均',
+  'rush.least': '最少 {amount}',
+  'rush.best': '最佳 {amount}',
   'rush.broken': '中断了。',
   'rush.bad': '人数 1 到 5000，个数 1 到 1000，总金额要装得下。',
 
@@ -428,10 +438,14 @@ export function switchLanguage() {
   localStorage.setItem(LANGUAGE, current);
 }
 
+/** Keys of which there is another for one alone. @type {Partial<Record<Key, Key>>} */
+const ONE = { 'mine.totals': 'mine.totals.one', 'sent.count': 'sent.count.one' };
+
 /**
  * @param {Key} key
  * @param {Record<string, string | number>} [values]
  */
 export function t(key, values = {}) {
-  return TEXTS[current][key].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ''));
+  const wanted = String(values['count']) === '1' ? (ONE[key] ?? key) : key;
+  return TEXTS[current][wanted].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ''));
 }

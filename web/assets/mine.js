@@ -60,7 +60,8 @@ export async function mineScreen(root, signal, tab = 'received') {
     }
     more.hidden = cursor === null;
     if (cursor !== null) return;
-    end.textContent = rows.childElementCount > 0 ? t('mine.end') : t(tab === 'sent' ? 'mine.sent.none' : 'mine.received.none');
+    if (rows.childElementCount > 0) end.textContent = t('mine.end');
+    else rows.replaceWith(nothing(tab));
   };
   const showTotals = (/** @type {{count: number, amount: number}} */ { count, amount }) => {
     totals.textContent = t('mine.totals', { count: number(count), amount: money(amount) });
@@ -88,6 +89,17 @@ export async function mineScreen(root, signal, tab = 'received') {
     });
   more.addEventListener('click', () => void loadMore());
   await load();
+}
+
+/** @param {string} tab */
+function nothing(tab) {
+  return h(
+    'div',
+    { class: 'nothing' },
+    h('div', { class: 'emblem', 'aria-hidden': 'true' }),
+    h('p', null, t(tab === 'sent' ? 'mine.sent.none' : 'mine.received.none')),
+    h('a', { class: 'button', href: '#/' }, t('notFound.home')),
+  );
 }
 
 /** @param {Sent} packet */

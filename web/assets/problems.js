@@ -64,6 +64,8 @@ export function problemNotice(error, retry, signal) {
     h('div', { class: 'emblem', 'aria-hidden': 'true' }),
     h('h1', { tabindex: '-1' }, title),
     h('p', null, text),
-    canRetry && h('button', { class: 'button', onClick: again }, t('retry')),
+    canRetry
+      ? h('button', { class: 'button', onClick: again }, t('retry'))
+      : h('a', { class: 'button plain', href: '#/' }, t('notFound.home')),
   );
 }

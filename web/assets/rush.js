@@ -1,6 +1,6 @@
 // Rush, on the local stack only: one packet, many users at once, drawn while it happens.
 
-import { config, figure, minorUnits, money, number, setCurrency } from './context.js';
+import { config, minorUnits, money, number, setCurrency } from './context.js';
 import { h, s, say } from './dom.js';
 import { t } from './i18n.js';
 
@@ -14,12 +14,12 @@ import { t } from './i18n.js';
  * @property {number} slot_ms
  * @property {number[]} per_slot Grabs answered in each slot of time so far.
  * @property {{p50_us: number, p90_us: number, p99_us: number, max_us: number, buckets: {up_to_us: number, count: number}[]}} latency
+ * @property {number[]} amounts Of those who got a slip so far.
  */
 /**
  * @typedef {object} End
  * @property {string} packet_id
  * @property {string} currency
- * @property {number[]} amounts
  * @property {{deposited: number, in_wallets: number, wallets: number, unclaimed: number, balanced: boolean}} books
  */
 
@@ -57,11 +57,11 @@ export function rushScreen(root, signal) {
   });
 }
 
-/** @param {HTMLElement} board @param {object} request @param {AbortSignal} signal */
+/** @param {HTMLElement} board @param {{users: number}} request @param {AbortSignal} signal */
 async function race(board, request, signal) {
   const response = await fetch('_local/rush', { method: 'POST', body: JSON.stringify(request), signal });
   if (!response.ok || !response.body) throw new Error(String(response.status));
-  const view = new Board(board);
+  const view = new Board(board, request.users);
   let rest = '';
   let ended = false;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -83,56 +83,64 @@ async function race(board, request, signal) {
 }
 
 class Board {
-  /** @param {HTMLElement} board */
-  constructor(board) {
-    this.speed = h('strong', null, '0');
-    this.tallies = h('p', { class: 'tallies' });
-    this.percentiles = h('p', { class: 'tallies' });
-    this.throughput = h('div', { class: 'chart' });
-    this.latency = h('div', { class: 'chart' });
-    this.amounts = h('div', { class: 'chart' });
-    this.books = h('div', { class: 'books' });
-    const panel = (/** @type {string} */ title, /** @type {Node[]} */ ...nodes) => h('section', { class: 'card' }, h('h2', null, title), ...nodes);
+  /** @param {HTMLElement} board @param {number} users */
+  constructor(board, users) {
+    this.users = users;
+    this.done = h('progress', { max: users, value: 0, 'aria-hidden': 'true' });
+    this.throughput = new Panel('rush.throughput');
+    this.latency = new Panel('rush.latency');
+    this.amounts = new Panel('rush.amounts');
+    this.books = h('div', { class: 'books' }, h('p', { class: 'sum' }, '…'));
     board.replaceChildren(
-      h('section', { class: 'card total' }, h('h2', null, t('rush.sum')), this.books),
-      panel(t('rush.throughput'), h('p', { class: 'speed' }, this.speed, ` ${t('rush.perSecond')}`), this.throughput, this.tallies),
-      panel(t('rush.latency'), this.latency, this.percentiles),
-      panel(t('rush.amounts'), this.amounts),
+      h('section', { class: 'card total' }, h('h2', null, t('rush.sum')), this.books, this.done),
+      this.throughput.node,
+      this.latency.node,
+      this.amounts.node,
     );
-    this.books.append(h('p', { class: 'sum' }, '…'));
   }
 
   /** @param {Tick} tick */
-  tick({ elapsed_ms, answered, grabbed, lost, failed, slot_ms, per_slot, latency }) {
-    this.speed.textContent = number(Math.round((answered * 1000) / Math.max(1, elapsed_ms)));
-    const counts = /** @type {const} */ ([['rush.answered', answered], ['rush.got', grabbed], ['rush.lost', lost], ['rush.failed', failed]]);
-    this.tallies.replaceChildren(...counts.map(([key, count]) => h('span', { class: key === 'rush.failed' && count > 0 ? 'bad' : null }, `${t(key)} ${number(count)}`)));
-    const ms = (/** @type {number} */ us) => number(Math.round(us / 100) / 10);
-    const named = /** @type {const} */ ([['p50', latency.p50_us], ['p90', latency.p90_us], ['p99', latency.p99_us], ['max', latency.max_us]]);
-    this.percentiles.replaceChildren(...named.map(([name, us]) => h('span', null, t('rush.percentile', { name, ms: ms(us) }))));
-    const values = { p50: ms(latency.p50_us), p99: ms(latency.p99_us) };
+  tick({ elapsed_ms, answered, grabbed, lost, failed, slot_ms, per_slot, latency, amounts }) {
+    this.done.value = answered;
+    const rate = number(Math.round((answered * 1000) / Math.max(1, elapsed_ms)));
+    this.throughput.show(
+      [rate, t('rush.perSecond')],
+      bars(rates(per_slot, slot_ms), t('rush.throughput.label'), (perSecond) => number(Math.round(perSecond))),
+      [[t('rush.answered'), answered], [t('rush.got'), grabbed], [t('rush.lost'), lost], [t('rush.failed'), failed]].map(([name, count]) => `${name} ${number(Number(count))}`),
+    );
+    this.throughput.node.classList.toggle('failed', failed > 0);
+    const { p50_us, p90_us, p99_us, max_us, buckets } = latency;
     // From the first latency that there was.
-    const lived = latency.buckets.slice(latency.buckets.findIndex(({ count }) => count > 0));
-    this.throughput.replaceChildren(bars(slots(per_slot, slot_ms), t('rush.throughput.label')));
-    this.latency.replaceChildren(bars(lived.map(({ up_to_us, count }) => [`≤ ${ms(up_to_us)} ms`, count]), t('rush.latency.label', values)));
+    const lived = buckets.slice(buckets.findIndex(({ count }) => count > 0));
+    this.latency.show(
+      [time(p50_us), t('rush.median')],
+      bars(lived.map(({ up_to_us, count }) => [time(up_to_us), count]), t('rush.latency.label', { p50: time(p50_us), p99: time(p99_us) }), number),
+      Object.entries({ p90: p90_us, p99: p99_us, max: max_us }).map(([name, us]) => `${name} ${time(us)}`),
+    );
+    if (amounts.length === 0) return;
+    const sum = amounts.reduce((a, b) => a + b, 0);
+    this.amounts.show(
+      [money(Math.round(sum / amounts.length)), t('rush.mean')],
+      histogram(amounts),
+      [t('rush.least', { amount: money(Math.min(...amounts)) }), t('rush.best', { amount: money(Math.max(...amounts)) })],
+    );
   }
 
   /** @param {End} end */
-  end({ packet_id, currency, amounts, books }) {
+  end({ packet_id, currency, books }) {
     setCurrency(currency);
-    this.amounts.replaceChildren(histogram(amounts));
+    this.done.hidden = true;
     const { deposited, in_wallets, wallets, unclaimed, balanced } = books;
     const verdict = t(balanced ? 'rush.balanced' : 'rush.unbalanced');
-    const part = (/** @type {string} */ amount, /** @type {string} */ label) => h('span', { class: 'part' }, h('strong', null, amount), h('small', null, label));
+    const part = (/** @type {string} */ sign, /** @type {number} */ amount, /** @type {string} */ label) =>
+      h('span', { class: 'part' }, sign && h('span', { class: 'sign' }, `${sign} `), h('strong', null, money(amount)), h('small', null, label));
     this.books.replaceChildren(
       h(
         'p',
         { class: 'sum', 'data-balanced': String(balanced) },
-        part(money(deposited), t('rush.sum.in')),
-        h('span', { class: 'equals' }, balanced ? '=' : '≠'),
-        part(money(in_wallets), t('rush.sum.wallets', { count: number(wallets) })),
-        h('span', { class: 'equals' }, '+'),
-        part(money(unclaimed), t('rush.sum.left')),
+        part('', deposited, t('rush.sum.in')),
+        part(balanced ? '=' : '≠', in_wallets, t('rush.sum.wallets', { count: number(wallets) })),
+        part('+', unclaimed, t('rush.sum.left')),
       ),
       h('p', { class: balanced ? 'fine' : 'bad' }, verdict),
       h('a', { class: 'verify', href: `#/p/${packet_id}` }, t('sent.open')),
@@ -141,17 +149,42 @@ class Board {
   }
 }
 
+/** A chart under the figure that matters most, over those that matter less. */
+class Panel {
+  /** @param {import('./i18n.js').Key} title */
+  constructor(title) {
+    this.figure = h('p', { class: 'speed' }, h('strong', null, '–'));
+    this.chart = h('div', { class: 'chart' });
+    this.notes = h('p', { class: 'tallies' });
+    this.node = h('section', { class: 'card' }, h('h2', null, t(title)), this.figure, this.chart, this.notes);
+  }
+
+  /** @param {[string, string]} figure @param {Node} chart @param {string[]} notes */
+  show([value, unit], chart, notes) {
+    this.figure.replaceChildren(h('strong', null, value), ` ${unit}`);
+    this.chart.replaceChildren(chart);
+    this.notes.replaceChildren(...notes.map((note) => h('span', null, note)));
+  }
+}
+
+/** A time as short as it can be said. @param {number} us */
+function time(us) {
+  const ms = us / 1_000;
+  if (ms >= 1_000) return `${number(Math.round(ms / 10) / 100)} s`;
+  return `${number(ms < 10 ? Math.round(ms * 10) / 10 : Math.round(ms))} ms`;
+}
+
 /**
- * What was answered when, in at most so many bars as can be told apart.
+ * How many were answered in a second, moment by moment, in at most so many bars as can be told apart.
  * @param {number[]} counts
  * @param {number} slotMs
  * @returns {[string, number][]}
  */
-function slots(counts, slotMs) {
+function rates(counts, slotMs) {
   const width = Math.ceil(counts.length / 50) || 1;
   return Array.from({ length: Math.ceil(counts.length / width) }, (_, i) => {
     const sum = counts.slice(i * width, (i + 1) * width).reduce((a, b) => a + b, 0);
-    return [`${number((i * width * slotMs) / 1000)} s`, sum];
+    return [time(i * width * slotMs * 1_000), (sum * 1000) / (width * slotMs)];
   });
 }
 
@@ -165,28 +198,37 @@ function histogram(amounts) {
     const bin = Math.floor((amount - 1) / width);
     counts[bin] = (counts[bin] ?? 0) + 1;
   }
-  return bars(counts.map((count, i) => [figure((i + 1) * width), count]), t('rush.amounts.label'));
+  return bars(counts.map((count, i) => [money((i + 1) * width), count]), t('rush.amounts.label'), number);
 }
 
-/** @param {[string, number][]} values @param {string} label */
-function bars(values, label) {
-  const [width, height, foot] = [320, 120, 20];
+/**
+ * Bars with names under the first, the middle and the last, and the height of the tallest.
+ * @param {[string, number][]} values
+ * @param {string} label
+ * @param {(value: number) => string} scale
+ */
+function bars(values, label, scale) {
+  const [width, height, head, foot] = [320, 150, 18, 20];
   const most = Math.max(1, ...values.map(([, count]) => count));
   const step = width / Math.max(1, values.length);
-  const ticks = new Set(values.length > 2 ? [0, Math.floor(values.length / 2), values.length - 1] : values.keys());
+  const last = values.length - 1;
+  const named = new Set(values.length > 3 ? [0, Math.floor(values.length / 2), last] : values.keys());
   return s(
     'svg',
     { viewBox: `0 0 ${width} ${height + foot}`, role: 'img', 'aria-label': label },
+    s('line', { class: 'top', x1: 0, x2: width, y1: head, y2: head }),
+    s('text', { x: 0, y: head - 5 }, scale(most)),
     ...values.map(([, count], i) => {
-      const tall = (count / most) * (height - 4);
-      return s('rect', { x: i * step + 1, y: height - tall, width: Math.max(1, step - 2), height: tall, rx: 1.5 });
+      // What is there can be seen, however little it is.
+      const tall = count > 0 ? Math.max(1.5, (count / most) * (height - head)) : 0;
+      return s('rect', { x: i * step + 0.5, y: height - tall, width: Math.max(1, Math.min(step - 1, 28)), height: tall, rx: Math.min(2, step / 4) });
     }),
     s('line', { x1: 0, x2: width, y1: height, y2: height }),
     ...values.flatMap(([name], i) => {
-      if (!ticks.has(i)) return [];
-      const anchor = i === 0 ? 'start' : i === values.length - 1 ? 'end' : 'middle';
-      const x = i === 0 ? 0 : i === values.length - 1 ? width : (i + 0.5) * step;
-      return [s('text', { x, y: height + 14, 'text-anchor': anchor }, name)];
+      if (!named.has(i)) return [];
+      const anchor = i === 0 ? 'start' : i === last ? 'end' : 'middle';
+      const x = i === 0 ? 0 : i === last ? width : (i + 0.5) * step;
+      return [s('text', { x, y: height + 15, 'text-anchor': anchor }, name)];
     }),
   );
 }

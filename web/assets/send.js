@@ -94,6 +94,7 @@ class Form {
       { class: 'card form', novalidate: true },
       split,
       this.splitHint,
+      this.balanceLine,
       field('total', t('send.total'), h('span', { class: 'money' }, h('span', { 'aria-hidden': 'true' }, symbol()), this.total)),
       field('count', t('send.count'), this.count),
       field('greeting', t('send.greeting'), this.greeting),
@@ -107,7 +108,6 @@ class Form {
       ),
       this.amountShown,
       this.submit,
-      this.balanceLine,
       this.state,
     );
     form.addEventListener('input', () => this.#update());
@@ -178,7 +178,7 @@ class Form {
 
   /** @param {number} amount */
   #showBalance(amount) {
-    const rest = amount > 0 ? ` · ${t('send.after', { left: money(this.balance - amount) })}` : '';
+    const rest = amount > 0 && h('small', null, t('send.after', { left: money(this.balance - amount) }));
     const topUp =
       config.local &&
       h('button', { class: 'link', type: 'button', title: t('topup.hint'), onClick: () => void this.#topUp() }, t('topup', { amount: money(TOP_UP) }));
@@ -186,6 +186,16 @@ class Form {
     const hadFocus = this.balanceLine.contains(document.activeElement);
     this.balanceLine.replaceChildren(h('span', null, `${t('send.balance')} `, h('strong', null, money(this.balance)), rest), topUp || '');
     if (hadFocus) this.balanceLine.querySelector('button')?.focus();
+  }
+
+  /** What was paid for elsewhere is gone from here too. */
+  async #readBalance() {
+    try {
+      this.balance = (await api.wallet({ signal: this.signal })).balance;
+      this.#update();
+    } catch (error) {
+      if (!this.signal.aborted) say(explain(error).title);
+    }
   }
 
   async #topUp() {
@@ -242,9 +252,10 @@ class Form {
       drop();
       this.isBusy = false;
       const reasons = error.errors.map(({ field: name, reason }) => `${name}: ${reason}`).join('; ');
-      const known = error.code === 'insufficient-balance' ? t('send.bad.balance', { short: '' }) : reasons || `${title}. ${text}`;
-      this.state.replaceChildren(h('p', { class: 'bad' }, known));
+      const isPoor = error.code === 'insufficient-balance';
+      this.state.replaceChildren(h('p', { class: 'bad' }, isPoor ? t('send.bad.poor') : reasons || `${title}. ${text}`));
       this.#update();
+      if (isPoor) void this.#readBalance();
       return;
     }
     this.submit.textContent = t('send.submit.empty');

@@ -1,10 +1,10 @@
 // Verify: the browser computes the split again and holds it against what was paid.
 
-import { api, config, money, setCurrency } from './context.js';
+import { api, money, number, setCurrency } from './context.js';
 import { h, say } from './dom.js';
 import { t } from './i18n.js';
 import { problemNotice } from './problems.js';
-import { SplitError, VERSIONS, seedFromHex, verify } from './split.js';
+import { SplitError, seedFromHex, verify } from './split.js';
 
 /** Rows shown of a large packet; all are checked. */
 const ROWS_MAX = 500;
@@ -12,23 +12,18 @@ const ROWS_MAX = 500;
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
 export async function verifyScreen(root, signal, packetId = '') {
   const id = h('input', { id: 'packet', value: packetId, required: true, spellcheck: 'false', autocomplete: 'off' });
-  const cap = h('input', { id: 'cap', value: String(config.limits.slip_amount_max), inputmode: 'numeric' });
-  const version = h('input', { id: 'version', value: String(VERSIONS.at(-1)), inputmode: 'numeric' });
   const result = h('div', { class: 'verdict', role: 'status' });
-  const labelled = (/** @type {string} */ label, /** @type {HTMLInputElement} */ control) =>
-    h('div', { class: 'field' }, h('label', { for: control.id }, label), control);
   const form = h(
     'form',
     { class: 'card form' },
-    labelled(t('verify.packet'), id),
-    h('details', { class: 'more' }, h('summary', null, t('send.more')), labelled(t('verify.cap'), cap), labelled(t('verify.version'), version)),
+    h('div', { class: 'field' }, h('label', { for: 'packet' }, t('verify.packet')), id),
     h('button', { class: 'button wide', type: 'submit' }, t('verify.run')),
   );
   const run = async () => {
     const wanted = /([0-9A-HJKMNP-TV-Z]{26})\s*$/i.exec(id.value)?.[1]?.toUpperCase() ?? id.value.trim();
     result.replaceChildren(h('p', { class: 'waiting' }, t('verify.running')));
     try {
-      await check(result, signal, wanted, cap.value, version.value);
+      await check(result, signal, wanted);
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof SplitError) result.replaceChildren(h('p', { class: 'bad' }, t(`verify.error.${error.reason}`)));
@@ -49,25 +44,20 @@ export async function verifyScreen(root, signal, packetId = '') {
  * @param {HTMLElement} result
  * @param {AbortSignal} signal
  * @param {string} packetId
- * @param {string} capText
- * @param {string} versionText
  */
-async function check(result, signal, packetId, capText, versionText) {
+async function check(result, signal, packetId) {
   if (!globalThis.crypto?.subtle) return result.replaceChildren(h('p', { class: 'bad' }, t('verify.insecure')));
-  if (!/^\d{1,12}$/.test(capText.trim()) || !/^\d{1,3}$/.test(versionText.trim())) {
-    return result.replaceChildren(h('p', { class: 'bad' }, t('verify.error.number')));
-  }
   const packet = await api.packet(packetId, { signal });
   setCurrency(packet.currency);
   if (packet.seed === null) return result.replaceChildren(h('p', { class: 'bad' }, t('verify.early')));
   const claims = [];
   for await (const claim of api.allClaims(packetId, { signal })) claims.push(claim);
   const terms = {
-    version: Number(versionText),
+    version: packet.split_version,
     split: packet.split,
     total: BigInt(packet.total_amount),
     count: packet.count,
-    cap: BigInt(capText.trim()),
+    cap: BigInt(packet.slip_cap),
     seed: seedFromHex(packet.seed),
   };
   const verdict = await verify(terms, packet.commitment, claims, packet);
@@ -86,11 +76,30 @@ async function check(result, signal, packetId, capText, versionText) {
       h('h2', null, h('span', { class: 'stamp', 'aria-hidden': 'true' }, verdict.fair ? '✓' : '✗'), title),
       h('p', null, t(verdict.fair ? 'verify.fair.text' : 'verify.unfair.text')),
       h('ul', { class: 'checks' }, ...checks.map(([key, ok]) => h('li', { class: ok ? 'ok' : 'not' }, h('span', { 'aria-hidden': 'true' }, ok ? '✓ ' : '✗ '), t(key)))),
-      h('dl', { class: 'hexes' }, h('dt', null, t('verify.seed')), h('dd', null, h('code', { class: 'hex' }, packet.seed)), h('dt', null, t('sent.commitment')), h('dd', null, h('code', { class: 'hex' }, verdict.commitment))),
+      inputs(packet, verdict.commitment),
       table(verdict.slips),
     ),
   );
   say(title);
+}
+
+/**
+ * What the amounts were computed from, and what it comes to.
+ * @param {import('../client/hongbao.js').Packet} packet
+ * @param {string} committed
+ */
+function inputs(packet, committed) {
+  const hex = (/** @type {string | null} */ text) => h('code', { class: 'hex' }, text ?? '');
+  const rows = /** @type {[import('./i18n.js').Key, Node | string][]} */ ([
+    ['send.split', t(`send.${packet.split}`)],
+    ['send.total', money(packet.total_amount)],
+    ['send.count', number(packet.count)],
+    ['verify.cap', money(packet.slip_cap)],
+    ['verify.version', String(packet.split_version)],
+    ['verify.seed', hex(packet.seed)],
+    ['sent.commitment', hex(committed)],
+  ]);
+  return h('dl', { class: 'inputs' }, ...rows.flatMap(([name, value]) => [h('dt', null, t(name)), h('dd', null, value)]));
 }
 
 /** @param {import('./split.js').Verdict['slips']} slips */

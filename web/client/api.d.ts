@@ -420,6 +420,10 @@ export interface components {
             status: components["schemas"]["Status"];
             /** @description Fixes the split before anyone grabs. */
             commitment: components["schemas"]["Digest"];
+            /** @description The version of the split's algorithm. The commitment covers it. */
+            split_version: number;
+            /** @description The most that a slip could hold when the packet was sent. The commitment covers it. */
+            slip_cap: components["schemas"]["SlipAmount"];
             claimed_count: components["schemas"]["PartialCount"];
             claimed_amount: components["schemas"]["PartialAmount"];
             refunded_amount: components["schemas"]["PartialAmount"];

@@ -1,9 +1,7 @@
 //! `POST /packets`: a user sends a packet.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
-
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};

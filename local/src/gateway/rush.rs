@@ -102,7 +102,8 @@ struct Bucket {
 struct Score {
     took_us: Vec<u64>,
     per_slot: Vec<u32>,
-    grabbed: u32,
+    /// Of those who got a slip.
+    amounts: Vec<u64>,
     lost: u32,
     failed: u32,
 }
@@ -117,7 +118,7 @@ impl Score {
         self.per_slot[slot] += 1;
         match grab.amount {
             Some(0) => self.lost += 1,
-            Some(_) => self.grabbed += 1,
+            Some(amount) => self.amounts.push(amount),
             None => self.failed += 1,
         }
     }
@@ -127,12 +128,13 @@ impl Score {
             "type": "tick",
             "elapsed_ms": micros(elapsed) / 1_000,
             "answered": self.took_us.len(),
-            "grabbed": self.grabbed,
+            "grabbed": self.amounts.len(),
             "lost": self.lost,
             "failed": self.failed,
             "slot_ms": SLOT_MS,
             "per_slot": self.per_slot,
             "latency": self.latency(),
+            "amounts": self.amounts,
         })
     }
 
@@ -357,7 +359,7 @@ mod tests {
         assert!(latency.buckets.is_sorted_by(|one, next| one.up_to_us < next.up_to_us));
         assert!(latency.buckets.last().unwrap().count > 0, "none beyond the longest");
         assert_eq!(score.per_slot.iter().sum::<u32>(), 100);
-        assert_eq!((score.grabbed, score.lost, score.failed), (50, 50, 0));
+        assert_eq!((score.amounts, score.lost, score.failed), (vec![1; 50], 50, 0));
     }
 
     #[test]

@@ -37,6 +37,24 @@ pub enum Code {
 }
 
 impl Code {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::InvalidRequest,
+        Self::Unauthenticated,
+        Self::InsufficientBalance,
+        Self::NotARecipient,
+        Self::WrongPassphrase,
+        Self::Forbidden,
+        Self::PacketNotFound,
+        Self::RouteNotFound,
+        Self::MethodNotAllowed,
+        Self::PayloadTooLarge,
+        Self::IdempotencyKeyReused,
+        Self::TooManyRequests,
+        Self::Unavailable,
+        Self::Internal,
+    ];
+
     /// The code as clients see it.
     pub const fn name(self) -> &'static str {
         self.facts().1

@@ -76,6 +76,8 @@ struct BestView<'a> {
 pub struct ViewBody<'a> {
     #[serde(flatten)]
     packet: PacketBody<'a>,
+    split_version: u8,
+    slip_cap: Amount,
     claimed_count: u32,
     claimed_amount: Amount,
     refunded_amount: Amount,
@@ -93,6 +95,8 @@ impl<'a> ViewBody<'a> {
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
         Self {
             packet: PacketBody::new(terms, *status),
+            split_version: terms.split_version,
+            slip_cap: terms.cap,
             claimed_count: summary.claimed_count,
             claimed_amount: summary.claimed_amount,
             refunded_amount: summary.refunded_amount,
@@ -212,5 +216,60 @@ impl<'a> From<&'a Movement> for MovementRow<'a> {
     fn from(movement: &'a Movement) -> Self {
         let Movement { kind, id, amount, at, packet_id } = movement;
         Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::domain::{AckMode, Guard, Seed, Split};
+    use crate::dynamo::Summary;
+
+    /// A packet that was sent by another version, under another cap than today's.
+    fn view(over: bool) -> PacketView {
+        let terms = Terms {
+            id: PacketId::new(Timestamp::from_ms(1), 1, [1; 10]),
+            sender: "ann".parse().unwrap(),
+            split: Split::Equal,
+            split_version: 7,
+            seed: Seed([3; 32]),
+            currency: "CNY".to_owned(),
+            total: Amount::new(1_000),
+            count: 4,
+            cap: Amount::new(321),
+            greeting: String::new(),
+            created_at: Timestamp::from_ms(1),
+            expires_at: Timestamp::from_ms(2),
+            ack: AckMode::Ledger,
+            guard: Guard { passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
+        };
+        let summary = Summary {
+            claimed_count: 1,
+            best: Some(Best { user: "bob".parse().unwrap(), amount: Amount::new(250), slip: 0 }),
+            ..Summary::default()
+        };
+        PacketView { terms: Arc::new(terms), status: Status::Open, summary, mine: None, over }
+    }
+
+    fn shown(view: &PacketView, viewer: &str) -> Value {
+        serde_json::to_value(ViewBody::new(view, &viewer.parse().unwrap())).unwrap()
+    }
+
+    #[test]
+    fn a_packet_says_what_its_own_split_was_made_with() {
+        let packet = shown(&view(false), "bob");
+        assert_eq!((&packet["split_version"], &packet["slip_cap"]), (&json!(7), &json!(321)));
+    }
+
+    #[test]
+    fn the_seed_and_the_best_wait_for_the_end_and_the_recipients_are_the_senders() {
+        let (open, over) = (shown(&view(false), "bob"), shown(&view(true), "ann"));
+        assert_eq!((&open["seed"], &open["best"], open.get("recipients")), (&Value::Null, &Value::Null, None));
+        assert_eq!(over["seed"], json!("03".repeat(32)));
+        assert_eq!((&over["best"], &over["recipients"]), (&json!({"user_id": "bob", "amount": 250}), &json!(["bob"])));
     }
 }

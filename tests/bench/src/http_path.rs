@@ -3,7 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::Response;
+use client::{Caller, Client, GrabResult, Retries, Transport};
+use http::header::HOST;
+use http::{HeaderValue, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
@@ -37,7 +39,7 @@ pub enum Answers {
 impl Invoke for Answers {
     async fn call(&self, _function: Function, request: Request) -> Response<Body> {
         match self {
-            Self::Constant => Response::new(Body::from("{\"outcome\":\"sold_out\"}")),
+            Self::Constant => Response::new(Body::from(r#"{"outcome":"sold_out","packet_id":""}"#)),
             Self::Grab(grab) => grab::handle(grab, request).await,
         }
     }
@@ -47,12 +49,43 @@ impl Invoke for Answers {
     }
 }
 
-/// Clients of a gateway, each with a connection.
+/// Connections to a gateway, each used by one request at a time. (`reqwest` would take a large part of what is measured.)
+#[derive(Clone)]
+struct Connections {
+    address: SocketAddr,
+    idle: Arc<Mutex<Vec<SendRequest<Full<Bytes>>>>>,
+}
+
+impl Connections {
+    async fn take(&self) -> Result<SendRequest<Full<Bytes>>, BoxError> {
+        if let Some(idle) = lock(&self.idle).pop() {
+            return Ok(idle);
+        }
+        let socket = TcpStream::connect(self.address).await?;
+        socket.set_nodelay(true)?;
+        let (sender, connection) = handshake(TokioIo::new(socket)).await?;
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+}
+
+impl Transport for Connections {
+    async fn exchange(&self, mut request: http::Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
+        let mut connection = self.take().await?;
+        connection.ready().await?;
+        request.headers_mut().insert(HOST, HeaderValue::from_static("bench"));
+        let (parts, body) = connection.send_request(request.map(Full::new)).await?.into_parts();
+        let body = body.collect().await?.to_bytes();
+        lock(&self.idle).push(connection);
+        Ok(Response::from_parts(parts, body))
+    }
+}
+
+/// Clients of a gateway.
 pub struct Http {
     /// Serves for as long as it is there.
     _gateway: Gateway,
-    address: SocketAddr,
-    idle: Mutex<Vec<SendRequest<Full<Bytes>>>>,
+    client: Client<Connections>,
     engine: Arc<Engine>,
     packet: Mutex<Option<PacketId>>,
     sold_out: bool,
@@ -63,19 +96,9 @@ impl Http {
     pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Self, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let gateway = Gateway::serve(listener, Arc::new(answers), Turns::new(ROOM))?;
-        let address = gateway.address();
-        Ok(Self { _gateway: gateway, address, idle: Mutex::default(), engine, packet: Mutex::default(), sold_out })
-    }
-
-    async fn connection(&self) -> Result<SendRequest<Full<Bytes>>, BoxError> {
-        if let Some(idle) = lock(&self.idle).pop() {
-            return Ok(idle);
-        }
-        let socket = TcpStream::connect(self.address).await?;
-        socket.set_nodelay(true)?;
-        let (sender, connection) = handshake(TokioIo::new(socket)).await?;
-        tokio::spawn(connection);
-        Ok(sender)
+        let connections = Connections { address: gateway.address(), idle: Arc::default() };
+        let client = Client::new(connections, "", Caller::Nobody).retrying(Retries::NONE);
+        Ok(Self { _gateway: gateway, client, engine, packet: Mutex::default(), sold_out })
     }
 }
 
@@ -92,27 +115,12 @@ impl Grabs for Http {
     }
 
     async fn grab(&self, _packet: usize, user: &str) -> Result<Got, BoxError> {
-        let id = lock(&self.packet).ok_or("no packet")?;
-        let mut connection = self.connection().await?;
-        connection.ready().await?;
-        let request = http::Request::post(format!("/packets/{id}/grab"))
-            .header("host", "bench")
-            .header("x-user-id", user)
-            .body(Full::new(Bytes::new()))?;
-        let response = connection.send_request(request).await?;
-        let status = response.status();
-        let body = response.into_body().collect().await?.to_bytes();
-        lock(&self.idle).push(connection);
-        if !status.is_success() {
-            return Err(format!("a grab was answered {status} {}", String::from_utf8_lossy(&body)).into());
-        }
-        Ok(slip(&body).map_or(Got::Nothing, Got::Slip))
+        let id = lock(&self.packet).ok_or("no packet")?.to_string();
+        Ok(match self.client.by(Caller::Local(user.to_owned())).grab(&id, None).await? {
+            GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),
+            GrabResult::SoldOut { .. } | GrabResult::Expired { .. } => Got::Nothing,
+        })
     }
-}
-
-/// The number of the slip in an answer.
-fn slip(body: &[u8]) -> Option<u64> {
-    serde_json::from_slice::<serde_json::Value>(body).ok()?.get("slip")?.as_u64()
 }
 
 fn lock<V>(mutex: &Mutex<V>) -> std::sync::MutexGuard<'_, V> {

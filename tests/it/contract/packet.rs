@@ -96,9 +96,11 @@ pub fn from_seed(packet: &Value) -> (Vec<u64>, String) {
     let kind = if packet["split"] == "random" { Split::Random } else { Split::Equal };
     let total = Amount::new(packet["total_amount"].as_u64().unwrap());
     let count = u32::try_from(packet["count"].as_u64().unwrap()).unwrap();
-    let cap = Amount::new(20_000);
+    let cap = Amount::new(packet["slip_cap"].as_u64().unwrap());
+    let version = u8::try_from(packet["split_version"].as_u64().unwrap()).unwrap();
+    assert_eq!(version, shared::domain::SPLIT_VERSION, "the only one there is");
     let amounts = split(kind, total, count, cap, seed).unwrap();
-    let digest = commitment(shared::domain::SPLIT_VERSION, seed, total, count, cap, kind);
+    let digest = commitment(version, seed, total, count, cap, kind);
     let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
     (amounts, digest)
 }

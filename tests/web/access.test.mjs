@@ -1,0 +1,158 @@
+// For everybody: both languages, small screens, keyboards, screen readers, light and dark, with and without motion.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+
+import { browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
+
+browse('the language is the browser’s, and can be switched and kept', async () => {
+  for (const [locale, title, lang] of /** @type {const} */ ([['zh-TW', '发红包', 'zh-CN'], ['en-GB', 'Send a red packet', 'en'], ['fr-FR', 'Send a red packet', 'en']])) {
+    const page = await person({ locale });
+    await page.goto(stack.url);
+    await page.waitForSelector('form');
+    assert.equal(await textOf(page, 'h1'), title);
+    assert.equal(await page.getAttribute('html', 'lang'), lang);
+    await page.click('.tools button');
+    await page.waitForFunction((old) => document.querySelector('h1')?.textContent !== old, title);
+    const other = await textOf(page, 'h1');
+    await page.reload();
+    await page.waitForSelector('form');
+    assert.equal(await textOf(page, 'h1'), other);
+  }
+  // Both say everything, with the same gaps to fill.
+  const source = await readFile(new URL('../../web/assets/i18n.js', import.meta.url), 'utf8');
+  const part = (/** @type {RegExp} */ from) => new Map([...(source.split(from)[1] ?? '').split('\n};')[0]?.matchAll(/^ {2}'([\w.-]+)': ["'](.*)["'],$/gm) ?? []].map((match) => [match[1], [...(match[2] ?? '').matchAll(/\{\w+\}/g)].map(String).sort().join()]));
+  const [en, zh] = [part(/const en = \{/), part(/const zh = \{/)];
+  assert.ok(en.size > 100);
+  assert.deepEqual([...zh.keys()].sort(), [...en.keys()].sort());
+  const gaps = [...en].filter(([key, holes]) => holes && zh.get(key) === '').map(([key]) => key);
+  assert.deepEqual(gaps, []);
+});
+
+browse('each screen has a title of its own', async () => {
+  const { id, sender } = await packet();
+  const page = await person({ name: sender, locale: 'en-US' });
+  const titles = new Set();
+  for (const [path, selector] of /** @type {const} */ ([['/', '#total'], [`/sent/${id}`, '.qr'], [`/p/${id}`, '#open'], ['/mine', '.purse'], ['/verify', '#packet'], ['/rush', '#users']])) {
+    await page.goto(`${stack.url}/#${path}`);
+    await page.waitForSelector(selector);
+    titles.add(await page.title());
+  }
+  assert.equal(titles.size, 6, `${[...titles]}`);
+});
+
+browse('nothing is wider than a small phone, in either language', async () => {
+  const { link, id, sender } = await packet({ greeting: '恭'.repeat(64), count: 2 });
+  await grab(`${'x'.repeat(120)}${someone()}`.slice(0, 128), id);
+  await grab(someone(), id);
+  for (const locale of ['zh-CN', 'en-US']) {
+    const page = await person({ name: sender, locale, width: 360, height: 640 });
+    for (const path of ['/', '/mine/sent', '/mine', `/p/${id}`, `/sent/${id}`, `/verify/${id}`, '/rush']) {
+      await page.goto(`${stack.url}/#${path}`);
+      await page.waitForSelector('main h1');
+      await page.waitForTimeout(350);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      assert.ok(wide <= 360, `${path} in ${locale} is ${wide} wide`);
+    }
+  }
+  assert.ok(link);
+});
+
+browse('all of it by keyboard', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  const page = await person({ name: alice, locale: 'en-US', width: 1100, height: 800 });
+  await page.goto(stack.url);
+  await page.waitForSelector('#total');
+  const focused = () => page.evaluate(() => document.activeElement?.id || document.activeElement?.textContent?.trim());
+  const tabTo = async (/** @type {string} */ wanted) => {
+    for (let i = 0; i < 40; i += 1) {
+      await page.keyboard.press('Tab');
+      if ((await focused()) === wanted) return;
+    }
+    throw new Error(`Tab never comes to ${wanted}`);
+  };
+  await page.keyboard.press('Tab');
+  assert.equal(await focused(), 'skip', 'the first stop');
+  await tabTo('total');
+  await page.keyboard.type('12.34');
+  await tabTo('count');
+  await page.keyboard.press('ControlOrMeta+A');
+  await page.keyboard.type('1');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.qr path');
+  assert.equal(await focused(), 'Ready to share', 'the new title has the focus');
+  await tabTo('Open the packet');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('#open');
+  await tabTo('open');
+  await page.keyboard.press('Space');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('aria-label')), 'You got ¥12.34');
+  await tabTo('Verify the split');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.proof[data-fair=true]');
+});
+
+browse('who wants no motion sees none', async () => {
+  const { link } = await packet();
+  for (const still of [true, false]) {
+    const page = await person({ name: someone(), still });
+    await page.route('**/grab', async (route) => {
+      await new Promise((resolve) => setTimeout(resolve, 600));
+      await route.continue();
+    });
+    await page.goto(link);
+    await page.click('#open');
+    await page.waitForSelector('.envelope.opening');
+    await page.waitForTimeout(200);
+    const moving = await page.evaluate(() => document.getAnimations().filter((animation) => animation.playState === 'running').length);
+    assert.equal(moving > 0, !still);
+    await page.waitForSelector('.result[data-outcome=grabbed]');
+  }
+});
+
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+browse('axe finds no serious fault on any screen, in light and dark', async () => {
+  const { id, sender } = await packet({ count: 3, passphrase: 'sesame' });
+  await grab(someone(), id, { passphrase: 'sesame' });
+  const over = await packet({ count: 2 });
+  await grab(over.sender, over.id);
+  await grab(someone(), over.id);
+  for (const dark of [false, true]) {
+    const page = await person({ name: sender, locale: dark ? 'zh-CN' : 'en-US', dark, still: true, allow: /status of (403|404)/ });
+    const check = async (/** @type {string} */ screen) => {
+      await page.evaluate(axe);
+      const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
+      const serious = violations.filter((/** @type {any} */ { impact }) => impact === 'serious' || impact === 'critical');
+      assert.deepEqual(serious.map((/** @type {any} */ { id: rule, nodes }) => `${rule}: ${nodes.map((/** @type {any} */ node) => node.html).join(' | ')}`), [], screen);
+    };
+    const visit = async (/** @type {string} */ path, /** @type {string} */ selector) => {
+      await page.goto(`${stack.url}/#${path}`);
+      await page.waitForSelector(selector);
+      await check(path);
+    };
+    await visit('/', '#total');
+    await page.click('summary');
+    await page.fill('#total', '99999');
+    await check('a form with faults');
+    await visit(`/sent/${id}`, '.qr');
+    await visit(`/p/${id}`, '#open');
+    await page.click('#open');
+    await page.waitForSelector('#word');
+    await check('asked for the passphrase');
+    await visit(`/p/${over.id}`, '.result');
+    await visit('/p/01JZZZZZZZZZZZZZZZZZZZZZZZ', '.notice');
+    await visit('/mine/sent', '.history li');
+    await visit('/mine', '.nothing');
+    await visit(`/verify/${over.id}`, '.proof');
+    await visit('/rush', '#users');
+    await page.fill('#users', '50');
+    await page.fill('#slips', '5');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
+    await check('a rush');
+  }
+});

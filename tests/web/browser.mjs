@@ -1,0 +1,107 @@
+// Somebody with a browser, against a local stack that is started for the first test of a file that needs one.
+
+import assert from 'node:assert/strict';
+import { after, test } from 'node:test';
+
+import { apiOf, startBrowser, startStack } from './stack.mjs';
+
+/** @typedef {import('playwright-core').Page} Page */
+/** @typedef {import('./stack.mjs').Person} Person */
+
+/** @type {Awaited<ReturnType<typeof startStack>>} */
+export let stack;
+/** @type {import('playwright-core').Browser} */
+let browser;
+/** @type {ReturnType<typeof apiOf>} */
+export let api;
+/** What a test opened, and what went wrong in it. @type {{context: import('playwright-core').BrowserContext, faults: string[]}[]} */
+let opened = [];
+
+/** @type {Promise<void> | undefined} */
+let started;
+async function start() {
+  [stack, browser] = await Promise.all([startStack(), startBrowser()]);
+  api = apiOf(stack.url);
+}
+after(async () => {
+  await browser?.close();
+  await stack?.stop();
+});
+
+/**
+ * A test whose pages may report nothing: no error in the console, no exception, no violation of the policy.
+ * @param {string} name
+ * @param {() => Promise<void>} run
+ */
+export function browse(name, run) {
+  test(name, { timeout: 120_000 }, async () => {
+    await (started ??= start());
+    opened = [];
+    try {
+      await run();
+      assert.deepEqual(opened.flatMap(({ faults }) => faults), [], 'what the console says');
+    } finally {
+      await Promise.all(opened.map(({ context }) => context.close()));
+    }
+  });
+}
+
+/** Somebody with a browser. @param {Person} [person] */
+export async function person({ name = 'alice', locale = 'zh-CN', width = 390, height = 844, scale = 1, dark = false, still = false, allow } = {}) {
+  const context = await browser.newContext({
+    locale,
+    viewport: { width, height },
+    deviceScaleFactor: scale,
+    colorScheme: dark ? 'dark' : 'light',
+    reducedMotion: still ? 'reduce' : 'no-preference',
+  });
+  /** @type {string[]} */
+  const faults = [];
+  opened.push({ context, faults });
+  await context.addInitScript((user) => {
+    if (!sessionStorage.getItem('hongbao.user')) sessionStorage.setItem('hongbao.user', user);
+    addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+  }, name);
+  const page = await context.newPage();
+  const add = (/** @type {string} */ fault) => {
+    if (!allow?.test(fault)) faults.push(fault);
+  };
+  page.on('console', (message) => message.type() === 'error' && add(`${message.text()} ${message.location().url}`));
+  page.on('pageerror', (error) => add(`${error.name}: ${error.message}`));
+  page.setDefaultTimeout(20_000);
+  return page;
+}
+
+let users = 0;
+/** A user whom nobody has seen before. @param {string} [name] */
+export const someone = (name = 'user') => `${name}-${(users += 1)}`;
+
+/** @param {string} user @param {number} amount */
+export const fund = (user, amount) => api(user, 'PUT', `/wallets/${user}/deposits/d${(users += 1)}`, { amount });
+
+/** A packet of somebody new. @param {object} [terms] */
+export async function packet(terms = {}) {
+  const sender = someone('sender');
+  await fund(sender, 100_000);
+  const sent = await api(sender, 'POST', '/packets', { split: 'random', total_amount: 8_888, count: 3, ...terms });
+  assert.ok(sent.packet_id, JSON.stringify(sent));
+  return { sender, id: /** @type {string} */ (sent.packet_id), link: `${stack.url}/#/p/${sent.packet_id}` };
+}
+
+/** @param {string} user @param {string} id @param {object} [body] */
+export const grab = (user, id, body = {}) => api(user, 'POST', `/packets/${id}/grab`, body);
+
+/** @param {Page} page @param {string} selector */
+export const textOf = async (page, selector) => ((await page.textContent(selector)) ?? '').trim();
+
+/** @param {Page} page */
+export const yuan = async (page) => Math.round(Number((await textOf(page, '.won .sum')).replace(/[^\d.]/g, '')) * 100);
+
+/** @param {() => Promise<boolean>} holds */
+export async function assertSoon(holds) {
+  const end = Date.now() + 20_000;
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, 'it did not come to hold');
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+}

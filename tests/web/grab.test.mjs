@@ -1,0 +1,309 @@
+// Grabbing, in a real browser: everything that can come of it, and a network that fails.
+
+import assert from 'node:assert/strict';
+
+import { api, assertSoon, browse, fund, grab, packet, person, someone, stack, textOf, yuan } from './browser.mjs';
+
+browse('send, share, grab as a second user, sold out as a third, and a reload says the same', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  const page = await person({ name: alice });
+  await page.goto(stack.url);
+  await page.fill('#total', '88.88');
+  await page.fill('#count', '2');
+  await page.fill('#greeting', '恭喜 <b>发财</b>');
+  assert.match(await textOf(page, '.preview .greeting'), /恭喜 <b>发财<\/b>/);
+  assert.match(await textOf(page, '.balance'), /1,000\.00.*911\.12/);
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const link = await page.inputValue('#link');
+  assert.match(link, /#\/p\/[0-9A-Z]{26}$/);
+  const id = link.slice(-26);
+
+  const bob = await person({ name: someone('bob') });
+  await bob.goto(link);
+  await bob.click('#open');
+  await bob.waitForSelector('.result[data-outcome=grabbed]');
+  const amount = await yuan(bob);
+  assert.ok(amount >= 1 && amount < 8_888);
+  assert.equal(await bob.locator('.claim').count(), 1);
+  assert.equal(await bob.locator('.claim.best').count(), 0, 'nobody is the best before the end');
+
+  const carol = someone('carol');
+  const other = (await grab(carol, id)).amount;
+  assert.equal(amount + other, 8_888);
+  // The list fills by itself, and at the end the best is crowned.
+  await bob.waitForSelector('.claim.best');
+  assert.equal(await bob.locator('.claim').count(), 2);
+  assert.equal(await bob.isVisible('.luck'), amount > other || (await bob.locator('.claim.best.me').count()) === 1);
+  const best = await textOf(bob, '.claim.best .got');
+  assert.equal(Math.round(Number(best.replace(/[^\d.]/g, '')) * 100), Math.max(amount, other));
+
+  const dave = await person({ name: someone('dave') });
+  await dave.goto(link);
+  await dave.waitForSelector('.result[data-outcome=sold_out]');
+  assert.match(await textOf(dave, 'h1'), /派完了/);
+
+  await bob.reload();
+  await bob.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(await yuan(bob), amount);
+  // Also where this tab remembers nothing.
+  await bob.evaluate(() => Object.keys(sessionStorage).filter((key) => key.startsWith('hongbao.grabbed')).forEach((key) => sessionStorage.removeItem(key)));
+  await bob.reload();
+  await bob.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal(await yuan(bob), amount);
+});
+
+browse('who waits for news hears that there is none, and no more', async () => {
+  const { id, link } = await packet();
+  await grab(someone(), id);
+  const page = await person({ name: someone() });
+  /** @type {number[]} */
+  const statuses = [];
+  /** @type {Map<string, string>} */
+  const urls = new Map();
+  const network = await page.context().newCDPSession(page);
+  await network.send('Network.enable');
+  network.on('Network.requestWillBeSent', ({ requestId, request }) => urls.set(requestId, request.url));
+  // What came over the wire: the page itself is shown the whole answer again.
+  network.on('Network.responseReceivedExtraInfo', ({ requestId, statusCode }) => {
+    if (urls.get(requestId)?.endsWith(`/packets/${id}`)) statuses.push(statusCode);
+  });
+  await page.goto(link);
+  await page.waitForSelector('.claim');
+  await assertSoon(async () => statuses.includes(304));
+  assert.equal(statuses[0], 200);
+  await grab(someone(), id);
+  await page.waitForFunction(() => document.querySelectorAll('.claim').length === 2);
+});
+
+browse('who waits asks more and more rarely, and not at all while nobody looks', async () => {
+  const { link, id } = await packet();
+  await grab(someone(), id);
+  const page = await person({ name: someone() });
+  let [asked, answered] = [0, 0];
+  const isLook = (/** @type {import('playwright-core').Request} */ request) => request.url().endsWith(`/packets/${id}`);
+  page.on('request', (request) => {
+    if (isLook(request)) asked += 1;
+  });
+  page.on('requestfinished', (request) => {
+    if (isLook(request)) answered += 1;
+  });
+  await page.clock.install();
+  await page.goto(link);
+  await page.waitForSelector('.claim');
+  // Two minutes, of which the pauses grow from a second to fifteen.
+  for (let second = 0; second < 120; second += 1) {
+    await page.clock.runFor(1_000);
+    await assertSoon(async () => answered === asked);
+  }
+  const calls = asked;
+  assert.ok(calls >= 7 && calls <= 18, `${calls} in two minutes`);
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'hidden', { value: true, configurable: true });
+  });
+  await page.clock.runFor(60_000);
+  const unseen = asked;
+  assert.ok(unseen <= calls + 1, 'one may have been under way');
+  await page.clock.runFor(60_000);
+  assert.equal(asked, unseen, 'nobody looks');
+  await page.evaluate(() => {
+    Object.defineProperty(document, 'hidden', { value: false, configurable: true });
+    document.dispatchEvent(new Event('visibilitychange'));
+  });
+  await assertSoon(async () => asked > unseen);
+});
+
+browse('who taps when the last slip has just gone hears so', async () => {
+  const { id, link } = await packet({ count: 1 });
+  const page = await person({ name: someone() });
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  await grab(someone(), id);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=sold_out]');
+});
+
+browse('a passphrase is asked for, and a wrong one is told', async () => {
+  const { link, id } = await packet({ passphrase: '芝麻开门' });
+  const user = someone();
+  const page = await person({ name: user, allow: /status of 403 .*\/grab$/ });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('#word');
+  assert.match(await textOf(page, '.envelope-status'), /需要口令/);
+  await page.fill('#word', '开门');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('不对'));
+  await page.fill('#word', '芝麻开门');
+  await page.keyboard.press('Enter');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal((await grab(user, id)).amount, await yuan(page));
+});
+
+browse('too many wrong passphrases: it says how long to wait', async () => {
+  const { link } = await packet({ passphrase: 'sesame' });
+  const page = await person({ name: someone(), locale: 'en-US', allow: /status of (403|429) .*\/grab$/ });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('#word');
+  for (let i = 0; i < 12; i += 1) {
+    await page.fill('#word', `wrong ${i}`);
+    const [answer] = await Promise.all([page.waitForResponse('**/grab'), page.keyboard.press('Enter')]);
+    await page.waitForSelector('.envelope:not(.opening)');
+    if (answer.status() === 429) break;
+  }
+  assert.match(await textOf(page, '.envelope-status'), /Again in \d+ s/);
+});
+
+browse('a packet for others, and one that is not there', async () => {
+  const { link } = await packet({ recipients: ['friend'] });
+  const page = await person({ name: someone(), allow: /status of (403|404)/ });
+  await page.goto(link);
+  await page.waitForSelector('.notice[data-kind=not-for-you]');
+  await page.goto(`${stack.url}/#/p/01JZZZZZZZZZZZZZZZZZZZZZZZ`);
+  await page.waitForSelector('.notice[data-kind=not-found]');
+  await page.goto(`${stack.url}/#/nowhere`);
+  await page.waitForSelector('.notice a[href="#/"]');
+});
+
+browse('a packet expires, and what is left comes back', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.fill('#total', '30');
+  await page.fill('#count', '3');
+  await page.click('.segments label:last-child');
+  await page.click('summary');
+  await page.selectOption('#expiry', '10');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const id = (await page.inputValue('#link')).slice(-26);
+  assert.equal((await grab(someone(), id)).amount, 1_000);
+  const late = await person({ name: someone('late'), locale: 'en-US' });
+  await late.goto(`${stack.url}/#/p/${id}`);
+  await late.waitForSelector('#open');
+  const { expires_at } = await api(alice, 'GET', `/packets/${id}`);
+  await page.waitForTimeout(Math.max(0, Date.parse(expires_at) - Date.now()) + 200);
+  // It was open when the page was loaded; now the tap comes too late.
+  await late.click('#open');
+  await late.waitForSelector('.result[data-outcome=expired]');
+  assert.match(await textOf(late, 'h1'), /Too late/);
+  await assertSoon(async () => {
+    await api(alice, 'POST', '/_local/settle');
+    return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
+  });
+  await late.reload();
+  await late.waitForSelector('.result[data-outcome=expired]');
+  assert.match(await textOf(late, '.who .foot'), /20\.00 went back/);
+  await page.goto(`${stack.url}/#/mine/sent`);
+  await page.waitForSelector('.history .back');
+  assert.match(await textOf(page, '.history .back'), /¥20\.00 came back/);
+  assert.match(await textOf(page, '.purse .sum'), /90\.00/);
+  assert.match(await textOf(page, '.history .tag'), /Over/);
+});
+
+browse('slow: it says so, and the answer counts once', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user, locale: 'en-US' });
+  let isSlow = true;
+  await page.route('**/grab', async (route) => {
+    if (isSlow) await new Promise((resolve) => setTimeout(resolve, 3_500));
+    isSlow = false;
+    await route.continue();
+  });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.envelope.slow');
+  assert.match(await textOf(page, '.envelope-status'), /network is slow/);
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  assert.equal((await api(user, 'GET', `/packets/${id}`)).claimed_count, 1);
+});
+
+browse('slow from the start: every screen says that something is on its way', async () => {
+  const { id, sender } = await packet();
+  const page = await person({ name: sender, locale: 'en-US' });
+  for (const [path, selector] of /** @type {const} */ ([['/', '#total'], ['/mine', '.purse'], [`/p/${id}`, '#open'], [`/sent/${id}`, '.qr']])) {
+    /** @type {() => void} */
+    let answer = () => {};
+    const held = new Promise((resolve) => {
+      answer = () => resolve(null);
+    });
+    const hold = async (/** @type {import('playwright-core').Route} */ route) => {
+      await held;
+      await route.continue();
+    };
+    await page.route(/\/(me|packets)\//, hold);
+    await page.goto(`${stack.url}/#${path}`);
+    await page.waitForSelector('.waiting');
+    assert.match(await textOf(page, '.waiting'), /Loading/);
+    answer();
+    await page.waitForSelector(selector);
+    assert.equal(await page.isVisible('.waiting'), false);
+    await page.unroute(/\/(me|packets)\//, hold);
+  }
+});
+
+browse('no answer: it says what is not known, and trying again gives the slip that was won', async () => {
+  const { link, id } = await packet();
+  const user = someone();
+  const page = await person({ name: user, locale: 'en-US', allow: /net::ERR_FAILED/ });
+  let isBroken = true;
+  await page.route('**/grab', async (route) => {
+    if (!isBroken) return route.continue();
+    // The grab is done, its answer lost.
+    await route.fetch();
+    await route.abort();
+  });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.notice[data-kind=no-answer]', { timeout: 30_000 });
+  isBroken = false;
+  await page.click('.notice button');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+  const seen = await api(user, 'GET', `/packets/${id}`);
+  assert.deepEqual([seen.claimed_count, seen.mine.amount], [1, await yuan(page)]);
+});
+
+browse('a service that is busy is asked again, and what it says is heard', async () => {
+  const { link } = await packet();
+  const page = await person({ name: someone(), allow: /status of 503/ });
+  let left = 2;
+  await page.route('**/grab', (route) => {
+    left -= 1;
+    if (left < 0) return route.continue();
+    return route.fulfill({ status: 503, headers: { 'Retry-After': '1' }, contentType: 'application/problem+json', body: JSON.stringify({ code: 'unavailable' }) });
+  });
+  await page.goto(link);
+  await page.click('#open');
+  await page.waitForSelector('.envelope.slow');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+});
+
+browse('offline: it says so, and goes on by itself', async () => {
+  const { link } = await packet();
+  const page = await person({ name: someone(), allow: /ERR_INTERNET_DISCONNECTED/ });
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  await page.context().setOffline(true);
+  await page.click('#open');
+  await page.waitForSelector('.notice[data-kind=offline]', { timeout: 30_000 });
+  await page.context().setOffline(false);
+  await page.click('#open');
+  await page.waitForSelector('.result[data-outcome=grabbed]');
+});
+
+browse('a long list of claims goes on as one scrolls', async () => {
+  const { link, id } = await packet({ count: 130 });
+  for (let i = 0; i < 120; i += 1) await grab(`many-${i}`, id);
+  const page = await person({ name: someone() });
+  await page.goto(link);
+  await page.waitForSelector('.claim');
+  while ((await page.locator('.claim').count()) < 120) {
+    const before = await page.locator('.claim').count();
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    await assertSoon(async () => (await page.locator('.claim').count()) > before);
+  }
+});

@@ -1,0 +1,45 @@
+// The histories, in a real browser.
+
+import assert from 'node:assert/strict';
+
+import { api, assertSoon, browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
+
+browse('histories go on as one scrolls, with totals over all', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  for (let i = 0; i < 45; i += 1) {
+    const { packet_id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 100, count: 1, greeting: `no ${i}` });
+    await grab(alice, packet_id);
+  }
+  const page = await person({ name: alice, locale: 'en-US' });
+  for (const tab of ['sent', 'received']) {
+    await page.goto(`${stack.url}/#/mine/${tab}`);
+    // Another fragment alone would leave the other list there for a moment.
+    await page.reload();
+    await page.waitForSelector('.history li');
+    await assertSoon(async () => /45 packets, ¥45\.00/.test(await textOf(page, '.mine .progress')));
+    const names = async () => page.locator('.history .name').allTextContents();
+    while ((await names()).length < 45) {
+      const before = (await names()).length;
+      await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+      await assertSoon(async () => (await names()).length > before);
+    }
+    assert.deepEqual(await names(), Array.from({ length: 45 }, (_, i) => `no ${44 - i}`));
+    assert.match(await textOf(page, '.end'), /That is all/);
+  }
+});
+
+browse('one is one, and none says what to do', async () => {
+  const { id, sender } = await packet({ count: 1 });
+  const user = someone();
+  await grab(user, id);
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/mine/sent`);
+  await page.waitForSelector('.history li');
+  assert.equal(await textOf(page, '.mine .progress'), '1 packet, ¥88.88');
+  assert.match(await textOf(page, '.history .hint'), /1 of 1/);
+  await page.goto(`${stack.url}/#/mine/received`);
+  await page.waitForSelector('.nothing');
+  await page.click('.nothing a');
+  await page.waitForSelector('#total');
+});

@@ -1,0 +1,111 @@
+// Sending, in a real browser: once, within the limits, to be shared.
+
+import assert from 'node:assert/strict';
+import { createRequire } from 'node:module';
+
+import { api, assertSoon, browse, fund, packet, person, someone, stack, textOf } from './browser.mjs';
+
+/** @type {typeof import('jsqr').default} */
+const jsQR = createRequire(import.meta.url)('jsqr');
+
+browse('a double click sends once, and so does a reload before the answer', async () => {
+  const alice = someone('alice');
+  await fund(alice, 100_000);
+  const page = await person({ name: alice, allow: /net::ERR_(FAILED|ABORTED)/ });
+  /** @type {string[]} */
+  const keys = [];
+  let isHeld = true;
+  await page.route('**/packets', async (route) => {
+    keys.push(route.request().headers()['idempotency-key'] ?? '');
+    const answer = await route.fetch();
+    // The service has done it; its answer is lost with the page.
+    if (isHeld) return;
+    await route.fulfill({ response: answer });
+  });
+  await page.goto(stack.url);
+  await page.fill('#total', '10');
+  await page.dblclick('button[type=submit]');
+  await page.locator('#greeting').press('Enter');
+  await assertSoon(async () => (await api(alice, 'GET', '/me/packets')).packets.length === 1);
+  isHeld = false;
+  await page.reload();
+  await page.waitForSelector('.qr path');
+  assert.equal(new Set(keys).size, 1, `${keys}`);
+  assert.ok(keys.length >= 2);
+  assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 1_000 });
+  // What is sent is not sent again by going back or starting anew.
+  await page.goto(stack.url);
+  await page.waitForSelector('#total');
+  await page.waitForTimeout(300);
+  assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
+});
+
+browse('the limits are said before they are hit', async () => {
+  const alice = someone('alice');
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.fill('#count', '10');
+  assert.match(await textOf(page, '#total-hint'), /From ¥0\.10 to ¥2,000\.00: at most ¥200\.00/);
+  for (const [total, count, hint, says] of /** @type {const} */ ([
+    ['0.09', '10', '#total-hint', /At least ¥0\.10/],
+    ['2000.01', '10', '#total-hint', /At most ¥2,000\.00/],
+    ['1.005', '10', '#total-hint', /An amount, such as/],
+    ['-5', '10', '#total-hint', /An amount, such as/],
+    ['5', '10', '#total-hint', /¥5\.00 more than your balance/],
+    ['5', '0', '#count-hint', /from 1 to 100,000/],
+    ['5', '100001', '#count-hint', /from 1 to 100,000/],
+  ])) {
+    await page.fill('#total', total);
+    await page.fill('#count', count);
+    assert.match(await textOf(page, hint), says);
+    assert.equal(await page.isDisabled('button[type=submit]'), true, total);
+    assert.equal(await page.getAttribute(hint.replace('-hint', ''), 'aria-invalid'), 'true');
+  }
+  await page.click('summary');
+  await page.fill('#recipients', 'bob, c/d');
+  assert.match(await textOf(page, '#recipients-hint'), /Not a user name: c\/d/);
+  await page.fill('#recipients', '');
+  await page.fill('#total', '5');
+  await page.fill('#count', '10');
+  await page.click('.balance button');
+  await page.waitForSelector('button[type=submit]:enabled');
+  assert.match(await textOf(page, 'button[type=submit]'), /Put in ¥5\.00/);
+});
+
+browse('money that was spent elsewhere meanwhile: nothing is sent, and the balance is today’s', async () => {
+  const alice = someone('alice');
+  await fund(alice, 1_000);
+  const page = await person({ name: alice, locale: 'en-US', allow: /status of 402/ });
+  await page.goto(stack.url);
+  await page.fill('#total', '8');
+  await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 1 });
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.state .bad');
+  assert.match(await textOf(page, '.state'), /no longer pays/);
+  await assertSoon(async () => /¥7\.00/.test(await textOf(page, '.balance')));
+  assert.match(await textOf(page, '#total-hint'), /¥1\.00 more than your balance/);
+  assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
+});
+
+browse('the link is there to be copied, and the QR code leads to it', async () => {
+  const { id, sender, link } = await packet();
+  const page = await person({ name: sender, locale: 'en-US' });
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.goto(`${stack.url}/#/sent/${id}`);
+  await page.waitForSelector('.qr path');
+  assert.equal(await page.inputValue('#link'), link);
+  await page.click('.sent .button:not(.gold)');
+  await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), link);
+  // As a camera reads it, by code of somebody else's.
+  const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
+  const scale = 4;
+  const pixels = new Uint8ClampedArray(4 * (size * scale) ** 2).fill(255);
+  for (const [, x, y] of ((await page.getAttribute('.qr path', 'd')) ?? '').matchAll(/M(\d+) (\d+)h1v1h-1z/g)) {
+    for (let i = 0; i < scale ** 2; i += 1) {
+      const [column, row] = [Number(x) * scale + (i % scale), Number(y) * scale + Math.floor(i / scale)];
+      pixels.fill(0, 4 * (row * size * scale + column), 4 * (row * size * scale + column) + 3);
+    }
+  }
+  assert.equal(jsQR(pixels, size * scale, size * scale)?.data, link);
+});
