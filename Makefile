@@ -4,7 +4,7 @@ export SAM_CLI_TELEMETRY := 0
 
 .PHONY: run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
-.PHONY: record-actions
+.PHONY: record-actions instructions
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -144,6 +144,13 @@ bench:
 	cargo build --release
 	cargo build --release -p bench
 	target/release/bench $(if $(QUICK),--quick) $(ARGS)
+
+# How many instructions a grab takes, against what was recorded: the same on every machine, however busy it is.
+# make instructions RECORD=1 records it.
+instructions:
+	@scripts/install-tools.sh && scripts/install-tools.sh valgrind
+	@if [ "$$(uname -s)" != Linux ]; then echo "make instructions: skipped, valgrind runs on Linux only"; else \
+	cargo build --profile instructions -p instructions && target/instructions/instructions $(if $(RECORD),record); fi
 
 # Each function's size, start and memory.
 size:

@@ -1,0 +1,162 @@
+//! Grabs through the whole edge: the event's JSON in, the answer's JSON out, over stores in memory, in one thread.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lambda_http::request::LambdaRequest;
+use lambda_http::{Adapter, Context, LambdaEvent, Request, Service, service_fn};
+use serde_json::{Value, json};
+use shared::domain::{AckMode, Amount, Limits, PacketId, RequestKey, Split, Terms, Timestamp, UserId};
+use shared::dynamo::Ledger;
+use shared::memory::{MemoryHot, MemoryTable};
+use shared::service::{Clock, Entropy, GrabSlip, NewPacket, SendOutcome, SendPacket, SendPolicy, Stores, Wallets};
+
+use crate::{BoxError, GRABS_MOST};
+
+const CURRENCY: &str = "CNY";
+const EVENT: &str = include_str!("../../../events/grab.json");
+/// What [`EVENT`] names.
+const PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
+/// Grabs before those that are counted: what a process does once is not what a grab costs.
+const WARM_UP: usize = 20;
+
+/// What a grab comes to.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Case {
+    /// No slip is left, and the process knows it.
+    Loser,
+    /// A slip, committed to the ledger.
+    Winner,
+    /// The slip that the user has already, from the hot store.
+    Replay,
+}
+
+impl Case {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Loser, Self::Winner, Self::Replay];
+
+    /// Its name in the file of bounds.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loser => "loser",
+            Self::Winner => "winner",
+            Self::Replay => "replay",
+        }
+    }
+
+    /// What its answers have in them.
+    const fn mark(self) -> &'static str {
+        match self {
+            Self::Loser => r#"\"outcome\":\"sold_out\""#,
+            Self::Winner => r#"\"replayed\":false"#,
+            Self::Replay => r#"\"replayed\":true"#,
+        }
+    }
+
+    /// Slips of its packet: one part, so that no two runs differ in what is probed.
+    const fn slips(self) -> u32 {
+        match self {
+            Self::Loser => 1,
+            Self::Winner | Self::Replay => 1_000,
+        }
+    }
+}
+
+/// A clock that stands still.
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(1_800_000_000_000)
+    }
+}
+
+/// The same bytes in each run, and no two alike.
+#[derive(Default)]
+struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn fill(&self, bytes: &mut [u8]) {
+        let count = self.0.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        bytes.iter_mut().zip(count.into_iter().rev().cycle()).for_each(|(byte, of_count)| *byte = of_count);
+    }
+}
+
+/// Sets a case up for [`GRABS_MOST`] grabs, and makes `grabs` of them. With `planted`, each event is parsed once more than needed.
+///
+/// # Errors
+/// If a grab is not answered as its case has it.
+pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError> {
+    let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(Counted::default())));
+    let hot = Arc::new(MemoryHot::new(Arc::new(Still)));
+    let stores = Stores::new(ledger, hot, Arc::new(Still), Arc::new(Counted::default()));
+    let packet = send(&stores, case.slips()).await?.id;
+
+    let grab = Arc::new(GrabSlip::new(stores, CURRENCY.to_owned()));
+    // What the Lambda runtime puts around a handler; it is public for no other use.
+    let mut function = Adapter::from(service_fn(move |request: Request| {
+        let grab = Arc::clone(&grab);
+        async move { Ok::<_, Infallible>(grab::handle(&grab, request).await) }
+    }));
+    let mut answer = async |event: &str| -> Result<Vec<u8>, BoxError> {
+        let request: LambdaRequest = serde_json::from_str(event)?;
+        let response = function.call(LambdaEvent::new(request, Context::default())).await?;
+        Ok(serde_json::to_vec(&response)?)
+    };
+
+    let warm_up = (0..WARM_UP).map(|n| event(packet, &format!("early-{n}"))).collect::<Result<Vec<_>, _>>()?;
+    let events = (0..GRABS_MOST).map(|n| event(packet, &format!("user-{n}"))).collect::<Result<Vec<_>, _>>()?;
+    for event in &warm_up {
+        answer(event).await?;
+        // What it has left for later is done now.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    if case == Case::Replay {
+        for event in &events {
+            answer(event).await?;
+        }
+    }
+    for event in events.iter().take(grabs) {
+        if planted {
+            drop(serde_json::from_str::<LambdaRequest>(event)?);
+        }
+        let answer = answer(event).await?;
+        if !std::str::from_utf8(&answer)?.contains(case.mark()) {
+            return Err(format!("a {} heard {}", case.name(), String::from_utf8_lossy(&answer)).into());
+        }
+    }
+    Ok(())
+}
+
+/// Sends a packet.
+async fn send(stores: &Stores<MemoryTable, MemoryHot>, slips: u32) -> Result<Arc<Terms>, BoxError> {
+    let sender: UserId = "sender".parse()?;
+    let key: RequestKey = "key".parse()?;
+    let total = Amount::new(u64::from(slips) * 100);
+    let wallets = Wallets::new(Arc::clone(&stores.ledger), Arc::clone(&stores.clock), CURRENCY.to_owned());
+    wallets.deposit(&sender, &key, total).await?;
+    let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: AckMode::Ledger, limits: Limits::default() };
+    let packet = NewPacket {
+        sender,
+        split: Split::Random,
+        total,
+        count: slips,
+        greeting: String::new(),
+        expires_in: Duration::from_hours(1),
+        passphrase: None,
+        recipients: None,
+    };
+    match SendPacket::new(stores.clone(), policy).send(packet, &key).await? {
+        SendOutcome::Sent(terms) => Ok(terms),
+        other => Err(format!("not sent: {other:?}").into()),
+    }
+}
+
+/// The event of a user's grab.
+fn event(packet: PacketId, user: &str) -> Result<String, BoxError> {
+    let mut event: Value = serde_json::from_str(&EVENT.replace(PACKET, &packet.to_string()))?;
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(user);
+    Ok(event.to_string())
+}
