@@ -117,7 +117,7 @@ arm64:
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
 
 # The functions in SAM's containers, over stores of this machine: each route, the readme's walk, each sample event. It says
-# what it needs.
+# what it needs. Sooner built: SAM_BUILD_MODE=debug make sam-local
 sam-local:
 	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh
