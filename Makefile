@@ -4,7 +4,7 @@ export SAM_CLI_TELEMETRY := 0
 
 .PHONY: run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
-.PHONY: record-actions instructions
+.PHONY: record-actions instructions watch
 
 # The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
 run:
@@ -122,10 +122,19 @@ arm64:
 	@scripts/install-tools.sh lambda
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
 
-# The functions in SAM's containers, over stores of this machine; it says what it needs.
+# The functions in SAM's containers, over stores of this machine: each route, the readme's walk, each sample event. It says
+# what it needs. Sooner built: SAM_BUILD_MODE=debug make sam-local
 sam-local:
 	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh
+
+# The functions under cargo-lambda's emulator at http://127.0.0.1:9201, over the stores of a running `make run`; each is
+# built when it is called first, and again when its code has changed. docs/DEPLOY.md says how to call them.
+watch:
+	@scripts/install-tools.sh lambda
+	@[ -f .local/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
+	@set -a; . ./.local/stores.env; AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local; \
+	exec .tools/lambda/bin/cargo-lambda lambda watch --invoke-address 127.0.0.1 --invoke-port 9201 $(ARGS)
 
 # The protocol in every state of small instances; or one mistake and what it breaks: make model MUTANT=no-slip-fence
 model:

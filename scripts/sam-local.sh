@@ -1,6 +1,7 @@
 #!/bin/sh
-# The functions in the containers of `sam local`: each sample event is answered, and each route leads to its function. It
-# starts a local stack of its own for the stores, and needs Docker on Linux, whose host network the containers share.
+# The functions in the containers of `sam local`: each route leads to its function, the readme's walk through the API is true
+# there, and each sample event is answered. It starts a local stack of its own for the stores, and needs Docker on Linux,
+# whose host network the containers share.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -12,14 +13,15 @@ missing() {
 sam-local: $1
 
 What it needs:
-  Docker    Debian: apt-get install docker.io, and dockerd running (systemctl start docker, or dockerd as root)
+  Docker    Debian: apt-get install docker.io, and dockerd running (systemctl start docker, or dockerd as root). One that
+            may not touch the network does: dockerd --bridge=none --iptables=false
   the image docker pull $image
             Where nothing can be pulled, one for trying the wiring can be made of Debian's packages:
-              debootstrap --variant=minbase bookworm rootfs
+              debootstrap --variant=minbase --include=ca-certificates bookworm rootfs
               tar -C rootfs -c . | docker import - $image
             Its glibc is newer than the runtime's: make arm64 checks that.
 Without Docker: make test runs the same programs under Lambda's runtime emulator, and
-  cargo lambda watch, then cargo lambda invoke grab --data-file events/grab.json   runs one by hand (docs/DEPLOY.md).
+  make watch, then cargo lambda invoke   runs one by hand (docs/DEPLOY.md).
 END
     exit 1
 }
@@ -29,19 +31,34 @@ docker info >/dev/null 2>&1 || missing "there is no Docker engine that this user
 docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image" >/dev/null || missing "there is no image $image"
 
 work=target/sam-local
+rm -rf "$work/data"
 mkdir -p "$work"
 python=.tools/aws/bin/python
-cargo build --release -p local
-target/release/local --port 0 --data-dir "$work/data" --settle-every 0s >"$work/stack.log" 2>&1 &
+cargo build -p local --bin local -p tests --bin walk-through
+target/debug/local --port 0 --data-dir "$work/data" --settle-every 0s >"$work/stack.log" 2>&1 &
 stack=$!
 api=
-trap 'kill $api $stack 2>/dev/null || true' EXIT
-tries=0
-until [ -f "$work/data/stores.env" ]; do
-    kill -0 "$stack" 2>/dev/null && [ "$tries" -lt 300 ] || { cat "$work/stack.log" >&2; exit 1; }
-    tries=$((tries + 1))
-    sleep 0.1
-done
+end() {
+    # SAM removes its containers before it ends.
+    # shellcheck disable=SC2086 # One word for each process.
+    kill $api $stack 2>/dev/null || true
+    wait
+}
+trap end EXIT
+fail() { cat "$1" >&2; exit 1; }
+
+# wait_for PROCESS LOG COMMAND: until the command succeeds, which it has to do within two minutes.
+wait_for() {
+    process=$1 log=$2 tries=0
+    shift 2
+    until "$@"; do
+        kill -0 "$process" 2>/dev/null && [ "$tries" -lt 600 ] || fail "$log"
+        tries=$((tries + 1))
+        sleep 0.2
+    done
+}
+
+wait_for "$stack" "$work/stack.log" [ -f "$work/data/stores.env" ]
 set -a
 # shellcheck disable=SC1091 # Written by the stack.
 . "./$work/data/stores.env"
@@ -49,21 +66,37 @@ set +a
 
 $python tests/aws/sam_local.py template "$work/template.yaml"
 .tools/sam/bin/sam build --template-file "$work/template.yaml" --build-dir "$work/build"
-sam_local() { .tools/sam/bin/sam local "$@" --template-file "$work/build/template.yaml" --docker-network host --skip-pull-image; }
+
+# sam_local [--signed-in] COMMAND ...
+sam_local() {
+    signed_in=
+    if [ "$1" = --signed-in ]; then signed_in=$1; shift; fi
+    # shellcheck disable=SC2086 # No word if it is empty.
+    exec .tools/sam/bin/python tests/aws/sam_here.py $signed_in local "$@" \
+        --template-file "$work/build/template.yaml" --skip-pull-image
+}
+
+# with_api LOG [--signed-in] COMMAND ...: runs the command while the API is there.
+url=http://127.0.0.1:3001
+with_api() {
+    log=$work/$1 signed_in=
+    shift
+    if [ "$1" = --signed-in ]; then signed_in=$1; shift; fi
+    # shellcheck disable=SC2086 # No word if it is empty.
+    sam_local $signed_in start-api --port 3001 --warm-containers EAGER >"$log" 2>&1 &
+    api=$!
+    wait_for "$api" "$log" curl -s -o /dev/null --noproxy '*' "$url/me/wallet"
+    "$@" || fail "$log"
+    kill "$api"
+    wait "$api" || true
+    api=
+}
+with_api routes.log $python tests/aws/sam_local.py routes "$url"
+with_api walk.log --signed-in target/debug/walk-through README.md "$url"
 
 for name in wallet send grab view settle audit; do
     function=$(printf '%s' "$name" | cut -c1 | tr a-z A-Z)$(printf '%s' "$name" | cut -c2-)
-    answer=$(sam_local invoke "$function" --event "events/$name.json" 2>"$work/$name.log") || { cat "$work/$name.log" >&2; exit 1; }
+    answer=$(sam_local invoke "$function" --event "events/$name.json" 2>"$work/$name.log") || fail "$work/$name.log"
     echo "$name: $answer"
-    case $answer in *errorType* | '') cat "$work/$name.log" >&2; exit 1 ;; esac
+    case $answer in *errorType* | '') fail "$work/$name.log" ;; esac
 done
-
-sam_local start-api --port 3001 --warm-containers EAGER >"$work/api.log" 2>&1 &
-api=$!
-tries=0
-until curl -s -o /dev/null http://127.0.0.1:3001/me/wallet; do
-    kill -0 "$api" 2>/dev/null && [ "$tries" -lt 120 ] || { cat "$work/api.log" >&2; exit 1; }
-    tries=$((tries + 1))
-    sleep 1
-done
-$python tests/aws/sam_local.py routes http://127.0.0.1:3001

@@ -1,4 +1,4 @@
-"""samconfig.toml against the template's parameters."""
+"""What other files say of the template's parameters and of the API's routes, against the template and openapi.yaml."""
 
 import re
 import tomllib
@@ -33,3 +33,9 @@ def test_each_parameter_is_documented():
     parameters = source()["Parameters"]
     defaults = {name: str(parameter["Default"]) for name, parameter in parameters.items()}
     assert documented == defaults
+
+
+def test_make_watch_knows_the_routes(operations):
+    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
+    routes = {key.partition(" ")[2]: operation["x-hongbao-function"] for key, operation in operations.items()}
+    assert manifest["workspace"]["metadata"]["lambda"]["watch"]["router"] == routes

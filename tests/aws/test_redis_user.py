@@ -73,7 +73,8 @@ def may(server, command):
 def commands_of_the_code():
     """Each command that a script or the store names, with a key of the engine and enough arguments."""
     named = set()
-    for script in sorted((ROOT / "shared/src/redis/lua").glob("*.lua")):
+    scripts = [*(ROOT / "shared/src/redis/lua").glob("*.lua"), *(ROOT / "admin/src").glob("*.lua")]
+    for script in scripts:
         named |= set(re.findall(r"call\(['\"]([A-Za-z]+)['\"]", script.read_text()))
     for code in (ROOT / "shared/src/redis/store.rs", ROOT / "shared/src/redis/connection/call.rs"):
         named |= set(re.findall(r"cmd\(\"([A-Z]+)\"\)", code.read_text()))
@@ -86,6 +87,7 @@ ARGUMENTS = {
     "TIME": [],
     "EVAL": ["return 1", "1", KEY],
     "EVALSHA": [40 * "0", "1", KEY],
+    "GET": [KEY],
     "HSET": [KEY, "a", "b"],
     "LRANGE": [KEY, "0", "1"],
     "LTRIM": [KEY, "0", "1"],

@@ -9,6 +9,7 @@ pub mod promises;
 pub mod relay;
 pub mod rigged;
 pub mod tokens;
+pub mod walkthrough;
 pub mod world;
 
 pub use books::{Books, PacketBooks, audit, audit_table};
