@@ -7,6 +7,9 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 /// takes several.
 pub type Cache<K, V> = Quick<K, V, Weigh<V>>;
 
+/// The share of the bound that what was asked for again may keep from what is new.
+const NOT_NEW: f64 = 0.5;
+
 /// How much of the bound an entry takes.
 #[derive(Clone, Debug)]
 pub struct Weigh<V>(fn(&V) -> usize);
@@ -20,12 +23,44 @@ impl<K, V> Weighter<K, V> for Weigh<V> {
 
 /// An empty cache for entries that weigh no more than `most` together, and about `each` on average.
 pub fn cache<K: Eq + Hash, V: Clone>(most: u64, each: u64, weigh: fn(&V) -> usize) -> Cache<K, V> {
-    // The bound is split among shards, and nothing is kept that is more than a shard's share: hence one.
+    // The bound is split among shards, and nothing is kept that is more than a shard's share: hence one. Packets come and go:
+    // by default those that many asked for once would leave the newest but three hundredths of the room.
     let options = OptionsBuilder::new()
         .shards(1)
+        .hot_allocation(NOT_NEW)
         .weight_capacity(most)
         .estimated_items_capacity(usize::try_from(most / each.max(1)).unwrap_or(usize::MAX))
         .build();
     let options = options.unwrap_or_else(|error| unreachable!("both bounds are given: {error}"));
     Cache::with_options(options, Weigh(weigh), DefaultHashBuilder::default(), DefaultLifecycle::default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn yesterdays_packets_leave_room_for_todays() {
+        let (most, new) = (1_000, 1_000..1_200);
+        let cache = cache::<u64, u64>(most, 1, |_| 1);
+        for old in 0..most {
+            cache.insert(old, old);
+        }
+        for old in (0..most).cycle().take(5_000) {
+            cache.get(&old);
+        }
+        for packet in new.clone() {
+            cache.insert(packet, packet);
+        }
+        assert_eq!(new.filter(|packet| cache.get(packet).is_none()).collect::<Vec<_>>(), [0; 0]);
+        assert!(cache.weight() <= most);
+    }
+
+    #[test]
+    fn what_is_heavier_than_the_room_is_not_kept() {
+        let cache = cache::<u64, usize>(1_000, 10, |weight| *weight);
+        cache.insert(1, 2_000);
+        cache.insert(2, 400);
+        assert_eq!((cache.get(&1), cache.get(&2)), (None, Some(400)));
+    }
 }
