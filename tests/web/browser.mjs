@@ -28,12 +28,16 @@ after(async () => {
   await stack?.stop();
 });
 
+// A cut of all tests is chosen here: with --test-name-pattern Node leaves out the hook above where it leaves out a file's first test.
+const chosen = process.env['CUT'] ? /^(send, share|a double click|a passphrase|the browser proves|a rush|axe)/ : /^/;
+
 /**
  * A test whose pages may report nothing: no error in the console, no exception, no violation of the policy.
  * @param {string} name
  * @param {() => Promise<void>} run
  */
 export function browse(name, run) {
+  if (!chosen.test(name)) return;
   test(name, { timeout: 120_000 }, async () => {
     await (started ??= start());
     opened = [];
