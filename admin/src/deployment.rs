@@ -1,10 +1,11 @@
 use ::audit::Auditor;
+use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
 use shared::dynamo::{LedgerError, SdkTable};
 use shared::parts::{self, Parts};
-use shared::redis::{Connection, RedisConfigError, RedisError, RedisStore};
+use shared::redis::{Connection, RedisConfig, RedisConfigError, RedisError, RedisStore};
 use shared::service::{Failure, Stores};
 
 use crate::options::Deployment;
@@ -55,24 +56,31 @@ pub struct Deployed {
 impl Deployed {
     /// Connects to nothing yet.
     pub async fn connect(deployment: &Deployment) -> Result<Self, Failed> {
-        let config = Config::for_both_stores(|name| match name {
+        let mut config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(deployment.table.clone()),
             "REDIS_URL" => deployment.redis_url.clone(),
             "REDIS_CLUSTER" => Some(deployment.redis_cluster.to_string()),
             _ => std::env::var(name).ok(),
         })?;
-        let connection = Connection::new(&config.redis.clone().unwrap_or_else(|| shared::redis::RedisConfig::new("")))?;
-        let client = dynamodb(deployment).await;
+        let (client, aws) = aws(deployment).await;
+        let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
+        redis.aws = aws;
+        let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), deployment.table.clone());
         let stores = Parts::new(config, client)?.stores().clone();
         Ok(Self { stores, connection, auditor })
     }
 }
 
-/// A client for the endpoint that was given, or for AWS.
+/// A client for the endpoint that was given, or for AWS: as whom and where, the operator's profile or environment says.
 pub async fn dynamodb(deployment: &Deployment) -> Client {
-    match &deployment.dynamodb_url {
-        Some(url) => parts::dynamodb_at(url).await,
-        None => parts::dynamodb().await,
+    aws(deployment).await.0
+}
+
+async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
+    if let Some(url) = &deployment.dynamodb_url {
+        return (parts::dynamodb_at(url), None);
     }
+    let aws = aws_config::load_from_env().await;
+    (parts::dynamodb(&aws), Some(aws))
 }

@@ -78,7 +78,7 @@ impl Stack {
     /// Connects to the stores and creates the table where it is absent.
     pub async fn connect(settings: Settings) -> Result<Self, StackError> {
         let config = Config::for_both_stores(|name| settings.variable(name))?;
-        let client = parts::dynamodb_at(&settings.dynamodb_url).await;
+        let client = parts::dynamodb_at(&settings.dynamodb_url);
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;

@@ -17,10 +17,47 @@ pub mod redis;
 pub mod service;
 pub mod turns;
 
-/// What every function does first: logs as the platform asks for, and one choice of cryptography for TLS.
-pub fn start() {
-    lambda_http::tracing::init_default_subscriber();
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::Builder;
+use tracing_subscriber::filter::LevelFilter;
+
+/// Runs a function: with logs as the platform asks for, and one choice of cryptography for TLS.
+///
+/// One that answers one event at a time runs on one thread. It mostly has less than one processor, and each round trip would
+/// wait for another thread to wake up.
+pub fn run<E: From<io::Error>>(function: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+    log_as_lambda_wants();
     redis::install_crypto_provider();
+    let mut runtime = if is_concurrent() { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    runtime.enable_all().build()?.block_on(function)
+}
+
+/// Whether the platform gives this process several events at once, as Lambda Managed Instances do.
+pub fn is_concurrent() -> bool {
+    let most = std::env::var("AWS_LAMBDA_MAX_CONCURRENCY").ok().and_then(|most| most.parse().ok());
+    most.is_some_and(|most: u32| most > 1)
+}
+
+/// To standard output, with the level and in the format that Lambda's logging controls name. The runtime's own subscriber
+/// does the same and takes expressions about single modules too, for which each function would carry a library of regular
+/// expressions.
+fn log_as_lambda_wants() {
+    let env = |name| std::env::var(name).ok();
+    let level = env("AWS_LAMBDA_LOG_LEVEL").or_else(|| env("RUST_LOG")).and_then(|level| level.parse().ok());
+    let subscriber =
+        tracing_subscriber::fmt().with_target(false).without_time().with_max_level(level.unwrap_or(LevelFilter::INFO));
+    if env("AWS_LAMBDA_LOG_FORMAT").is_some_and(|format| format.eq_ignore_ascii_case("json")) {
+        subscriber.json().init();
+    } else {
+        subscriber.init();
+    }
+}
+
+/// Locks what no panic leaves half changed.
+pub(crate) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An error and all its causes, in one line: for logs.

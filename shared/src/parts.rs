@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_config::ConfigLoader;
+use aws_config::ecs::EcsCredentialsProvider;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Credentials, Region};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
 
 use crate::config::Config;
 use crate::dynamo::{Ledger, SdkTable};
@@ -34,29 +37,51 @@ pub struct Parts {
     stores: Stores<SdkTable, RedisStore>,
 }
 
-/// A `DynamoDB` client for the region, credentials and endpoint that the environment names.
-pub async fn dynamodb() -> Client {
-    Client::new(&loader().load().await)
+/// What Lambda gives a function in its environment: the region, the credentials of its role, and perhaps another endpoint.
+///
+/// Nothing else is searched. What reads profiles and asks AWS for other roles is a tenth of a function, which needs none of
+/// it; a tool that does loads its configuration with `aws_config` and brings it along.
+pub fn environment() -> SdkConfig {
+    let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    // Credentials in variables do not change in a process; where one lives for longer than they do, it is told where to get
+    // new ones.
+    let credentials = CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("container", EcsCredentialsProvider::builder().build());
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION")).map(Region::new))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
+        .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"));
+    config.set_endpoint_url(env("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| env("AWS_ENDPOINT_URL")));
+    config.build()
+}
+
+/// A `DynamoDB` client for the region, credentials and endpoint that `aws` names.
+pub fn dynamodb(aws: &SdkConfig) -> Client {
+    let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(ATTEMPT_TIMEOUT);
+    let config = aws_sdk_dynamodb::config::Builder::from(aws)
+        .timeout_config(timeouts.build())
+        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX));
+    Client::from_conf(config.build())
 }
 
 /// A client for another implementation of the `DynamoDB` API at `url`. Where the environment names no credentials or no
 /// region, it gets made-up ones, which such an implementation does not look at.
-pub async fn dynamodb_at(url: &str) -> Client {
-    let mut loader = loader().endpoint_url(url);
-    if std::env::var_os("AWS_ACCESS_KEY_ID").is_none() {
-        loader = loader.credentials_provider(Credentials::new("local", "local", None, None, "local"));
+pub fn dynamodb_at(url: &str) -> Client {
+    let mut aws = environment().into_builder().endpoint_url(url);
+    if env("AWS_ACCESS_KEY_ID").is_none() {
+        let credentials = Credentials::new("local", "local", None, None, "local");
+        aws = aws.credentials_provider(SharedCredentialsProvider::new(credentials));
     }
-    if std::env::var_os("AWS_REGION").is_none() {
-        loader = loader.region(Region::new("local"));
+    if env("AWS_REGION").is_none() {
+        aws = aws.region(Region::new("local"));
     }
-    Client::new(&loader.load().await)
+    dynamodb(&aws.build())
 }
 
-fn loader() -> ConfigLoader {
-    let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(ATTEMPT_TIMEOUT);
-    aws_config::from_env()
-        .timeout_config(timeouts.build())
-        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX))
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 impl LedgerParts {

@@ -1,6 +1,7 @@
 //! The functions' own programs under the Lambda runtime interface emulator, with the sample events.
 
 mod actions;
+mod credentials;
 mod deadline;
 mod lifecycle;
 mod logs;
@@ -42,7 +43,7 @@ impl Stores {
     /// With these arguments of the Redis server.
     async fn start_with(args: &[&str]) -> Self {
         let (redis, dynamodb) = (TestServer::start(args).await, DynamoDb::start(None).await.unwrap());
-        create_table(&dynamodb_at(&dynamodb.url()).await, TABLE).await.unwrap();
+        create_table(&dynamodb_at(&dynamodb.url()), TABLE).await.unwrap();
         Self { redis, dynamodb }
     }
 

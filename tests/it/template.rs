@@ -246,7 +246,7 @@ fn the_parameters_defaults_are_those_of_the_functions() {
 #[tokio::test]
 async fn the_table_is_the_one_that_local_stacks_make() {
     let dynamodb = DynamoDb::start(None).await.unwrap();
-    let client = dynamodb_at(&dynamodb.url()).await;
+    let client = dynamodb_at(&dynamodb.url());
     create_table(&client, "hongbao").await.unwrap();
     let table = client.describe_table().table_name("hongbao").send().await.unwrap().table.unwrap();
     let [index] = table.global_secondary_indexes() else { panic!("not one index") };

@@ -3,9 +3,9 @@ use std::collections::{HashMap, HashSet};
 use aws_sdk_dynamodb::Client;
 use futures::future;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use quick_cache::sync::Cache;
 use shared::domain::{PacketId, UserId};
 use shared::dynamo::{Key, keys};
+use shared::service::{Cache, cache};
 use tokio::time::{Instant, timeout_at};
 
 use crate::confirm::Patience;
@@ -18,9 +18,9 @@ use crate::scan::Lead;
 /// Packets and wallets that one segment looks at at once.
 const LOOKS_AT_ONCE: usize = 4;
 /// Packets of which the outlines are kept.
-const OUTLINES_MAX: usize = 10_000;
+const OUTLINES_MAX: u64 = 10_000;
 /// Wallets that are remembered to exist, and subjects that are remembered to have been looked at.
-const REMEMBERED_MAX: usize = 50_000;
+const REMEMBERED_MAX: u64 = 50_000;
 /// A packet is settled soon after it expired, but that has no time of its own. One that expired up to so long before the
 /// bound counts as changed, in case it was settled late.
 const SETTLED_WITHIN_MS: u64 = 24 * 60 * 60 * 1_000;
@@ -107,10 +107,10 @@ impl Run {
         Self {
             reader: auditor.reader.clone(),
             since: since_ms.map(since),
-            wallets: Cache::new(REMEMBERED_MAX),
-            seen: Cache::new(REMEMBERED_MAX),
+            wallets: cache(REMEMBERED_MAX, 1, |()| 1),
+            seen: cache(REMEMBERED_MAX, 1, |()| 1),
             patience: auditor.patience.clone(),
-            outlines: Cache::new(OUTLINES_MAX),
+            outlines: cache(OUTLINES_MAX, 1, |_| 1),
         }
     }
 

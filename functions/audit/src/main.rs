@@ -14,12 +14,14 @@ use tokio::time::Instant;
 /// How long before the function is stopped a run ends, so that its answer is heard.
 const MARGIN: Duration = Duration::from_secs(10);
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    shared::start();
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
     let table: Arc<str> = config.table.clone().into();
-    let auditor = Arc::new(Auditor::new(parts::dynamodb().await, config.table));
+    let auditor = Arc::new(Auditor::new(parts::dynamodb(&parts::environment()), config.table));
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (auditor, table) = (Arc::clone(&auditor), Arc::clone(&table));
         async move {

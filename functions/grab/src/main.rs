@@ -8,14 +8,18 @@ use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::parts::{self, Parts};
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    shared::start();
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table = config.table.clone();
-    let grab = Arc::new(Parts::new(config, parts::dynamodb().await)?.grab_slip());
+    let grab = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.grab_slip());
     let telemetry = Arc::new(Telemetry::new(Arc::clone(grab.meter()), table));
-    let is_concurrent = Telemetry::is_concurrent();
+    // A process that serves requests side by side is never frozen, and tells once a second what all of them came to: a line for
+    // each would be most of what it does. One that serves them one after the other is frozen between them, and tells after each.
+    let is_concurrent = shared::is_concurrent();
     if is_concurrent {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });

@@ -29,14 +29,6 @@ impl Telemetry {
         Self { meter, table, cold: AtomicBool::new(true) }
     }
 
-    /// Whether requests are served side by side here, as Lambda's managed instances let them. Such a process is never
-    /// frozen, and tells once a second what all of them came to: a line for each would be most of what it does. One that
-    /// serves them one after the other is frozen between them, and tells after each.
-    pub fn is_concurrent() -> bool {
-        let requests = std::env::var("AWS_LAMBDA_MAX_CONCURRENCY").ok().and_then(|most| most.parse::<u32>().ok());
-        requests.is_some_and(|most| most > 1)
-    }
-
     /// Tells once a second, for ever.
     pub async fn tell_regularly(&self) {
         let mut ticks = tokio::time::interval(EVERY);

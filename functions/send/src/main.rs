@@ -7,11 +7,13 @@ use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::parts::{self, Parts};
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    shared::start();
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let send = Arc::new(Parts::new(config, parts::dynamodb().await)?.send_packet());
+    let send = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.send_packet());
     run_concurrent(service_fn(move |request| {
         let send = Arc::clone(&send);
         async move { Ok::<_, Infallible>(send::handle(&send, request).await) }

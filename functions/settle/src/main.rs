@@ -14,12 +14,14 @@ use tokio::time::Instant;
 /// How long before the function is stopped a run ends: longer than the ledger tries one transaction.
 const MARGIN: Duration = Duration::from_secs(10);
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    shared::start();
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table: Arc<str> = config.table.clone().into();
-    let settle = Arc::new(Parts::new(config, parts::dynamodb().await)?.settle());
+    let settle = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.settle());
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (settle, table) = (Arc::clone(&settle), Arc::clone(&table));
         async move {

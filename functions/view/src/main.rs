@@ -7,11 +7,13 @@ use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::parts::{self, Parts};
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    shared::start();
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let view = Arc::new(Parts::new(config, parts::dynamodb().await)?.view_packets());
+    let view = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.view_packets());
     run_concurrent(service_fn(move |request| {
         let view = Arc::clone(&view);
         async move { Ok::<_, Infallible>(view::handle(&view, request).await) }

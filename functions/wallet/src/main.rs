@@ -7,11 +7,13 @@ use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::parts::{self, LedgerParts};
 
-#[tokio::main]
-async fn main() -> Result<(), Error> {
-    shared::start();
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let wallet = Arc::new(LedgerParts::new(config, parts::dynamodb().await).wallets());
+    let wallet = Arc::new(LedgerParts::new(config, parts::dynamodb(&parts::environment())).wallets());
     run_concurrent(service_fn(move |request| {
         let wallet = Arc::clone(&wallet);
         async move { Ok::<_, Infallible>(wallet::handle(&wallet, request).await) }

@@ -3,6 +3,7 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use aws_config::SdkConfig;
 use redis::{ConnectionInfo, IntoConnectionInfo, TlsCertificates};
 use thiserror::Error;
 
@@ -16,6 +17,8 @@ pub struct RedisConfig {
     pub url: String,
     /// How to sign in, if not with the URL's user and password: with tokens, which need TLS.
     pub iam: Option<IamAuth>,
+    /// Region and credentials for the tokens, if not those of the environment.
+    pub aws: Option<SdkConfig>,
     /// Whether the servers form a cluster.
     pub cluster: bool,
     /// The certificate authorities (PEM) to trust instead of the system's.
@@ -35,6 +38,7 @@ impl RedisConfig {
         Self {
             url: url.into(),
             iam: None,
+            aws: None,
             cluster: false,
             ca_file: None,
             connect_timeout: Duration::from_secs(1),
@@ -72,7 +76,7 @@ impl fmt::Debug for RedisConfig {
             .field("connect_timeout", &self.connect_timeout)
             .field("response_timeout", &self.response_timeout)
             .field("idle_max", &self.idle_max)
-            .finish()
+            .finish_non_exhaustive()
     }
 }
 

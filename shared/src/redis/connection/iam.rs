@@ -6,7 +6,6 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use aws_config::SdkConfig;
@@ -17,7 +16,6 @@ use aws_sigv4::sign::v4;
 use futures::stream::{self, Stream, StreamExt};
 use lambda_http::http;
 use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
-use tokio::sync::OnceCell;
 
 /// For how long a token is one; `ElastiCache` takes no longer.
 const VALID: Duration = Duration::from_mins(15);
@@ -39,25 +37,19 @@ pub struct IamAuth {
 #[derive(Clone)]
 pub(super) struct Tokens {
     auth: IamAuth,
-    /// Region and credentials of the environment, read when the first connection needs them.
-    sdk: Arc<OnceCell<SdkConfig>>,
+    /// Region and credentials.
+    aws: SdkConfig,
 }
 
 impl Tokens {
-    pub(super) fn new(auth: IamAuth) -> Self {
-        Self { auth, sdk: Arc::default() }
-    }
-
-    /// With region and credentials other than the environment's.
-    #[cfg(test)]
-    pub(super) fn with(auth: IamAuth, sdk: SdkConfig) -> Self {
-        Self { auth, sdk: Arc::new(OnceCell::new_with(Some(sdk))) }
+    pub(super) const fn new(auth: IamAuth, aws: SdkConfig) -> Self {
+        Self { auth, aws }
     }
 
     async fn fresh(&self) -> io::Result<BasicAuth> {
-        let sdk = self.sdk.get_or_init(|| aws_config::from_env().load()).await;
-        let region = sdk.region().ok_or_else(|| io::Error::other("no region to sign for"))?;
-        let provider = sdk.credentials_provider().ok_or_else(|| io::Error::other("no credentials to sign with"))?;
+        let region = self.aws.region().ok_or_else(|| io::Error::other("no region to sign for"))?;
+        let provider = self.aws.credentials_provider();
+        let provider = provider.ok_or_else(|| io::Error::other("no credentials to sign with"))?;
         let credentials = provider.provide_credentials().await.map_err(io::Error::other)?;
         let token = self.auth.token(region.as_ref(), credentials, SystemTime::now())?;
         Ok(BasicAuth::new(self.auth.user.clone(), token))
@@ -206,7 +198,7 @@ mod tests {
         let sdk = SdkConfig::builder()
             .region(aws_config::Region::new("ap-east-1"))
             .credentials_provider(SharedCredentialsProvider::new(credentials("id", "key", None)));
-        let mut tokens = Tokens::with(auth, sdk.build()).subscribe();
+        let mut tokens = Tokens::new(auth, sdk.build()).subscribe();
         let begun = tokio::time::Instant::now();
         for due in [Duration::ZERO, RENEW_EVERY, RENEW_EVERY * 2] {
             let token = tokens.next().await.unwrap().unwrap();
@@ -220,7 +212,7 @@ mod tests {
     #[tokio::test]
     async fn without_credentials_there_is_no_token_and_the_next_try_is_free_to_work() {
         let auth = IamAuth { user: "u".into(), cache: "c".into(), serverless: false };
-        let error = Tokens::with(auth, SdkConfig::builder().build()).subscribe().next().await.unwrap().err().unwrap();
+        let error = Tokens::new(auth, SdkConfig::builder().build()).subscribe().next().await.unwrap().err().unwrap();
         assert!(error.is_io_error(), "{error}");
     }
 }

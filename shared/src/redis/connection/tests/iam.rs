@@ -13,7 +13,7 @@ fn tokens() -> Tokens {
     let sdk = SdkConfig::builder()
         .region(Region::new("ap-east-1"))
         .credentials_provider(SharedCredentialsProvider::new(credentials));
-    Tokens::with(IamAuth { user: "functions".into(), cache: "hongbao".into(), serverless: false }, sdk.build())
+    Tokens::new(IamAuth { user: "functions".into(), cache: "hongbao".into(), serverless: false }, sdk.build())
 }
 
 async fn who(connection: &Connection) -> String {
