@@ -1,8 +1,8 @@
 //! What the functions tell `CloudWatch`: lines of its embedded metric format in the log, and what a process counts for them.
 
 use std::collections::BTreeMap;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
@@ -143,7 +143,7 @@ impl Meter {
     /// A claim's transaction was answered after this time.
     pub fn claimed(&self, took: Duration) {
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        let mut claims_ms = self.claims_ms.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut claims_ms = crate::lock(&self.claims_ms);
         *claims_ms.entry(took_ms).or_default() += 1;
     }
 
@@ -151,7 +151,7 @@ impl Meter {
     pub fn take(&self) -> Counts {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         let ends = GrabEnd::ALL.into_iter().map(|end| (end, take(&self.ends[end as usize])));
-        let claims_ms = std::mem::take(&mut *self.claims_ms.lock().unwrap_or_else(PoisonError::into_inner));
+        let claims_ms = std::mem::take(&mut *crate::lock(&self.claims_ms));
         let repeat = |(took_ms, count)| std::iter::repeat_n(took_ms, usize::try_from(count).unwrap_or(usize::MAX));
         Counts {
             ends: ends.filter(|(_, count)| *count > 0).collect(),

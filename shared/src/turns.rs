@@ -1,6 +1,6 @@
 //! Who comes first is served first, and who comes to more than can be served is sent away soon.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -52,7 +52,7 @@ impl Turns {
     /// There was none in time.
     pub async fn take(&self) -> Result<Turn, Overloaded> {
         let patience = {
-            let mut was_empty_at = self.was_empty_at.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut was_empty_at = crate::lock(&self.was_empty_at);
             // Turns go to those who wait, in order: one that is to be had at once means that nobody does.
             if let Ok(turn) = Arc::clone(&self.permits).try_acquire_owned() {
                 *was_empty_at = Instant::now();

@@ -171,7 +171,7 @@ async fn the_table_in_memory_answers_as_the_real_one_does() {
     let seed = rand::random();
     println!("seed {seed}");
     let server = DynamoDb::start(None).await.unwrap();
-    let client = shared::parts::dynamodb_at(&server.url()).await;
+    let client = shared::parts::dynamodb_at(&server.url());
     create_table(&client, "twins").await.unwrap();
     let real = SdkTable::new(client, "twins".to_owned());
     let (memory, random) = (MemoryTable::default(), StdRng::seed_from_u64(seed));

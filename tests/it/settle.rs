@@ -295,6 +295,18 @@ async fn a_function_dies_after_its_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_committed_counts_also_if_the_answer_was_lost() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+    hold_only(&process, terms.id.parts().next().unwrap(), &users("u", 4)).await;
+    world.rig.lose_answers(2);
+    let report = process.settle().await;
+    assert_eq!((report.persisted, report.outbox_left), (4, Some(0)));
+    assert_eq!(audit(&world).await.packet(terms.id).claimed(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn promises_of_redis_are_kept_before_the_rest_goes_back() {
     let world = World::single().await;
     let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });

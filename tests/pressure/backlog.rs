@@ -36,7 +36,7 @@ pub async fn run(options: &Options) {
         _ => None,
     };
     let config = Config::for_both_stores(settings).unwrap();
-    let dynamodb = without_tokens(&parts::dynamodb_at(&stack.dynamodb_url).await);
+    let dynamodb = without_tokens(&parts::dynamodb_at(&stack.dynamodb_url));
     let all = Parts::new(config, dynamodb).unwrap();
     let hot = RedisStore::new(Connection::new(&RedisConfig::new(&stack.redis_url)).unwrap());
 

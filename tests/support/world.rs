@@ -155,7 +155,7 @@ impl World {
 
     async fn over(redis: Servers) -> Self {
         let server = DynamoDb::start(None).await.unwrap();
-        let dynamodb = shared::parts::dynamodb_at(&server.url()).await;
+        let dynamodb = shared::parts::dynamodb_at(&server.url());
         create_table(&dynamodb, TABLE).await.unwrap();
         let connection = Connection::new(&redis.config()).unwrap();
         Self { redis, rig: Arc::default(), dynamodb, connection, server }

@@ -120,6 +120,29 @@ impl Terms {
 }
 
 #[cfg(test)]
+impl Terms {
+    /// A packet of alice's, for tests: 1,000 in 3 slips.
+    pub(crate) fn sample() -> Self {
+        Self {
+            id: PacketId::new(Timestamp::from_ms(1_795_181_400_000), 1, [1; 10]),
+            sender: "alice".parse().unwrap_or_else(|error| unreachable!("{error}")),
+            split: Split::Random,
+            split_version: 1,
+            seed: Seed([1; 32]),
+            currency: "CNY".to_owned(),
+            total: Amount::new(1_000),
+            count: 3,
+            cap: Amount::new(20_000),
+            greeting: "恭喜发财".to_owned(),
+            created_at: Timestamp::from_ms(10),
+            expires_at: Timestamp::from_ms(20),
+            ack: AckMode::Ledger,
+            guard: Guard::default(),
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -148,23 +171,8 @@ mod tests {
 
     #[test]
     fn terms_are_committed_to_as_a_split_is() {
-        let (total, cap) = (Amount::new(1_000), Amount::new(20_000));
-        let terms = Terms {
-            id: PacketId::new(Timestamp::from_ms(1), 1, [1; 10]),
-            sender: user("ann"),
-            split: Split::Equal,
-            split_version: 1,
-            seed: Seed([3; 32]),
-            currency: "CNY".to_owned(),
-            total,
-            count: 7,
-            cap,
-            greeting: String::new(),
-            created_at: Timestamp::from_ms(1),
-            expires_at: Timestamp::from_ms(2),
-            ack: AckMode::Ledger,
-            guard: Guard::default(),
-        };
-        assert_eq!(terms.commitment(), split::commitment(1, Seed([3; 32]), total, 7, cap, Split::Equal));
+        let terms = Terms { split: Split::Equal, count: 7, ..Terms::sample() };
+        let Terms { seed, total, cap, .. } = terms;
+        assert_eq!(terms.commitment(), split::commitment(1, seed, total, 7, cap, Split::Equal));
     }
 }

@@ -98,6 +98,16 @@ pub(super) fn read_fence(item: Item) -> Result<Fence, LedgerError> {
 }
 
 impl ClaimOutcome {
+    /// Whether the very claim that was asked for is in the ledger now: also where an earlier attempt brought it there whose
+    /// answer was lost.
+    pub fn books(&self, asked: &Claim) -> bool {
+        match self {
+            Self::Committed => true,
+            Self::Already { claim, .. } => claim == asked,
+            Self::Taken(_) => false,
+        }
+    }
+
     /// The facts that this outcome has shown, `claim` being what was asked for `user`.
     pub fn facts(&self, user: &UserId, claim: &Claim) -> Vec<Fence> {
         match self {

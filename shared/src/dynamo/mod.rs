@@ -61,4 +61,10 @@ impl<T: Table> Ledger<T> {
     pub fn new(table: T, entropy: Arc<dyn Entropy>) -> Self {
         Self { table, entropy }
     }
+
+    /// What it is in.
+    #[cfg(test)]
+    pub(crate) const fn table(&self) -> &T {
+        &self.table
+    }
 }

@@ -226,26 +226,18 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::{AckMode, Guard, Seed, Split};
+    use crate::domain::{Guard, Seed};
     use crate::dynamo::Summary;
 
     /// A packet that was sent by another version, under another cap than today's.
     fn view(over: bool) -> PacketView {
         let terms = Terms {
-            id: PacketId::new(Timestamp::from_ms(1), 1, [1; 10]),
             sender: "ann".parse().unwrap(),
-            split: Split::Equal,
             split_version: 7,
             seed: Seed([3; 32]),
-            currency: "CNY".to_owned(),
-            total: Amount::new(1_000),
-            count: 4,
             cap: Amount::new(321),
-            greeting: String::new(),
-            created_at: Timestamp::from_ms(1),
-            expires_at: Timestamp::from_ms(2),
-            ack: AckMode::Ledger,
             guard: Guard { passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
+            ..Terms::sample()
         };
         let summary = Summary {
             claimed_count: 1,

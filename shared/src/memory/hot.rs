@@ -3,10 +3,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::lock;
 use super::part::{Part, Queue};
 use crate::domain::{Fence, Hold, PacketId, PartId, Partition, Terms, Timestamp};
-use crate::service::{Backlog, Clock, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
+use crate::lock;
+use crate::service::{
+    Backlog, Clock, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, Rest,
+};
 
 /// Facts in one execution of `learn`, as the real store has it.
 const FACTS_PER_CALL: usize = 500;
@@ -162,6 +164,10 @@ impl HotStore for MemoryHot {
     async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
         let impossible = || HotStoreError::Impossible(Arc::from(Box::from("a hold among the owners of a final part")));
         self.with(part, |part, _| part.finality()).ok_or_else(impossible)
+    }
+
+    async fn rest(&self, part: PartId) -> Result<Option<Rest>, HotStoreError> {
+        Ok(self.with(part, |part, now| part.rest(now)))
     }
 
     async fn look(&self, part: PartId, seen: Option<&str>) -> Result<Look, HotStoreError> {

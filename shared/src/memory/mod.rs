@@ -7,12 +7,6 @@ mod hot;
 mod part;
 mod table;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 pub use hot::{HotSnapshot, MemoryHot};
 pub use part::{Entry, LoadedTerms, Part};
 pub use table::{MemoryTable, TableSnapshot};
-
-fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}

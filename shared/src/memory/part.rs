@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::domain::{AckMode, Claim, Fence, Guard, Hold, Refusal, Terms, Timestamp, UserId};
-use crate::service::{FinalPart, Finality, Found, Grabber, Held, Learned, Loaded, Look, PartLook};
+use crate::service::{FinalPart, Finality, Found, Grabber, Held, Learned, Loaded, Look, PartLook, Rest};
 
 /// Wrong passphrases that a user may give within [`TRIES_MS`].
 const TRIES: u32 = 10;
@@ -131,10 +131,7 @@ impl Part {
                     queue = Queue::In;
                     self.hold(slip, &grabber.user, Timestamp::from_ms(now))
                 }
-                (None, None) => {
-                    let certain = self.is_final() || terms.ack == AckMode::Redis;
-                    Found::Nothing { expired: !is_open, certain }
-                }
+                (None, None) => self.nothing(&terms, now),
             });
         }
         for user in wrong {
@@ -145,6 +142,11 @@ impl Part {
             tries.0 += 1;
         }
         (Some(found), queue)
+    }
+
+    /// What a user hears who gets no slip.
+    fn nothing(&self, terms: &LoadedTerms, now: u64) -> Found {
+        Found::Nothing { expired: now >= terms.expires, certain: self.is_final() || terms.ack == AckMode::Redis }
     }
 
     fn hold(&mut self, slip: u32, user: &UserId, at: Timestamp) -> Found {
@@ -269,6 +271,16 @@ impl Part {
         };
         let owners: Option<HashMap<UserId, Claim>> = self.claims.iter().map(owner).collect();
         Some(Finality::Final(Arc::new(FinalPart { expires_at: Timestamp::from_ms(terms.expires), owners: owners? })))
+    }
+
+    /// `rest.lua`
+    pub(super) fn rest(&self, now: u64) -> Option<Rest> {
+        let terms = self.terms.as_ref().filter(|terms| terms.guard == Guard::default())?;
+        if now < terms.expires && !self.free.is_empty() {
+            return None;
+        }
+        let has = self.claims.iter().map(|(user, entry)| (user.clone(), entry.found())).collect();
+        Some(Rest { has, others: self.nothing(terms, now) })
     }
 
     /// `look.lua`

@@ -9,7 +9,7 @@ mod moment;
 mod tests;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once};
 
 use futures::FutureExt;
 use redis::{FromRedisValue, RedisResult, from_redis_value};
@@ -49,7 +49,8 @@ struct Shared {
 impl Connection {
     /// Checks the configuration, and connects to nothing yet: a cold start does no work that a call may not need.
     pub fn new(config: &RedisConfig) -> Result<Self, RedisConfigError> {
-        Self::with_tokens(config, config.iam.clone().map(Tokens::new))
+        let aws = || config.aws.clone().unwrap_or_else(crate::parts::environment);
+        Self::with_tokens(config, config.iam.clone().map(|auth| Tokens::new(auth, aws())))
     }
 
     fn with_tokens(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
@@ -142,7 +143,7 @@ impl Shared {
     }
 
     fn generations(&self) -> MutexGuard<'_, Generations> {
-        self.generations.lock().unwrap_or_else(PoisonError::into_inner)
+        crate::lock(&self.generations)
     }
 }
 

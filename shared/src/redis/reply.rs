@@ -7,7 +7,7 @@ use std::sync::Arc;
 use redis::{Value, from_redis_value};
 
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded, Look, PartLook};
+use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded, Look, PartLook, Rest};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<Found>>>> {
@@ -22,23 +22,38 @@ pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<Found>>>> {
 
 /// One user's answer, given at `now`.
 fn found(answer: &str, now: Timestamp) -> Option<Found> {
-    let nothing = |expired, certain| Some(Found::Nothing { expired, certain });
     match answer {
         "r" => return Some(Found::Refused(Refusal::NotARecipient)),
         "p" => return Some(Found::Refused(Refusal::WrongPassphrase)),
-        "s0" => return nothing(false, false),
-        "s1" => return nothing(false, true),
-        "e0" => return nothing(true, false),
-        "e1" => return nothing(true, true),
         _ => {}
     }
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
-        "g" => claim(answer).map(Found::Confirmed),
-        "h" => hold(rest).map(|(slip, at, _)| Found::Held { slip, at, fresh: false }),
+        "g" | "h" => had(answer),
+        "s" | "e" => nothing(answer),
         "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
         _ => Some(Found::Held { slip: number(answer)?, at: now, fresh: true }),
     }
+}
+
+/// What a user has in `claims`.
+fn had(entry: &str) -> Option<Found> {
+    match entry.strip_prefix('h') {
+        Some(held) => hold(held).map(|(slip, at, _)| Found::Held { slip, at, fresh: false }),
+        None => claim(entry).map(Found::Confirmed),
+    }
+}
+
+/// No slip: sold out, or expired; 1 where that is certain.
+fn nothing(answer: &str) -> Option<Found> {
+    let (expired, certain) = match answer {
+        "s0" => (false, false),
+        "s1" => (false, true),
+        "e0" => (true, false),
+        "e1" => (true, true),
+        _ => return None,
+    };
+    Some(Found::Nothing { expired, certain })
 }
 
 /// A confirmed claim as the hash `claims` keeps it: `g<slip>:<amount>:<at>`.
@@ -68,6 +83,22 @@ pub fn finality(reply: &Value) -> Option<Finality> {
             let owners = owners.chunks_exact(2).map(owner).collect::<Option<_>>()?;
             let part = FinalPart { expires_at: timestamp(&text(expires_at)?)?, owners };
             Some(Finality::Final(Arc::new(part)))
+        }
+        _ => None,
+    }
+}
+
+/// The answer of `rest.lua`: `None` inside where each user has to ask.
+#[allow(clippy::option_option, reason = "the outer one says whether it reads, as everywhere here")]
+pub fn rest(reply: &Value) -> Option<Option<Rest>> {
+    let Value::Array(fields) = reply else { return None };
+    let (state, rest) = fields.split_first()?;
+    match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
+        (0, []) => Some(None),
+        (1, [others, users @ ..]) if users.len() % 2 == 0 => {
+            let user = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, had(&text(&pair[1])?)?));
+            let has = users.chunks_exact(2).map(user).collect::<Option<_>>()?;
+            Some(Some(Rest { has, others: nothing(&text(others)?)? }))
         }
         _ => None,
     }
@@ -211,6 +242,14 @@ mod tests {
         };
         assert_eq!(listed(include_str!("lua/owners.lua")), read(&owners));
         let bulk = |text: &str| Value::BulkString(text.into());
+        let rests = |state: u8| {
+            let all = [Value::Int(state.into()), bulk("s1"), bulk("ann"), bulk("g3:520:7")];
+            rest(&Value::Array(all[..1].to_vec())).is_some() || rest(&Value::Array(all.to_vec())).is_some()
+        };
+        let text: Vec<&str> = returns(include_str!("lua/rest.lua")).collect();
+        let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
+        assert!(words.join(" ").contains("Else {1, s0, s1, e0 or e1 as grab says it"));
+        assert_eq!((0..=u8::MAX).filter(|state| rests(*state)).collect::<Vec<_>>(), [0, 1]);
         let looks = |state: u8| {
             let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
             look(&Value::Array(all[..1].to_vec())).is_some() || look(&Value::Array(all.to_vec())).is_some()
@@ -240,6 +279,25 @@ mod tests {
         for users in [&["ann"][..], &["ann", "3"], &["a b", "h4:8"], &["ann", "h4"], &["ann", "h4:x"], &["ann", "g3:1"]]
         {
             assert_eq!(read(users), None, "{users:?}");
+        }
+    }
+
+    #[test]
+    fn a_rest_tells_each_what_he_has_and_all_others_the_same() {
+        let bulk = |text: &str| Value::BulkString(text.into());
+        let read = |all: &[&str]| {
+            let head = std::iter::once(Value::Int(1));
+            rest(&Value::Array(head.chain(all.iter().map(|text| bulk(text))).collect()))
+        };
+        let [ann, bob, cem]: [UserId; 3] = ["ann", "h0:1", "cem"].map(|user| user.parse().unwrap());
+        let found = read(&["s0", "h0:1", "h4:8:why: not", "ann", "g3:520:7"]).unwrap().unwrap();
+        let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
+        assert_eq!(found.of(&ann), Found::Confirmed(claim));
+        assert_eq!(found.of(&bob), Found::Held { slip: 4, at: Timestamp::from_ms(8), fresh: false });
+        assert_eq!(found.of(&cem), Found::Nothing { expired: false, certain: false });
+        for all in [&[][..], &["3"], &["g3:520:7"], &["s1", "ann"], &["s1", "ann", "3"], &["e1", "a b", "h4:8"], &["s"]]
+        {
+            assert_eq!(read(all), None, "{all:?}");
         }
     }
 

@@ -9,7 +9,9 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
 use crate::metric::Meter;
-use crate::service::{Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
+use crate::service::{
+    Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, Rest,
+};
 
 /// For how long after a packet's expiry its claims answer replays; then the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
@@ -28,6 +30,7 @@ static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/l
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/outbox.lua")));
 static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/owners.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/park.lua")));
+static REST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/rest.lua")));
 
 /// The hot store in Redis or Valkey: one server, a replication group's primary, or a cluster.
 #[derive(Clone, Debug)]
@@ -140,6 +143,12 @@ impl HotStore for RedisStore {
         let keys = PartKeys::of(part);
         let reply: redis::Value = self.call(&OWNERS.call(&[&keys.claims])).await?;
         reply::finality(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+    }
+
+    async fn rest(&self, part: PartId) -> Result<Option<Rest>, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let reply: redis::Value = self.call(&REST.call(&[&keys.claims, &keys.slips])).await?;
+        reply::rest(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
     async fn look(&self, part: PartId, seen: Option<&str>) -> Result<Look, HotStoreError> {

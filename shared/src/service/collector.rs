@@ -1,14 +1,16 @@
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use super::Failure;
 use super::finals::Finals;
 use super::hot_store::{Ask, FinalPart, Found, Grabber, HotStore, HotStoreError};
 use crate::domain::{PartId, UserId};
+use crate::lock;
 
 /// The most users in one call: beyond this a call gains nothing, and keeps Redis busy for longer.
 const BATCH: usize = 64;
@@ -20,14 +22,20 @@ const CALLS: usize = 4;
 /// waiting; were it a full batch, Redis would idle while a few requests go back and forth.
 const WORTH_A_CALL: usize = 6;
 
+/// So many who wait for a part that had nothing for somebody are worth reading who has its slips: one call for all of them.
+/// It reads the whole part, however few ask, so that those whom one call of [`BATCH`] serves are better off with that.
+const CROWD: usize = BATCH;
+
 /// Collects the grabs of a lane that arrive while a call for it is under way into the next call, whichever packets they are
 /// of. No timer: a grab that comes alone goes at once, and another call beside those under way goes once enough wait for it.
 ///
-/// Who waits for a part that turns out to be final needs no call.
+/// Who waits for a part that turns out to be final needs no call, and a crowd that waits for one that turns out to have
+/// nothing left needs one.
 pub struct Collector<H> {
     hot: Arc<H>,
     finals: Arc<Finals<H>>,
-    lanes: Arc<Lanes>,
+    lanes: Lanes,
+    crowd: usize,
 }
 
 /// What a part has for a user.
@@ -59,64 +67,107 @@ struct Waiting {
 struct Batch {
     asks: Vec<Ask>,
     askers: Vec<Vec<Askers>>,
+    /// Instead of those: all who wait for a part that seems to have nothing left.
+    crowd: Option<Crowd>,
     /// Those who waited for parts that are final by now.
     settled: Vec<(Arc<FinalPart>, VecDeque<Waiting>)>,
 }
 
+/// A part, and those who wait for it.
+type Crowd = (PartId, VecDeque<Waiting>);
+
+/// What a call has shown of its lane.
+#[derive(Default)]
+struct Served {
+    /// The hot store does not answer.
+    failure: Option<Failure>,
+    /// The parts that had nothing for somebody.
+    had_nothing: Vec<PartId>,
+    /// The crowd whose users have to ask one by one after all.
+    one_by_one: Option<Crowd>,
+}
+
 /// Those who wait while calls for their lane are under way: by part, because the more users a part has in a call, the less
 /// each costs.
-#[derive(Default)]
 struct Lane {
     calls: usize,
-    waiting: HashMap<PartId, VecDeque<Waiting>, RandomState>,
+    waiting: HashMap<PartId, Queue, RandomState>,
     /// The parts that somebody waits for, the next one first.
     order: VecDeque<PartId>,
     len: usize,
+    /// From how many on those who wait for a part are a crowd.
+    crowd: usize,
+}
+
+/// Those who wait for a part.
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Waiting>,
+    reading: Reading,
+}
+
+/// Whether one reading of a part answers all who wait for it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Reading {
+    /// Nobody of those who asked for it lately got nothing.
+    #[default]
+    TooEarly,
+    /// It may.
+    Due,
+    /// It did not: each has to ask.
+    Vain,
 }
 
 impl<H: HotStore> Collector<H> {
     /// In front of `hot`, for parts that are not among `finals`.
     pub fn new(hot: Arc<H>, finals: Arc<Finals<H>>) -> Self {
-        Self { hot, finals, lanes: Arc::default() }
+        Self { hot, finals, lanes: Lanes::default(), crowd: CROWD }
+    }
+
+    /// With another number of users that makes a crowd.
+    pub fn with_crowds_of(self, crowd: usize) -> Self {
+        Self { crowd, ..self }
     }
 
     /// What `part` has for `grabber`.
-    pub async fn grab(&self, part: PartId, grabber: Grabber) -> Answer {
+    pub async fn grab(self: &Arc<Self>, part: PartId, grabber: Grabber) -> Answer {
         let (answer, answered) = oneshot::channel();
         let id = self.hot.lane(part.partition());
-        let finals = |part| self.finals.get(part);
-        let batch = lock(&self.lanes).entry(id).or_default().join(part, Waiting { grabber, answer }, &finals);
+        let batch = self.lane(&mut lock(&self.lanes), id).join(part, Waiting { grabber, answer }, &self.known());
         if let Some(batch) = batch {
-            let (hot, finals, lanes) = (Arc::clone(&self.hot), Arc::clone(&self.finals), Arc::clone(&self.lanes));
+            let collector = Arc::clone(self);
             // A task of its own: the caller who started it may be dropped, those who joined it must not.
-            tokio::spawn(async move { drain(&*hot, &finals, &lanes, id, batch).await });
+            tokio::spawn(async move { collector.drain(id, batch).await });
         }
         answered.await.unwrap_or_else(|_| Err(Failure::unavailable("the call that this grab had joined was lost")))
     }
-}
 
-/// Makes a lane's calls one after the other, as long as there is something to ask.
-async fn drain<H: HotStore>(hot: &H, finals: &Finals<H>, lanes: &Lanes, id: u32, mut batch: Batch) {
-    let call = UnderWay { lanes, id };
-    loop {
-        let failure = serve(hot, batch).await.err();
-        let mut all = lock(lanes);
-        let lane = all.entry(id).or_default();
-        if let Some(failure) = failure {
-            // The hot store does not answer: whoever waits would hear the same, but later than he asked.
-            for waiting in lane.take_all() {
-                let _ = waiting.answer.send(Err(failure.clone()));
-            }
+    /// Makes a lane's calls one after the other, as long as there is something to ask.
+    async fn drain(&self, id: u32, mut batch: Batch) {
+        let call = UnderWay { lanes: &self.lanes, id };
+        loop {
+            let served = serve(&*self.hot, &self.finals, batch).await;
+            let mut all = lock(&self.lanes);
+            let lane = self.lane(&mut all, id);
+            lane.heed(served);
+            // Under one lock with what ends the call: whoever comes in between would wait for it for ever.
+            let Some(next) = lane.next_call(&self.known()) else {
+                if lane.calls == 0 {
+                    all.remove(&id);
+                }
+                std::mem::forget(call);
+                return;
+            };
+            batch = next;
         }
-        // Under one lock with what ends the call: whoever comes in between would wait for it for ever.
-        let Some(next) = lane.next_call(&|part| finals.get(part)) else {
-            if lane.calls == 0 {
-                all.remove(&id);
-            }
-            std::mem::forget(call);
-            return;
-        };
-        batch = next;
+    }
+
+    fn lane<'a>(&self, all: &'a mut HashMap<u32, Lane, RandomState>, id: u32) -> &'a mut Lane {
+        all.entry(id).or_insert_with(|| Lane::new(self.crowd))
+    }
+
+    fn known(&self) -> impl Fn(PartId) -> Option<Arc<FinalPart>> {
+        |part| self.finals.get(part)
     }
 }
 
@@ -144,6 +195,10 @@ impl Drop for UnderWay<'_> {
 type Lookup<'a> = dyn Fn(PartId) -> Option<Arc<FinalPart>> + 'a;
 
 impl Lane {
+    fn new(crowd: usize) -> Self {
+        Self { calls: 0, waiting: HashMap::default(), order: VecDeque::new(), len: 0, crowd }
+    }
+
     /// Adds one who waits. Returns what to ask if that calls for another call.
     fn join(&mut self, part: PartId, waiting: Waiting, finals: &Lookup<'_>) -> Option<Batch> {
         self.push(part, waiting);
@@ -166,15 +221,39 @@ impl Lane {
 
     fn push(&mut self, part: PartId, waiting: Waiting) {
         let of_part = self.waiting.entry(part).or_default();
-        if of_part.is_empty() {
+        if of_part.waiting.is_empty() {
             self.order.push_back(part);
         }
-        of_part.push_back(waiting);
+        of_part.waiting.push_back(waiting);
         self.len += 1;
     }
 
-    /// Up to [`BATCH`] users, each once a part with all of his equal requests. What is left over of a part comes again
-    /// after the others.
+    /// Takes in what a call has shown.
+    fn heed(&mut self, served: Served) {
+        if let Some((part, mut first)) = served.one_by_one {
+            self.len += first.len();
+            let of_part = self.waiting.entry(part).or_default();
+            if of_part.waiting.is_empty() {
+                self.order.push_back(part);
+            }
+            first.append(&mut of_part.waiting);
+            *of_part = Queue { waiting: first, reading: Reading::Vain };
+        }
+        for part in served.had_nothing {
+            if let Some(of_part) = self.waiting.get_mut(&part).filter(|of_part| of_part.reading == Reading::TooEarly) {
+                of_part.reading = Reading::Due;
+            }
+        }
+        if let Some(failure) = served.failure {
+            // Whoever waits would hear the same, but later than he asked.
+            for waiting in self.take_all() {
+                let _ = waiting.answer.send(Err(failure.clone()));
+            }
+        }
+    }
+
+    /// Up to [`BATCH`] users, each once a part with all of his equal requests; what is left over of a part comes again
+    /// after the others. Or all who wait for one part, if they are a crowd and it may be read.
     fn next_batch(&mut self, finals: &Lookup<'_>) -> Batch {
         let mut batch = Batch::default();
         let mut room = BATCH;
@@ -185,18 +264,27 @@ impl Lane {
             }
             let Some(part) = self.order.pop_front() else { break };
             let Entry::Occupied(mut of_part) = self.waiting.entry(part) else { continue };
-            let waiting = of_part.get().len();
+            let waiting = of_part.get().waiting.len();
             if let Some(known) = finals(part) {
-                batch.settled.push((known, of_part.remove()));
+                batch.settled.push((known, of_part.remove().waiting));
                 self.len -= waiting;
                 continue;
             }
-            let (grabbers, askers) = users(of_part.get_mut(), room);
-            self.len -= waiting - of_part.get().len();
+            if of_part.get().reading == Reading::Due && waiting >= self.crowd {
+                if batch.asks.is_empty() {
+                    batch.crowd = Some((part, of_part.remove().waiting));
+                    self.len -= waiting;
+                } else {
+                    self.order.push_front(part);
+                }
+                break;
+            }
+            let (grabbers, askers) = users(&mut of_part.get_mut().waiting, room);
+            self.len -= waiting - of_part.get().waiting.len();
             room -= grabbers.len();
             batch.asks.push((part, grabbers));
             batch.askers.push(askers);
-            if of_part.get().is_empty() {
+            if of_part.get().waiting.is_empty() {
                 of_part.remove();
             } else {
                 self.order.push_back(part);
@@ -208,7 +296,7 @@ impl Lane {
     fn take_all(&mut self) -> impl Iterator<Item = Waiting> + use<> {
         self.order.clear();
         self.len = 0;
-        std::mem::take(&mut self.waiting).into_values().flatten()
+        std::mem::take(&mut self.waiting).into_values().flat_map(|of_part| of_part.waiting)
     }
 }
 
@@ -238,32 +326,37 @@ fn users(queue: &mut VecDeque<Waiting>, room: usize) -> (Vec<Grabber>, Vec<Asker
     (grabbers, askers)
 }
 
-/// Answers a batch. That the hot store could not be asked is told to all of it, and returned.
-async fn serve<H: HotStore>(hot: &H, batch: Batch) -> Result<(), Failure> {
+/// Answers a batch. That the hot store could not be asked is told to all of it.
+async fn serve<H: HotStore>(hot: &H, finals: &Finals<H>, batch: Batch) -> Served {
     for (known, waiting) in batch.settled {
         for waiting in waiting {
             let _ = waiting.answer.send(Ok(Told::Final(Arc::clone(&known))));
         }
     }
+    if let Some(crowd) = batch.crowd {
+        return serve_crowd(hot, finals, crowd).await;
+    }
     if batch.asks.is_empty() {
-        return Ok(());
+        return Served::default();
     }
     crash_point!("grab.before_script");
     let result = hot.grab_each(&batch.asks).await;
     crash_point!("grab.after_script");
+    let mut served = Served::default();
     match result {
         Ok(found) => {
-            for (askers, found) in batch.askers.into_iter().zip(found) {
+            for (((part, _), askers), found) in batch.asks.into_iter().zip(batch.askers).zip(found) {
+                if found.iter().flatten().any(|found| matches!(found, Found::Nothing { .. })) {
+                    served.had_nothing.push(part);
+                }
                 tell(askers, Ok(found));
             }
-            Ok(())
         }
         // One part whose keys are spoilt must not stand in the way of the others: each by itself. They may be asked twice.
         Err(HotStoreError::Impossible(_)) if batch.asks.len() > 1 => {
             for ((part, grabbers), askers) in batch.asks.into_iter().zip(batch.askers) {
                 tell(askers, hot.grab(part, &grabbers).await.map_err(Failure::from));
             }
-            Ok(())
         }
         Err(error) => {
             // What is wrong with one part says nothing of the lane's others, which may wait for the next call.
@@ -272,9 +365,39 @@ async fn serve<H: HotStore>(hot: &H, batch: Batch) -> Result<(), Failure> {
             for askers in batch.askers {
                 tell(askers, Err(failure.clone()));
             }
-            if concerns_all { Err(failure) } else { Ok(()) }
+            served.failure = concerns_all.then_some(failure);
         }
     }
+    served
+}
+
+/// Answers all who wait for a part that seems to have nothing left. They were there before it is read, so that it is what a
+/// grab of their own might have found.
+async fn serve_crowd<H: HotStore>(hot: &H, finals: &Finals<H>, (part, waiting): Crowd) -> Served {
+    let mut served = Served::default();
+    let asked = Instant::now();
+    match hot.rest(part).await {
+        Ok(Some(rest)) => {
+            // First, so that who comes from now on need not wait behind all of these.
+            let rest = Arc::new(rest);
+            finals.was_read(part, asked, Arc::clone(&rest));
+            for Waiting { grabber, answer } in waiting {
+                let _ = answer.send(Ok(Told::Found(rest.of(&grabber.user))));
+            }
+            // Those who have come meanwhile may be a crowd again.
+            served.had_nothing.push(part);
+        }
+        // What is spoilt in it the grabs tell those whom it concerns.
+        Ok(None) | Err(HotStoreError::Impossible(_)) => served.one_by_one = Some((part, waiting)),
+        Err(error @ HotStoreError::Unavailable(_)) => {
+            let failure = Failure::from(error);
+            for waiting in waiting {
+                let _ = waiting.answer.send(Err(failure.clone()));
+            }
+            served.failure = Some(failure);
+        }
+    }
+    served
 }
 
 /// Tells the users of one part what they were answered.
@@ -292,113 +415,5 @@ fn tell(askers: Vec<Askers>, found: Result<Option<Vec<Found>>, Failure>) {
     }
 }
 
-fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::domain::{PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, Timestamp};
-
-    const NONE_FINAL: fn(PartId) -> Option<Arc<FinalPart>> = |_| None;
-
-    fn part(packet: u8) -> PartId {
-        let mut random = [0; PACKET_ID_RANDOM_BYTES];
-        random[0] = packet;
-        PartId { packet: PacketId::new(Timestamp::from_ms(1), 1, random), index: 0 }
-    }
-
-    fn waiting(user: &str, digest: Option<u8>) -> Waiting {
-        let passphrase = digest.map(|byte| PassphraseDigest([byte; 32]));
-        Waiting { grabber: Grabber { user: user.parse().unwrap(), passphrase }, answer: oneshot::channel().0 }
-    }
-
-    /// A lane with a call under way, and those who wait for the next.
-    fn lane<'a>(queue: impl IntoIterator<Item = (u8, &'a str, Option<u8>)>) -> Lane {
-        let mut lane = Lane { calls: 1, ..Lane::default() };
-        for (packet, user, digest) in queue {
-            assert!(lane.join(part(packet), waiting(user, digest), &NONE_FINAL).is_none(), "it waits");
-        }
-        lane
-    }
-
-    fn shape(batch: &Batch) -> Vec<Vec<usize>> {
-        batch.askers.iter().map(|users| users.iter().map(Vec::len).collect()).collect()
-    }
-
-    #[test]
-    fn a_user_is_in_a_batch_once() {
-        let mut lane = lane([(1, "a", None), (1, "b", None), (1, "a", None), (1, "a", Some(1))]);
-        assert_eq!(shape(&lane.next_batch(&NONE_FINAL)), [[2, 1]]);
-        assert_eq!(lane.len, 1, "the same user with another passphrase waits for the next batch");
-        assert_eq!(shape(&lane.next_batch(&NONE_FINAL)), [[1]]);
-        assert_eq!((lane.len, lane.waiting.len(), lane.order.len()), (0, 0, 0));
-    }
-
-    #[test]
-    fn one_user_with_many_passphrases_holds_up_nobody_for_long() {
-        let mut lane = Lane { calls: CALLS, ..Lane::default() };
-        for n in 0..200 {
-            assert!(lane.join(part(1), waiting("a", Some(n)), &NONE_FINAL).is_none());
-        }
-        assert!(lane.join(part(2), waiting("b", None), &NONE_FINAL).is_none());
-        assert_eq!((shape(&lane.next_batch(&NONE_FINAL)), lane.len), (vec![vec![1], vec![1]], 199));
-        for left in (0..199).rev() {
-            assert_eq!((shape(&lane.next_batch(&NONE_FINAL)), lane.len), (vec![vec![1]], left));
-        }
-    }
-
-    #[test]
-    fn a_batch_has_each_part_once_with_its_own_users() {
-        let batch = lane([(1, "a", None), (2, "a", None), (1, "b", None), (2, "a", None)]).next_batch(&NONE_FINAL);
-        let asked: Vec<(PartId, usize)> = batch.asks.iter().map(|(part, users)| (*part, users.len())).collect();
-        assert_eq!((asked, shape(&batch)), (vec![(part(1), 2), (part(2), 1)], vec![vec![1, 1], vec![2]]));
-    }
-
-    #[test]
-    fn a_batch_is_bounded_and_what_is_left_comes_after_the_others() {
-        let users: Vec<String> = (0..=BATCH).map(|n| format!("u{n}")).collect();
-        let mut lane = Lane { calls: CALLS, ..Lane::default() };
-        for user in &users {
-            assert!(lane.join(part(1), waiting(user, None), &NONE_FINAL).is_none());
-        }
-        assert!(lane.join(part(2), waiting("a", None), &NONE_FINAL).is_none());
-        assert_eq!((shape(&lane.next_batch(&NONE_FINAL)), lane.len), (vec![vec![1; BATCH]], 2));
-        let last = lane.next_batch(&NONE_FINAL);
-        assert_eq!(last.asks.iter().map(|(part, _)| *part).collect::<Vec<_>>(), [part(2), part(1)]);
-        assert_eq!(lane.len, 0);
-    }
-
-    #[test]
-    fn who_waits_for_a_part_that_is_final_is_in_no_call() {
-        let known = Arc::new(FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::new() });
-        let finals = |asked| (asked == part(1)).then(|| Arc::clone(&known));
-        let batch = lane([(1, "a", None), (2, "a", None), (1, "b", None)]).next_batch(&finals);
-        assert_eq!((batch.asks.len(), batch.asks[0].0, shape(&batch)), (1, part(2), vec![vec![1]]));
-        assert_eq!((batch.settled.len(), batch.settled[0].1.len()), (1, 2));
-    }
-
-    #[test]
-    fn a_call_goes_at_once_where_none_is_under_way_and_else_when_enough_wait() {
-        let mut lane = Lane::default();
-        assert!(lane.join(part(1), waiting("first", None), &NONE_FINAL).is_some());
-        for n in 1..WORTH_A_CALL {
-            assert!(lane.join(part(1), waiting(&format!("u{n}"), None), &NONE_FINAL).is_none());
-        }
-        let second = lane.join(part(2), waiting("last", None), &NONE_FINAL).unwrap();
-        assert_eq!((shape(&second).concat().len(), lane.calls), (WORTH_A_CALL, 2));
-    }
-
-    #[test]
-    fn whoever_waits_has_a_call_that_will_take_him_along() {
-        let mut lane = Lane::default();
-        assert!(lane.join(part(1), waiting("a", None), &NONE_FINAL).is_some());
-        assert!(lane.next_call(&NONE_FINAL).is_none());
-        assert_eq!(lane.calls, 0, "nobody waited, so the next one must start a call of his own");
-        lane.calls = 2;
-        assert!(lane.join(part(1), waiting("b", None), &NONE_FINAL).is_none());
-        assert!(lane.next_call(&NONE_FINAL).is_none(), "the other call takes him along");
-        assert_eq!((lane.calls, lane.next_call(&NONE_FINAL).map(|batch| shape(&batch))), (1, Some(vec![vec![1]])));
-    }
-}
+mod tests;

@@ -1,18 +1,55 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
-use tokio::sync::Mutex as Turn;
+use tokio::sync::{Mutex as Turn, Notify, OwnedMutexGuard};
+
+use crate::lock;
 
 /// Work that is done once for all who ask for it at the same time: whoever comes while it is under way shares its result.
-pub struct Flights<K, V> {
-    under_way: Arc<Mutex<HashMap<K, Flight<V>>>>,
+pub struct Flights<K: Eq + Hash, V> {
+    under_way: Arc<Mutex<HashMap<K, Arc<Flight<V>>>>>,
 }
 
-type Flight<V> = Shared<BoxFuture<'static, Option<V>>>;
+/// Where the result of work shows once it is there. Thousands may wait for it, each at the cost of an entry in a list; they
+/// hear of it in the order in which they came, so that a simulation can be repeated.
+struct Flight<V> {
+    /// `None`: the work panicked.
+    result: OnceLock<Option<V>>,
+    has_landed: Notify,
+}
+
+impl<V: Clone> Flight<V> {
+    /// Which is not under way yet, and what is to end it.
+    fn new() -> (Arc<Self>, Landing<V>) {
+        let flight = Arc::new(Self { result: OnceLock::new(), has_landed: Notify::new() });
+        (Arc::clone(&flight), Landing { flight, result: None })
+    }
+
+    async fn landed(self: Arc<Self>) -> Option<V> {
+        // Before the look: it hears of all that happens from here on.
+        let has_landed = self.has_landed.notified();
+        if self.result.get().is_none() {
+            has_landed.await;
+        }
+        self.result.get()?.clone()
+    }
+}
+
+/// The end of a flight: dropped, it tells those who wait the result, or that there is none.
+struct Landing<V> {
+    flight: Arc<Flight<V>>,
+    result: Option<V>,
+}
+
+impl<V> Drop for Landing<V> {
+    fn drop(&mut self) {
+        // It is the only one who sets it.
+        let _ = self.flight.result.set(self.result.take());
+        self.flight.has_landed.notify_waiters();
+    }
+}
 
 impl<K, V> Flights<K, V>
 where
@@ -30,26 +67,45 @@ where
     where
         F: Future<Output = V> + Send + 'static,
     {
-        let flight = {
-            let mut under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(flight) = under_way.get(&key) {
-                flight.clone()
-            } else {
-                let task = tokio::spawn(work());
-                let (all, done) = (Arc::clone(&self.under_way), key.clone());
-                let landing = async move {
-                    let result = task.await.ok();
-                    all.lock().unwrap_or_else(PoisonError::into_inner).remove(&done);
-                    result
-                };
-                // Landing is driven by a task too: the entry goes even if every caller is dropped.
-                let landing = tokio::spawn(landing);
-                let flight = async move { landing.await.ok().flatten() }.boxed().shared();
-                under_way.insert(key, flight.clone());
-                flight
-            }
-        };
-        flight.await
+        self.flight(key, work).landed().await
+    }
+
+    fn flight<F>(&self, key: K, work: impl FnOnce() -> F) -> Arc<Flight<V>>
+    where
+        F: Future<Output = V> + Send + 'static,
+    {
+        let mut under_way = lock(&self.under_way);
+        if let Some(flight) = under_way.get(&key) {
+            return Arc::clone(flight);
+        }
+        let (flight, landing) = Flight::new();
+        under_way.insert(key.clone(), Arc::clone(&flight));
+        let entry = Entry { under_way: Arc::clone(&self.under_way), key, landing };
+        let work = work();
+        tokio::spawn(async move {
+            let result = work.await;
+            entry.end(result);
+        });
+        flight
+    }
+}
+
+/// A flight among those under way. Dropped, also by a panic, it is taken out of them, and then ended.
+struct Entry<K: Eq + Hash, V> {
+    under_way: Arc<Mutex<HashMap<K, Arc<Flight<V>>>>>,
+    key: K,
+    landing: Landing<V>,
+}
+
+impl<K: Eq + Hash, V> Entry<K, V> {
+    fn end(mut self, result: V) {
+        self.landing.result = Some(result);
+    }
+}
+
+impl<K: Eq + Hash, V> Drop for Entry<K, V> {
+    fn drop(&mut self) {
+        lock(&self.under_way).remove(&self.key);
     }
 }
 
@@ -62,7 +118,7 @@ pub struct FreshFlights<K, V> {
 struct Runway<V> {
     turn: Arc<Turn<()>>,
     /// The flight that has not begun yet.
-    boarding: Option<Flight<V>>,
+    boarding: Option<Arc<Flight<V>>>,
 }
 
 impl<K, V> FreshFlights<K, V>
@@ -85,47 +141,50 @@ where
             let mut runways = lock(&self.runways);
             let runway = runways.entry(key.clone()).or_insert_with(|| Runway { turn: Arc::default(), boarding: None });
             if let Some(flight) = &runway.boarding {
-                flight.clone()
+                Arc::clone(flight)
             } else {
                 let (turn, runways) = (Arc::clone(&runway.turn), Arc::clone(&self.runways));
-                let task = tokio::spawn(async move {
+                let (flight, landing) = Flight::new();
+                tokio::spawn(async move {
                     let turn = turn.lock_owned().await;
                     // From here on something may happen that this work has not seen.
                     if let Some(runway) = lock(&runways).get_mut(&key) {
                         runway.boarding = None;
                     }
-                    let landing = Landing { runways, key };
+                    let in_use = InUse { runways, key, _turn: turn, landing };
                     let result = work().await;
-                    drop(landing);
-                    drop(turn);
-                    result
+                    in_use.end(result);
                 });
-                let flight = async move { task.await.ok() }.boxed().shared();
-                runway.boarding = Some(flight.clone());
+                runway.boarding = Some(Arc::clone(&flight));
                 flight
             }
         };
-        flight.await
+        flight.landed().await
     }
 }
 
-/// Takes away the runway that nobody waits for, also after a panic.
-struct Landing<K: Eq + Hash, V> {
+/// A runway in use. Dropped, also by a panic, it is taken away if nobody waits for it, then given to the next, and its flight
+/// ended.
+struct InUse<K: Eq + Hash, V> {
     runways: Arc<Mutex<HashMap<K, Runway<V>>>>,
     key: K,
+    _turn: OwnedMutexGuard<()>,
+    landing: Landing<V>,
 }
 
-impl<K: Eq + Hash, V> Drop for Landing<K, V> {
+impl<K: Eq + Hash, V> InUse<K, V> {
+    fn end(mut self, result: V) {
+        self.landing.result = Some(result);
+    }
+}
+
+impl<K: Eq + Hash, V> Drop for InUse<K, V> {
     fn drop(&mut self) {
         let mut runways = lock(&self.runways);
         if runways.get(&self.key).is_some_and(|runway| runway.boarding.is_none()) {
             runways.remove(&self.key);
         }
     }
-}
-
-fn lock<V>(mutex: &Mutex<V>) -> std::sync::MutexGuard<'_, V> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::collector::{Collector, Told};
 use super::finals::Finals;
-use super::hot_store::{Found, Grabber, HotStore};
+use super::hot_store::{Found, Grabber, HotStore, Learned};
 use super::loader::{Ensured, Loader};
 use super::stores::Stores;
 use crate::domain::{AckMode, Claim, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
@@ -42,7 +42,7 @@ pub enum GrabOutcome {
 pub struct GrabSlip<T, H> {
     stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
-    collector: Collector<H>,
+    collector: Arc<Collector<H>>,
     finals: Arc<Finals<H>>,
     currency: String,
 }
@@ -66,11 +66,19 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let finals = Arc::new(Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
-            collector: Collector::new(Arc::clone(&stores.hot), Arc::clone(&finals)),
+            collector: Arc::new(Collector::new(Arc::clone(&stores.hot), Arc::clone(&finals))),
             finals,
             stores,
             currency,
         }
+    }
+
+    /// With another number of users, who wait for a part that has nothing left, from which on one call answers them all: a
+    /// simulation has few.
+    #[must_use]
+    pub fn with_crowds_of(self, crowd: usize) -> Self {
+        let collector = Collector::new(Arc::clone(&self.stores.hot), Arc::clone(&self.finals)).with_crowds_of(crowd);
+        Self { collector: Arc::new(collector), ..self }
     }
 
     /// The currency of every packet (ISO 4217).
@@ -82,6 +90,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     pub const fn meter(&self) -> &Arc<Meter> {
         &self.stores.meter
     }
+
+    // What few grabs come to, or what takes the ledger's time anyway, is in a box: thousands who wait would each carry the room
+    // for it about.
 
     /// Grabs a slip of packet `id` for `user`; `passphrase` is the digest of what he gave, if anything.
     pub async fn grab(
@@ -101,7 +112,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     // In the milliseconds between the last pop and its commit: mostly the part is final soon.
                     self.finals.wait(part).await?;
                 }
-                Pass::Nothing { expired, doubt: Some(_) } => return self.ask_the_ledger(id, user, expired).await,
+                Pass::Nothing { expired, doubt: Some(_) } => {
+                    return Box::pin(self.ask_the_ledger(id, user, expired)).await;
+                }
             }
             if started.elapsed() >= PATIENCE {
                 return Err(Failure::unavailable("the packet did not come to rest"));
@@ -114,12 +127,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let mut expired = false;
         let mut doubt = None;
         for part in PartId::probe_order(id, &grabber.user) {
-            let told = match self.finals.get(part) {
-                Some(known) => Told::Final(known),
+            let told = match self.finals.told(part, &grabber.user) {
+                Some(told) => told,
                 None => self.collector.grab(part, grabber.clone()).await?,
             };
             match told {
-                Told::NotLoaded => return self.load(part, grabber).await,
+                Told::NotLoaded => return Box::pin(self.load(part, grabber)).await,
                 Told::Final(known) => match known.owners.get(&grabber.user) {
                     Some(claim) => {
                         return Ok(Pass::Done(GrabOutcome::Grabbed { claim: claim.clone(), replayed: true }));
@@ -153,38 +166,42 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that is not there")))?;
         // The amount is the ledger's: whatever the hot store says, it can't change what is in a slip.
         let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
-            return self.refuse(part, &terms, hold).await.map(Pass::Done);
+            return Box::pin(self.refuse(part, &terms, hold)).await.map(Pass::Done);
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
         }
+        Box::pin(self.commit(part, &terms, hold, claim)).await
+    }
 
+    /// Commits a claim to the ledger.
+    async fn commit(&self, part: PartId, terms: &Arc<Terms>, hold: Hold, claim: Claim) -> Result<Pass, Failure> {
         crash_point!("grab.before_claim");
         let begun = Instant::now();
-        let outcome = self.stores.ledger.claim(&terms, &hold.user, &claim).await?;
+        let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await?;
         self.stores.meter.claimed(begun.elapsed());
         crash_point!("grab.after_claim");
         let facts = outcome.facts(&hold.user, &claim);
         match outcome {
             ClaimOutcome::Committed => {
-                self.learn(part, &terms, &facts, hold).await;
+                self.learn(part, terms, &facts, hold).await;
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: false }))
             }
             ClaimOutcome::Already { claim, foreign: None } => {
-                self.learn(part, &terms, &facts, hold).await;
+                self.learn(part, terms, &facts, hold).await;
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
             }
             ClaimOutcome::Already { claim, foreign: Some(_) } => {
                 // The answer stands whether or not the hot store can be mended now.
-                if let Err(failure) = self.loader.repair(part, &terms, &facts, hold).await {
+                if let Err(failure) = self.loader.repair(part, terms, &facts, hold).await {
                     tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");
                 }
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
             }
             ClaimOutcome::Taken(_) => {
                 crash_point!("grab.before_repair");
-                self.loader.repair(part, &terms, &facts, hold).await?;
+                self.loader.repair(part, terms, &facts, hold).await?;
                 crash_point!("grab.after_repair");
                 Ok(Pass::Again)
             }
@@ -202,8 +219,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Tells the hot store facts. If it can't be told now, the answer stands all the same, and settle tells it later.
     async fn learn(&self, part: PartId, terms: &Terms, facts: &[crate::domain::Fence], decided: Hold) {
-        if let Err(error) = self.stores.hot.learn(part, terms.count, facts, &[decided]).await {
-            tracing::warn!(%part, error = crate::error_chain(&error), "a claim was not confirmed to the hot store");
+        match self.stores.hot.learn(part, terms.count, facts, &[decided]).await {
+            Ok(Learned::Final) => self.finals.is_final_now(part),
+            Ok(Learned::Loaded | Learned::NotLoaded) => {}
+            Err(error) => {
+                tracing::warn!(%part, error = crate::error_chain(&error), "a claim was not confirmed to the hot store");
+            }
         }
         crash_point!("grab.after_learn");
     }
@@ -256,4 +277,23 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
 const fn nothing(expired: bool) -> GrabOutcome {
     if expired { GrabOutcome::Expired } else { GrabOutcome::SoldOut }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::dynamo::Ledger;
+    use crate::memory::{MemoryHot, MemoryTable};
+    use crate::service::{Stores, System};
+
+    #[test]
+    fn who_waits_takes_little_room() {
+        // In a rush ten thousand wait, and the processor's caches hold a few megabytes.
+        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+        let hot = Arc::new(MemoryHot::new(Arc::new(System)));
+        let grab = GrabSlip::new(Stores::new(ledger, hot, Arc::new(System), Arc::new(System)), "CNY".to_owned());
+        let terms = Terms::sample();
+        let bytes = size_of_val(&grab.grab(terms.id, &terms.sender, None));
+        assert!(bytes <= 1_024, "a grab that waits takes {bytes} bytes");
+    }
 }

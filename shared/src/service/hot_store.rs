@@ -93,6 +93,22 @@ pub struct FinalPart {
     pub owners: HashMap<UserId, Claim>,
 }
 
+/// What a part that gives out nothing more has for everybody, at one moment.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Rest {
+    /// Who has a claim or hold, and what he is told of it.
+    pub has: HashMap<UserId, Found>,
+    /// What everybody else is told.
+    pub others: Found,
+}
+
+impl Rest {
+    /// What a grab would find for a user.
+    pub fn of(&self, user: &UserId) -> Found {
+        self.has.get(user).unwrap_or(&self.others).clone()
+    }
+}
+
 /// What a part has for those who only look.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Look {
@@ -192,6 +208,10 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
 
     /// Whether a part is final, and its owners.
     fn finality(&self, part: PartId) -> impl Future<Output = Result<Finality, HotStoreError>> + Send;
+
+    /// What a grab would find for each user of a part that gives out nothing more. `None`: each has to ask, because it is not
+    /// loaded, has a guard or a free slip.
+    fn rest(&self, part: PartId) -> impl Future<Output = Result<Option<Rest>, HotStoreError>> + Send;
 
     /// What a part knows of its slips, unless that is what the caller has `seen`: the version of an earlier look.
     fn look(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<Look, HotStoreError>> + Send;

@@ -1,5 +1,5 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
@@ -154,7 +154,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
     /// What each part says; nothing of a part that is not loaded, or if the hot store does not answer.
     async fn parts(&self, terms: &Terms, seen: &Seen) -> Vec<Option<Arc<PartLook>>> {
         let none = vec![None; terms.id.part_count() as usize];
-        let mute_since = *self.mute_since.lock().unwrap_or_else(PoisonError::into_inner);
+        let mute_since = *crate::lock(&self.mute_since);
         // What was promised on its word alone nobody else knows.
         if terms.ack == AckMode::Ledger && mute_since.is_some_and(|since| since.elapsed() < ASK_AGAIN) {
             return none;
@@ -172,7 +172,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
         });
         let looked: Result<Vec<_>, HotStoreError> = looks.buffered(PARTS_AT_ONCE).try_collect().await;
         let is_mute = matches!(looked, Err(HotStoreError::Unavailable(_)));
-        *self.mute_since.lock().unwrap_or_else(PoisonError::into_inner) = is_mute.then(Instant::now);
+        *crate::lock(&self.mute_since) = is_mute.then(Instant::now);
         looked.unwrap_or_else(|error| {
             let error = crate::error_chain(&error);
             tracing::warn!(packet = %terms.id, error, "the ledger answers in place of the hot store");

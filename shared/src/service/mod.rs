@@ -20,11 +20,13 @@ mod stores;
 mod view;
 mod wallet;
 
+pub use cache::{Cache, cache};
 pub use environment::{Clock, Entropy, System};
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use hot_store::{
     Ask, Backlog, FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, PartLook,
+    Rest,
 };
 pub use packets::Packets;
 pub use rebuild::Rebuild;

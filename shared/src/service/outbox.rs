@@ -8,7 +8,7 @@ use super::Failure;
 use super::hot_store::{Backlog, Held, HotStore};
 use super::stores::Stores;
 use crate::domain::{Claim, Fence, Hold, PartId, Partition, Terms, Timestamp};
-use crate::dynamo::{ClaimOutcome, LedgerError, Table};
+use crate::dynamo::{LedgerError, Table};
 
 /// Partitions whose outboxes are emptied at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -25,7 +25,7 @@ pub(super) struct Outboxes<T, H> {
 /// What became of a partition's outboxes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Emptied {
-    /// Holds that were brought to the ledger.
+    /// Holds that came to the ledger.
     pub persisted: u64,
     /// Holds that were seen to be parked.
     pub parked: u64,
@@ -58,8 +58,8 @@ impl Drained {
 /// What became of one hold.
 #[derive(Debug, Default)]
 struct Persisted {
-    /// Whether this run brought it to the ledger.
-    committed: bool,
+    /// Whether it has come to the ledger since this run looked there.
+    booked: bool,
     /// What the ledger has shown of it.
     facts: Vec<Fence>,
 }
@@ -173,7 +173,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         for result in results {
             match result {
                 Ok(done) => {
-                    persisted += u64::from(done.committed);
+                    persisted += u64::from(done.booked);
                     facts.extend(done.facts);
                 }
                 Err(failure) => {
@@ -201,10 +201,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await;
         crash_point!("settle.after_claim");
         match outcome {
-            Ok(outcome) => Ok(Persisted {
-                committed: matches!(outcome, ClaimOutcome::Committed),
-                facts: outcome.facts(&hold.user, &claim),
-            }),
+            Ok(outcome) => Ok(Persisted { booked: outcome.books(&claim), facts: outcome.facts(&hold.user, &claim) }),
             Err(error @ LedgerError::Impossible(_)) => {
                 self.park(part, &hold, &error.to_string()).await?;
                 Ok(Persisted::default())

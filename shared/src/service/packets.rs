@@ -45,6 +45,10 @@ impl<T: Table> Packets<T> {
     async fn read_terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
         let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.terms));
         let read = move || async move {
+            // Whoever found nothing in the cache may have come here after the read that he missed.
+            if let Some(terms) = cache.get(&id) {
+                return Ok(Some(terms));
+            }
             let terms = ledger.packet(id).await?.map(|packet| Arc::new(packet.terms));
             if let Some(terms) = &terms {
                 cache.insert(id, Arc::clone(terms));
@@ -78,6 +82,10 @@ impl<T: Table> Packets<T> {
     async fn read_amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
         let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.amounts));
         let read = move || async move {
+            // As with the terms.
+            if let Some(amounts) = cache.get(&part) {
+                return Ok(amounts);
+            }
             let amounts = Arc::new(ledger.amounts(part).await?);
             cache.insert(part, Arc::clone(&amounts));
             Ok(amounts)
@@ -93,4 +101,35 @@ fn panicked() -> Failure {
 fn terms_bytes(terms: &Arc<Terms>) -> usize {
     let recipients = terms.guard.recipients.iter().flatten();
     512 + recipients.map(|user| user.as_str().len() + 32).sum::<usize>()
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::domain::RequestKey;
+    use crate::dynamo::{SendOutcome, SendRequest, keys};
+    use crate::memory::MemoryTable;
+    use crate::service::System;
+
+    #[tokio::test]
+    async fn who_missed_a_read_by_a_moment_does_not_read_again() {
+        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+        let terms = Terms::sample();
+        let id = terms.id;
+        let part = PartId { packet: id, index: 0 };
+        let amounts = [Amounts::pack(&[300, 20, 680]).unwrap()];
+        let key: RequestKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &key, terms.total, terms.created_at).await.unwrap();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32] };
+        assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+
+        let packets = Packets::new(Arc::clone(&ledger));
+        for is_in_the_ledger in [true, false] {
+            // Past the look into the cache.
+            assert!(packets.read_terms(id).await.unwrap().is_some(), "in the ledger: {is_in_the_ledger}");
+            assert_eq!(packets.read_amounts(part).await.unwrap().get(0), Some(Amount::new(300)));
+            ledger.table().remove(&keys::packet(id));
+            ledger.table().remove(&keys::amounts(part));
+        }
+    }
 }

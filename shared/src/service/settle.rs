@@ -23,7 +23,8 @@ const DUE_LEFT_MAX: u64 = 10_000;
 /// What a run of settle did, and what is left.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Report {
-    /// Holds that were brought to the ledger.
+    /// Holds that came to the ledger after the run had looked there for them: each by its own commit, or by one under way
+    /// beside it.
     pub persisted: u64,
     /// Holds that can't be, and wait for an operator, of those that the run came to.
     pub parked: u64,

@@ -227,7 +227,7 @@ async fn too_full(tour: &mut Tour, api: &Api) {
 /// The local stack counts every request of the operator's routes as signed, so the handler is asked itself.
 async fn not_the_operator(tour: &mut Tour, api: &Api) {
     let config = Config::for_the_ledger(|name| (name == "TABLE_NAME").then(|| "hongbao".to_owned())).unwrap();
-    let wallets = LedgerParts::new(config, dynamodb_at(api.local.dynamodb_url()).await).wallets();
+    let wallets = LedgerParts::new(config, dynamodb_at(api.local.dynamodb_url())).wallets();
     let event: Value =
         serde_json::from_str(&std::fs::read_to_string(crate::repository("events/wallet.json")).unwrap()).unwrap();
     let user = json!({"jwt": {"claims": {"sub": "alice"}, "scopes": null}});

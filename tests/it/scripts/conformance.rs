@@ -316,7 +316,8 @@ fn forget_free_after_expiry(state: &mut State, now: u64) {
     }
 }
 
-/// What a store says of a part: its outbox, its partition's queue, its finality and owners, what it shows to those who look.
+/// What a store says of a part: its outbox, its partition's queue, its finality and owners, what grabs would find, what it
+/// shows to those who look.
 async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<Held>, Vec<PartId>, String, Look) {
     let finality = match store.finality(part).await {
         Ok(Finality::Final(part)) => {
@@ -326,6 +327,11 @@ async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<He
         Ok(other) => format!("{other:?}"),
         Err(_) => "impossible".to_owned(),
     };
+    let rest = store.rest(part).await.unwrap().map(|rest| {
+        let has: BTreeMap<&UserId, &Found> = rest.has.iter().collect();
+        format!("{:?} {has:?}", rest.others)
+    });
+    let finality = format!("{finality}, rest {rest:?}");
     let partition: Partition = part.partition();
     let mut queue = store.dirty(partition).await.unwrap();
     queue.retain(|part| ours.contains(part));

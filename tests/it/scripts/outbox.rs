@@ -29,7 +29,46 @@ async fn who_has_the_slips_of_a_guarded_part_only_a_grab_tells() {
         for packet in [Packet::of(1).for_recipients(&["ann"]), Packet::of(1).with_passphrase("open")] {
             rig.load(&packet, &[won(0, "ann")]).await;
             assert!(matches!(rig.store.finality(packet.part).await.unwrap(), Finality::Guarded));
+            assert_eq!(rig.store.rest(packet.part).await.unwrap(), None);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_rest_of_a_part_is_what_each_user_would_find() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        let rest = async || rig.store.rest(packet.part).await.unwrap();
+        assert_eq!(rest().await, None, "it is not loaded");
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "}").await;
+        assert_eq!(rest().await, None, "a slip is free");
+        let held = rig.hold(&packet, "b").await;
+        rig.store.park(packet.part, &held, "why: not").await.unwrap();
+        rig.learn(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
+        for _ in 0..2 {
+            let rest = rest().await.unwrap();
+            for user in ["}", "b", "h0:1", "nobody"] {
+                assert_eq!(rest.of(&id(user)), rig.grab(&packet, user).await, "{user}");
+            }
+            assert_eq!(rest.has.len(), 3);
+            rig.learn(&packet, &[won(1, "b")], &[]).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_whose_slip_came_back_has_to_be_asked() {
+    on_both(async |rig| {
+        let packet = Packet::of(1);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "a").await;
+        assert!(rig.store.rest(packet.part).await.unwrap().is_some());
+        // The ledger has a claim of another part for him.
+        rig.learn(&packet, &[won(9, "a")], &[]).await;
+        assert_eq!(rig.store.rest(packet.part).await.unwrap(), None);
     })
     .await;
 }

@@ -12,6 +12,7 @@ pub fn replies(data: &[u8]) {
         _ => {
             owners_answer(rest);
             look_answer(rest);
+            rest_answer(rest);
         }
     }
     assert_eq!(reply::learned(*which).is_some(), *which <= 2);
@@ -62,6 +63,17 @@ fn owners_answer(data: &[u8]) {
         let Value::Array(fields) = &answer else { panic!("{answer:?}") };
         let pairs = (fields.len() - 2) / 2;
         assert!(fields.len() % 2 == 0 && part.owners.len() <= pairs, "{answer:?}");
+    }
+}
+
+fn rest_answer(data: &[u8]) {
+    let Ok(answer) = redis::parse_redis_value(data) else { return };
+    if let Some(Some(rest)) = reply::rest(&answer) {
+        let Value::Array(fields) = &answer else { panic!("{answer:?}") };
+        assert!(fields.len() % 2 == 0 && rest.has.len() <= (fields.len() - 2) / 2, "{answer:?}");
+        assert!(matches!(rest.others, Found::Nothing { .. }), "{answer:?}");
+        let is_theirs = |found: &Found| matches!(found, Found::Confirmed(_) | Found::Held { fresh: false, .. });
+        assert!(rest.has.values().all(is_theirs), "{answer:?}");
     }
 }
 

@@ -5,13 +5,14 @@ use std::time::Duration;
 use futures::FutureExt;
 use shared::domain::{Fence, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::service::{Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
+use shared::service::{Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, Rest};
 
 use crate::faults::Fault;
 use crate::mutants::HotMutant;
 use crate::world::{Life, World};
 
 const FINALITY: &str = "finality";
+const REST: &str = "rest";
 
 type Answer<V> = Result<V, HotStoreError>;
 
@@ -75,7 +76,7 @@ fn execute<V: fmt::Debug>(
     let answer = script(world.primary(slot));
     world.see_held(part);
     // Owners are a `HashMap`, which shows itself in another order every time.
-    let shown: &dyn fmt::Debug = if what == FINALITY { &answer.is_ok() } else { &answer };
+    let shown: &dyn fmt::Debug = if [FINALITY, REST].contains(&what) { &answer.is_ok() } else { &answer };
     world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
     answer
 }
@@ -129,6 +130,10 @@ impl HotStore for SimHot {
             HotMutant::finality(mutant, hot, part).unwrap_or_else(|| now(hot.finality(part)))
         })
         .await
+    }
+
+    async fn rest(&self, part: PartId) -> Answer<Option<Rest>> {
+        self.call(part, REST, move |hot| now(hot.rest(part))).await
     }
 
     async fn look(&self, part: PartId, seen: Option<&str>) -> Answer<Look> {

@@ -18,6 +18,8 @@ use crate::world::{Life, SkewedClock, World};
 
 /// The currency of every run.
 pub const CURRENCY: &str = "CNY";
+/// So few are a crowd here.
+const CROWD: usize = 2;
 /// After this long a caller gives up.
 const CALLER_WAITS: Duration = Duration::from_secs(29);
 /// The most times that a call which is dropped is polled before.
@@ -69,7 +71,7 @@ impl Process {
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
-            grab: GrabSlip::new(stores.clone(), CURRENCY.to_owned()),
+            grab: GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_crowds_of(CROWD),
             view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned()),

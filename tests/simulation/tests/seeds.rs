@@ -9,15 +9,15 @@ const SEEDS: u64 = 2_000;
 /// `make mutants`.
 const FOUND: [(Mutant, u64, Kind); 15] = [
     (Mutant::NoSlipFence, 1, Kind::Conservation),
-    (Mutant::NoClaimFence, 14, Kind::Claim),
+    (Mutant::NoClaimFence, 11, Kind::Claim),
     (Mutant::CountedRefund, 5, Kind::Conservation),
     (Mutant::AcknowledgedBeforeCommit, 17, Kind::SoldOut),
     (Mutant::UnconfirmedAnswer, 1, Kind::Promise),
-    (Mutant::UncertainNegative, 143, Kind::Promise),
+    (Mutant::UncertainNegative, 86, Kind::Promise),
     (Mutant::FreshTime, 5, Kind::Promise),
     (Mutant::PutBackAfterTimeout, 1_059, Kind::Promise),
     (Mutant::AmountFromRedis, 44, Kind::Fence),
-    (Mutant::SettledEarly, 464, Kind::Fence),
+    (Mutant::SettledEarly, 524, Kind::Fence),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
     (Mutant::LoaderOverwrites, 16, Kind::Promise),
     (Mutant::CachedBeforeFinal, 6, Kind::Promise),

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::table::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use super::{Ledger, items, keys};
-use crate::domain::{AckMode, Amount, Guard, PacketId, Seed, Split, Terms, Timestamp, UserId};
+use crate::domain::{Amount, PacketId, Terms, Timestamp, UserId};
 use crate::service::Entropy;
 
 /// A table that answers transactions as it was told to, reads from the items it was given, and keeps what it was asked.
@@ -137,22 +137,6 @@ fn packet_id(n: u8) -> PacketId {
     PacketId::new(at(1_795_181_400_000), 1, [n; 10])
 }
 
-/// A packet of alice's: 1,000 in 3 slips.
 fn terms() -> Terms {
-    Terms {
-        id: packet_id(1),
-        sender: user("alice"),
-        split: Split::Random,
-        split_version: 1,
-        seed: Seed([1; 32]),
-        currency: "CNY".to_owned(),
-        total: Amount::new(1_000),
-        count: 3,
-        cap: Amount::new(20_000),
-        greeting: "恭喜发财".to_owned(),
-        created_at: at(10),
-        expires_at: at(20),
-        ack: AckMode::Ledger,
-        guard: Guard::default(),
-    }
+    Terms::sample()
 }
