@@ -155,20 +155,21 @@ bench:
 	target/release/bench $(if $(QUICK),--quick) $(ARGS)
 
 # How many instructions a grab takes, against what was recorded: the same on every machine, however busy it is.
-# make instructions RECORD=1 records it.
+# make instructions RECORD=1 records it. CI counts in the build of its tests, which has bounds of its own: PROFILE=dev.
+instructions: PROFILE ?= instructions
 instructions:
 	@scripts/install-tools.sh && scripts/install-tools.sh valgrind
 	@if [ "$$(uname -s)" != Linux ]; then echo "make instructions: skipped, valgrind runs on Linux only"; else \
-	cargo build --profile instructions -p instructions && target/instructions/instructions $(if $(RECORD),record); fi
+	cargo build --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),--workspace --bin,-p) instructions && target/$(PROFILE:dev=debug)/instructions $(if $(RECORD),record); fi
 
-# Each function's size, start and memory.
-size:
-	@$(MAKE) --no-print-directory bench ARGS="--only functions --out target/size"
+# Each function's size as it is deployed, its start and memory.
+size: arm64
+	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"
 
 # Real kills: processes, Redis and requests fail for so many minutes; then every answer is held against the ledger.
 # The report is in target/chaos; several are added up by: target/harness/chaos sum target/chaos/run-*.json
 MINUTES ?= 20
-PROFILE ?= harness
+chaos: PROFILE ?= harness
 chaos:
 	@scripts/install-tools.sh
 	cargo test --profile $(PROFILE) -p chaos --features crash-points

@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 64;
 /// (L) 450 users and 300 slips, each in the database before he is answered.
 pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(lab.scaled(300), lab.scaled(450)));
-    let db = parts::dynamodb_at(&lab.dynamodb_url()).await;
+    let db = parts::dynamodb_at(&lab.dynamodb_url());
     Database::create_table(&db).await?;
     for way in Way::ALL {
         let design = Arc::new(Database::new(way, db.clone(), &lab.redis_url()).await?);

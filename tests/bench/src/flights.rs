@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
-use tokio::task::JoinSet;
 
 use crate::BoxError;
 use crate::heat::{Answer, Heat, Usage, empty, nanos};
@@ -53,11 +52,10 @@ pub async fn fly<G: Grabs>(
     let next = Arc::new(AtomicUsize::new(0));
     // All of them are there before the time begins, as the threads of the published clients are.
     let (gate, opened) = watch::channel(None::<Instant>);
-    let mut tasks = JoinSet::new();
-    for _ in 0..under_way {
+    let start = |_| {
         let (design, rush, next) = (Arc::clone(design), Arc::clone(rush), Arc::clone(&next));
         let mut opened = opened.clone();
-        tasks.spawn(async move {
+        tokio::spawn(async move {
             let mut answers = Vec::with_capacity(rush.requests.len() / under_way + 1);
             let begun = (*opened.wait_for(Option::is_some).await?).ok_or("never begun")?;
             while begun.elapsed() < time {
@@ -67,15 +65,18 @@ pub async fn fly<G: Grabs>(
                 let got = design.grab(asked_for.packet, &rush.users[asked_for.user]).await?;
                 answers.push(Answer { request, got, nanos: nanos(&rush, begun, asked) });
             }
-            Ok::<_, BoxError>(answers)
-        });
+            Ok::<_, BoxError>((begun.elapsed(), answers))
+        })
+    };
+    let tasks: Vec<_> = (0..under_way).map(start).collect();
+    gate.send_replace(Some(Instant::now()));
+    let (mut elapsed, mut answers) = (Duration::ZERO, Vec::with_capacity(rush.requests.len()));
+    for task in tasks {
+        let (ended, some) = task.await??;
+        elapsed = elapsed.max(ended);
+        answers.extend(some);
     }
-    let begun = Instant::now();
-    gate.send_replace(Some(begun));
-    let mut answers = Vec::with_capacity(rush.requests.len());
-    while let Some(part) = tasks.join_next().await {
-        answers.extend(part??);
-    }
+    let finishing = Instant::now();
     design.finish().await?;
-    Ok((begun.elapsed(), answers))
+    Ok((elapsed + finishing.elapsed(), answers))
 }

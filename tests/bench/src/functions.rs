@@ -11,7 +11,7 @@ use flate2::write::DeflateEncoder;
 use local::dynamodb::DynamoDb;
 use serde::Serialize;
 use serde_json::{Value, json};
-use shared::domain::{Amount, Claim, Timestamp, UserId};
+use shared::domain::{Amount, Claim, Terms, Timestamp, UserId};
 use shared::redis::test_server::TestServer;
 use tests::emulator::Function;
 
@@ -56,22 +56,24 @@ pub struct Functions {
     bare_ms: f64,
 }
 
-/// Measures the programs that lie beside this one.
-pub async fn run(lab: &Lab) -> Result<Functions, BoxError> {
+/// Measures the programs that lie beside this one. Their size is that of the ones in `deployed`, each in a folder of its own,
+/// as cargo-lambda puts them: those are for another processor.
+pub async fn run(lab: &Lab, deployed: Option<&Path>) -> Result<Functions, BoxError> {
     let starts = if lab.time.rounds > 1 { STARTS } else { STARTS_QUICK };
     let calls = lab.scaled(CALLS);
     let (redis, dynamodb) = (TestServer::start(&[]).await, DynamoDb::start(None).await?);
     let engine = Engine::new(&redis.url(), &dynamodb.url(), TABLE, "ledger").await?;
     // A rehearsal is of a debug build, whose programs are large.
     let compression = if lab.time.divisor > 1 { Compression::fast() } else { Compression::best() };
-    let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url(), compression };
+    let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url() };
     let mut functions = Vec::new();
     for name in NAMES {
-        functions.push(stores.measure(name, starts).await?);
+        let program = deployed.map_or_else(|| program(name), |folder| Ok(folder.join(name).join("bootstrap")))?;
+        let zipped_mb = zipped_mb(&program, compression)?;
+        functions.push(stores.measure(name, starts, zipped_mb).await?);
     }
     let grab = stores.function("grab").await?;
-    let (warm_ms, empty_ms) = warm(&grab, &engine, calls).await?;
-    let bare_ms = bare(&engine, calls).await?;
+    let [warm_ms, empty_ms, bare_ms] = warm(&grab, &engine, calls).await?;
     // What it keeps of a rush is its memory too.
     if let Some(measured) = functions.iter_mut().find(|function| function.name == "grab") {
         measured.memory_mb = measured.memory_mb.max(peak_mb(grab.process().ok_or("no process")?)?);
@@ -122,7 +124,6 @@ impl fmt::Display for Functions {
 struct Stores {
     redis: String,
     dynamodb: String,
-    compression: Compression,
 }
 
 impl Stores {
@@ -140,7 +141,7 @@ impl Stores {
         Ok(Function::start(program(name)?, &variables).await)
     }
 
-    async fn measure(&self, name: &'static str, starts: usize) -> Result<Measured, BoxError> {
+    async fn measure(&self, name: &'static str, starts: usize, zipped_mb: f64) -> Result<Measured, BoxError> {
         let sample = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../events/{name}.json")))?;
         let mut init_ms = Vec::new();
         let mut memory_mb = 0.0_f64;
@@ -149,66 +150,61 @@ impl Stores {
             for _ in 0..WARM_UP {
                 function.invoke(&sample).await;
             }
-            init_ms.push(reported(&function.log(), "Init Duration: ").next().ok_or("no report of the start")?);
+            init_ms.push(reported(&function.log(), "INIT REPORT(durationMs: ").next().ok_or("no report of the start")?);
             memory_mb = memory_mb.max(peak_mb(function.process().ok_or("no process")?)?);
         }
-        let mut deflated = DeflateEncoder::new(Vec::new(), self.compression);
-        deflated.write_all(&std::fs::read(program(name)?)?)?;
-        let zipped_mb = float(deflated.finish()?.len()) / 1e6;
         Ok(Measured { name, zipped_mb, init_ms: Spread::of(init_ms), memory_mb })
     }
 }
 
-/// Medians of a grab that wins and of a call that asks no store, in milliseconds.
-async fn warm(grab: &Function, engine: &Engine, calls: u32) -> Result<(f64, f64), BoxError> {
-    let id = engine.send(calls + WARM_UP).await?;
+/// Medians of a grab that wins, of a call that asks no store, and of the round trips of such a grab by themselves, in
+/// milliseconds. One of each in turn, so that what else the machine does concerns all three.
+async fn warm(grab: &Function, engine: &Engine, calls: u32) -> Result<[f64; 3], BoxError> {
+    let (id, bare) = (engine.send(calls + WARM_UP).await?, engine.send(calls + WARM_UP).await?);
+    let bare = engine.stores().packets.terms(bare).await?.ok_or("a packet that was sent")?;
     let text = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../events/grab.json"))?;
     let mut event: Value = serde_json::from_str(&text.replace(PLACEHOLDER, &id.to_string()))?;
-    for user in 0..calls + WARM_UP {
-        event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(format!("warm-{user}"));
+    let mut nowhere = event.clone();
+    nowhere["rawPath"] = json!("/nowhere");
+    let nowhere = nowhere.to_string();
+    let mut bare_ms = Vec::new();
+    for slip in 0..calls + WARM_UP {
+        event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(format!("warm-{slip}"));
         let answer = grab.invoke(event.to_string().as_bytes()).await;
         if answer["statusCode"] != 200 {
             return Err(format!("a warm grab was answered {answer}").into());
         }
+        grab.invoke(nowhere.as_bytes()).await;
+        bare_ms.push(round_trips(engine, &bare, slip).await?);
     }
-    let median = |skip: usize| Spread::of(durations(grab).skip(skip).collect()).median;
-    let warm_ms = median(WARM_UP as usize);
-    let before = durations(grab).count();
-    event["rawPath"] = json!("/nowhere");
-    for _ in 0..calls {
-        grab.invoke(event.to_string().as_bytes()).await;
-    }
-    Ok((warm_ms, median(before)))
+    let log = grab.log();
+    let durations: Vec<f64> = reported(&log, "\tDuration: ").collect();
+    let median = |first: usize| Spread::of(durations.iter().skip(first).step_by(2).copied().collect()).median;
+    let warm_up = WARM_UP as usize;
+    Ok([median(2 * warm_up), median(2 * warm_up + 1), Spread::of(bare_ms.split_off(warm_up)).median])
 }
 
-/// The duration of each call, as the emulator reports it.
-fn durations(function: &Function) -> impl Iterator<Item = f64> {
-    let lines = function.log();
-    let reports: Vec<f64> = reported(&lines, "\tDuration: ").collect();
-    reports.into_iter()
-}
-
-/// The median time of a grab's round trips, one after the other, in milliseconds.
-async fn bare(engine: &Engine, calls: u32) -> Result<f64, BoxError> {
-    let id = engine.send(calls).await?;
-    let terms = engine.stores().packets.terms(id).await?.ok_or("a packet that was sent")?;
+/// The round trips of a grab that wins, one after the other, in milliseconds.
+async fn round_trips(engine: &Engine, terms: &Terms, slip: u32) -> Result<f64, BoxError> {
     let ping = || shared::redis::Call::from(redis::cmd("PING"));
-    let mut millis = Vec::new();
-    for slip in 0..calls {
-        let user: UserId = format!("bare-{slip}").parse()?;
-        let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
-        let begun = Instant::now();
-        engine.connection().run::<String>(&ping()).await?;
-        engine.stores().ledger.claim(&terms, &user, &claim).await?;
-        engine.connection().run::<String>(&ping()).await?;
-        millis.push(begun.elapsed().as_secs_f64() * 1e3);
-    }
-    Ok(Spread::of(millis).median)
+    let user: UserId = format!("bare-{slip}").parse()?;
+    let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
+    let begun = Instant::now();
+    engine.connection().run::<String>(&ping()).await?;
+    engine.stores().ledger.claim(terms, &user, &claim).await?;
+    engine.connection().run::<String>(&ping()).await?;
+    Ok(begun.elapsed().as_secs_f64() * 1e3)
+}
+
+fn zipped_mb(program: &Path, compression: Compression) -> Result<f64, BoxError> {
+    let mut deflated = DeflateEncoder::new(Vec::new(), compression);
+    deflated.write_all(&std::fs::read(program)?)?;
+    Ok(float(deflated.finish()?.len()) / 1e6)
 }
 
 /// The numbers after a label.
 fn reported<'a>(log: &'a str, label: &'a str) -> impl Iterator<Item = f64> + 'a {
-    log.split(label).skip(1).filter_map(|rest| rest.split(' ').next()?.parse().ok())
+    log.split(label).skip(1).filter_map(|rest| rest.split([' ', ')']).next()?.parse().ok())
 }
 
 /// The most memory that a process has ever taken, in MB.

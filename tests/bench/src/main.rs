@@ -50,6 +50,9 @@ struct Options {
     /// Only schemes whose name contains this
     #[arg(long, default_value = "")]
     scheme: String,
+    /// Where the functions are as they are deployed, whose size is asked for: without it, it is that of this build
+    #[arg(long)]
+    deployed: Option<PathBuf>,
     /// Where to write the report
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
@@ -99,7 +102,7 @@ async fn main() -> Result<(), BoxError> {
     }
     if wants("functions") {
         if cfg!(target_os = "linux") {
-            let functions = functions::run(&lab).await?;
+            let functions = functions::run(&lab, options.deployed.as_deref()).await?;
             functions.ratios().into_iter().for_each(|ratio| lab.report.reached(ratio));
             lab.report.add_functions(functions);
         } else {

@@ -53,7 +53,7 @@ impl Engine {
         ack: &str,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, BoxError> {
-        let client = without_tokens(&parts::dynamodb_at(dynamodb_url).await);
+        let client = without_tokens(&parts::dynamodb_at(dynamodb_url));
         create_table(&client, table).await?;
         let config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(table.to_owned()),

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
 
-/// What was recorded, by architecture and case: another processor has other instructions for the same work.
+/// What was recorded, by build and case: another processor has other instructions for the same work, and so has a compiler
+/// that was told otherwise.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
@@ -16,6 +17,12 @@ pub struct Bounds {
     pub tolerance_percent: u64,
     /// Instructions of one grab.
     instructions: BTreeMap<String, BTreeMap<String, u64>>,
+}
+
+/// What this program was built as, as the bounds name it.
+pub fn build() -> String {
+    let profile = if cfg!(debug_assertions) { " dev" } else { "" };
+    format!("{}{profile}", std::env::consts::ARCH)
 }
 
 /// A figure beside its bound.
@@ -36,7 +43,7 @@ pub enum Verdict {
         /// The bound.
         most: u64,
     },
-    /// Nothing was recorded for this architecture.
+    /// Nothing was recorded for this build.
     Unknown,
 }
 
@@ -46,7 +53,7 @@ impl fmt::Display for Verdict {
             Self::Within { most } => write!(f, "at most {most}"),
             Self::Fewer { most } => write!(f, "at most {most}: record the gain with `make instructions RECORD=1`"),
             Self::TooMany { most } => write!(f, "TOO MANY: at most {most}"),
-            Self::Unknown => write!(f, "no bound is recorded for this architecture"),
+            Self::Unknown => write!(f, "no bound is recorded for this build"),
         }
     }
 }
@@ -64,7 +71,7 @@ impl Bounds {
 
     /// Holds a figure against what was recorded here.
     pub fn judge(&self, case: &str, measured: u64) -> Verdict {
-        let recorded = self.instructions.get(std::env::consts::ARCH).and_then(|cases| cases.get(case));
+        let recorded = self.instructions.get(&build()).and_then(|cases| cases.get(case));
         let Some(&recorded) = recorded else { return Verdict::Unknown };
         let tolerance = recorded * self.tolerance_percent / 100;
         let most = recorded + tolerance;
@@ -79,7 +86,7 @@ impl Bounds {
 
     /// Records a figure.
     pub fn record(&mut self, case: &str, measured: u64) {
-        let cases = self.instructions.entry(std::env::consts::ARCH.to_owned()).or_default();
+        let cases = self.instructions.entry(build()).or_default();
         cases.insert(case.to_owned(), measured);
     }
 }
