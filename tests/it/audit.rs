@@ -28,7 +28,7 @@ enum Tampering {
     Without(&'static str),
     /// The first amount is one more.
     MoreInFirst,
-    /// The first amount is one more, and the second one less.
+    /// Each amount is that of the next slip.
     Shifted,
     /// The item is gone.
     Gone,
@@ -225,15 +225,15 @@ fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
         Is(name, number) => drop(changed.insert(name.to_owned(), AttributeValue::N(number.to_string()))),
         Says(name, what) => drop(changed.insert(name.to_owned(), AttributeValue::S(what.to_owned()))),
         Without(name) => drop(changed.remove(name)?),
-        MoreInFirst => drop(changed.insert("amounts".to_owned(), changed_amounts(|bytes| bytes[1] += 1))),
+        MoreInFirst => {
+            let more = |bytes: &mut [u8]| bytes[1] = bytes[1].wrapping_add(1);
+            changed.insert("amounts".to_owned(), changed_amounts(more));
+        }
         Shifted => {
+            // Of all, so that the claimed ones are among them; the sum stays, and so does what an amount may be.
             let shift = |bytes: &mut [u8]| {
                 let width = usize::from(bytes[0]);
-                // Of all, so that the claimed ones are among them; the sum stays.
-                for place in (1..bytes.len()).step_by(2 * width) {
-                    bytes[place] += 1;
-                    bytes[place + width] -= 1;
-                }
+                bytes[1..].rotate_left(width);
             };
             changed.insert("amounts".to_owned(), changed_amounts(shift));
         }
