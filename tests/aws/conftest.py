@@ -40,6 +40,8 @@ WAYS = {
         "JwtIssuer": "https://issuer.example/",
         "JwtAudience": "app",
         "DeletionProtection": "false",
+        "GrabCapacityProviderArn": "arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs",
+        "GrabsPerEnvironment": "100",
         "Page": "true",
         "PageEmbedders": "https://app.example,https://other.example",
         "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/a/0",

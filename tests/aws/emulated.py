@@ -98,6 +98,18 @@ def stage(logical_id, properties):
     return properties["StageName"], {}
 
 
+@kind("AWS::Lambda::Version")
+def version(logical_id, properties):
+    """moto has one, which does not tell its number."""
+    made = client("lambda").publish_version(FunctionName=properties["FunctionName"])
+    return made["FunctionArn"], {"Version": made["Version"]}
+
+
+@kind("AWS::Lambda::Alias")
+def alias(logical_id, properties):
+    return client("lambda").create_alias(**properties)["AliasArn"], {}
+
+
 @kind("AWS::Scheduler::Schedule")
 def schedule(logical_id, properties):
     client("scheduler").create_schedule(**properties)
@@ -226,9 +238,15 @@ class Stack:
     def functions(self):
         """The deployed functions by the name of their program, and that of their resource."""
         for logical_id, resource in source()["Resources"].items():
-            if resource["Type"] == "AWS::Serverless::Function":
+            if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
                 yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
+
+    def called(self):
+        """Those of them that are called: where grabs run on instances, the other function waits for the way back."""
+        for program, logical_id, configuration in self.functions():
+            if logical_id != "Grab" or "GrabOnInstances" not in self.ids:
+                yield program, logical_id, configuration
 
 
 def emulator():

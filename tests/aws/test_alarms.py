@@ -90,7 +90,7 @@ def test_the_alarms_that_matter_most(stack, alarms):
     found = [url.rpartition("/")[2] for url in client("sqs").list_queues()["QueueUrls"]]
     assert sorted(queues) == sorted(name for name in found if "DeadLetters" in name)
     functions = {d["Value"] for m in metrics_of(alarms["FunctionErrors"]) for d in m["Dimensions"]}
-    assert functions == {configuration["FunctionName"] for _, _, configuration in stack.functions()}
+    assert functions == {configuration["FunctionName"] for _, _, configuration in stack.called()}
     if stack.way == "nodes":
         nodes = {d["Value"] for m in metrics_of(alarms["RedisMemory"]) for d in m["Dimensions"]}
         # moto calls the group after its name in the template; ElastiCache calls its nodes after the group.

@@ -5,6 +5,7 @@ mod credentials;
 mod deadline;
 mod lifecycle;
 mod logs;
+mod managed;
 mod walk;
 
 use std::process::{Command, Output};
@@ -16,6 +17,7 @@ use shared::dynamo::create_table;
 use shared::parts::dynamodb_at;
 use shared::redis::test_server::{TestServer, poll};
 use tests::emulator::Function;
+use tests::managed::ManagedFunction;
 
 use crate::contract::spec::{Answer, SPEC};
 use crate::programs::built;
@@ -49,6 +51,21 @@ impl Stores {
 
     /// A function over them, with these further variables.
     async fn function(&self, name: &str, variables: &[(&str, &str)]) -> Function {
+        self.with_variables(name, variables, async |all| Function::start(built(name), all).await).await
+    }
+
+    /// A function over them that serves so many requests at once.
+    async fn managed(&self, name: &str, concurrency: u32) -> ManagedFunction {
+        self.with_variables(name, &[], async |all| ManagedFunction::start(&built(name), concurrency, all).await).await
+    }
+
+    /// Starts what needs a function's variables.
+    async fn with_variables<T>(
+        &self,
+        name: &str,
+        variables: &[(&str, &str)],
+        start: impl AsyncFnOnce(&[(&str, &str)]) -> T,
+    ) -> T {
         let (redis, dynamodb) = (self.redis.url(), self.dynamodb.url());
         let mut all = vec![
             ("TABLE_NAME", TABLE),
@@ -62,7 +79,7 @@ impl Stores {
             all.push(("REDIS_URL", &redis));
         }
         all.extend(variables);
-        Function::start(built(name), &all).await
+        start(&all).await
     }
 }
 

@@ -5,6 +5,7 @@
 pub mod books;
 pub mod emulator;
 pub mod hot;
+pub mod managed;
 pub mod promises;
 pub mod relay;
 pub mod rigged;

@@ -6,7 +6,7 @@ use super::walk::{SECRETS, Walked, walked};
 use super::*;
 
 /// The lines of a function that are JSON.
-fn json_lines(log: &str) -> Vec<Value> {
+pub fn json_lines(log: &str) -> Vec<Value> {
     log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
 }
 

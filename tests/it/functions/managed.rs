@@ -1,0 +1,69 @@
+//! A function that serves many requests at once, as on Lambda Managed Instances.
+
+use std::collections::BTreeSet;
+
+use futures::future::join_all;
+
+use super::logs::json_lines;
+use super::*;
+
+const USERS: u32 = 64;
+const SLIPS: usize = 20;
+
+/// The sample of a grab by another user.
+fn grab_of(packet: &str, user: &str) -> Value {
+    let mut event = sample("grab", packet);
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(user);
+    event
+}
+
+/// How often Redis was called by scripts.
+async fn script_calls(redis: &TestServer) -> u64 {
+    let stats: String = redis.command(redis::cmd("INFO").arg("commandstats")).await;
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
+#[tokio::test]
+async fn grabs_at_once_in_one_process_are_each_answered_and_share_calls() {
+    let stores = Stores::start().await;
+    let [wallet, send] =
+        [stores.function("wallet", &[]).await, stores.function("send", &[("GRAB_ACK", "redis")]).await];
+    wallet.answer(&sample("wallet", "")).await.expect(201);
+    let mut event = sample("send", "");
+    event["body"] = json!({"split": "random", "total_amount": 1_000, "count": SLIPS}).to_string().into();
+    let packet = send.answer(&event).await.expect(201);
+    let packet = packet["packet_id"].as_str().unwrap();
+
+    // With `GRAB_ACK=redis` Redis is called for the slips alone.
+    let before = script_calls(&stores.redis).await;
+    let grab = stores.managed("grab", USERS).await;
+    let events: Vec<Value> = (0..USERS).map(|user| grab_of(packet, &format!("user-{user}"))).collect();
+    let answers = join_all(events.iter().map(|event| grab.invoke(event))).await;
+    let calls = script_calls(&stores.redis).await - before;
+
+    let (mut slips, mut paid) = (BTreeSet::new(), 0);
+    for (event, answer) in events.iter().zip(&answers) {
+        let answer = http_answer(event, answer);
+        SPEC.check(&answer);
+        let answer = answer.expect(200);
+        if answer["outcome"] == "grabbed" {
+            assert!(slips.insert(answer["slip"].as_u64().unwrap()), "a slip has two owners: {answer}");
+            paid += answer["amount"].as_u64().unwrap();
+        } else {
+            assert_eq!(answer["outcome"], "sold_out");
+        }
+    }
+    assert_eq!((slips.len(), paid), (SLIPS, 1_000));
+    assert!(calls < SLIPS.try_into().unwrap(), "{calls} calls: no two who won shared one");
+
+    // What they came to is told by the clock, and not with each of them.
+    let told = poll("the metrics", async || {
+        let lines = json_lines(&grab.log());
+        let lines: Vec<Value> = lines.into_iter().filter(|line| line.get("Grabs").is_some()).collect();
+        let grabs: u64 = lines.iter().map(|line| line["Grabs"].as_u64().unwrap()).sum();
+        (grabs == u64::from(USERS)).then_some(lines)
+    })
+    .await;
+    assert!(told.len() < answers.len(), "{told:?}");
+}

@@ -1,0 +1,135 @@
+//! Programs of functions that serve many requests at once, as on Lambda Managed Instances. The runtime interface emulator hands
+//! out one event at a time, so that the runtime API is served here.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::fs::File;
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+/// Milliseconds since 1970 that no run of a test will see: no request is out of time here.
+const DEADLINE_MS: &str = "4102444800000";
+
+/// A function's program, and the runtime API that it asks for events.
+#[derive(Debug)]
+pub struct ManagedFunction {
+    process: Child,
+    api: Arc<RuntimeApi>,
+    dir: TempDir,
+}
+
+#[derive(Debug)]
+struct RuntimeApi {
+    invocations: AtomicU64,
+    send: mpsc::UnboundedSender<(u64, Bytes)>,
+    waiting: Mutex<mpsc::UnboundedReceiver<(u64, Bytes)>>,
+    answers: std::sync::Mutex<HashMap<u64, oneshot::Sender<Value>>>,
+}
+
+impl ManagedFunction {
+    /// Starts `program` with these variables alone, and lets it ask for `concurrency` events at once.
+    pub async fn start(program: &Path, concurrency: u32, variables: &[(&str, &str)]) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (send, waiting) = mpsc::unbounded_channel();
+        let (invocations, answers) = Default::default();
+        let api = Arc::new(RuntimeApi { invocations, send, waiting: waiting.into(), answers });
+        let served = Arc::clone(&api);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let api = Arc::clone(&served);
+                let service = service_fn(move |request| {
+                    let api = Arc::clone(&api);
+                    async move { Ok::<_, Infallible>(api.answer(request).await) }
+                });
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
+                );
+            }
+        });
+        let dir = TempDir::new().unwrap();
+        let log = || File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
+        let process = Command::new(program)
+            .env_clear()
+            .envs(variables.iter().copied())
+            .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
+            .env("AWS_LAMBDA_MAX_CONCURRENCY", concurrency.to_string())
+            .envs([
+                ("AWS_LAMBDA_FUNCTION_NAME", "function"),
+                ("AWS_LAMBDA_FUNCTION_MEMORY_SIZE", "2048"),
+                ("AWS_LAMBDA_FUNCTION_VERSION", "1"),
+            ])
+            .stdin(Stdio::null())
+            .stdout(log())
+            .stderr(log())
+            .spawn()
+            .unwrap();
+        Self { process, api, dir }
+    }
+
+    /// What it has said.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.path().join("log")).unwrap()
+    }
+
+    /// What the function makes of an event, which may come beside others.
+    pub async fn invoke(&self, event: &Value) -> Value {
+        let invocation = self.api.invocations.fetch_add(1, Ordering::SeqCst);
+        let (answer, answered) = oneshot::channel();
+        self.api.answers.lock().unwrap().insert(invocation, answer);
+        self.api.send.send((invocation, event.to_string().into())).unwrap();
+        answered.await.unwrap()
+    }
+}
+
+impl Drop for ManagedFunction {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl RuntimeApi {
+    /// `GET …/invocation/next` waits for an event; `POST …/invocation/<id>/response` and `…/error` answer it.
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        if parts.method == Method::GET {
+            return match self.waiting.lock().await.recv().await {
+                Some((invocation, event)) => Response::builder()
+                    .header("lambda-runtime-aws-request-id", invocation)
+                    .header("lambda-runtime-deadline-ms", DEADLINE_MS)
+                    .header(
+                        "lambda-runtime-invoked-function-arn",
+                        "arn:aws:lambda:local:000000000000:function:function",
+                    )
+                    .body(Full::new(event))
+                    .unwrap(),
+                None => empty(StatusCode::INTERNAL_SERVER_ERROR),
+            };
+        }
+        let invocation: u64 = parts.uri.path().rsplit('/').nth(1).unwrap().parse().unwrap();
+        let body = body.collect().await.unwrap().to_bytes();
+        let answer = self.answers.lock().unwrap().remove(&invocation).expect("one answer for each event");
+        let _ = answer.send(serde_json::from_slice(&body).unwrap());
+        empty(StatusCode::ACCEPTED)
+    }
+}
+
+fn empty(status: StatusCode) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = status;
+    response
+}
