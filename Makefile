@@ -67,7 +67,7 @@ check:
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
-	cargo clippy -p chaos --all-targets --features crash-points -- -D warnings
+	cargo clippy --workspace --bin chaos --features chaos/crash-points --profile test -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 	cargo deny --log-level error check bans licenses sources
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
@@ -170,10 +170,13 @@ size: arm64
 # The report is in target/chaos; several are added up by: target/harness/chaos sum target/chaos/run-*.json
 MINUTES ?= 20
 chaos: PROFILE ?= harness
+# For a part of the workspace Cargo builds the dependencies with that part's features: anew, if the whole has been built.
+chaos: CHAOS = $(if $(filter dev,$(PROFILE)),--workspace,-p chaos) --bin chaos --features chaos/crash-points
 chaos:
 	@scripts/install-tools.sh
-	cargo test --profile $(PROFILE) -p chaos --features crash-points
-	cargo run --profile $(PROFILE) -p chaos --features crash-points -- run --minutes $(MINUTES) $(ARGS)
+	cargo test --profile $(PROFILE) $(CHAOS)
+	cargo build --profile $(PROFILE) $(CHAOS)
+	target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
 
 # Bad input: 1,000 requests an operation, then each parser for so many minutes: make fuzz MINUTES=10
 fuzz: fuzz-api

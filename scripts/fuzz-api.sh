@@ -13,7 +13,8 @@ mkdir -p "$work"
 
 scripts/install-tools.sh
 scripts/install-tools.sh schemathesis
-cargo build --quiet --package local
+# Of the whole workspace, as the tests are built: alone it would get its dependencies with other features, all built anew.
+cargo build --quiet --workspace --bin local
 
 target/debug/local --ephemeral --port 0 >"$work/stack.out" 2>"$work/stack.log" &
 stack=$!

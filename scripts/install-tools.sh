@@ -157,7 +157,8 @@ from_crates() {
     cargo install --quiet --locked --root "$tools" "$1${2:+@$2}"
 }
 
-deny() { from_crates cargo-deny; }
+# It runs for seconds, and built for speed it takes minutes.
+deny() { CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 from_crates cargo-deny; }
 mutants() { from_crates cargo-mutants "$MUTANTS_VERSION"; }
 sbom() { python; from_crates cargo-cyclonedx "$CYCLONEDX_VERSION"; }
 fuzz() {

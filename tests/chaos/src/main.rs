@@ -1,13 +1,36 @@
-//! Runs the chaos, adds up reports of several runs, and is one of the workers that the chaos kills.
+//! Real kills: real processes over a real Redis and a real `DynamoDB` API, with a fault proxy before each.
+//!
+//! Workers die by `SIGKILL` at crash points and at random and are started again at once, Redis is harmed in every way it
+//! knows, and requests fail before and after they are carried out. Clients retry as real ones would, and every answer they
+//! were given is held against the ledger in the end.
+//!
+//! The program runs the chaos, adds up reports of several runs, and is one of the workers that the chaos kills.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // A harness that can't work has failed.
+
+mod book;
+mod clients;
+mod crowd;
+mod dice;
+mod dynamo_proxy;
+mod fleet;
+mod hot;
+mod redis_proxy;
+mod report;
+mod run;
+mod shard;
+mod tally;
+mod worker;
 
 use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use chaos::report::Report;
-use chaos::run::Run;
-use chaos::worker::Worker;
 use clap::{Parser, Subcommand};
+
+use crate::report::Report;
+use crate::run::Run;
+use crate::worker::Worker;
 
 /// Real processes that are killed at any line, over stores that fail in every way.
 #[derive(Debug, Parser)]
