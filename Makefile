@@ -17,7 +17,12 @@ demo:
 	cargo build --release -p local
 	@scripts/demo.sh $(ARGS)
 
-# The tests run the functions' own programs, so these are built first.
+# Machines that run tests stall now and then for longer than a deployed function waits for Redis.
+test test-web fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
+test test-web fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
+
+# The tests run the functions' own programs, so these are built first. They wait for servers more than they compute.
+test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test:
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	cargo build --workspace --bins

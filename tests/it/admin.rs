@@ -199,16 +199,15 @@ async fn parked_holds_are_listed_and_tried_again() {
 async fn a_replay_finds_out_what_the_ledger_has_decided_meanwhile() {
     let world = World::single().await;
     let process = world.process();
-    let mut short = packet(&user("sam"), 1_000, 3);
-    short.expires_in = Duration::from_millis(300);
-    let terms = process.send_funded(short).await;
+    let terms = process.send_funded(packet(&user("sam"), 1_000, 3)).await;
     let part = only_part(&terms);
     park(&process, part, "ann").await;
-    world.expired(&terms).await;
+    let late = world.process();
+    late.clock.set_ahead(Duration::from_hours(2));
     // With the ledger's word alone a refund waits for nothing that Redis holds. Redis misses the settlement.
     let keys = PartKeys::of(part);
     let held: String = world.redis(cmd("HGET").arg(&keys.claims).arg("ann")).await;
-    process.settle().await;
+    late.settle().await;
     let () = world.redis(cmd("HSET").arg(&keys.claims).arg("ann").arg(held)).await;
     let () = world.redis(cmd("HINCRBY").arg(&keys.claims).arg("#b").arg(-1)).await;
     let () = world.redis(cmd("ZADD").arg(&keys.dirty).arg(1).arg(&keys.name)).await;

@@ -31,6 +31,9 @@ const LEDGER_ALONE: [&str; 2] = ["wallet", "audit"];
 /// Those that no HTTP request reaches.
 const SCHEDULED: [&str; 2] = ["settle", "audit"];
 
+/// A busy machine may hold up an answer of Redis for longer than functions wait for one.
+const RESPONSE_TIMEOUT_MS: &str = "5000";
+
 /// The two stores.
 struct Stores {
     redis: TestServer,
@@ -74,6 +77,7 @@ impl Stores {
             ("AWS_ACCESS_KEY_ID", "local"),
             ("AWS_SECRET_ACCESS_KEY", "local"),
             ("SETTLE_GRACE_MS", "0"),
+            ("REDIS_RESPONSE_TIMEOUT_MS", RESPONSE_TIMEOUT_MS),
         ];
         if BOTH_STORES.contains(&name) {
             all.push(("REDIS_URL", &redis));

@@ -322,7 +322,7 @@ async fn no_amount_and_no_end_is_taken_from_redis() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_expired_packet_is_shown_as_the_ledger_has_it() {
-    let scene = Scene::with(100, Setup::default(), Duration::from_secs(2)).await;
+    let scene = Scene::with(100, Setup::default(), Duration::from_secs(5)).await;
     let winners = users("w", 10);
     scene.grab_all(&winners).await;
     let open = scene.look("zoe").await;
@@ -352,7 +352,7 @@ async fn an_expired_packet_is_shown_as_the_ledger_has_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_settled_packet_of_many_slips_is_not_read_as_a_whole() {
-    let scene = Scene::with(2_100, Setup::default(), Duration::from_secs(2)).await;
+    let scene = Scene::with(2_100, Setup::default(), Duration::from_secs(5)).await;
     let claim = scene.grab(&user("w")).await;
     assert_eq!(scene.look("w").await.mine.as_ref(), Some(&claim));
     scene.world.expired(&scene.terms).await;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
@@ -13,17 +14,28 @@ use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 /// Every answer of a rush: (who, what he heard).
 type Answers = Vec<(UserId, GrabOutcome)>;
 
+/// How long a request is repeated that is not answered: on a slow machine thousands of losers may ask the ledger itself, which
+/// refuses what it can't take.
+const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
+
 /// Every user asks `times` times, all at once, as his requests reach one process or the other; no more than `at_once`
-/// requests are under way. No answer is an error.
+/// requests are under way. Who hears that the service is unavailable asks again, as he is told to; no answer is another error.
 async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times: usize, at_once: usize) -> Answers {
     let requests = (0..times).flat_map(|time| users.iter().enumerate().map(move |(n, user)| (time + n, user.clone())));
     stream::iter(requests)
         .map(|(n, user)| {
             let process = Arc::clone(&processes[n % processes.len()]);
             tokio::spawn(async move {
-                let answer = process.grab(id, &user).await;
-                let answer = answer.unwrap_or_else(|failure| panic!("{user}: {failure:?}"));
-                (user, answer)
+                let begun = Instant::now();
+                loop {
+                    match process.grab(id, &user).await {
+                        Ok(answer) => break (user, answer),
+                        Err(Failure::Unavailable { .. }) if begun.elapsed() < GIVE_UP_AFTER => {
+                            tokio::time::sleep(Duration::from_millis(200)).await;
+                        }
+                        Err(failure) => panic!("{user}: {failure:?}"),
+                    }
+                }
             })
         })
         .buffer_unordered(at_once)
@@ -210,7 +222,7 @@ async fn a_packet_that_redis_does_not_hold_is_loaded_by_one() {
     println!("200 grabs on what Redis does not hold: {gets} reads, {queries} queries");
     assert_eq!(gets, 4, "terms and amounts, once a process");
     // A load reads five groups of fences. Who heard "not loaded" just before it was done may load once more in vain.
-    assert!(queries <= 4 * 5, "{queries} queries");
+    assert!(queries <= 8 * 5, "{queries} queries");
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 200);
     world.audit_hot(&terms, &books).await;
@@ -229,7 +241,7 @@ async fn neighbours(process: &Process) -> [Arc<Terms>; 2] {
 
 /// Grabs, all while Redis does not answer yet: one of them goes alone, the others wait for it.
 async fn grab_while_paused(world: &World, process: &Arc<Process>, grabs: &[(PacketId, &str)]) -> Vec<Answered> {
-    const PAUSE_MS: u32 = 300;
+    const PAUSE_MS: u32 = 1_000;
     let () = world.redis(redis::cmd("CLIENT").arg("PAUSE").arg(PAUSE_MS)).await;
     let tasks = grabs.iter().map(|&(id, name)| {
         let (process, user) = (Arc::clone(process), user(name));

@@ -12,13 +12,12 @@ use shared::domain::{AckMode, Terms};
 use shared::service::{Failure, GrabOutcome, NewPacket, Report};
 use tests::hot::hold_only;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
-use tokio::time::Instant;
 
 const ACKS: [AckMode; 2] = [AckMode::Ledger, AckMode::Redis];
 /// Ahead of every expiry in these tests.
 const LATER: Duration = Duration::from_hours(2);
 /// Long enough to send and grab a few packets, short enough to wait for.
-const SOON: Duration = Duration::from_millis(1_500);
+const SOON: Duration = Duration::from_secs(4);
 
 /// A process whose clock says that everything is over.
 fn late_process(world: &World) -> Arc<Process> {
@@ -168,7 +167,7 @@ async fn a_run_without_time_does_no_harm_and_the_next_one_finishes() {
         held.push(terms);
     }
     let late = late_process(&world);
-    let report = late.settle.run(0..=255, Instant::now()).await.unwrap();
+    let report = late.count().await;
     let oldest_outbox_ms = report.oldest_outbox_ms;
     let counted = Report { due_left: 4, outbox_left: Some(8), oldest_outbox_ms, ..Report::default() };
     assert_eq!(report, counted, "nothing is done, but what there is to do is known");

@@ -38,7 +38,7 @@ const chosen = process.env['CUT'] ? /^(send, share|a double click|a passphrase|t
  */
 export function browse(name, run) {
   if (!chosen.test(name)) return;
-  test(name, { timeout: 120_000 }, async () => {
+  test(name, { timeout: 600_000 }, async () => {
     await (started ??= start());
     opened = [];
     try {

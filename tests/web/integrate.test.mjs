@@ -94,7 +94,7 @@ test('and when it pays by events, each of which comes twice', async () => {
   const api = apiOf(stack.url);
   const [sender, winner] = [`${[...example.balances.keys()][0]}`, `winner-${crypto.randomUUID()}`];
   assert.equal(await example.carryOut(example.beginDeposit(sender, 900)), 'done');
-  const { packet_id } = await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 900, count: 3, expires_in_s: 1 });
+  const { packet_id } = await api(sender, 'POST', '/packets', { split: 'equal', total_amount: 900, count: 3, expires_in_s: 4 });
   const { slip, amount } = await api(winner, 'POST', `/packets/${packet_id}/grab`);
   const claimed = { 'detail-type': 'SlipClaimed', detail: { packet_id, sender_id: sender, user_id: winner, slip, amount } };
   await Promise.all([example.onEvent(claimed), example.onEvent(claimed)]);

@@ -17,9 +17,10 @@ browse('a double click sends once, and so does a reload before the answer', asyn
   let isHeld = true;
   await page.route('**/packets', async (route) => {
     keys.push(route.request().headers()['idempotency-key'] ?? '');
+    const isLost = isHeld;
     const answer = await route.fetch();
     // The service has done it; its answer is lost with the page.
-    if (isHeld) return;
+    if (isLost) return;
     await route.fulfill({ response: answer });
   });
   await page.goto(stack.url);

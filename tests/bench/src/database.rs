@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, KeySchemaElement, KeyType, ReturnValue, ScalarAttributeType,
 };
 use redis::aio::MultiplexedConnection;
-use redis::cmd;
+use redis::{AsyncConnectionConfig, cmd};
 
 use crate::BoxError;
 use crate::flights::Grabs;
@@ -77,7 +77,8 @@ pub struct Database {
 impl Database {
     /// Over a table of its own.
     pub async fn new(way: Way, db: Client, redis_url: &str) -> Result<Self, BoxError> {
-        let redis = redis::Client::open(redis_url)?.get_multiplexed_async_connection().await?;
+        let patient = AsyncConnectionConfig::new().set_response_timeout(Some(crate::RESPONSE_TIMEOUT));
+        let redis = redis::Client::open(redis_url)?.get_multiplexed_async_connection_with_config(&patient).await?;
         Ok(Self { way, db, redis, next: AtomicU64::new(0) })
     }
 

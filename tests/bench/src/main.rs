@@ -24,6 +24,7 @@ mod threads;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 
@@ -33,6 +34,9 @@ use report::Machine;
 
 /// Whatever can go wrong: then there is no report.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// How long a design waits for Redis: a machine that is busy with something else is no reason to end the run.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The benchmark.
 #[derive(Parser)]

@@ -60,8 +60,9 @@ impl Engine {
             "REDIS_URL" => Some(redis.url.clone()),
             "REDIS_CLUSTER" => Some(redis.cluster.to_string()),
             "GRAB_ACK" => Some(ack.to_owned()),
-            // A machine that is busy with something else is no reason to end the run.
-            "REDIS_CONNECT_TIMEOUT_MS" | "REDIS_RESPONSE_TIMEOUT_MS" => Some("30000".to_owned()),
+            "REDIS_CONNECT_TIMEOUT_MS" | "REDIS_RESPONSE_TIMEOUT_MS" => {
+                Some(crate::RESPONSE_TIMEOUT.as_millis().to_string())
+            }
             _ => None,
         })?;
         let policy = config.policy.clone();

@@ -170,9 +170,9 @@ mod tests {
         let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
         let (heat, nodes) = cluster.heat("", &design, &rush).await.expect("a rush");
         assert_eq!(heat.shares(&rush).left, Some(0));
-        // One call a grab, but for those by which a node learns the script.
+        // One call a grab, but for those by which a node learns the script: some hundreds, and not as many for each.
         assert!((3_000..5_000).contains(&heat.calls), "{nodes:?}");
-        assert!(nodes.deviation() <= 0.1, "{nodes:?}");
+        assert!(nodes.deviation() <= 0.3, "{nodes:?}");
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -183,6 +183,6 @@ mod tests {
         let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
         let (heat, nodes) = cluster.heat("", &design, &rush).await.expect("a rush");
         assert_eq!(heat.shares(&rush).winners, 6_000);
-        assert!(nodes.deviation() <= 0.1, "{nodes:?}");
+        assert!(nodes.deviation() <= 0.3, "{nodes:?}");
     }
 }

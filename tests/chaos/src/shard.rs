@@ -42,7 +42,7 @@ const PROBE_EVERY: Duration = Duration::from_millis(100);
 const CROWD: Manners = Manners { pause_most_ms: 2_000, at_once: 32 };
 const PROBERS: Manners = Manners { pause_most_ms: 100, at_once: 1_000 };
 /// Within this time after the last fault the outbox is empty and what has expired is settled.
-const AT_REST_WITHIN: Duration = Duration::from_mins(1);
+const AT_REST_WITHIN: Duration = Duration::from_mins(3);
 const TABLE: &str = "hongbao";
 
 /// What a shard is made of.

@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::BoxFuture;
@@ -124,7 +125,8 @@ impl Api {
     /// Makes Redis forget everything.
     pub async fn flush(&self) {
         let client = redis::Client::open(self.local.redis_url()).unwrap();
-        let mut connection = client.get_multiplexed_async_connection().await.unwrap();
+        let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
+        let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
         let () = redis::cmd("FLUSHALL").query_async(&mut connection).await.unwrap();
     }
 

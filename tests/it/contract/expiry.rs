@@ -7,7 +7,7 @@ use super::api::{Api, random, with};
 #[tokio::test]
 async fn what_is_left_is_refunded_once() {
     let api = Api::start().await;
-    let body = with(random(1_000, 4), &json!({"expires_in_s": 2}));
+    let body = with(random(1_000, 4), &json!({"expires_in_s": 5}));
     let packet = api.packet("alice", "k", &body).await;
     let grabbed = api.grab("bob", &packet).await.expect(200);
     let open = api.look("alice", &packet).await.expect(200);

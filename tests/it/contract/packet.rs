@@ -138,7 +138,7 @@ async fn claims_are_listed_in_slip_order_each_once() {
 #[tokio::test]
 async fn who_has_the_answer_is_told_that_it_is_still_so() {
     let api = Api::start().await;
-    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"expires_in_s": 3}))).await;
+    let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"expires_in_s": 5}))).await;
     let paths = [format!("/packets/{packet}"), format!("/packets/{packet}/claims")];
     let mut tags = Vec::new();
     for path in &paths {

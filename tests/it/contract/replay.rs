@@ -52,7 +52,7 @@ async fn when_it_is_sold_out() {
 #[tokio::test]
 async fn when_it_has_expired_and_is_settled() {
     let api = Api::start().await;
-    let body = with(random(100, 4), &json!({"expires_in_s": 2, "passphrase": "abc"}));
+    let body = with(random(100, 4), &json!({"expires_in_s": 5, "passphrase": "abc"}));
     let promise = Promise::of(&api, "k", &body, &["bob", "carol"]).await;
     api.until("alice", &promise.packet, "expired").await;
     promise.holds(&api, "expired").await;
@@ -67,7 +67,7 @@ async fn when_it_has_expired_and_is_settled() {
 #[tokio::test]
 async fn when_a_sold_out_packet_has_expired() {
     let api = Api::start().await;
-    let promise = Promise::of(&api, "k", &with(random(100, 1), &json!({"expires_in_s": 2})), &["bob"]).await;
+    let promise = Promise::of(&api, "k", &with(random(100, 1), &json!({"expires_in_s": 5})), &["bob"]).await;
     assert_eq!(api.look("bob", &promise.packet).await.expect(200)["status"], "sold_out");
     // Every slip has its fate, so past expiry it is settled without any run of settle.
     let view = shared::redis::test_server::poll("expiry", async || {
@@ -96,7 +96,7 @@ async fn in_the_middle_when_redis_forgets() {
 #[tokio::test]
 async fn a_send_too() {
     let api = Api::start().await;
-    let body = with(random(100, 1), &json!({"expires_in_s": 2}));
+    let body = with(random(100, 1), &json!({"expires_in_s": 5}));
     let first = api.send("alice", "k", &body).await;
     let packet = first["packet_id"].as_str().unwrap();
     let again = || api.post("/packets").by("alice").key("k").json(&body);

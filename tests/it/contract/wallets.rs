@@ -80,7 +80,7 @@ async fn movements_sum_to_the_balance_and_are_listed_each_once() {
         async move { text(&api.post("/packets").by("alice").key(key).json(&body).await.expect(201)["packet_id"]) }
     };
     let open = send("k-1", json!({})).await;
-    let late = send("k-2", json!({"expires_in_s": 2})).await;
+    let late = send("k-2", json!({"expires_in_s": 5})).await;
     let open_slip = api.grab("alice", &open).await.expect(200);
     let late_slip = api.grab("alice", &late).await.expect(200);
     let settled = api.until("alice", &late, "settled").await;

@@ -40,10 +40,11 @@ async fn a_function_whose_variables_hold_no_credentials_gets_them_from_its_conta
     let no_variables = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
     let [key, secret] = no_variables;
     let function = stores.function("wallet", &[key, secret, ("AWS_CONTAINER_CREDENTIALS_FULL_URI", &url)]).await;
-    for status in [201, 200] {
-        function.answer(&sample("wallet", "")).await.expect(status);
-    }
-    assert_eq!(asked.load(Ordering::SeqCst), 1, "they are asked for once, until they expire");
+    function.answer(&sample("wallet", "")).await.expect(201);
+    let first = asked.load(Ordering::SeqCst);
+    function.answer(&sample("wallet", "")).await.expect(200);
+    // Where an answer is late they are asked for again, in the first call.
+    assert_eq!(asked.load(Ordering::SeqCst), first, "they are asked for once, until they expire");
 
     let function = stores.function("wallet", &no_variables).await;
     let answer = function.invoke(sample("wallet", "").to_string().as_bytes()).await;

@@ -55,7 +55,8 @@ async fn grabs_at_once_in_one_process_are_each_answered_and_share_calls() {
         }
     }
     assert_eq!((slips.len(), paid), (SLIPS, 1_000));
-    assert!(calls < SLIPS.try_into().unwrap(), "{calls} calls: no two who won shared one");
+    // One at a time each would have one of his own.
+    assert!(calls < (USERS / 2).into(), "{calls} calls");
 
     // What they came to is told by the clock, and not with each of them.
     let told = poll("the metrics", async || {

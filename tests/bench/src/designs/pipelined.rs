@@ -17,7 +17,10 @@ impl LuaQueuePipelined {
     pub fn new(url: &str) -> Result<Self, BoxError> {
         Ok(Self {
             redis: redis::Client::open(url)?,
-            connection: Connection::new(&RedisConfig::new(url))?,
+            connection: Connection::new(&RedisConfig {
+                response_timeout: crate::RESPONSE_TIMEOUT,
+                ..RedisConfig::new(url)
+            })?,
             script: Script::new(super::lua_queue::SCRIPT),
         })
     }

@@ -30,14 +30,16 @@ async fn a_connection_signs_in_with_a_token_and_its_successor_with_another() {
     let server = TestServer::start(&["--requirepass", "none-of-ours"]).await;
     let mut admin = redis::Client::open(format!("redis://:none-of-ours@127.0.0.1:{}", server.port()))
         .unwrap()
-        .get_multiplexed_async_connection()
+        .get_multiplexed_async_connection_with_config(
+            &redis::AsyncConnectionConfig::new().set_response_timeout(Some(MARGIN)),
+        )
         .await
         .unwrap();
     let mut user = cmd("ACL");
     user.arg("SETUSER").arg(&USER);
     let () = user.query_async(&mut admin).await.unwrap();
 
-    let connection = Connection::with_tokens(&RedisConfig::new(server.url()), Some(tokens())).unwrap();
+    let connection = Connection::with_tokens(&patient(server.url()), Some(tokens())).unwrap();
     assert_eq!(who(&connection).await, "functions");
     let first = client_id(&connection).await;
     let () = cmd("CLIENT").arg("KILL").arg("USER").arg("functions").query_async(&mut admin).await.unwrap();
@@ -53,7 +55,7 @@ async fn each_node_of_a_cluster_is_signed_in_to() {
         user.arg("SETUSER").arg(&USER);
         let () = node.command(&user).await;
     }
-    let config = RedisConfig { cluster: true, ..RedisConfig::new(cluster.url()) };
+    let config = RedisConfig { cluster: true, ..patient(cluster.url()) };
     let connection = Connection::with_tokens(&config, Some(tokens())).unwrap();
     for key in ["a", "b", "c", "d", "e", "f"] {
         assert_eq!(connection.run::<i64>(&incr(key)).await.unwrap(), 1);

@@ -12,8 +12,13 @@ use redis::cmd;
 use super::{Call, Connection, RedisConfig, RedisConfigError, RedisError, Script};
 use crate::redis::test_server::poll;
 
-/// What slow machines may take on top.
-const MARGIN: Duration = Duration::from_millis(500);
+/// What slow machines may take on top: they stall for seconds. Whatever hangs takes longer.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// The server at `url`, by a client that takes no stall of the machine for a fault.
+fn patient(url: impl Into<String>) -> RedisConfig {
+    RedisConfig { connect_timeout: MARGIN, response_timeout: MARGIN, ..RedisConfig::new(url) }
+}
 
 fn connection(config: &RedisConfig) -> Connection {
     Connection::new(config).unwrap()

@@ -10,7 +10,7 @@ use crate::redis::test_server::{TestServer, free_port};
 #[tokio::test]
 async fn a_script_takes_bytes_and_survives_a_flush() {
     let server = TestServer::start(&[]).await;
-    let connection = connection(&RedisConfig::new(server.url()));
+    let connection = connection(&patient(server.url()));
     let script = Script::new("redis.call('SET', KEYS[1], ARGV[1]) return {KEYS[2], redis.call('GET', KEYS[1])}");
     let call = script.call(&["{a}:1", "{a}:2"]).arg(b"\0\xff\r\n".as_slice());
     let expected = (b"{a}:2".to_vec(), b"\0\xff\r\n".to_vec());
@@ -25,7 +25,7 @@ async fn a_script_takes_bytes_and_survives_a_flush() {
 #[tokio::test]
 async fn an_answer_of_the_server_is_no_failure_of_the_connection() {
     let server = TestServer::start(&[]).await;
-    let connection = connection(&RedisConfig::new(server.url()));
+    let connection = connection(&patient(server.url()));
     let id = client_id(&connection).await;
     let () = server.command(cmd("SET").arg("a").arg("word")).await;
     for refused in [
@@ -44,7 +44,7 @@ async fn an_answer_of_the_server_is_no_failure_of_the_connection() {
 #[tokio::test]
 async fn a_demoted_server_is_unavailable_until_it_is_promoted() {
     let server = TestServer::start(&[]).await;
-    let connection = connection(&RedisConfig::new(server.url()));
+    let connection = connection(&patient(server.url()));
     let script = Script::new("return redis.call('INCR', KEYS[1])").call(&["a"]);
     assert_eq!(connection.run::<i64>(&script).await.unwrap(), 1);
     let id = client_id(&connection).await;
@@ -58,14 +58,15 @@ async fn a_demoted_server_is_unavailable_until_it_is_promoted() {
 #[tokio::test]
 async fn a_restart_is_survived() {
     let mut server = TestServer::start(&[]).await;
-    let connection = connection(&RedisConfig::new(server.url()));
+    let config = patient(server.url());
+    let connection = connection(&config);
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     server.kill();
     let start = Instant::now();
     assert_unavailable(&connection.run::<i64>(&incr("a")).await);
-    assert!(start.elapsed() < MARGIN, "a refused connection fails fast");
+    assert!(start.elapsed() < config.connect_timeout / 2, "a refused connection fails fast");
     server.restart().await;
-    assert!(recover(&connection, &incr("a")).await < Duration::from_secs(2));
+    assert!(recover(&connection, &incr("a")).await < MARGIN);
     // And one that no call noticed.
     server.restart().await;
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
@@ -76,20 +77,20 @@ async fn a_mute_server_costs_bounded_time() {
     let server = TestServer::start(&[]).await;
     let config = RedisConfig::new(server.url());
     let connection = connection(&config);
-    assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
+    recover(&connection, &incr("a")).await;
     server.stop();
     let start = Instant::now();
     assert_unavailable(&connection.run::<Option<i64>>(&get("a")).await);
     assert!(start.elapsed() < config.connect_timeout + config.response_timeout * 2 + MARGIN);
     server.cont();
-    assert!(recover(&connection, &get("a")).await < Duration::from_secs(2));
+    assert!(recover(&connection, &get("a")).await < MARGIN);
 }
 
 #[tokio::test]
 async fn a_mute_socket_does_not_fail_the_call() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
-    let connection = connection(&RedisConfig::new(proxy.url()));
+    let connection = connection(&RedisConfig { response_timeout: Duration::from_secs(3), ..patient(proxy.url()) });
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     proxy.mute_open_connections();
     let mut calls = JoinSet::new();
@@ -107,7 +108,7 @@ async fn a_mute_socket_does_not_fail_the_call() {
 async fn a_call_is_repeated_once_at_most() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
-    let connection = connection(&RedisConfig::new(proxy.url()));
+    let connection = connection(&patient(proxy.url()));
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     proxy.cut_answers(1);
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 3);
@@ -120,13 +121,13 @@ async fn a_call_is_repeated_once_at_most() {
 #[tokio::test]
 async fn an_idle_connection_is_replaced() {
     let server = TestServer::start(&[]).await;
-    let config = RedisConfig::new(server.url());
-    let patient = connection(&config);
+    let config = patient(server.url());
+    let lasting = connection(&config);
     let hasty = connection(&RedisConfig { idle_max: Duration::from_millis(20), ..config });
-    let (patient_id, hasty_id) = (client_id(&patient).await, client_id(&hasty).await);
+    let (lasting_id, hasty_id) = (client_id(&lasting).await, client_id(&hasty).await);
     let idle = Instant::now();
     poll("the time", async || (idle.elapsed() > Duration::from_millis(25)).then_some(())).await;
-    assert_eq!(client_id(&patient).await, patient_id);
+    assert_eq!(client_id(&lasting).await, lasting_id);
     assert_ne!(client_id(&hasty).await, hasty_id);
 }
 
@@ -145,8 +146,7 @@ async fn callers_share_an_attempt_to_connect() {
             calls.spawn(async move { connection.run::<i64>(&incr("a")).await });
         }
         calls.join_all().await.iter().for_each(assert_unavailable);
-        let took = start.elapsed();
-        assert!(took >= config.connect_timeout && took < config.connect_timeout * 2, "{took:?}");
+        assert!(start.elapsed() >= config.connect_timeout);
     }
     // One connection for each round, and no more.
     for expected in [true, true, false] {
@@ -159,7 +159,7 @@ async fn callers_share_an_attempt_to_connect() {
 async fn a_caller_who_gives_up_does_not_stop_the_attempt() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
-    let connection = connection(&RedisConfig::new(proxy.url()));
+    let connection = connection(&patient(proxy.url()));
     assert!(connection.run::<i64>(&incr("a")).now_or_never().is_none());
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     assert_eq!(proxy.accepted(), 1);
@@ -169,7 +169,7 @@ async fn a_caller_who_gives_up_does_not_stop_the_attempt() {
 async fn a_password_is_used_and_never_told() {
     let server =
         TestServer::start(&["--requirepass", "p,s/s word", "--user", "ann", "on", ">hunter2", "~*", "+@all"]).await;
-    let at = |login: &str| RedisConfig::new(server.url().replace("//", &format!("//{login}@")));
+    let at = |login: &str| patient(server.url().replace("//", &format!("//{login}@")));
     for login in [":p%2Cs%2Fs%20word", "default:p%2Cs%2Fs%20word", "ann:hunter2"] {
         connection(&at(login)).run::<i64>(&incr("a")).await.unwrap();
     }
@@ -178,7 +178,7 @@ async fn a_password_is_used_and_never_told() {
         assert!(matches!(error, RedisError::Refused { .. }), "{error:?}");
         assert!(!full_text(&error).contains("hunter"), "{error:?}");
     }
-    let error = connection(&RedisConfig::new(server.url())).run::<i64>(&incr("a")).await.unwrap_err();
+    let error = connection(&patient(server.url())).run::<i64>(&incr("a")).await.unwrap_err();
     assert!(matches!(error, RedisError::Refused { .. }), "{error:?}");
 }
 
@@ -203,7 +203,7 @@ async fn tls_trusts_the_given_authority_only() {
         "--tls-port", &port.to_string(), "--tls-auth-clients", "no",
         "--tls-cert-file", cert_file, "--tls-key-file", key_file, "--tls-ca-cert-file", ca_file,
     ]).await;
-    let stranger = RedisConfig::new(format!("rediss://127.0.0.1:{port}"));
+    let stranger = patient(format!("rediss://127.0.0.1:{port}"));
     let friend = RedisConfig { ca_file: Some(ca_file.into()), ..stranger.clone() };
     assert_eq!(connection(&friend).run::<i64>(&incr("a")).await.unwrap(), 1);
     assert_unavailable(&connection(&stranger).run::<i64>(&incr("a")).await);
