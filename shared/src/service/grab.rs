@@ -7,9 +7,10 @@ use super::Failure;
 use super::collector::{Collector, Told};
 use super::finals::Finals;
 use super::hot_store::{Found, Grabber, HotStore, Learned};
+use super::learner::Learner;
 use super::loader::{Ensured, Loader};
 use super::stores::Stores;
-use crate::domain::{AckMode, Claim, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
+use crate::domain::{AckMode, Claim, Fence, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
 use crate::dynamo::{ClaimOutcome, Table};
 use crate::metric::Meter;
 
@@ -42,6 +43,7 @@ pub enum GrabOutcome {
 pub struct GrabSlip<T, H> {
     stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
+    learner: Arc<Learner<H>>,
     collector: Arc<Collector<H>>,
     finals: Arc<Finals<H>>,
     currency: String,
@@ -66,6 +68,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let finals = Arc::new(Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
+            learner: Arc::new(Learner::new(Arc::clone(&stores.hot))),
             collector: Arc::new(Collector::new(Arc::clone(&stores.hot), Arc::clone(&finals))),
             finals,
             stores,
@@ -185,11 +188,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let facts = outcome.facts(&hold.user, &claim);
         match outcome {
             ClaimOutcome::Committed => {
-                self.learn(part, terms, &facts, hold).await;
+                self.learn(part, terms, facts, hold).await;
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: false }))
             }
             ClaimOutcome::Already { claim, foreign: None } => {
-                self.learn(part, terms, &facts, hold).await;
+                self.learn(part, terms, facts, hold).await;
                 Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: true }))
             }
             ClaimOutcome::Already { claim, foreign: Some(_) } => {
@@ -213,13 +216,13 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let Some(claim) = self.stores.ledger.claim_of(&hold.user, terms.id).await? else {
             return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
         };
-        self.learn(part, terms, &[claim.fence(&hold.user)], hold).await;
+        self.learn(part, terms, vec![claim.fence(&hold.user)], hold).await;
         Ok(GrabOutcome::Grabbed { claim, replayed: true })
     }
 
     /// Tells the hot store facts. If it can't be told now, the answer stands all the same, and settle tells it later.
-    async fn learn(&self, part: PartId, terms: &Terms, facts: &[crate::domain::Fence], decided: Hold) {
-        match self.stores.hot.learn(part, terms.count, facts, &[decided]).await {
+    async fn learn(&self, part: PartId, terms: &Terms, facts: Vec<Fence>, decided: Hold) {
+        match self.learner.learn(part, terms.count, facts, decided).await {
             Ok(Learned::Final) => self.finals.is_final_now(part),
             Ok(Learned::Loaded | Learned::NotLoaded) => {}
             Err(error) => {
@@ -268,7 +271,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             let part = PartId::of_slip(id, terms.count, claim.slip);
             if let Some(part) = part {
                 let decided = Hold { slip: claim.slip, user: user.clone(), at: claim.at };
-                self.learn(part, &terms, &[claim.fence(user)], decided).await;
+                self.learn(part, &terms, vec![claim.fence(user)], decided).await;
             }
         }
         Ok(GrabOutcome::Grabbed { claim, replayed: true })

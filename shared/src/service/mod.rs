@@ -8,6 +8,7 @@ mod finals;
 mod flights;
 mod grab;
 mod hot_store;
+mod learner;
 mod live;
 mod loader;
 mod outbox;

@@ -17,7 +17,7 @@ const FOUND: [(Mutant, u64, Kind); 15] = [
     (Mutant::FreshTime, 5, Kind::Promise),
     (Mutant::PutBackAfterTimeout, 1_059, Kind::Promise),
     (Mutant::AmountFromRedis, 44, Kind::Fence),
-    (Mutant::SettledEarly, 524, Kind::Fence),
+    (Mutant::SettledEarly, 557, Kind::Fence),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
     (Mutant::LoaderOverwrites, 16, Kind::Promise),
     (Mutant::CachedBeforeFinal, 6, Kind::Promise),
