@@ -93,6 +93,9 @@ impl<H: HotStore> Finals<H> {
 
     /// Remembers how a part was read, until a moment after it was `asked`, unless more is known of it: what took long to be
     /// answered may be that old.
+    ///
+    /// What leaves losers in doubt makes them ask on. A certain no that is not final is Redis' own word, with `GRAB_ACK=redis`:
+    /// where Redis loses what it said, they hear it for that moment longer.
     pub fn was_read(&self, part: PartId, asked: Instant, rest: Arc<Rest>) {
         if self.get(part).is_none() {
             self.known.insert(part, (asked, Spent::AsRead(rest)));

@@ -103,8 +103,8 @@ struct State {
     /// Which processes, by slot, reach the second primary.
     split: Option<u32>,
     has_lost: bool,
-    /// When each slip was last seen to be held.
-    held: BTreeMap<(PacketId, u32), u64>,
+    /// When each slip was last seen to be held: the tick and the time.
+    held: BTreeMap<(PacketId, u32), (u64, Timestamp)>,
     /// When each slip was first seen to be held for a user.
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
     /// The fences as they were first written, and when.
@@ -261,26 +261,30 @@ impl World {
 
     /// Notes which slips of a part are held.
     pub fn see_held(&self, part: PartId) {
+        let now = self.now();
         for primary in &self.primaries {
             let seen = primary.part(part);
             let mut state = self.state();
             let tick = state.tick;
             for (slip, user) in seen.holds() {
-                state.held.insert((part.packet, slip), tick);
+                state.held.insert((part.packet, slip), (tick, now));
                 state.holds.entry((part.packet, slip, user.clone())).or_insert(tick);
             }
         }
     }
 
-    /// The slips of a packet that were to be had at every moment since `tick`: neither fenced nor held.
-    pub fn free_since(&self, terms: &Terms, tick: u64) -> Vec<u32> {
+    /// The slips of a packet that were to be had at every moment since `tick`, and for `moment` at least: neither fenced nor held.
+    pub fn free_since(&self, terms: &Terms, tick: u64, moment: Duration) -> Vec<u32> {
+        let now = self.now();
         terms.id.parts().for_each(|part| self.see_held(part));
         let state = self.state();
         let fenced = |slip: u32| {
             let sk = format!("{slip:06}");
             state.fences.contains_key(&Key { pk: format!("SLIPS#{}#{}", terms.id, slip / 64), sk })
         };
-        let was_held = |slip: u32| state.held.get(&(terms.id, slip)).is_some_and(|seen| *seen >= tick);
+        let was_held = |slip: u32| {
+            state.held.get(&(terms.id, slip)).is_some_and(|(seen, at)| *seen >= tick || now < at.after(moment))
+        };
         (0..terms.count).filter(|slip| !fenced(*slip) && !was_held(*slip)).collect()
     }
 
