@@ -107,7 +107,8 @@ check-template:
 	@scripts/install-tools.sh sam && scripts/install-tools.sh aws && scripts/install-tools.sh checkov
 	.tools/sam/bin/sam validate --lint --template template.yaml
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/template.json
-	.tools/aws/bin/python tests/aws/transformed.py target/aws/all.json Page=true Events=true
+	.tools/aws/bin/python tests/aws/transformed.py target/aws/all.json Page=true Events=true \
+	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs
 	.tools/aws/bin/cfn-lint target/aws/template.json
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --file target/aws/template.json target/aws/all.json
 
