@@ -9,6 +9,7 @@ use std::time::Instant;
 use futures::stream::{self, StreamExt};
 use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
 use shared::service::{Failure, GrabOutcome};
+use tests::hot::script_calls;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
 /// Every answer of a rush: (who, what he heard).
@@ -264,8 +265,7 @@ async fn grabs_of_packets_of_one_partition_share_a_call() {
     let [one, other] = neighbours(&process).await;
     let calls = async || {
         let stats: String = world.redis(redis::cmd("INFO").arg("commandstats")).await;
-        let line = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls=")).unwrap_or("0,");
-        line.split(',').next().unwrap().parse::<u32>().unwrap()
+        script_calls(&stats)
     };
     // The script is known to the server from here on.
     process.grab(one.id, &user("first")).await.unwrap();

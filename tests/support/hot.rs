@@ -25,6 +25,12 @@ pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec
     found.into_iter().map(slip).collect()
 }
 
+/// How often a server has run known scripts, by its answer to `INFO commandstats`.
+pub fn script_calls(stats: &str) -> u64 {
+    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
+    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+}
+
 /// What a part has in Redis.
 #[derive(Debug, Default)]
 pub struct HotPart {

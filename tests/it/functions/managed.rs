@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use futures::future::join_all;
+use tests::hot;
 
 use super::logs::json_lines;
 use super::*;
@@ -19,9 +20,7 @@ fn grab_of(packet: &str, user: &str) -> Value {
 
 /// How often Redis was called by scripts.
 async fn script_calls(redis: &TestServer) -> u64 {
-    let stats: String = redis.command(redis::cmd("INFO").arg("commandstats")).await;
-    let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
-    calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
+    hot::script_calls(&redis.command::<String>(redis::cmd("INFO").arg("commandstats")).await)
 }
 
 #[tokio::test]
