@@ -15,12 +15,14 @@ use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 /// Every answer of a rush: (who, what he heard).
 type Answers = Vec<(UserId, GrabOutcome)>;
 
-/// How long a request is repeated that is not answered: on a slow machine thousands of losers may ask the ledger itself, which
-/// refuses what it can't take.
+/// After so long losers who are left in doubt ask the ledger itself. On a slow machine that may be thousands at once, and it refuses
+/// what it can't take; a request that is refused sooner has no such excuse.
+const IN_DOUBT: Duration = Duration::from_secs(2);
+/// How long who was refused then asks again.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
 
 /// Every user asks `times` times, all at once, as his requests reach one process or the other; no more than `at_once`
-/// requests are under way. Who hears that the service is unavailable asks again, as he is told to; no answer is another error.
+/// requests are under way. Who is refused after a long wait asks again, as he is told to; no answer is another error.
 async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times: usize, at_once: usize) -> Answers {
     let requests = (0..times).flat_map(|time| users.iter().enumerate().map(move |(n, user)| (time + n, user.clone())));
     stream::iter(requests)
@@ -31,7 +33,7 @@ async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times:
                 loop {
                     match process.grab(id, &user).await {
                         Ok(answer) => break (user, answer),
-                        Err(Failure::Unavailable { .. }) if begun.elapsed() < GIVE_UP_AFTER => {
+                        Err(Failure::Unavailable { .. }) if (IN_DOUBT..GIVE_UP_AFTER).contains(&begun.elapsed()) => {
                             tokio::time::sleep(Duration::from_millis(200)).await;
                         }
                         Err(failure) => panic!("{user}: {failure:?}"),
