@@ -60,11 +60,11 @@ pub struct HotCounts {
 
 impl HotPart {
     pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
-        type Answer = (BTreeMap<String, String>, Vec<u32>, Vec<u8>);
+        type Answer = (BTreeMap<String, String>, Vec<u8>);
         let keys = PartKeys::of(part);
-        let call = LOOK.call(&[&keys.claims, &keys.slips, &keys.facts]);
-        let (claims, list, bits): Answer = connection.run(&call).await?;
-        let free = free_slips(&claims, &list).unwrap_or_default().into_iter().collect();
+        let call = LOOK.call(&[&keys.claims, &keys.facts]);
+        let (claims, bits): Answer = connection.run(&call).await?;
+        let free = free_slips(&claims).unwrap_or_default().into_iter().collect();
         let slips = part.slips(terms.count);
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let known = slips.clone().filter(|slip| bit(slip - slips.start)).collect();
@@ -144,7 +144,7 @@ mod tests {
             HotSlip::Broken,
         ];
         assert_eq!(states, expected);
-        assert_eq!(part().slip(5, true), HotSlip::Free, "the list of free slips goes with the expiry");
+        assert_eq!(part().slip(5, true), HotSlip::Free, "what is free of an expired part is not told any more");
         assert_eq!(HotPart::default().slip(0, false), HotSlip::NotLoaded);
     }
 }

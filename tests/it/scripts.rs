@@ -99,23 +99,24 @@ impl Rig {
     /// What the hot store has of a part.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
-        let (claims, free, facts, dirty) = futures::join!(
+        let (claims, facts, dirty) = futures::join!(
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.claims]),
-            self.run::<Vec<u32>, _>(["LRANGE", &keys.slips, "0", "-1"]),
             self.run::<Vec<u8>, _>(["GETRANGE", &keys.facts, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.dirty, &keys.name]),
         );
-        let free = free_slips(&claims, &free).unwrap();
+        let free = free_slips(&claims).unwrap();
         let (mut terms, claims): (BTreeMap<String, String>, _) =
             claims.into_iter().partition(|(field, _)| field.starts_with('#'));
         let held: Vec<Held> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
         let mut bound = |field| terms.remove(field).map_or(0, |bound| bound.parse::<i64>().unwrap());
         assert_eq!(Ok(bound("#s") - bound("#b")), i64::try_from(held.len()), "{part} holds {held:?}");
-        terms.remove("#w");
-        terms.remove("#k");
+        let end_of_range = terms.remove("#e");
         if let Some(mark) = terms.remove("#f") {
             assert!(dirty.is_some() && !terms.contains_key("#g"), "{part} is marked");
-            assert_eq!(mark, terms["#e"]);
+            assert_eq!(Some(mark), end_of_range);
+        }
+        for field in ["#k", "#l", "#w"] {
+            terms.remove(field);
         }
         let bit = |place: &usize| facts[place / 8] >> (7 - place % 8) & 1 == 1;
         let facts = (0..facts.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
@@ -124,16 +125,16 @@ impl Rig {
         State { terms, claims, free, held: slips, facts, is_dirty: dirty.is_some() }
     }
 
-    /// Lets a part's time be over: as if an hour had passed, the list of free slips with it.
+    /// Lets a part's time be over: as if an hour had passed. What was free is told no more.
     async fn expire(&self, part: PartId) {
         let keys = PartKeys::of(part);
         let () = self.run(["HSET", &keys.claims, "#x", "1"]).await;
-        self.end_range(&keys).await;
-        let () = self.run(["DEL", &keys.slips]).await;
+        self.lose_free(&keys).await;
     }
 
-    /// Nothing of a part's range is free any more.
-    async fn end_range(&self, keys: &PartKeys) {
+    /// Nothing of a part is free any more.
+    async fn lose_free(&self, keys: &PartKeys) {
+        let () = self.run(["HSET", &keys.claims, "#l", ""]).await;
         let bounds: (i64, i64) = self.run(["HMGET", &keys.claims, "#s", "#e"]).await;
         let left = (bounds.1 - bounds.0).to_string();
         for bound in ["#s", "#b"] {
@@ -144,7 +145,7 @@ impl Rig {
     /// Loses all of a part, but for its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["DEL", &keys.claims, &keys.slips, &keys.facts]).await;
+        let () = self.run(["DEL", &keys.claims, &keys.facts]).await;
     }
 
     async fn load(&self, packet: &Packet, facts: &[Fence]) {

@@ -62,7 +62,7 @@ impl World {
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let claims = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
         HotPart {
-            free: self.free(&keys, &claims).await,
+            free: free_slips(&claims).unwrap(),
             held: outbox(&claims),
             claims,
             facts: range.clone().filter(|slip| bit(slip - range.start)).collect(),
@@ -73,7 +73,7 @@ impl World {
     pub async fn lose_free(&self, part: PartId, slip: u32) {
         let keys = PartKeys::of(part);
         let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
-        let mut free = self.free(&keys, &claims).await;
+        let mut free = free_slips(&claims).unwrap();
         let before = free.len();
         free.retain(|free| *free != slip);
         if free.len() == before {
@@ -83,15 +83,8 @@ impl World {
         for bound in ["#s", "#b"] {
             let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(bound).arg(left)).await;
         }
-        let () = self.redis(cmd("DEL").arg(&keys.slips)).await;
-        if !free.is_empty() {
-            let () = self.redis(cmd("RPUSH").arg(&keys.slips).arg(free)).await;
-        }
-    }
-
-    async fn free(&self, keys: &PartKeys, claims: &BTreeMap<String, String>) -> Vec<u32> {
-        let list: Vec<u32> = self.redis(cmd("LRANGE").arg(&keys.slips).arg(0).arg(-1)).await;
-        free_slips(claims, &list).unwrap()
+        let left = free.iter().map(|slip| format!("{slip}:{};", slip + 1)).collect::<Vec<_>>().concat();
+        let () = self.redis(cmd("HSET").arg(&keys.claims).arg("#l").arg(left)).await;
     }
 
     /// Forges an unconfirmed hold.

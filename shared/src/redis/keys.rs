@@ -39,8 +39,6 @@ pub struct PartKeys {
     pub name: String,
     /// Hash: the terms (fields that begin with `#`), and user → his claim or hold. The holds are the outbox.
     pub claims: String,
-    /// List: the free slips beside those that `claims` has as a range.
-    pub slips: String,
     /// Bitmap: the slips whose fact is known.
     pub facts: String,
     /// Sorted set of the whole partition: its parts that hold something, by the time of the first hold.
@@ -57,7 +55,6 @@ impl PartKeys {
         let key = |kind: &str| format!("hb:{{{tag}}}:{kind}:{name}");
         Self {
             claims: key("claims"),
-            slips: key("slips"),
             facts: key("facts"),
             loading: key("loading"),
             dirty: dirty(part.partition()),
@@ -67,9 +64,9 @@ impl PartKeys {
 }
 
 /// The keys of `grab.lua`, of one part: the same as [`PartKeys`] has, without the others.
-pub fn of_grab(part: PartId) -> [String; 3] {
-    let (name, tag) = (part.to_string(), tag(part.partition()));
-    [format!("hb:{{{tag}}}:claims:{name}"), format!("hb:{{{tag}}}:slips:{name}"), dirty(part.partition())]
+pub fn of_grab(part: PartId) -> [String; 2] {
+    let tag = tag(part.partition());
+    [format!("hb:{{{tag}}}:claims:{part}"), dirty(part.partition())]
 }
 
 /// Sorted set: the parts of a partition that hold something, by the time of the first hold.

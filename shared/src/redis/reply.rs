@@ -148,11 +148,16 @@ pub const fn loaded(state: u8) -> Option<Loaded> {
     }
 }
 
-/// The free slips of a part, the next one first: those from `#s` up to `#e` of its `claims`, and then those in its list
-/// `slips`. `None`: the range does not read.
-pub fn free_slips(claims: &BTreeMap<String, String>, list: &[u32]) -> Option<Vec<u32>> {
+/// The free slips of a part, the next one first: those from `#s` up to `#e` of its `claims`, and then those of the ranges
+/// in `#l`, each `<from>:<to>;`. `None`: they do not read.
+pub fn free_slips(claims: &BTreeMap<String, String>) -> Option<Vec<u32>> {
     let bound = |field| claims.get(field).map_or(Some(0), |bound| number::<u32>(bound));
-    Some((bound("#s")?..bound("#e")?).chain(list.iter().copied()).collect())
+    let mut free: Vec<u32> = (bound("#s")?..bound("#e")?).collect();
+    for range in claims.get("#l").map_or("", String::as_str).split_terminator(';') {
+        let (from, to) = range.split_once(':')?;
+        free.extend(number::<u32>(from)?..number(to)?);
+    }
+    Some(free)
 }
 
 /// An entry of the outbox: for whom a slip is held, and `h<slip>:<at>` with, once it is parked, `:<reason>`.

@@ -83,7 +83,7 @@ impl HotStore for RedisStore {
         let first = chunks.next().unwrap_or_default();
         for facts in std::iter::once(first).chain(chunks) {
             let mut call = LEARN
-                .call(&[&keys.claims, &keys.slips, &keys.facts, &keys.dirty])
+                .call(&[&keys.claims, &keys.facts, &keys.dirty])
                 .arg(&keys.name)
                 .arg(slips.start)
                 .arg(slips.end)
@@ -105,7 +105,7 @@ impl HotStore for RedisStore {
         let slips = part.slips(terms.count);
         let recipients = terms.guard.recipients.as_ref();
         let mut call = LOAD
-            .call(&[&keys.claims, &keys.slips, &keys.facts])
+            .call(&[&keys.claims, &keys.facts])
             .arg(slips.start)
             .arg(slips.end)
             .arg(terms.expires_at.ms())
@@ -147,7 +147,7 @@ impl HotStore for RedisStore {
 
     async fn rest(&self, part: PartId) -> Result<Option<Rest>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&REST.call(&[&keys.claims, &keys.slips])).await?;
+        let reply: redis::Value = self.call(&REST.call(&[&keys.claims])).await?;
         reply::rest(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
@@ -215,9 +215,12 @@ impl RedisStore {
         }
         let keys: Vec<String> = asks.iter().flat_map(|(part, _)| keys::of_grab(*part)).collect();
         let mut call = GRAB.call(&keys);
+        let is_one_each = asks.iter().all(|(_, grabbers)| matches!(grabbers, [Grabber { passphrase: None, .. }]));
         for (_, grabbers) in asks {
             let digests = grabbers.iter().any(|grabber| grabber.passphrase.is_some());
-            call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
+            if !is_one_each {
+                call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
+            }
             for grabber in *grabbers {
                 call = call.arg(grabber.user.as_str());
             }

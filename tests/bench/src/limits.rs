@@ -95,7 +95,7 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         let keys = PartKeys::of(*part);
         for batch in users.chunks(BATCH) {
             let mut call = cmd("EVALSHA");
-            call.arg(script.hash()).arg(3).arg(&[&keys.claims, &keys.slips, &keys.dirty]);
+            call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.dirty]);
             call.arg(batch.len());
             for user in batch {
                 call.arg(&rush.users[*user]);

@@ -115,7 +115,6 @@ impl<'a> Twins<'a> {
             fields.insert("#x".to_owned(), terms.expires.to_string());
             fields.insert("#n".to_owned(), facts.len().to_string());
             fields.insert("#c".to_owned(), terms.count.to_string());
-            fields.insert("#e".to_owned(), (first + terms.count).to_string());
             fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
             let digest = |digest: PassphraseDigest| {
                 let (high, low) = digest.0.split_at(16);
@@ -280,8 +279,7 @@ impl<'a> Twins<'a> {
         let keys = PartKeys::of(part);
         if self.memory.part(part).terms.is_some() {
             let () = self.rig.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
-            self.rig.end_range(&keys).await;
-            let () = self.rig.run(["DEL", &keys.slips]).await;
+            self.rig.lose_free(&keys).await;
         }
         self.memory.tamper(part, |part| {
             if let Some(terms) = &mut part.terms {

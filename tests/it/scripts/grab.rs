@@ -203,6 +203,29 @@ async fn a_batch_shares_out_what_is_there_in_its_order() {
 }
 
 #[tokio::test]
+async fn grabs_go_on_from_one_range_of_free_slips_to_the_next() {
+    on_both(async |rig| {
+        let packet = Packet::of(9);
+        rig.load(&packet, &[refunded(1), refunded(4), refunded(5)]).await;
+        let take = async |users: &[&str]| {
+            let users: Vec<Grabber> = users.iter().map(|user| grabber(user)).collect();
+            let slip = |found| if let Found::Held { slip, fresh: true, .. } = found { Some(slip) } else { None };
+            let slips: Vec<Option<u32>> = grab_all(&rig, &packet, &users).await.into_iter().map(slip).collect();
+            // What must hold of a part is looked at here.
+            (slips, rig.state(packet.part).await.free)
+        };
+        assert_eq!(take(&["ann"]).await, (vec![Some(0)], vec![2, 3, 6, 7, 8]));
+        assert_eq!(take(&["bob", "cat", "dan"]).await, (vec![Some(2), Some(3), Some(6)], vec![7, 8]));
+        assert_eq!(take(&["eve"]).await, (vec![Some(7)], vec![8]));
+        // The one that was held for whom another slip is comes after those that were never taken.
+        rig.learn(&packet, &[won(6, "ann")], &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [8, 0]);
+        assert_eq!(take(&["fay", "gus", "hal"]).await, (vec![Some(8), Some(0), None], vec![]));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn each_of_a_mixed_batch_gets_his_own_answer() {
     on_both(async |rig| {
         let packet = Packet::of(3).for_recipients(&["ann", "bob", "3", "eve", "}", "g1:2:3"]).with_passphrase("open");

@@ -12,7 +12,6 @@ async fn a_part_is_loaded_once() {
         let terms = [
             ("#a", "ledger".to_owned()),
             ("#c", "5".to_owned()),
-            ("#e", "5".to_owned()),
             ("#n", "0".to_owned()),
             ("#x", packet.terms.expires_at.ms().to_string()),
         ];
@@ -83,8 +82,7 @@ async fn what_an_earlier_life_left_is_swept_away() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.claims, "#c", "9", "#g", "r", "ann", "g1:1:1"]).await;
-        let () = rig.run(["RPUSH", &keys.slips, "3", "2", "1", "7"]).await;
+        let () = rig.run(["HSET", &keys.claims, "#c", "9", "#g", "r", "#l", "3:4;", "ann", "g1:1:1"]).await;
         let () = rig.run(["SETBIT", &keys.facts, "2", "1"]).await;
         rig.load(&packet, &[refunded(0)]).await;
         let state = rig.state(packet.part).await;
@@ -154,7 +152,6 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_holds_something() {
         let forgotten = i64::try_from(expires.after(AN_HOUR).ms()).unwrap();
         let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
         rig.load(&packet, &[refunded(1)]).await;
-        assert_eq!(expiry(&keys.slips).await, i64::try_from(expires.ms()).unwrap());
         assert_eq!((expiry(&keys.claims).await, expiry(&keys.facts).await), (forgotten, forgotten));
         for user in ["ann", "bob"] {
             rig.hold(&packet, user).await;

@@ -32,7 +32,6 @@ impl Rig {
                 let read = match &*kind {
                     "string" => cmd("GET").arg(&key).clone(),
                     "hash" => cmd("HGETALL").arg(&key).clone(),
-                    "list" => cmd("LRANGE").arg(&key).arg(0).arg(-1).clone(),
                     "zset" => cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").clone(),
                     other => panic!("{key} is a {other}"),
                 };

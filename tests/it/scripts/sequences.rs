@@ -232,17 +232,17 @@ impl<'a> Sequence<'a> {
 
     async fn keep(&self, part: usize) -> Kept {
         let packet = &self.parts[part];
-        let PartKeys { claims, slips, facts, .. } = packet.keys();
+        let PartKeys { claims, facts, .. } = packet.keys();
         let mut keys = Vec::new();
-        for key in [claims, slips, facts] {
+        for key in [claims, facts] {
             keys.push(self.rig.run(["DUMP", &key]).await);
         }
         Kept { keys, is_dirty: self.rig.state(packet.part).await.is_dirty }
     }
 
     async fn restore(&self, part: usize, kept: &Kept) {
-        let PartKeys { name, claims, slips, facts, dirty, .. } = self.parts[part].keys();
-        for (key, value) in [claims, slips, facts].iter().zip(&kept.keys) {
+        let PartKeys { name, claims, facts, dirty, .. } = self.parts[part].keys();
+        for (key, value) in [claims, facts].iter().zip(&kept.keys) {
             let () = self.rig.run(["DEL", key]).await;
             if let Some(value) = value {
                 let mut restore = cmd("RESTORE");

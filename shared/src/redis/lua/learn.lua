@@ -6,14 +6,14 @@
 -- It runs when memory is full too: it mostly makes room, and a promise that is kept in the ledger must not wait in the
 -- outbox for it.
 --
--- KEYS[1] claims  KEYS[2] slips  KEYS[3] facts  KEYS[4] dirty
+-- KEYS[1] claims  KEYS[2] facts  KEYS[3] dirty
 -- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of facts
 -- then the facts: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
 -- then the holds that were decided by them: "<slip> <user>"
 --
 -- Returns 0 if the part is not loaded (it holds nothing then), 1 if it is, 2 if every slip's fact is known.
 
-local claims, slips, facts, dirty = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local claims, facts, dirty = KEYS[1], KEYS[2], KEYS[3]
 local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 local terms = redis.call('HMGET', claims, '#x', '#e', '#s', '#b', '#c', '#n', '#k')
@@ -56,23 +56,41 @@ local function retract(slip, user)
   return true
 end
 
--- The slips that are left of the range go to the list, before those that came back, but for the given one.
-local function dissolve_range(slip)
-  for other = end_of_range - 1, next_slip, -1 do
-    if other ~= slip then redis.call('LPUSH', slips, string.format('%d', other)) end
+-- The ranges of free slips after the first one, each {from, to}: read where one of them changes, which is in repairs.
+local others
+local function other_ranges()
+  if not others then
+    others = {}
+    for from, to in redis.call('HGET', claims, '#l'):gmatch('(%d+):(%d+);') do
+      others[#others + 1] = {tonumber(from), tonumber(to)}
+    end
   end
-  next_slip = end_of_range
-  redis.call('PEXPIREAT', slips, terms[1])
+  return others
 end
 
--- Takes a slip out of the free ones, where it only is in repairs: a rollback had made it free again.
+-- Takes a slip out of the free ones, where it only is in repairs: a rollback had made it free again. Whatever its range has
+-- on both sides stays free.
 local function take_out(slip)
-  if tonumber(slip) < next_slip then
-    redis.call('LREM', slips, 1, slip)
-  else
-    -- The range would have a hole.
-    dissolve_range(tonumber(slip))
+  local ranges = other_ranges()
+  if next_slip <= slip and slip < end_of_range then
+    if slip + 1 < end_of_range then table.insert(ranges, 1, {slip + 1, end_of_range}) end
+    end_of_range = slip
+    return
   end
+  for place, range in ipairs(ranges) do
+    local from, to = range[1], range[2]
+    if from <= slip and slip < to then
+      table.remove(ranges, place)
+      if slip + 1 < to then table.insert(ranges, place, {slip + 1, to}) end
+      if from < slip then table.insert(ranges, place, {from, slip}) end
+      return
+    end
+  end
+end
+
+local function put_back(slip)
+  local ranges = other_ranges()
+  ranges[#ranges + 1] = {slip, slip + 1}
 end
 
 -- Without facts this is to tidy up: then nothing is believed but what is there.
@@ -84,7 +102,7 @@ end
 local time = redis.call('TIME')
 local is_open = time[1] * 1000 + math.floor(time[2] / 1000) < expires
 -- Nothing more is taken of an expired part: its free slips need not be told one by one that they are not.
-if not is_open then next_slip = end_of_range end
+if not is_open then next_slip, others = end_of_range, {} end
 
 local owners, has_news = {}, false
 for i = 5, 4 + count do
@@ -97,7 +115,7 @@ for i = 5, 4 + count do
     has_news = has_news or is_news
     if is_news and hold ~= slip then
       local user = holder(slip)
-      if not (user and retract(slip, user)) then take_out(slip) end
+      if not (user and retract(slip, user)) then take_out(tonumber(slip)) end
     end
   end
   if owner ~= '' then
@@ -105,10 +123,7 @@ for i = 5, 4 + count do
       held = held - 1
       local other = tonumber(hold)
       local is_free = hold ~= slip and is_open and other >= first and other < last
-      if is_free and redis.call('GETBIT', facts, other - first) == 0 then
-        redis.call('RPUSH', slips, hold)
-        redis.call('PEXPIREAT', slips, terms[1])
-      end
+      if is_free and redis.call('GETBIT', facts, other - first) == 0 then put_back(other) end
     end
     redis.call('HSET', claims, owner, 'g' .. slip .. ':' .. amount .. ':' .. at)
   end
@@ -121,8 +136,15 @@ end
 -- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
 local known = has_news and string.format('%d', redis.call('BITCOUNT', facts)) or terms[6]
 redis.call('HSET', claims, '#s', next_slip, '#b', next_slip - held, '#n', known)
+if others then
+  local texts = {}
+  for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
+  redis.call('HSET', claims, '#e', end_of_range, '#l', table.concat(texts))
+end
+-- Its value is that of `#e`; the next grab sets it again.
+local unmarked = (held == 0 or others) and redis.call('HDEL', claims, '#f')
 if held == 0 then
-  local left = redis.call('ZREM', dirty, part) + redis.call('HDEL', claims, '#f')
+  local left = redis.call('ZREM', dirty, part) + unmarked
   if left > 0 then
     redis.call('PEXPIREAT', facts, terms[7])
     redis.call('PEXPIREAT', claims, terms[7])

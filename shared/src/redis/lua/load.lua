@@ -1,7 +1,7 @@
 -- load: makes a part ready to be grabbed, unless it is. Every slip is then either free or known to be fenced. (A part that
 -- holds something is loaded: claims with holds in them don't expire.)
 --
--- KEYS[1] claims  KEYS[2] slips  KEYS[3] facts
+-- KEYS[1] claims  KEYS[2] facts
 -- ARGV[1] its first slip  ARGV[2] the slip after its last  ARGV[3] its expiry  ARGV[4] when its claims are forgotten
 -- ARGV[5] the ack mode  ARGV[6] the guard: 'r' if only recipients may grab, then 'p' and the passphrase's digest if it has
 -- one  ARGV[7] the number of recipients, who follow
@@ -9,7 +9,7 @@
 --
 -- Returns 0 if it was loaded already, 1 if it is now, 2 if it is expired: an expired part is not loaded again.
 
-local claims, slips, facts = KEYS[1], KEYS[2], KEYS[3]
+local claims, facts = KEYS[1], KEYS[2]
 local first, last = tonumber(ARGV[1]), tonumber(ARGV[2])
 local expires, forget, ack, guard, recipients = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
@@ -42,8 +42,8 @@ for i = 8, 7 + recipients do entry('#r:' .. ARGV[i], '') end
 -- From here on writes, the first of which Redis refuses when its memory is full; `#x`, which says that the part is
 -- loaded, comes last.
 redis.call('HSET', claims, '#c', 0)
-redis.call('DEL', claims, slips, facts)
-redis.call('HSET', claims, '#c', last - first, '#n', count, '#a', ack, '#e', last)
+redis.call('DEL', claims, facts)
+redis.call('HSET', claims, '#c', last - first, '#n', count, '#a', ack)
 if last - first > SMALL then redis.call('HSET', claims, '#w', string.rep('.', LONG)) end
 if guard ~= '' then redis.call('HSET', claims, '#g', guard) end
 for i = 1, #entries, CHUNK do redis.call('HSET', claims, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
@@ -51,19 +51,20 @@ for i = 1, #entries, CHUNK do redis.call('HSET', claims, unpack(entries, i, math
 redis.call('SETBIT', facts, last - first, 0)
 for slip in pairs(fenced) do redis.call('SETBIT', facts, slip - first, 1) end
 
-local next_slip = first
-if count > 0 then
-  local free = {}
-  for slip = first, last - 1 do
-    local name = string.format('%d', slip)
-    if not fenced[name] then free[#free + 1] = name end
+-- The free slips, as ranges: the first one in fields of its own, from which a grab takes, the others in one text.
+local from, others = nil, {}
+for slip = first, last do
+  local is_free = slip < last and not fenced[string.format('%d', slip)]
+  if is_free and not from then
+    from = slip
+  elseif not is_free and from then
+    others[#others + 1] = string.format('%d:%d;', from, slip)
+    from = nil
   end
-  for i = 1, #free, CHUNK do redis.call('RPUSH', slips, unpack(free, i, math.min(i + CHUNK - 1, #free))) end
-  next_slip = last
 end
-redis.call('HSET', claims, '#s', next_slip, '#b', next_slip, '#k', forget)
+local next_slip, end_of_range = (table.remove(others, 1) or last .. ':' .. last .. ';'):match('^(%d+):(%d+);$')
+redis.call('HSET', claims, '#s', next_slip, '#e', end_of_range, '#l', table.concat(others), '#b', next_slip, '#k', forget)
 
-redis.call('PEXPIREAT', slips, expires)
 redis.call('PEXPIREAT', facts, forget)
 redis.call('HSET', claims, '#x', string.format('%d', expires))
 redis.call('PEXPIREAT', claims, forget)

@@ -2,18 +2,18 @@
 -- rest: what grab would tell everybody of a part that gives out nothing more, so that one call answers all who wait for it.
 -- Nothing is changed.
 --
--- KEYS: claims, slips
+-- KEYS[1] claims
 --
 -- Returns {0} if each user has to ask with grab: the part is not loaded, has a guard or a free slip. Else {1, s0, s1, e0 or
 -- e1 as grab says it to a user who has nothing, user, claim, user, claim, ...} with what `claims` has of each user:
 -- `g<slip>:<amount>:<at>` confirmed, or `h<slip>:<at>` held (then ':' and why, if it is parked).
 
-local claims, slips = KEYS[1], KEYS[2]
-local terms = redis.call('HMGET', claims, '#x', '#g', '#s', '#e', '#n', '#c', '#a')
+local claims = KEYS[1]
+local terms = redis.call('HMGET', claims, '#x', '#g', '#s', '#e', '#n', '#c', '#a', '#l')
 if not terms[1] or terms[2] then return {0} end
 local time = redis.call('TIME')
 local is_expired = time[1] * 1000 + math.floor(time[2] / 1000) >= tonumber(terms[1])
-if not is_expired and (terms[3] ~= terms[4] or redis.call('EXISTS', slips) == 1) then return {0} end
+if not is_expired and (terms[3] ~= terms[4] or terms[8] ~= '') then return {0} end
 
 local is_certain = terms[5] == terms[6] or terms[7] == 'redis'
 local rest = {1, (is_expired and 'e' or 's') .. (is_certain and '1' or '0')}
