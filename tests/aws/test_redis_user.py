@@ -93,10 +93,8 @@ ARGUMENTS = {
     "ZRANGE": [KEY, "0", "1"],
     "SETBIT": [KEY, "1", "1"],
     "DEL": [KEY],
-    "EXISTS": [KEY],
     "HGETALL": [KEY],
     "HLEN": [KEY],
-    "HINCRBY": [KEY, "a", "1"],
     "PERSIST": [KEY],
     "BITCOUNT": [KEY],
 }

@@ -21,7 +21,7 @@ use shared::domain::{
 };
 use shared::redis::test_server::{TestCluster, TestServer};
 use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips, held};
-use shared::service::{Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded};
+use shared::service::{Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
 use tokio::sync::Mutex;
 
 /// Users that a script could take for something else: values of its own, numbers, patterns, hash tags.

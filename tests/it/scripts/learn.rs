@@ -293,3 +293,22 @@ async fn more_facts_than_one_call_takes_are_all_learned() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn who_looks_again_sees_a_grab_whatever_was_put_back_meanwhile() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 20);
+        rig.load(&packet, &[]).await;
+        for user in ["ann", "bob", "cat"] {
+            rig.hold(&packet, user).await;
+        }
+        let Look::Seen(seen) = rig.store.look(packet.part, None).await.unwrap() else { panic!("not loaded") };
+        // What two of them held goes back, for slips of the other part are theirs; that is no news here.
+        rig.learn(&packet, &[won(11, "ann")], &[]).await;
+        let hold = rig.hold(&packet, "dan").await;
+        rig.learn(&packet, &[won(12, "bob")], &[]).await;
+        let again = rig.store.look(packet.part, Some(&seen.version)).await.unwrap();
+        assert!(matches!(&again, Look::Seen(look) if look.holds.contains(&hold)), "{again:?}");
+    })
+    .await;
+}

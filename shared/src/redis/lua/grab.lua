@@ -108,20 +108,20 @@ local function grab(claims, dirty, first, count, digests)
   end
 
   local free, held_at, changes = now < expires and wanted or 0, ':' .. at, {}
-  -- The other ranges, and what `#b` is: read where the first one does not suffice.
-  local others, base
+  -- The other ranges, from where on they are left, and what `#b` is: read where the first one does not suffice.
+  local others, place, base
   for n = 1, free do
     if next_slip == last then
       if not others then
         local left = call('HMGET', claims, '#l', '#b')
-        others, base = left[1], tonumber(left[2])
+        others, place, base = left[1], 1, tonumber(left[2])
       end
-      local from, to, rest = others:match('^(%d+):(%d+);(.*)$')
+      local from, to, next_place = others:match('^(%d+):(%d+);()', place)
       if not from then
         free = n - 1
         break
       end
-      base, others = base + from - next_slip, rest
+      base, place = base + from - next_slip, next_place
       next_slip, last = tonumber(from), tonumber(to)
     end
     local i, slip = takers[n], format('%d', next_slip)
@@ -135,7 +135,7 @@ local function grab(claims, dirty, first, count, digests)
     if others then
       change('#e', format('%d', last))
       change('#b', format('%d', base))
-      change('#l', others)
+      change('#l', sub(others, place))
     end
     if not is_marked then mark(claims, dirty) end
     if not guard and (others or not is_marked) then change('#f', format('%d', last)) end

@@ -16,7 +16,7 @@
 local claims, facts, dirty = KEYS[1], KEYS[2], KEYS[3]
 local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local terms = redis.call('HMGET', claims, '#x', '#e', '#s', '#b', '#c', '#n', '#k')
+local terms = redis.call('HMGET', claims, '#x', '#e', '#s', '#b', '#c', '#n', '#k', '#f')
 local expires = tonumber(terms[1])
 if not expires then
   redis.call('ZREM', dirty, part)
@@ -140,11 +140,11 @@ if others then
   local texts = {}
   for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
   redis.call('HSET', claims, '#e', end_of_range, '#l', table.concat(texts))
+  -- Its value is that of `#e`. It stays as long as the part holds something: look counts the fields.
+  if terms[8] then redis.call('HSET', claims, '#f', end_of_range) end
 end
--- Its value is that of `#e`; the next grab sets it again.
-local unmarked = (held == 0 or others) and redis.call('HDEL', claims, '#f')
 if held == 0 then
-  local left = redis.call('ZREM', dirty, part) + unmarked
+  local left = redis.call('ZREM', dirty, part) + redis.call('HDEL', claims, '#f')
   if left > 0 then
     redis.call('PEXPIREAT', facts, terms[7])
     redis.call('PEXPIREAT', claims, terms[7])
