@@ -74,18 +74,27 @@ impl PartId {
     /// on the same next one.
     pub fn probe_order(packet: PacketId, user: &UserId) -> impl Iterator<Item = Self> {
         let parts = packet.part_count();
-        let (start, stride) = if parts == 1 { (0, 1) } else { start_and_stride(packet, user, parts) };
-        (0..parts).map(move |i| Self { packet, index: (start + i * stride) % parts })
+        let (start, seed) = if parts == 1 { (0, 0) } else { start_and_seed(packet, user, parts) };
+        // Most grabs end at the first part, and need no stride.
+        let mut known_stride = None;
+        let index = move |i| match i {
+            0 => start,
+            _ => (start + i * *known_stride.get_or_insert_with(|| stride(seed, parts))) % parts,
+        };
+        (0..parts).map(index).map(move |index| Self { packet, index })
     }
 }
 
-fn start_and_stride(packet: PacketId, user: &UserId, parts: u32) -> (u32, u32) {
+/// The first part, and what the stride to the others comes from.
+fn start_and_seed(packet: PacketId, user: &UserId, parts: u32) -> (u32, u8) {
     let hash = Sha256::new().chain_update(packet.to_be_bytes()).chain_update(user.as_str()).finalize();
-    let start = u32::from(hash[0]) % parts;
-    // The first that will do from anywhere on: every grab comes by here, and a list of them all would cost it more.
-    let first = u32::from(hash[1]) % (parts - 1) + 1;
-    let stride = (first..parts).chain(1..first).find(|&stride| gcd(stride, parts) == 1).unwrap_or(1);
-    (start, stride)
+    (u32::from(hash[0]) % parts, hash[1])
+}
+
+/// The first that is coprime to the number of parts, from anywhere on: a list of them all would cost more.
+fn stride(seed: u8, parts: u32) -> u32 {
+    let first = u32::from(seed) % (parts - 1) + 1;
+    (first..parts).chain(1..first).find(|&stride| gcd(stride, parts) == 1).unwrap_or(1)
 }
 
 const fn gcd(a: u32, b: u32) -> u32 {
@@ -175,8 +184,9 @@ mod tests {
 
     #[test]
     fn every_stride_that_will_do_is_somebodys() {
-        let strides: BTreeSet<u32> =
-            (0..2_000).map(|n| start_and_stride(packet(64), &format!("user-{n}").parse().unwrap(), 64).1).collect();
+        let strides: BTreeSet<u32> = (0..2_000)
+            .map(|n| stride(start_and_seed(packet(64), &format!("user-{n}").parse().unwrap(), 64).1, 64))
+            .collect();
         assert_eq!(strides, (0..32).map(|n| 2 * n + 1).collect());
     }
 
@@ -184,9 +194,13 @@ mod tests {
     fn every_stride_is_coprime_to_the_number_of_parts() {
         for parts in 2..=MAX_PARTS {
             for n in 0..100 {
-                let (start, stride) = start_and_stride(packet(parts), &format!("user-{n}").parse().unwrap(), parts);
+                let (start, seed) = start_and_seed(packet(parts), &format!("user-{n}").parse().unwrap(), parts);
+                let stride = stride(seed, parts);
                 assert!(start < parts && (1..parts).contains(&stride), "{parts}: {start}, {stride}");
-                assert!((2..=stride).all(|divisor| stride % divisor != 0 || parts % divisor != 0), "{parts}: {stride}");
+                assert!(
+                    (2..=stride).all(|divisor| !stride.is_multiple_of(divisor) || !parts.is_multiple_of(divisor)),
+                    "{parts}: {stride}"
+                );
             }
         }
     }

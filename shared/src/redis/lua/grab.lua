@@ -130,15 +130,17 @@ local function grab(claims, dirty, first, count, digests)
     answers[i] = slip
   end
   if free > 0 then
-    local function change(field, value) changes[#changes + 1], changes[#changes + 2] = field, value end
-    change('#s', format('%d', next_slip))
-    if others then
-      change('#e', format('%d', last))
-      change('#b', format('%d', base))
-      change('#l', sub(others, place))
-    end
+    changes[2 * free + 1], changes[2 * free + 2] = '#s', format('%d', next_slip)
     if not is_marked then mark(claims, dirty) end
-    if not guard and (others or not is_marked) then change('#f', format('%d', last)) end
+    if others or not is_marked then
+      local function change(field, value) changes[#changes + 1], changes[#changes + 2] = field, value end
+      if not guard then change('#f', format('%d', last)) end
+      if others then
+        change('#e', format('%d', last))
+        change('#b', format('%d', base))
+        change('#l', sub(others, place))
+      end
+    end
     call('HSET', claims, unpack(changes))
   end
   if free < wanted then
