@@ -82,7 +82,7 @@ pub(super) enum Queue {
 }
 
 impl Part {
-    /// What the keys' own expiry takes away.
+    /// What time takes away: first what is free, of which nothing is taken any more, and then the keys.
     pub(super) fn expire(&mut self, now: u64) {
         let Some(terms) = &self.terms else { return };
         let expires = terms.expires;

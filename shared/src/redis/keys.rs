@@ -37,7 +37,8 @@ fn slot(tag: &str) -> u16 {
 pub struct PartKeys {
     /// The part's name inside [`Self::dirty`].
     pub name: String,
-    /// Hash: the terms (fields that begin with `#`), and user → his claim or hold. The holds are the outbox.
+    /// Hash: the terms and the free slips (fields that begin with `#`), and user → his claim or hold. The holds are the
+    /// outbox.
     pub claims: String,
     /// Bitmap: the slips whose fact is known.
     pub facts: String,

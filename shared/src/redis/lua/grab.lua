@@ -14,7 +14,7 @@
 --                          (or because the packet's grabs are answered on the word of the hot store)
 --
 -- The free slips of a part are those from its field `#s` on up to `#e`, and then those of the ranges in `#l`. Its outbox is
--- what `claims` has of the form h…: as many as `#s` is more than `#b`, so that a slip from the range needs no counting.
+-- what `claims` has of the form h…: as many as `#s` is more than `#b`, so that a win needs no counting.
 --
 -- A script does not roll back, so all of a part that can refuse comes before its first write; and the first write of all
 -- is one that Redis refuses when its memory is full. Where a later part is refused the users of those before it find
