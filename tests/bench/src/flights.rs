@@ -12,7 +12,7 @@ use crate::rush::{Got, Rush};
 
 /// A design behind such a client.
 pub trait Grabs: Send + Sync + 'static {
-    /// Puts the packets of a rush into an empty Redis.
+    /// Puts the packets of a rush into Redis.
     fn fill(&self, rush: &Rush) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// One grab.
@@ -24,7 +24,7 @@ pub trait Grabs: Send + Sync + 'static {
     }
 }
 
-/// Lets a design meet a rush with so many requests under way, for at most `time`.
+/// Lets a design meet a rush with so many requests under way, for at most `time`, in an empty Redis.
 pub async fn heat<G: Grabs>(
     design: &Arc<G>,
     redis: &redis::Client,
@@ -32,8 +32,19 @@ pub async fn heat<G: Grabs>(
     under_way: usize,
     time: Duration,
 ) -> Result<Heat, BoxError> {
+    empty(&mut redis.get_connection()?)?;
+    one_more(design, redis, rush, under_way, time).await
+}
+
+/// The same, beside whatever is in Redis.
+pub async fn one_more<G: Grabs>(
+    design: &Arc<G>,
+    redis: &redis::Client,
+    rush: &Arc<Rush>,
+    under_way: usize,
+    time: Duration,
+) -> Result<Heat, BoxError> {
     let mut control = redis.get_connection()?;
-    empty(&mut control)?;
     design.fill(rush).await?;
     let before = Usage::read(&mut control)?;
     let (elapsed, answers) = fly(design, rush, under_way, time).await?;

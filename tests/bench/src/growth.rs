@@ -6,10 +6,12 @@ use std::time::Instant;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::cmd;
 use shared::domain::PacketId;
+use shared::redis::test_server::TestServer;
 use shared::service::{HotStore, Loaded};
 
-use crate::cell::{Collector, Spread};
+use crate::cell::{Spread, float};
 use crate::goals::{Goal, Ratio};
+use crate::heat::{Heat, empty};
 use crate::lab::{Lab, TimeBox};
 use crate::ours::{Engine, OneByOne};
 use crate::rush::Rush;
@@ -24,7 +26,7 @@ const GRABS: u32 = 10_000;
 const LARGE: u32 = 100_000;
 /// Live packets.
 const MANY: u32 = 100_000;
-const FEW: usize = 10;
+const FEW: u32 = 10;
 
 /// What was found.
 #[derive(Clone, Copy, Debug)]
@@ -57,58 +59,79 @@ impl Growth {
 
 /// Measures it.
 pub async fn run(engine: &Arc<Engine>, lab: &Lab) -> Result<Growth, BoxError> {
-    let (redis, time) = (lab.redis(), lab.time);
-    let (grabs, large, many) = (lab.scaled(GRABS), lab.scaled(LARGE), lab.scaled(MANY) as usize);
-    let one_by_one = Arc::new(OneByOne::new(Arc::clone(engine)));
-    let mut by_slips = Vec::new();
-    let mut by_packets = Vec::new();
-    for _ in 0..time.rounds {
-        let small = cost(&one_by_one, redis, Rush::spread(grabs / 10, 10), 0, time).await?;
-        let of_large = cost(&one_by_one, redis, Rush::all_win(large), 0, time).await?;
-        by_slips.push(of_large / small);
-        let few = cost(&one_by_one, redis, Rush::all_win(grabs), FEW, time).await?;
-        let with_many = cost(&one_by_one, redis, Rush::all_win(grabs), many, time).await?;
-        by_packets.push(with_many / few);
-    }
-    let (send_ms, blocked_ms) = send(engine, redis, large).await?;
-    let middle = |ratios| Spread::of(ratios).median;
-    Ok(Growth { by_slips: middle(by_slips), by_packets: middle(by_packets), send_ms, blocked_ms })
+    let [grabs, large, many] = [GRABS, LARGE, MANY].map(|count| lab.scaled(count));
+    let here = Place::new(engine, lab.redis());
+    let in_empty = async |rush: Arc<Rush>| {
+        let most = lab.time.rush_most;
+        cost(&flights::heat(&here.grabs, &here.redis, &rush, UNDER_WAY, most).await?)
+    };
+    let (small, of_large) = (Arc::new(Rush::spread(grabs / 10, 10)), Arc::new(Rush::all_win(large)));
+    let by_slips =
+        ratio(lab.time, async || in_empty(Arc::clone(&small)).await, async || in_empty(Arc::clone(&of_large)).await);
+    let by_slips = by_slips.await?;
+
+    // A Redis for each number of packets, which are loaded once: what comes right after that work of seconds is dearer.
+    let server = TestServer::start(&[]).await;
+    let elsewhere = Arc::new(Engine::new(&server.url(), &lab.dynamodb_url(), "growth", "redis").await?);
+    let there = Place::new(&elsewhere, &redis::Client::open(server.url())?);
+    empty(&mut here.redis.get_connection()?)?;
+    load_others(engine, FEW).await?;
+    load_others(&elsewhere, many).await?;
+    let rush = Arc::new(Rush::all_win(grabs));
+    let beside_others = async |place: &Place| {
+        let most = lab.time.rush_most;
+        cost(&flights::one_more(&place.grabs, &place.redis, &rush, UNDER_WAY, most).await?)
+    };
+    let by_packets = ratio(lab.time, async || beside_others(&here).await, async || beside_others(&there).await).await?;
+
+    let (send_ms, blocked_ms) = send(engine, lab.redis(), large).await?;
+    Ok(Growth { by_slips, by_packets, send_ms, blocked_ms })
 }
 
-/// Redis' processor time a grab, in microseconds, with so many other packets there.
-async fn cost(
-    grabs: &Arc<OneByOne>,
-    redis: &redis::Client,
-    rush: Rush,
-    live: usize,
-    time: TimeBox,
-) -> Result<f64, BoxError> {
-    let rush = Arc::new(rush);
-    grabs.set_live(live);
-    let mut rounds = Collector::new(&rush);
-    rounds.begin_round();
-    loop {
-        rounds.add(&flights::heat(grabs, redis, &rush, UNDER_WAY, time.rush_most).await?);
-        if rounds.round_took() >= time.time {
-            break;
-        }
+/// A Redis with an engine over it.
+struct Place {
+    grabs: Arc<OneByOne>,
+    redis: redis::Client,
+}
+
+impl Place {
+    fn new(engine: &Arc<Engine>, redis: &redis::Client) -> Self {
+        Self { grabs: Arc::new(OneByOne::new(Arc::clone(engine))), redis: redis.clone() }
     }
-    grabs.set_live(0);
-    Ok(rounds.cell("growth", "").redis_cpu_us)
+}
+
+/// Redis' processor time a grab, in microseconds.
+fn cost(heat: &Heat) -> Result<f64, BoxError> {
+    match heat.answers.len() {
+        0 => Err("no grab was answered".into()),
+        answers => Ok(float(heat.cpu_us) / float(answers as u64)),
+    }
+}
+
+/// What `other` costs, of what `one` costs: the middle of many pairs in turn, so that both meet the machine's good and bad
+/// moments.
+async fn ratio(
+    time: TimeBox,
+    one: impl AsyncFn() -> Result<f64, BoxError>,
+    other: impl AsyncFn() -> Result<f64, BoxError>,
+) -> Result<f64, BoxError> {
+    let mut ratios = Vec::new();
+    for _ in 0..time.pairs {
+        let before = one().await?;
+        ratios.push(other().await? / before);
+    }
+    Ok(Spread::of(ratios).median)
 }
 
 /// Loads so many live packets, of the terms of one that was sent.
-pub async fn load_others(engine: &Engine, live: usize) -> Result<(), BoxError> {
-    if live == 0 {
-        return Ok(());
-    }
+async fn load_others(engine: &Engine, live: u32) -> Result<(), BoxError> {
     let id = engine.send(10).await?;
     let terms = engine.stores().packets.terms(id).await?.ok_or("a packet that was just sent")?;
-    let load = |n: usize| {
+    let load = |n: u32| {
         let mut terms = (*terms).clone();
         async move {
             let mut random = [0; shared::domain::PACKET_ID_RANDOM_BYTES];
-            random[..8].copy_from_slice(&(n as u64).to_le_bytes());
+            random[..8].copy_from_slice(&u64::from(n).to_le_bytes());
             terms.id = PacketId::new(terms.created_at, 1, random);
             for part in terms.id.parts() {
                 match engine.stores().hot.load(part, &terms, &[]).await? {

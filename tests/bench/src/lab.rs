@@ -25,19 +25,21 @@ pub struct TimeBox {
     pub rush_most: Duration,
     /// Everything is so many times smaller than its name says.
     pub divisor: u32,
+    /// How many pairs of rushes are compared where the ratio of two is asked for.
+    pub pairs: usize,
 }
 
 impl TimeBox {
     /// As the report is meant.
-    pub const FULL: Self = Self::of(3, Duration::from_secs(3));
+    pub const FULL: Self = Self::of(3, Duration::from_secs(3), 41);
     /// One short round of each cell.
-    pub const QUICK: Self = Self::of(1, Duration::from_millis(500));
+    pub const QUICK: Self = Self::of(1, Duration::from_millis(500), 5);
     /// One rush of each cell, small enough to come to its end: whether everything works.
     pub const REHEARSAL: Self =
-        Self { rounds: 1, time: Duration::ZERO, rush_most: Duration::from_mins(2), divisor: 50 };
+        Self { rounds: 1, time: Duration::ZERO, rush_most: Duration::from_mins(2), divisor: 50, pairs: 1 };
 
-    const fn of(rounds: usize, time: Duration) -> Self {
-        Self { rounds, time, rush_most: time, divisor: 1 }
+    const fn of(rounds: usize, time: Duration, pairs: usize) -> Self {
+        Self { rounds, time, rush_most: time, divisor: 1, pairs }
     }
 }
 

@@ -1,6 +1,6 @@
 //! This engine: its own use case of grabbing, over a real Redis and a real `DynamoDB` API.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use shared::service::{
 };
 use tests::without_tokens;
 
+use crate::BoxError;
 use crate::flights::Grabs;
 use crate::rush::{Got, Rush};
 use crate::spread::Seeded;
-use crate::{BoxError, growth};
 
 const SENDER: &str = "sender";
 const PACKET_EXPIRES_IN: Duration = Duration::from_hours(1);
@@ -176,26 +176,18 @@ impl Grabs for Collected {
 /// The script with one user a call: what a function does that serves one request at a time.
 pub struct OneByOne {
     engine: Arc<Engine>,
-    /// Packets that are there beside those of a rush.
-    live: AtomicUsize,
 }
 
 impl OneByOne {
     /// Of an engine.
     #[must_use]
     pub const fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, live: AtomicUsize::new(0) }
-    }
-
-    /// Lets so many other packets be there at the next rush.
-    pub fn set_live(&self, live: usize) {
-        self.live.store(live, Ordering::Relaxed);
+        Self { engine }
     }
 }
 
 impl Grabs for OneByOne {
     async fn fill(&self, rush: &Rush) -> Result<(), BoxError> {
-        growth::load_others(&self.engine, self.live.load(Ordering::Relaxed)).await?;
         self.engine.fill(rush).await
     }
 
