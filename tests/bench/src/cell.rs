@@ -49,7 +49,7 @@ pub struct Cell {
     pub p99_us: f64,
     /// 99.9 % of them.
     pub p999_us: f64,
-    /// Redis' processor time an answer, in microseconds.
+    /// Redis' processor time an answer, in microseconds; the middle of the rounds.
     pub redis_cpu_us: f64,
     /// Round trips to Redis an answer.
     pub redis_calls: f64,
@@ -66,46 +66,71 @@ pub struct Cell {
 }
 
 /// Collects heats into a cell.
-pub struct Collector<'a> {
-    rush: &'a Rush,
-    rounds: Vec<(u64, Duration)>,
+#[derive(Debug)]
+pub struct Collector {
+    workload: &'static str,
+    scheme: String,
+    rounds: Vec<Round>,
     rushes: Vec<f64>,
     nanos: Histogram<u64>,
     answers: u64,
     calls: u64,
-    cpu_us: u64,
     shares: Option<Shares>,
+}
+
+/// What the heats of a round add up to.
+#[derive(Debug, Default)]
+struct Round {
+    answers: u64,
+    took: Duration,
+    cpu_us: u64,
 }
 
 const NANOS_MOST: u64 = 60_000_000_000;
 
-impl<'a> Collector<'a> {
-    /// For heats of this rush.
+impl Collector {
+    /// For heats of one scheme at one workload.
     ///
     /// # Panics
     /// Never: the bounds of its histogram are valid.
     #[must_use]
-    pub fn new(rush: &'a Rush) -> Self {
+    pub fn new(workload: &'static str, scheme: &str) -> Self {
         let nanos = Histogram::new_with_bounds(1, NANOS_MOST, 3).expect("valid bounds");
-        Self { rush, rounds: Vec::new(), rushes: Vec::new(), nanos, answers: 0, calls: 0, cpu_us: 0, shares: None }
+        Self {
+            workload,
+            scheme: scheme.to_owned(),
+            rounds: Vec::new(),
+            rushes: Vec::new(),
+            nanos,
+            answers: 0,
+            calls: 0,
+            shares: None,
+        }
+    }
+
+    /// Whether it is of this scheme at this workload.
+    #[must_use]
+    pub fn is_of(&self, workload: &str, scheme: &str) -> bool {
+        self.workload == workload && self.scheme == scheme
     }
 
     /// The next heats belong to another round.
     pub fn begin_round(&mut self) {
-        self.rounds.push((0, Duration::ZERO));
+        self.rounds.push(Round::default());
     }
 
     /// For how long the heats of this round went on.
     #[must_use]
     pub fn round_took(&self) -> Duration {
-        self.rounds.last().map_or(Duration::ZERO, |(_, took)| *took)
+        self.rounds.last().map_or(Duration::ZERO, |round| round.took)
     }
 
-    /// Adds a heat to the round.
-    pub fn add(&mut self, heat: &Heat) {
-        if let Some((answers, took)) = self.rounds.last_mut() {
-            *answers += heat.answers.len() as u64;
-            *took += heat.elapsed;
+    /// Adds a heat at `rush` to the round.
+    pub fn add(&mut self, rush: &Rush, heat: &Heat) {
+        if let Some(round) = self.rounds.last_mut() {
+            round.answers += heat.answers.len() as u64;
+            round.took += heat.elapsed;
+            round.cpu_us += heat.cpu_us;
         }
         self.rushes.push(heat.elapsed.as_secs_f64());
         for answer in &heat.answers {
@@ -113,8 +138,7 @@ impl<'a> Collector<'a> {
         }
         self.answers += heat.answers.len() as u64;
         self.calls += heat.calls;
-        self.cpu_us += heat.cpu_us;
-        let now = heat.shares(self.rush);
+        let now = heat.shares(rush);
         self.shares = Some(match self.shares {
             None => now,
             Some(before) => Shares {
@@ -128,19 +152,19 @@ impl<'a> Collector<'a> {
 
     /// The cell.
     #[must_use]
-    pub fn cell(&self, workload: &'static str, scheme: impl Into<String>) -> Cell {
+    pub fn cell(&self) -> Cell {
         let micros = |nanos: u64| float(nanos) / 1e3;
         let shares = self.shares.unwrap_or_default();
-        let per_s = self.rounds.iter().map(|(answers, took)| float(*answers) / took.as_secs_f64()).collect();
+        let spread = |figure: fn(&Round) -> f64| Spread::of(self.rounds.iter().map(figure).collect());
         Cell {
-            workload,
-            scheme: scheme.into(),
-            per_s: Spread::of(per_s),
+            workload: self.workload,
+            scheme: self.scheme.clone(),
+            per_s: spread(|round| float(round.answers) / round.took.as_secs_f64()),
             rush_s: Spread::of(self.rushes.clone()).median,
             p50_us: micros(self.nanos.value_at_quantile(0.5)),
             p99_us: micros(self.nanos.value_at_quantile(0.99)),
             p999_us: micros(self.nanos.value_at_quantile(0.999)),
-            redis_cpu_us: float(self.cpu_us) / float(self.answers.max(1)),
+            redis_cpu_us: spread(|round| float(round.cpu_us) / float(round.answers.max(1))).median,
             redis_calls: float(self.calls) / float(self.answers.max(1)),
             winners: shares.winners,
             oversold: shares.oversold,

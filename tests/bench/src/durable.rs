@@ -28,18 +28,24 @@ pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(lab.scaled(300), lab.scaled(450)));
     let db = parts::dynamodb_at(&lab.dynamodb_url());
     Database::create_table(&db).await?;
+    let mut designs = Vec::new();
     for way in Way::ALL {
-        let design = Arc::new(Database::new(way, db.clone(), &lab.redis_url()).await?);
-        lab.flights("L", way.name(), &design, &rush, UNDER_WAY).await?;
+        designs.push((way, Arc::new(Database::new(way, db.clone(), &lab.redis_url()).await?)));
     }
     let ours = Arc::new(Collected::new(Arc::clone(engine)));
-    lab.flights("L", "ours, acknowledged by the ledger", &ours, &rush, UNDER_WAY).await?;
     // A crowd of 10,000, and the time that the ledger takes for its 100 winners alone.
     let crowd = Arc::new(Rush::crowd(100, lab.scaled(10_000)));
-    lab.flights("B", "ours, acknowledged by the ledger", &ours, &crowd, crowd.requests.len()).await?;
     let winners = Arc::new(Rush::crowd(100, 100));
     let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
-    lab.flights("B", "bare claim transactions of the 100 winners", &bare, &winners, winners.requests.len()).await
+    for _ in 0..lab.time.rounds {
+        for (way, design) in &designs {
+            lab.flights("L", way.name(), design, &rush, UNDER_WAY).await?;
+        }
+        lab.flights("L", "ours, acknowledged by the ledger", &ours, &rush, UNDER_WAY).await?;
+        lab.flights("B", "ours, acknowledged by the ledger", &ours, &crowd, crowd.requests.len()).await?;
+        lab.flights("B", "bare claim transactions of the 100 winners", &bare, &winners, winners.requests.len()).await?;
+    }
+    Ok(())
 }
 
 /// (E) Whole HTTP requests.
@@ -48,13 +54,16 @@ pub async fn e(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let winners = Arc::new(Rush::all_win(lab.scaled(5_000)));
     let open = |answers, sold_out| Http::new(answers, Arc::clone(engine), sold_out);
     let constant = Arc::new(open(Answers::Constant, false).await?);
-    lab.flights("E", "a constant answer", &constant, &losers, CONNECTIONS).await?;
     let sold_out = Arc::new(open(Answers::Grab(Box::new(engine.grab_slip())), true).await?);
-    lab.flights("E", "ours, losers", &sold_out, &losers, CONNECTIONS).await?;
     let winning = Arc::new(open(Answers::Grab(Box::new(engine.grab_slip())), false).await?);
-    lab.flights("E", "ours, winners", &winning, &winners, CONNECTIONS).await?;
     let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
-    lab.flights("E", "bare claim transactions", &bare, &winners, CONNECTIONS).await
+    for _ in 0..lab.time.rounds {
+        lab.flights("E", "a constant answer", &constant, &losers, CONNECTIONS).await?;
+        lab.flights("E", "ours, losers", &sold_out, &losers, CONNECTIONS).await?;
+        lab.flights("E", "ours, winners", &winning, &winners, CONNECTIONS).await?;
+        lab.flights("E", "bare claim transactions", &bare, &winners, CONNECTIONS).await?;
+    }
+    Ok(())
 }
 
 /// How fast settle persists what a rush has left behind, beside bare claim transactions.

@@ -19,36 +19,48 @@ const FEW: usize = 20;
 /// (A) All win.
 pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::all_win(lab.scaled(SLIPS)));
-    published(lab, "A", &rush).await?;
-    pipelined(lab, engine, "A", &rush, &[MANY, FEW]).await?;
     let redis = lab.redis().clone();
     let raw = async |time| limits::raw_heat(engine, &redis, &rush, time).await;
-    lab.cell("A", "ours, the raw script with 64 users a call", &rush, raw).await?;
-    for limit in [Limit::TrivialScript, Limit::Lpop] {
-        lab.cell("A", limit.name(), &rush, async |_| Ok(limits::heat(limit, &redis, &rush)?)).await?;
+    for _ in 0..lab.time.rounds {
+        published(lab, "A", &rush).await?;
+        pipelined(lab, engine, "A", &rush, &[MANY, FEW]).await?;
+        lab.round("A", "ours, the raw script with 64 users a call", &rush, raw).await?;
+        for limit in [Limit::TrivialScript, Limit::Lpop] {
+            lab.round("A", limit.name(), &rush, async |_| Ok(limits::heat(limit, &redis, &rush)?)).await?;
+        }
+        lab.threads("A", &Ping, &rush).await?;
     }
-    lab.threads("A", &Ping, &rush).await
+    Ok(())
 }
 
 /// (B) A crowd, and few slips.
 pub async fn b(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(100, lab.scaled(CROWD)));
-    published(lab, "B", &rush).await?;
-    pipelined(lab, engine, "B", &rush, &[CROWD as usize]).await
+    for _ in 0..lab.time.rounds {
+        published(lab, "B", &rush).await?;
+        pipelined(lab, engine, "B", &rush, &[CROWD as usize]).await?;
+    }
+    Ok(())
 }
 
 /// (C) Many packets.
 pub async fn c(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::spread(lab.scaled(1_000), 100));
-    published(lab, "C", &rush).await?;
-    pipelined(lab, engine, "C", &rush, &[MANY]).await
+    for _ in 0..lab.time.rounds {
+        published(lab, "C", &rush).await?;
+        pipelined(lab, engine, "C", &rush, &[MANY]).await?;
+    }
+    Ok(())
 }
 
 /// (D) Everybody asks twice.
 pub async fn d(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::with_repeats(lab.scaled(SLIPS)));
-    published(lab, "D", &rush).await?;
-    pipelined(lab, engine, "D", &rush, &[MANY]).await
+    for _ in 0..lab.time.rounds {
+        published(lab, "D", &rush).await?;
+        pipelined(lab, engine, "D", &rush, &[MANY]).await?;
+    }
+    Ok(())
 }
 
 /// All designs with the client that they were published with.

@@ -51,6 +51,7 @@ pub struct Lab {
     /// For how long each cell is measured.
     pub time: TimeBox,
     scheme: String,
+    cells: Vec<Collector>,
     /// What was measured.
     pub report: Report,
 }
@@ -61,7 +62,7 @@ impl Lab {
         let server = TestServer::start(&[]).await;
         let dynamodb = DynamoDb::start(None).await?;
         let redis = redis::Client::open(server.url())?;
-        Ok(Self { server, dynamodb, redis, time, scheme, report: Report::default() })
+        Ok(Self { server, dynamodb, redis, time, scheme, cells: Vec::new(), report: Report::default() })
     }
 
     /// Where its Redis is.
@@ -84,20 +85,21 @@ impl Lab {
         count / self.time.divisor
     }
 
-    /// Ends the servers.
-    pub async fn close(self) -> Report {
+    /// Ends the servers, and the cells.
+    pub async fn close(mut self) -> Report {
         self.dynamodb.stop().await;
+        self.report.add_cells(self.cells.iter().map(Collector::cell));
         self.report
     }
 
-    /// A cell of a design with the client that it was published with.
+    /// A round of a design with the client that it was published with.
     pub async fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
         let redis = self.redis.clone();
         let heat = async |time| Ok(tokio::task::block_in_place(|| threads::heat(design, &redis, rush, time))?);
-        self.cell(workload, design.name(), rush, heat).await
+        self.round(workload, design.name(), rush, heat).await
     }
 
-    /// A cell of a design with many requests under way.
+    /// A round of a design with many requests under way.
     pub async fn flights<G: Grabs>(
         &mut self,
         workload: &'static str,
@@ -108,11 +110,12 @@ impl Lab {
     ) -> Result<(), BoxError> {
         let redis = self.redis.clone();
         let heat = async |time| flights::heat(design, &redis, rush, under_way, time).await;
-        self.cell(workload, name, rush, heat).await
+        self.round(workload, name, rush, heat).await
     }
 
-    /// A cell whose heats `heat` makes, each within the time that it is given.
-    pub async fn cell(
+    /// A round of a cell whose heats `heat` makes, each within the time that it is given. The rounds of a workload's cells are
+    /// made in turn, so that each of them meets the machine's good and bad moments.
+    pub async fn round(
         &mut self,
         workload: &'static str,
         name: &str,
@@ -122,17 +125,19 @@ impl Lab {
         if !name.contains(&self.scheme) {
             return Ok(());
         }
-        let mut rounds = Collector::new(rush);
-        for _ in 0..self.time.rounds {
-            rounds.begin_round();
-            loop {
-                rounds.add(&heat(self.time.rush_most).await?);
-                if rounds.round_took() >= self.time.time {
-                    break;
-                }
+        let known = self.cells.iter().position(|cell| cell.is_of(workload, name));
+        let place = known.unwrap_or_else(|| {
+            self.cells.push(Collector::new(workload, name));
+            self.cells.len() - 1
+        });
+        let cell = &mut self.cells[place];
+        cell.begin_round();
+        loop {
+            cell.add(rush, &heat(self.time.rush_most).await?);
+            if cell.round_took() >= self.time.time {
+                eprintln!("{workload} {name}: {:.0}/s", cell.cell().per_s.median);
+                return Ok(());
             }
         }
-        self.report.add(rounds.cell(workload, name));
-        Ok(())
     }
 }

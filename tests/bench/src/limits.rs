@@ -1,5 +1,6 @@
 //! What Redis itself can do with such a client: each design is held against these.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use redis::{Client, RedisResult, cmd, pipe};
@@ -79,7 +80,8 @@ pub fn heat(limit: Limit, redis: &Client, rush: &Rush) -> RedisResult<Heat> {
     Ok(Heat { elapsed, answers, calls, cpu_us })
 }
 
-/// This engine's script with 64 users a call, pipelined by itself: everything around it left out.
+/// This engine's script with 64 users a call, pipelined by itself: everything around it left out. Whose part has run out
+/// gets nothing, and does not go on to another.
 pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Duration) -> Result<Heat, BoxError> {
     let mut connection = redis.get_connection()?;
     empty(&mut connection)?;
@@ -87,22 +89,26 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
     let script = Script::new(include_str!("../../../shared/src/redis/lua/grab.lua"));
     cmd("SCRIPT").arg("LOAD").arg(include_str!("../../../shared/src/redis/lua/grab.lua")).exec(&mut connection)?;
 
-    let parts: Vec<PartId> = packet.parts().collect();
-    let mut users = (0..rush.users.len()).collect::<Vec<_>>();
-    let per_part = users.len().div_ceil(parts.len());
+    let call_for = |part: PartId, users: &[&str]| {
+        let keys = PartKeys::of(part);
+        let mut call = cmd("EVALSHA");
+        call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.dirty]).arg(users.len()).arg(users);
+        call
+    };
+    // As the users come: each waits until there are as many of the part where he begins as go into a call.
     let mut calls = Vec::new();
-    for (part, users) in parts.iter().zip(users.chunks_mut(per_part)) {
-        let keys = PartKeys::of(*part);
-        for batch in users.chunks(BATCH) {
-            let mut call = cmd("EVALSHA");
-            call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.dirty]);
-            call.arg(batch.len());
-            for user in batch {
-                call.arg(&rush.users[*user]);
-            }
-            calls.push(call);
+    let mut waiting: BTreeMap<PartId, Vec<&str>> = BTreeMap::new();
+    for user in &rush.users {
+        let Some(part) = PartId::probe_order(packet, &user.parse()?).next() else { continue };
+        let of_part = waiting.entry(part).or_default();
+        of_part.push(user);
+        if of_part.len() == BATCH {
+            calls.push(call_for(part, of_part));
+            of_part.clear();
         }
     }
+    calls
+        .extend(waiting.into_iter().filter(|(_, users)| !users.is_empty()).map(|(part, users)| call_for(part, &users)));
 
     let before = Usage::read(&mut connection)?;
     let begun = Instant::now();

@@ -51,10 +51,9 @@ impl Machine {
 }
 
 impl Report {
-    /// Adds a cell, and says so.
-    pub fn add(&mut self, cell: Cell) {
-        eprintln!("{} {}: {:.0}/s", cell.workload, cell.scheme, cell.per_s.median);
-        self.cells.push(cell);
+    /// Adds cells.
+    pub fn add_cells(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        self.cells.extend(cells);
     }
 
     /// Adds what the nodes of a cluster did.

@@ -93,7 +93,9 @@ impl Cluster {
             seen.borrow_mut().push(nodes);
             Ok(heat)
         };
-        lab.cell("cluster", &scheme, rush, heat).await?;
+        for _ in 0..lab.time.rounds {
+            lab.round("cluster", &scheme, rush, &heat).await?;
+        }
         let mut seen = seen.into_inner();
         seen.sort_by(|one, other| one.deviation().total_cmp(&other.deviation()));
         if !seen.is_empty() {
