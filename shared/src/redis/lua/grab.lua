@@ -17,8 +17,8 @@
 -- what `claims` has of the form h…: as many as `#s` is more than `#b`, so that a win needs no counting.
 --
 -- A script does not roll back, so all of a part that can refuse comes before its first write; and the first write of all
--- is one that Redis refuses when its memory is full. Where a later part is refused the users of those before it find
--- what is held for them when they ask again.
+-- is one that Redis refuses when its memory is full. Where a part is refused the users of others may have a slip held by
+-- then, which they find when they ask again.
 
 local call, format, sub, KEYS, ARGV = redis.call, string.format, string.sub, KEYS, ARGV
 
@@ -29,23 +29,42 @@ local time = call('TIME')
 local seconds, micros = time[1], time[2]
 local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
 
--- By far the most frequent call: one user who has nothing yet. The same as below in the fewest steps, for a part whose
--- field `#f` says that it has no guard and is in `dirty` already. Whatever takes a part out of `dirty` takes the field
--- away too; its value is that of `#e`. Returns nil where there is more to it.
-local function grab_one(claims, user)
-  local terms = call('HMGET', claims, '#x', '#s', '#f', user)
-  local slip, last = terms[2], terms[3]
-  if not last or terms[4] or slip == last then return nil end
-  if at >= terms[1] then return nil end
-  call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
-  return slip
+-- By far the most frequent: a part's only user, who has nothing yet. What `grab` below does, in the fewest steps, for a part
+-- whose field `#f` says that it has no guard and is in `dirty` already. (Whatever takes a part out of `dirty` takes the field
+-- away too; its value is that of `#e`.) A part where there is more to it is left for what is not even set up otherwise: making
+-- a function costs as much as calling it.
+local all, left, next_arg = nil, nil, 1
+-- Whether each part has one user, and no number before him.
+local is_one_each = #ARGV * 2 == #KEYS
+for key = 1, #KEYS, 2 do
+  local claims, count, first = KEYS[key], '1', next_arg
+  if not is_one_each then count, first = ARGV[next_arg], next_arg + 1 end
+  local answer, users, digests = false, 1, nil
+  if count == '1' then
+    local user = ARGV[first]
+    local terms = call('HMGET', claims, '#x', '#s', '#f', user)
+    local slip, last = terms[2], terms[3]
+    if last and slip ~= last and not terms[4] and at < terms[1] then
+      call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
+      if #KEYS == 2 then return at .. ';' .. slip end
+      answer = slip
+    end
+    next_arg = first + 1
+  else
+    local number, has_digests = count:match('^(%d+)(p?)$')
+    users = tonumber(number)
+    next_arg = first + users
+    if has_digests == 'p' then digests, next_arg = next_arg, next_arg + users end
+  end
+  all = all or {}
+  all[#all + 1] = answer
+  if not answer then
+    left = left or {}
+    left[#left + 1] =
+      { place = #all, claims = claims, dirty = KEYS[key + 1], first = first, users = users, digests = digests }
+  end
 end
-
--- What follows is not even set up for a user who comes alone and wins.
-if not ARGV[2] then
-  local slip = grab_one(KEYS[1], ARGV[1])
-  if slip then return at .. ';' .. slip end
-end
+if not left then return at .. ';' .. table.concat(all, ';') end
 
 local TRIES, TRIES_MS = 10, 60000
 -- The same moment as a number.
@@ -153,23 +172,7 @@ local function grab(claims, dirty, first, count, digests)
   return table.concat(answers, ',')
 end
 
--- Whether each part has one user, and no number before him.
-local is_one_each = #ARGV * 2 == #KEYS
-local all, next_arg = {}, 1
-for key = 1, #KEYS, 2 do
-  local claims, dirty = KEYS[key], KEYS[key + 1]
-  local count = is_one_each and '1' or ARGV[next_arg]
-  local first = is_one_each and next_arg or next_arg + 1
-  local answers = count == '1' and grab_one(claims, ARGV[first])
-  if answers then
-    next_arg = first + 1
-  else
-    local users, has_digests = count:match('^(%d+)(p?)$')
-    count = tonumber(users)
-    local digests = has_digests == 'p' and first + count or nil
-    answers = grab(claims, dirty, first, count, digests)
-    next_arg = (digests or first) + count
-  end
-  all[#all + 1] = answers
+for _, part in ipairs(left) do
+  all[part.place] = grab(part.claims, part.dirty, part.first, part.users, part.digests)
 end
 return at .. ';' .. table.concat(all, ';')
