@@ -310,6 +310,100 @@ async fn one_call_serves_several_packets_of_a_partition() {
     .await;
 }
 
+/// How a part can be when ann comes.
+const WAYS_TO_BE: [&str; 12] = [
+    "new",
+    "in the queue",
+    "another range is next",
+    "nothing left",
+    "nothing left, on redis' word",
+    "expired",
+    "expired, on redis' word",
+    "has a hold",
+    "has a claim",
+    "guarded",
+    "not loaded",
+    "half loaded",
+];
+
+/// Lets a part of three slips be in one of [`WAYS_TO_BE`].
+async fn let_be(rig: &Rig, packet: &Packet, way: &str) {
+    let mut packet = packet.clone();
+    if way.ends_with("on redis' word") {
+        packet = packet.acknowledged_by_redis();
+    }
+    if way == "guarded" {
+        packet = packet.for_recipients(&["ann", "bob"]);
+    }
+    match way {
+        "not loaded" => return,
+        "half loaded" => {
+            let () = rig.run(["HSET", &packet.keys().claims, "#c", "3", "#f", "3", "ann", "g1:1:1"]).await;
+            return;
+        }
+        "another range is next" => rig.load(&packet, &[won(1, "cy")]).await,
+        "has a claim" => rig.load(&packet, &[won(1, "ann")]).await,
+        _ => rig.load(&packet, &[]).await,
+    }
+    let holders: &[&str] = match way {
+        "new" => &[],
+        "has a hold" => &["bob", "ann"],
+        way if way.starts_with("nothing left") => &["bob", "cy", "dan"],
+        _ => &["bob"],
+    };
+    for user in holders {
+        rig.hold(&packet, user).await;
+    }
+    if way.starts_with("expired") {
+        let () = rig.run(["HSET", &packet.keys().claims, "#x", "1"]).await;
+    }
+}
+
+#[tokio::test]
+async fn the_short_way_answers_and_leaves_behind_what_the_long_way_does() {
+    on_both(async |rig| {
+        let packets = neighbours(&Packet::of(3), 3 * WAYS_TO_BE.len() as u64);
+        let (alone, others) = packets.split_at(WAYS_TO_BE.len());
+        let (together, long_way) = others.split_at(WAYS_TO_BE.len());
+        for same in [alone, together, long_way] {
+            for (packet, way) in same.iter().zip(WAYS_TO_BE) {
+                let_be(&rig, packet, way).await;
+            }
+        }
+        let asks: Vec<_> = together.iter().map(|packet| (packet.part, vec![grabber("ann")])).collect();
+        let found_together = rig.store.grab_each(&asks).await.unwrap();
+        for (n, way) in WAYS_TO_BE.into_iter().enumerate() {
+            // Who gives a passphrase, if only where none is asked for, never goes the short way.
+            let said = long_way[n].saying("ann", "anything");
+            let expected = rig.store.grab(long_way[n].part, &[said]).await.unwrap().map(timeless);
+            let found_alone = rig.store.grab(alone[n].part, &[grabber("ann")]).await.unwrap().map(timeless);
+            assert_eq!(found_alone, expected, "{way}");
+            assert_eq!(found_together[n].clone().map(timeless), expected, "{way}, beside the others");
+            if way != "half loaded" {
+                let left_behind = async |packet: &Packet| {
+                    let State { terms, mut claims, free, held, is_dirty, .. } = rig.state(packet.part).await;
+                    claims.retain(|_, claim| claim.starts_with('g'));
+                    let held: Vec<_> = held.into_iter().map(|(slip, held)| (slip, held.hold.user)).collect();
+                    (terms.contains_key("#x"), claims, free, held, is_dirty)
+                };
+                let expected = left_behind(&long_way[n]).await;
+                assert_eq!(left_behind(&alone[n]).await, expected, "{way}");
+                assert_eq!(left_behind(&together[n]).await, expected, "{way}, beside the others");
+            }
+        }
+    })
+    .await;
+}
+
+/// The same answers, whenever they were given.
+fn timeless(found: Vec<Found>) -> Vec<Found> {
+    let timeless = |found| match found {
+        Found::Held { slip, fresh, .. } => Found::Held { slip, at: Timestamp::from_ms(0), fresh },
+        found => found,
+    };
+    found.into_iter().map(timeless).collect()
+}
+
 #[tokio::test]
 async fn no_question_needs_no_call() {
     let rig = Rig::on_one_node().await;

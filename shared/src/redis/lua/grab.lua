@@ -29,10 +29,10 @@ local time = call('TIME')
 local seconds, micros = time[1], time[2]
 local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
 
--- By far the most frequent: a part's only user, who has nothing yet. What `grab` below does, in the fewest steps, for a part
--- whose field `#f` says that it has no guard and is in `dirty` already. (Whatever takes a part out of `dirty` takes the field
--- away too; its value is that of `#e`.) A part where there is more to it is left for what is not even set up otherwise: making
--- a function costs as much as calling it.
+-- What `grab` below does, in the fewest steps, where a part has one user and little is to do: he has something already; or he
+-- has nothing, and the field `#f` says that the part has no guard and is in `dirty` already. (Whatever takes a part out of
+-- `dirty` takes the field away too; its value is that of `#e`.) A part where there is more to it is left for what is not even
+-- set up otherwise: making a function costs as much as calling it.
 local all, left, next_arg = nil, nil, 1
 -- Whether each part has one user, and no number before him.
 local is_one_each = #ARGV * 2 == #KEYS
@@ -43,12 +43,19 @@ for key = 1, #KEYS, 2 do
   if count == '1' then
     local user = ARGV[first]
     local terms = call('HMGET', claims, '#x', '#s', '#f', user)
-    local slip, last = terms[2], terms[3]
-    if last and slip ~= last and not terms[4] and at < terms[1] then
+    local expires, slip, last, claim = terms[1], terms[2], terms[3], terms[4]
+    if claim then
+      answer = expires and claim
+    elseif last and slip ~= last and at < expires then
       call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
-      if #KEYS == 2 then return at .. ';' .. slip end
       answer = slip
+    elseif last then
+      local rest = call('HMGET', claims, '#l', '#n', '#c', '#a')
+      if rest[1] == '' or at >= expires then
+        answer = (at < expires and 's' or 'e') .. ((rest[2] == rest[3] or rest[4] == 'redis') and '1' or '0')
+      end
     end
+    if answer and #KEYS == 2 then return at .. ';' .. answer end
     next_arg = first + 1
   else
     local number, has_digests = count:match('^(%d+)(p?)$')
