@@ -80,8 +80,8 @@ pub fn heat(limit: Limit, redis: &Client, rush: &Rush) -> RedisResult<Heat> {
     Ok(Heat { elapsed, answers, calls, cpu_us })
 }
 
-/// This engine's script with 64 users a call, pipelined by itself: everything around it left out. Whose part has run out
-/// gets nothing, and does not go on to another.
+/// This engine's script with 64 users a call, pipelined by itself: everything around it left out. Each user goes to
+/// the first part in his order that has a slip for him, without asking those before it.
 pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Duration) -> Result<Heat, BoxError> {
     let mut connection = redis.get_connection()?;
     empty(&mut connection)?;
@@ -95,11 +95,15 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.dirty]).arg(users.len()).arg(users);
         call
     };
-    // As the users come: each waits until there are as many of the part where he begins as go into a call.
+    // As the users come: each waits until there are as many of his part as go into a call.
     let mut calls = Vec::new();
     let mut waiting: BTreeMap<PartId, Vec<&str>> = BTreeMap::new();
+    let mut room: BTreeMap<PartId, usize> = packet.parts().map(|part| (part, part.slips(rush.slips).len())).collect();
     for user in &rush.users {
-        let Some(part) = PartId::probe_order(packet, &user.parse()?).next() else { continue };
+        let user_id = user.parse()?;
+        let has_room = |part: &PartId| room.get(part).is_some_and(|room| *room > 0);
+        let part = PartId::probe_order(packet, &user_id).find(has_room).ok_or("more users than slips")?;
+        room.entry(part).and_modify(|room| *room -= 1);
         let of_part = waiting.entry(part).or_default();
         of_part.push(user);
         if of_part.len() == BATCH {
