@@ -86,7 +86,7 @@ impl Stack {
         let parts = Parts::new(config, client)?;
         Ok(Self {
             send: parts.send_packet(),
-            grab: parts.grab_slip(),
+            grab: parts.grab_slip().running_on(),
             view: parts.view_packets(),
             wallet: parts.ledger_parts().wallets(),
             settle: parts.settle(),

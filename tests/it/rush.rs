@@ -100,13 +100,13 @@ async fn ten_thousand_grabs_on_a_hundred_slips() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_grabs_in_two_processes_on_a_cluster() {
     let world = World::cluster(3).await;
-    let processes = [world.process(), world.process()];
+    let processes = [world.process(), world.process_with(Setup { runs_on: true, ..Setup::default() })];
     let terms = processes[0].send_funded(packet(&user("sender"), 50_000, 100)).await;
     let begun = Instant::now();
     let answers = rush(&processes, terms.id, &users("u", 2_000), 5, usize::MAX).await;
     println!("10,000 grabs on a cluster took {:?}", begun.elapsed());
     winners(&answers, &terms);
-    world.outbox_is_empty().await;
+    world.outbox_empties().await;
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 100);
     world.audit_hot(&terms, &books).await;
@@ -115,8 +115,7 @@ async fn ten_thousand_grabs_in_two_processes_on_a_cluster() {
 /// A packet in five parts, which lie on different nodes: every slip finds its user, wherever he looks first.
 async fn rush_on_parts(ack: AckMode) {
     let world = World::cluster(3).await;
-    let setup = Setup { ack, ..Setup::default() };
-    let processes = [world.process_with(setup), world.process_with(setup)];
+    let processes = [false, true].map(|runs_on| world.process_with(Setup { ack, runs_on, ..Setup::default() }));
     let terms = processes[0].send_funded(packet(&user("sender"), 600_000, 5_000)).await;
     assert_eq!(terms.id.part_count(), 5);
     let begun = Instant::now();
@@ -132,7 +131,7 @@ async fn rush_on_parts(ack: AckMode) {
         println!("settle persisted {} in {:?}", report.persisted, begun.elapsed());
         assert_eq!((report.persisted, report.parked, report.outbox_left), (5_000, 0, Some(0)));
     }
-    world.outbox_is_empty().await;
+    world.outbox_empties().await;
     let books = audit(&world).await;
     let packet = books.packet(terms.id);
     assert_eq!(packet.claimed(), 5_000);
@@ -155,7 +154,7 @@ async fn five_thousand_slips_in_parts_on_the_word_of_redis() {
 
 /// Redis is wiped again and again while users grab, each of them several times.
 async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_every: usize) {
-    let processes = [world.process(), world.process()];
+    let processes = [false, true].map(|runs_on| world.process_with(Setup { runs_on, ..Setup::default() }));
     let terms = processes[0].send_funded(packet(&user("sender"), u64::from(count) * 100, count)).await;
     let (promises, answered) = (Arc::new(Promises::default()), Arc::new(AtomicUsize::new(0)));
     let (world, users) = (Arc::new(world), users("u", users_count));
@@ -192,7 +191,7 @@ async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_ever
         assert_eq!(promises.count(), count as usize);
     }
     processes[0].settle().await;
-    world.outbox_is_empty().await;
+    world.outbox_empties().await;
     let books = audit(&world).await;
     promises.are_kept(&books);
     assert_eq!(books.packet(terms.id).claimed(), count as usize);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures::future::join_all;
 use rand::rngs::StdRng;
@@ -11,7 +11,7 @@ use redis::cmd;
 use shared::domain::{AckMode, Terms};
 use shared::service::{Failure, GrabOutcome, NewPacket, Report};
 use tests::hot::hold_only;
-use tests::{Process, Promises, Setup, World, audit, packet, user, users};
+use tests::{PATIENCE, Process, Promises, Setup, World, audit, packet, user, users};
 
 const ACKS: [AckMode; 2] = [AckMode::Ledger, AckMode::Redis];
 /// Ahead of every expiry in these tests.
@@ -290,6 +290,35 @@ async fn a_function_dies_after_its_commit() {
         assert_eq!((claim.slip, claim.amount.minor_units(), claim.at.ms()), booked);
     }
     world.outbox_is_empty().await;
+    world.audit_hot(&terms, &audit(&world).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_runs_on_answers_before_redis_hears_of_a_claim() {
+    let world = World::single().await;
+    let process = world.process_with(Setup { runs_on: true, ..Setup::default() });
+    let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+    world.rig.hold_answer();
+    let (grabbing, ann, id) = (Arc::clone(&process), user("ann"), terms.id);
+    let grab = tokio::spawn(async move { grabbing.grab(id, &ann).await });
+    world.rig.held().await;
+    let frozen = &world.redis.nodes()[0];
+    frozen.stop();
+    let begun = Instant::now();
+    world.rig.release();
+    let answer = grab.await.unwrap().unwrap();
+    assert!(begun.elapsed() < PATIENCE, "it has waited for Redis");
+    let booked = audit(&world).await.packet(terms.id).claims["ann"];
+    frozen.cont();
+    let GrabOutcome::Grabbed { claim, replayed: false } = answer else { panic!("{answer:?}") };
+    assert_eq!((claim.slip, claim.amount.minor_units(), claim.at.ms()), booked);
+
+    // It hears of it without another grab, and without settle.
+    world.outbox_empties().await;
+    let transactions = world.rig.transactions();
+    let again = process.grab(terms.id, &user("ann")).await.unwrap();
+    assert_eq!(again, GrabOutcome::Grabbed { claim, replayed: true });
+    assert_eq!(world.rig.transactions(), transactions, "Redis knows it");
     world.audit_hot(&terms, &audit(&world).await).await;
 }
 

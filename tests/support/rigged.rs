@@ -19,6 +19,7 @@ pub struct Rig {
     answers_to_lose: AtomicU32,
     answers_to_hold: AtomicU32,
     held: Notify,
+    released: Notify,
     misbehaves_one_in: AtomicU32,
     throttled: AtomicBool,
 }
@@ -86,8 +87,8 @@ impl Rig {
         self.answers_to_lose.store(count, Ordering::SeqCst);
     }
 
-    /// The next transaction is executed, and whoever asked for it waits for ever: to be aborted, as a process that was
-    /// killed there. [`Self::held`] says when.
+    /// The next transaction is executed, and whoever asked for it waits until [`Self::release`], or is aborted, as a process that
+    /// was killed there. [`Self::held`] says when.
     pub fn hold_answer(&self) {
         self.answers_to_hold.store(1, Ordering::SeqCst);
     }
@@ -95,6 +96,11 @@ impl Rig {
     /// Waits for a transaction whose answer is held.
     pub async fn held(&self) {
         self.held.notified().await;
+    }
+
+    /// Lets the answer that is held through.
+    pub fn release(&self) {
+        self.released.notify_one();
     }
 }
 
@@ -183,7 +189,7 @@ impl Table for Rigged {
         };
         if take_one(&self.rig.answers_to_hold) {
             self.rig.held.notify_one();
-            std::future::pending::<()>().await;
+            self.rig.released.notified().await;
         }
         if take_one(&self.rig.answers_to_lose) {
             return Err(TableError::Unavailable("the test lost the answer".into()).into());

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::rigged::{Rig, Rigged};
 
 /// How long a store may take for anything: machines that run tests are busy, and no test here is about time-outs.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a run of settle may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(10);
 const TABLE: &str = "hongbao";
@@ -117,6 +117,8 @@ pub struct Setup {
     pub ack: AckMode,
     /// How long after its expiry a packet's refund waits.
     pub grace: Duration,
+    /// Whether it goes on between requests, and thus answers winners before Redis knows of their claims.
+    pub runs_on: bool,
 }
 
 /// What a Redis server held at one moment.
@@ -187,6 +189,7 @@ impl World {
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
+        let grab = if setup.runs_on { grab.running_on() } else { grab };
         let view = ViewPackets::new(stores.clone(), CURRENCY.to_owned());
         let settle = Settle::new(stores, setup.grace);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
@@ -252,8 +255,19 @@ impl World {
     }
 
     /// # Panics
-    /// If Redis holds anything that the ledger does not have yet.
+    /// If Redis holds anything of which it does not know that the ledger has it.
     pub async fn outbox_is_empty(&self) {
+        let left = self.outbox().await;
+        assert!(left.is_empty(), "the outbox is not empty: {left:?}");
+    }
+
+    /// Waits until Redis has heard of all claims: a process that runs on tells it after its answers.
+    pub async fn outbox_empties(&self) {
+        poll("the outbox to be empty", async || self.outbox().await.is_empty().then_some(())).await;
+    }
+
+    /// The keys in Redis with anything in the outbox.
+    async fn outbox(&self) -> Vec<String> {
         let mut left = Vec::new();
         for key in self.keys().await {
             let holds = if key.contains(":claims:") {
@@ -266,7 +280,7 @@ impl World {
                 left.push(key);
             }
         }
-        assert!(left.is_empty(), "the outbox is not empty: {left:?}");
+        left
     }
 }
 

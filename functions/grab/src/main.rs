@@ -15,11 +15,12 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table = config.table.clone();
-    let grab = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.grab_slip());
-    let telemetry = Arc::new(Telemetry::new(Arc::clone(grab.meter()), table));
-    // A process that serves requests side by side is never frozen, and tells once a second what all of them came to: a line for
-    // each would be most of what it does. One that serves them one after the other is frozen between them, and tells after each.
+    let grab = Parts::new(config, parts::dynamodb(&parts::environment()))?.grab_slip();
+    // A process that serves requests side by side is never frozen. One that serves them one after the other is, between them.
     let is_concurrent = shared::is_concurrent();
+    let grab = Arc::new(if is_concurrent { grab.running_on() } else { grab });
+    let telemetry = Arc::new(Telemetry::new(Arc::clone(grab.meter()), table));
+    // Once a second it tells what all of them came to: a line for each would be most of what it does.
     if is_concurrent {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use super::Failure;
 use super::collector::{Collector, Told};
 use super::finals::Finals;
-use super::hot_store::{Found, Grabber, HotStore, Learned};
+use super::hot_store::{Found, Grabber, HotStore};
 use super::learner::Learner;
 use super::loader::{Ensured, Loader};
 use super::stores::Stores;
@@ -47,6 +47,8 @@ pub struct GrabSlip<T, H> {
     collector: Arc<Collector<H>>,
     finals: Arc<Finals<H>>,
     currency: String,
+    /// Whether the process runs on once it has answered.
+    runs_on: bool,
 }
 
 /// What one pass over a packet's parts came to.
@@ -68,12 +70,20 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let finals = Arc::new(Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
-            learner: Arc::new(Learner::new(Arc::clone(&stores.hot))),
+            learner: Arc::new(Learner::new(Arc::clone(&stores.hot), Arc::clone(&finals))),
             collector: Arc::new(Collector::new(Arc::clone(&stores.hot), Arc::clone(&finals))),
             finals,
             stores,
             currency,
+            runs_on: false,
         }
+    }
+
+    /// For a process that runs on between requests: a winner is answered once his claim is committed, while the hot store is told
+    /// of it. A process that is frozen once it has answered would leave that to settle, and the outbox full until then.
+    #[must_use]
+    pub fn running_on(self) -> Self {
+        Self { runs_on: true, ..self }
     }
 
     /// With another number of users, who wait for a part that has nothing left, from which on one call answers them all: a
@@ -220,16 +230,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         Ok(GrabOutcome::Grabbed { claim, replayed: true })
     }
 
-    /// Tells the hot store facts. If it can't be told now, the answer stands all the same, and settle tells it later.
+    /// Tells the hot store facts. If it can't be told, the answer stands all the same, and settle tells it later.
     async fn learn(&self, part: PartId, terms: &Terms, facts: Vec<Fence>, decided: Hold) {
-        match self.learner.learn(part, terms.count, facts, decided).await {
-            Ok(Learned::Final) => self.finals.is_final_now(part),
-            Ok(Learned::Loaded | Learned::NotLoaded) => {}
-            Err(error) => {
-                tracing::warn!(%part, error = crate::error_chain(&error), "a claim was not confirmed to the hot store");
-            }
+        let told = self.learner.tell(part, terms.count, facts, decided);
+        if !self.runs_on {
+            told.await;
         }
-        crash_point!("grab.after_learn");
     }
 
     /// What to do about a part that is not loaded.

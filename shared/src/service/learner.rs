@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use foldhash::fast::RandomState;
 use tokio::sync::oneshot;
 
-use super::Failure;
+use super::finals::Finals;
 use super::hot_store::{HotStore, HotStoreError, Learned};
 use crate::domain::{Fence, Hold, PartId};
 use crate::lock;
@@ -16,19 +16,21 @@ const AT_ONCE: usize = 64;
 /// Tells the hot store what the ledger has decided of grabs.
 ///
 /// What is decided of a part while a call for it is under way goes into the next one as a whole: winners of a rush share calls, as
-/// those do who grab. There is no timer, and whoever comes alone is told at once.
-#[derive(Debug)]
+/// those do who grab. There is no timer, and what comes alone is told at once. What can't be told is left to settle: the ledger
+/// has it.
 pub struct Learner<H> {
     hot: Arc<H>,
+    finals: Arc<Finals<H>>,
     queues: Mutex<Queues>,
 }
 
-/// What the ledger has decided, and who wants to know that the hot store knows.
+/// What the ledger has decided.
 #[derive(Debug)]
 struct News {
     facts: Vec<Fence>,
     decided: Hold,
-    heard: oneshot::Sender<Result<Learned, Failure>>,
+    /// Hears when the hot store was told, or could not be.
+    asked: oneshot::Sender<()>,
 }
 
 /// The parts that a call is under way for, and what waits for the next.
@@ -63,27 +65,29 @@ impl Queues {
 }
 
 impl<H: HotStore> Learner<H> {
-    /// In front of `hot`.
-    pub fn new(hot: Arc<H>) -> Self {
-        Self { hot, queues: Mutex::default() }
+    /// In front of `hot`; whoever waits for a part among `finals` hears of it when it is told all.
+    pub fn new(hot: Arc<H>, finals: Arc<Finals<H>>) -> Self {
+        Self { hot, finals, queues: Mutex::default() }
     }
 
-    /// Tells `part` of a packet of `count` slips what the ledger says, and which hold that decides.
-    pub async fn learn(
+    /// Tells `part` of a packet of `count` slips what the ledger says, and which hold that decides. It is told whether or not the
+    /// result is awaited, which ends when that is done or has failed.
+    pub fn tell(
         self: &Arc<Self>,
         part: PartId,
         count: u32,
         facts: Vec<Fence>,
         decided: Hold,
-    ) -> Result<Learned, Failure> {
-        let (heard, is_heard) = oneshot::channel();
-        let first = lock(&self.queues).join(part, News { facts, decided, heard });
+    ) -> impl Future<Output = ()> {
+        let (asked, told) = oneshot::channel();
+        let first = lock(&self.queues).join(part, News { facts, decided, asked });
         if let Some(first) = first {
             let learner = Arc::clone(self);
             // A task of its own: the caller who started it may be dropped, those who joined it must not.
             tokio::spawn(async move { learner.drain(part, count, first).await });
         }
-        is_heard.await.unwrap_or_else(|_| Err(Failure::unavailable("the call that these facts had joined was lost")))
+        // A call that was lost in a panic has told nothing either, and is over.
+        async { told.await.unwrap_or_default() }
     }
 
     /// Makes a part's calls one after the other, as long as there is something to tell.
@@ -91,26 +95,33 @@ impl<H: HotStore> Learner<H> {
         let call = UnderWay { queues: &self.queues, part };
         let mut batch = vec![first];
         while !batch.is_empty() {
-            let (mut facts, mut decided, mut hear) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut facts, mut decided, mut asked) = (Vec::new(), Vec::new(), Vec::new());
             for news in batch {
                 facts.extend(news.facts);
                 decided.push(news.decided);
-                hear.push(news.heard);
+                asked.push(news.asked);
             }
             let learned = self.hot.learn(part, count, &facts, &decided).await;
-            let is_away = matches!(learned, Err(HotStoreError::Unavailable(_)));
-            let learned = learned.map_err(Failure::from);
+            crash_point!("grab.after_learn");
             batch = lock(&self.queues).next(part);
-            if is_away {
-                // Whoever waits would hear the same, but later.
+            if matches!(learned, Err(HotStoreError::Unavailable(_))) {
+                // It would not hear of these either, but later.
                 while !batch.is_empty() {
-                    hear.extend(batch.into_iter().map(|news| news.heard));
+                    asked.extend(batch.into_iter().map(|news| news.asked));
                     batch = lock(&self.queues).next(part);
                 }
             }
-            for heard in hear {
-                // He may have gone.
-                let _ = heard.send(learned.clone());
+            match learned {
+                Ok(Learned::Final) => self.finals.is_final_now(part),
+                Ok(Learned::Loaded | Learned::NotLoaded) => {}
+                Err(error) => {
+                    let (claims, error) = (asked.len(), crate::error_chain(&error));
+                    tracing::warn!(%part, claims, error, "the hot store was not told of claims");
+                }
+            }
+            for asked in asked {
+                // Nobody may be waiting.
+                let _ = asked.send(());
             }
         }
         // The last look at the queue has ended it.
@@ -141,7 +152,7 @@ mod tests {
 
     fn news(slip: u32) -> News {
         let decided = Hold { slip, user: "ann".parse().unwrap(), at: Timestamp::from_ms(1) };
-        News { facts: Vec::new(), decided, heard: oneshot::channel().0 }
+        News { facts: Vec::new(), decided, asked: oneshot::channel().0 }
     }
 
     fn slips(news: &[News]) -> Vec<u32> {

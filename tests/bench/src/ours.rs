@@ -94,10 +94,10 @@ impl Engine {
         &self.connection
     }
 
-    /// The engine's use case of grabbing, with what a process remembers after a packet's first grab: its terms and amounts.
+    /// The engine's use case of grabbing as the local stack has it, with what a process remembers after a packet's first grab: its terms and amounts.
     #[must_use]
     pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
-        self.parts.grab_slip()
+        self.parts.grab_slip().running_on()
     }
 
     /// A packet of the rush.

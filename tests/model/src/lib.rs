@@ -19,7 +19,8 @@
 //!
 //! What can go wrong: an actor dies after any of his writes; a transaction's result is unknown, and it is sent again; a
 //! call is executed a second time, or late when nobody waits for it; a grab can't tell the hot store what it learned; the
-//! hot store goes back to a snapshot, or loses everything; a loader knows of no fence; the clocks of two processes differ.
+//! hot store goes back to a snapshot, or loses everything; a loader knows of no fence; the clocks of two processes differ. A
+//! grab whose claim is committed may also answer before it tells the hot store.
 //!
 //! What is left out, and why that shows no less: times and amounts (a claim item carries both, and never changes), guards
 //! and parked holds (they only take steps away), the lease of a load (so that any number may load at once), and the

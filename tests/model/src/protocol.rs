@@ -5,6 +5,7 @@ use std::fmt;
 use stateright::{Model, Property};
 
 use crate::call::{Call, Reply, name};
+use crate::grab::{At, Then};
 use crate::hot::Hot;
 use crate::instance::{Instance, Mutant, Part, User};
 use crate::properties;
@@ -42,6 +43,8 @@ pub enum Fate {
     Abandoned,
     /// The hot store is not reached with facts: the answer stands all the same.
     Untold,
+    /// The answer is given while the hot store has yet to hear of its fact.
+    Ahead,
 }
 
 /// One step of the world.
@@ -148,7 +151,10 @@ impl Protocol {
                 state.late = Some(call);
                 die(state, actor);
             }
-            Fate::Untold => {
+            Fate::Untold | Fate::Ahead => {
+                if fate == Fate::Ahead {
+                    state.late = Some(call);
+                }
                 if let Actor::Grab(n, _) = actor
                     && let Some(next) = state.grabs[usize::from(n)].at.untold()
                 {
@@ -198,7 +204,7 @@ impl Fate {
     /// sent again, bounds itself.
     const fn is_fault_of(self, call: Call) -> bool {
         match self {
-            Self::Done | Self::Killed => false,
+            Self::Done | Self::Killed | Self::Ahead => false,
             Self::Unanswered => !call.is_transaction(),
             Self::Copied | Self::Abandoned | Self::Untold => true,
         }
@@ -209,14 +215,20 @@ impl Fate {
 fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> {
     let is_spare = state.faults.copies > 0;
     let may_be_late = is_spare && state.late.is_none();
-    let is_grab = matches!(actor, Actor::Grab(..));
+    let grab = match actor {
+        Actor::Grab(n, _) => Some(state.grabs[usize::from(n)].at),
+        _ => None,
+    };
+    let tells = grab.is_some() && matches!(call, Call::Learn { .. });
+    let has_answer = matches!(grab, Some(At::Learn { then: Then::Answer(_), .. }));
     [
         (Fate::Done, true),
         (Fate::Killed, call.is_write()),
         (Fate::Unanswered, call.is_transaction() || call.is_write() && is_spare),
         (Fate::Copied, call.is_write() && may_be_late),
         (Fate::Abandoned, call.is_write() && may_be_late),
-        (Fate::Untold, is_grab && is_spare && matches!(call, Call::Learn { .. })),
+        (Fate::Untold, tells && is_spare),
+        (Fate::Ahead, has_answer && state.late.is_none()),
     ]
     .into_iter()
     .filter_map(|(fate, may_be)| may_be.then_some(fate))
@@ -306,6 +318,7 @@ impl fmt::Display for Fate {
             Self::Copied => "; and a copy of it is under way",
             Self::Abandoned => "; it dies while this is under way",
             Self::Untold => "; not reached",
+            Self::Ahead => "; it has answered, and this is under way",
         })
     }
 }

@@ -34,6 +34,8 @@ pub struct Setup {
     pub grace: Duration,
     /// How far its clock is ahead of the hot store's.
     pub skew_ms: i64,
+    /// Whether it goes on between requests: then winners are answered before the hot store knows of their claims.
+    pub runs_on: bool,
 }
 
 /// The use cases as one process has them, with caches of its own.
@@ -68,10 +70,11 @@ impl Process {
         let ledger = Arc::new(Ledger::new(table, entropy()));
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
+        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_crowds_of(CROWD);
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
-            grab: GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_crowds_of(CROWD),
+            grab: if setup.runs_on { grab.running_on() } else { grab },
             view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned()),
