@@ -384,7 +384,8 @@ async fn the_short_way_answers_and_leaves_behind_what_the_long_way_does() {
                     let State { terms, mut claims, free, held, is_dirty, .. } = rig.state(packet.part).await;
                     claims.retain(|_, claim| claim.starts_with('g'));
                     let held: Vec<_> = held.into_iter().map(|(slip, held)| (slip, held.hold.user)).collect();
-                    (terms.contains_key("#x"), claims, free, held, is_dirty)
+                    let lives_ms: i64 = rig.run(["PTTL", &packet.keys().claims]).await;
+                    (terms.contains_key("#x"), terms.get("#f").cloned(), claims, free, held, is_dirty, lives_ms > 0)
                 };
                 let expected = left_behind(&long_way[n]).await;
                 assert_eq!(left_behind(&alone[n]).await, expected, "{way}");

@@ -30,9 +30,9 @@ local seconds, micros = time[1], time[2]
 local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
 
 -- What `grab` below does, in the fewest steps, where a part has one user and little is to do: he has something already; or he
--- has nothing, and the field `#f` says that the part has no guard and is in `dirty` already. (Whatever takes a part out of
--- `dirty` takes the field away too; its value is that of `#e`.) A part where there is more to it is left for what is not even
--- set up otherwise: making a function costs as much as calling it.
+-- has nothing, and the part has no guard, and a slip in its first range or none at all. The field `#f` says that it has no guard
+-- and is in `dirty` already. (Whatever takes a part out of `dirty` takes the field away too; its value is that of `#e`.) A part
+-- where there is more to it is left for what is not even set up otherwise: making a function costs as much as calling it.
 local all, left, next_arg = nil, nil, 1
 -- Whether each part has one user, and no number before him.
 local is_one_each = #ARGV * 2 == #KEYS
@@ -53,6 +53,14 @@ for key = 1, #KEYS, 2 do
       local rest = call('HMGET', claims, '#l', '#n', '#c', '#a')
       if rest[1] == '' or at >= expires then
         answer = (at < expires and 's' or 'e') .. ((rest[2] == rest[3] or rest[4] == 'redis') and '1' or '0')
+      end
+    elseif expires and at < expires then
+      local rest = call('HMGET', claims, '#g', '#e')
+      if not rest[1] and slip ~= rest[2] then
+        call('ZADD', KEYS[key + 1], 'NX', at, claims:match(':claims:(.+)$'))
+        call('PERSIST', claims)
+        call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1), '#f', rest[2])
+        answer = slip
       end
     end
     if answer and #KEYS == 2 then return at .. ';' .. answer end
