@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
 use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
-use shared::service::{Failure, GrabOutcome};
+use shared::service::{Failure, GrabOutcome, HotStore};
 use tests::hot::script_calls;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
@@ -94,6 +94,33 @@ async fn ten_thousand_grabs_on_a_hundred_slips() {
     for (user, claim) in &winners {
         assert_eq!(books.balance(user.as_str()), claim.amount.minor_units());
     }
+    world.audit_hot(&terms, &books).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_that_wait_for_others_go_together_and_nobodys_depends_on_anothers() {
+    let world = World::single().await;
+    let (process, other) = (world.process(), world.process());
+    let terms = process.send_funded(packet(&user("sender"), 50_000, 100)).await;
+    // What the ledger has and Redis forgets is in the way of whoever is held one of these slips.
+    let early = users("early", 5);
+    rush(&[Arc::clone(&other)], terms.id, &early, 1, usize::MAX).await;
+    world.flush().await;
+    for part in terms.id.parts() {
+        other.hot.load(part, &terms, &[]).await.unwrap();
+    }
+
+    let before = world.rig.transactions();
+    let answers = rush(&[Arc::clone(&process)], terms.id, &users("u", 95), 1, usize::MAX).await;
+    let transactions = world.rig.transactions() - before;
+    println!("95 claims took {transactions} transactions");
+    assert!(transactions < 95, "{transactions} transactions");
+    assert!(answers.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
+    let again = rush(&[process], terms.id, &early, 1, usize::MAX).await;
+    assert!(again.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: true, .. })));
+    world.outbox_is_empty().await;
+    let books = audit(&world).await;
+    assert_eq!(books.packet(terms.id).claimed(), 100);
     world.audit_hot(&terms, &books).await;
 }
 

@@ -271,7 +271,8 @@ async fn a_function_dies_after_its_commit() {
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
     for (name, settles) in [("ann", false), ("bob", true)] {
         let killed = {
-            let (process, user, id) = (Arc::clone(&process), user(name), terms.id);
+            // Nobody asks it again.
+            let (process, user, id) = (world.process(), user(name), terms.id);
             world.rig.hold_answer();
             tokio::spawn(async move { process.grab(id, &user).await })
         };

@@ -36,7 +36,7 @@ pub struct Fence {
 }
 
 /// A slip that a user got: the answer that is promised to him for ever.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Claim {
     /// The slip's index in its packet.
     pub slip: u32,

@@ -1,12 +1,23 @@
+use std::collections::HashSet;
+
+use futures::future::join_all;
+
 use super::commit::Committed;
 use super::items::{self, ClaimItem, FenceItem};
 use super::keys;
-use super::table::{Item, Reason, Table, Write};
+use super::table::{Item, Reason, Table, TableError, TransactError, Write};
 use super::{Ledger, LedgerError};
 use crate::domain::{Claim, Fence, Owner, PacketId, Terms, UserId};
 
+/// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes; but the more there are, the longer all of
+/// them take, and the sooner does something that is in the way of one send all of them back.
+pub const CLAIMS_MAX: usize = 10;
+/// How often several claims are tried together. An answer is lost now and then: with the same token the second attempt knows what
+/// became of the first.
+const TRIES_TOGETHER: u32 = 2;
+
 /// How a claim ended.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum ClaimOutcome {
     /// It is committed: the amount is in the user's wallet.
     Committed,
@@ -23,33 +34,52 @@ pub enum ClaimOutcome {
 
 impl<T: Table> Ledger<T> {
     /// Gives `claim` to `user`, all in one transaction: the slip's fence, the user's claim, the amount to his wallet.
-    /// Nothing else: winners of one packet share no item, so they don't conflict with each other.
+    /// Nothing else: winners of one packet share no item, so they don't conflict with each other, and several can go together.
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
     pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
-        let fence = claim.fence(user);
-        let item = ClaimItem {
-            packet_id: terms.id,
-            slip: claim.slip,
-            amount: claim.amount,
-            at: claim.at,
-            sender_id: terms.sender.clone(),
-            greeting: terms.greeting.clone(),
-        };
-        let amount = super::wallet::signed(claim.amount)?;
-        let writes = [
-            Write::PutNew { key: keys::fence(terms.id, claim.slip), item: items::write(&FenceItem::from(&fence))? },
-            Write::PutNew { key: keys::claim(user, terms.id), item: items::write(&item)? },
-            Write::Add {
-                key: keys::wallet(user),
-                deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
-                bound: None,
-            },
-        ];
-        match self.commit(&writes).await? {
+        match self.commit(&writes(terms, user, claim)?).await? {
             Committed::Yes => Ok(ClaimOutcome::Committed),
             Committed::No(reasons) => self.what_stands(terms.id, user, claim.slip, reasons).await,
         }
+    }
+
+    /// Gives several claims of a packet, together if that is possible, else each as [`Self::claim`] does: nobody's claim depends on
+    /// another's. One outcome for each, in order.
+    pub async fn claim_each(
+        &self,
+        terms: &Terms,
+        claims: &[(UserId, Claim)],
+    ) -> Vec<Result<ClaimOutcome, LedgerError>> {
+        if claims.len() > 1 && self.claim_together(terms, claims).await {
+            return claims.iter().map(|_| Ok(ClaimOutcome::Committed)).collect();
+        }
+        join_all(claims.iter().map(|(user, claim)| self.claim(terms, user, claim))).await
+    }
+
+    /// Gives up to [`CLAIMS_MAX`] claims of a packet to as many users, each of another slip, in one transaction, which costs a fraction
+    /// of what theirs would. Returns whether it has committed, by this call; if not, nothing is known of any of them.
+    pub async fn claim_together(&self, terms: &Terms, claims: &[(UserId, Claim)]) -> bool {
+        let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
+        let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
+        let writes: Result<Vec<_>, _> = claims.iter().map(|(user, claim)| writes(terms, user, claim)).collect();
+        let Ok(writes) = writes else { return false };
+        // No transaction names an item twice.
+        if users.len() < claims.len() || slips.len() < claims.len() {
+            return false;
+        }
+        let token = hex::encode(self.entropy.bytes16());
+        for _ in 0..TRIES_TOGETHER {
+            crash_point!("ledger.before_transaction");
+            let answer = self.table.transact(writes.as_flattened(), &token).await;
+            crash_point!("ledger.after_transaction");
+            match answer {
+                Ok(()) => return true,
+                Err(TransactError::Failed(TableError::Unavailable(_))) => {}
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Reads out of a refusal what stands in the ledger: the claim that is there decides the answer, the fence that is
@@ -91,6 +121,29 @@ impl<T: Table> Ledger<T> {
     pub async fn fence(&self, id: PacketId, slip: u32) -> Result<Option<Fence>, LedgerError> {
         self.table.get(keys::fence(id, slip)).await?.map(read_fence).transpose()
     }
+}
+
+/// What gives a claim to a user.
+fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], LedgerError> {
+    let fence = claim.fence(user);
+    let item = ClaimItem {
+        packet_id: terms.id,
+        slip: claim.slip,
+        amount: claim.amount,
+        at: claim.at,
+        sender_id: terms.sender.clone(),
+        greeting: terms.greeting.clone(),
+    };
+    let amount = super::wallet::signed(claim.amount)?;
+    Ok([
+        Write::PutNew { key: keys::fence(terms.id, claim.slip), item: items::write(&FenceItem::from(&fence))? },
+        Write::PutNew { key: keys::claim(user, terms.id), item: items::write(&item)? },
+        Write::Add {
+            key: keys::wallet(user),
+            deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
+            bound: None,
+        },
+    ])
 }
 
 pub(super) fn read_fence(item: Item) -> Result<Fence, LedgerError> {

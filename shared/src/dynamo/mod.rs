@@ -19,7 +19,7 @@ mod wallet;
 
 use std::sync::Arc;
 
-pub use claim::ClaimOutcome;
+pub use claim::{CLAIMS_MAX, ClaimOutcome};
 pub use history::{ClaimRecord, Movement, MovementCursor, MovementKind, Slice};
 pub use packet::{Best, Due, Packet, SendOutcome, SendRequest, Summary, due_shard};
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 
 use super::Failure;
 use super::collector::{Collector, Told};
+use super::committer::Committer;
 use super::finals::Finals;
 use super::hot_store::{Found, Grabber, HotStore};
 use super::learner::Learner;
@@ -43,6 +44,7 @@ pub enum GrabOutcome {
 pub struct GrabSlip<T, H> {
     stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
+    committer: Arc<Committer<T>>,
     learner: Arc<Learner<H>>,
     collector: Arc<Collector<H>>,
     finals: Arc<Finals<H>>,
@@ -70,6 +72,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let finals = Arc::new(Finals::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
+            committer: Arc::new(Committer::new(Arc::clone(&stores.ledger))),
             learner: Arc::new(Learner::new(Arc::clone(&stores.hot), Arc::clone(&finals))),
             collector: Arc::new(Collector::new(Arc::clone(&stores.hot), Arc::clone(&finals))),
             finals,
@@ -92,6 +95,13 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     pub fn with_crowds_of(self, crowd: usize) -> Self {
         let collector = Collector::new(Arc::clone(&self.stores.hot), Arc::clone(&self.finals)).with_crowds_of(crowd);
         Self { collector: Arc::new(collector), ..self }
+    }
+
+    /// With another number of a packet's transactions under way at once, from which on claims go together: a simulation has few.
+    #[must_use]
+    pub fn with_claims_at_once(self, transactions: usize) -> Self {
+        let committer = Committer::new(Arc::clone(&self.stores.ledger)).with_calls(transactions);
+        Self { committer: Arc::new(committer), ..self }
     }
 
     /// The currency of every packet (ISO 4217).
@@ -192,7 +202,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     async fn commit(&self, part: PartId, terms: &Arc<Terms>, hold: Hold, claim: Claim) -> Result<Pass, Failure> {
         crash_point!("grab.before_claim");
         let begun = Instant::now();
-        let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await?;
+        let outcome = self.committer.claim(terms, hold.user.clone(), claim.clone()).await?;
         self.stores.meter.claimed(begun.elapsed());
         crash_point!("grab.after_claim");
         let facts = outcome.facts(&hold.user, &claim);

@@ -2,6 +2,7 @@
 
 mod cache;
 mod collector;
+mod committer;
 mod environment;
 mod failure;
 mod finals;

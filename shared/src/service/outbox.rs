@@ -7,13 +7,13 @@ use tokio::time::{Instant, timeout};
 use super::Failure;
 use super::hot_store::{Backlog, Held, HotStore};
 use super::stores::Stores;
-use crate::domain::{Claim, Fence, Hold, PartId, Partition, Terms, Timestamp};
-use crate::dynamo::{LedgerError, Table};
+use crate::domain::{Claim, Fence, Hold, PartId, Partition, Terms, Timestamp, UserId};
+use crate::dynamo::{CLAIMS_MAX, LedgerError, Table};
 
 /// Partitions whose outboxes are emptied at once.
 const PARTITIONS_AT_ONCE: usize = 16;
-/// Holds of one part that are committed at once.
-const CLAIMS_AT_ONCE: usize = 8;
+/// Transactions of one part's claims at once.
+const TRANSACTIONS_AT_ONCE: usize = 4;
 /// How long what was not reached is counted for. A run ends so much later than it was to.
 const COUNTING: Duration = Duration::from_secs(1);
 
@@ -164,11 +164,20 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         crash_point!("settle.after_fences");
         let fenced: BTreeSet<u32> = facts.iter().map(|fence| fence.slip).collect();
         open.retain(|hold| !fenced.contains(&hold.slip));
-        let results: Vec<Result<Persisted, Failure>> = stream::iter(open)
-            .map(|hold| self.persist(part, &terms, hold, deadline))
-            .buffer_unordered(CLAIMS_AT_ONCE)
+        let (mut claims, mut results) = (Vec::with_capacity(open.len()), Vec::new());
+        for hold in open {
+            match self.wanted(part, &terms, &hold).await {
+                Ok(claim) => claims.extend(claim.map(|claim| (hold.user, claim))),
+                Err(failure) => results.push(Err(failure)),
+            }
+        }
+        let chunks: Vec<Vec<_>> = claims.chunks(CLAIMS_MAX).map(<[_]>::to_vec).collect();
+        let persisted: Vec<Vec<_>> = stream::iter(chunks)
+            .map(|claims| self.persist(part, &terms, claims, deadline))
+            .buffer_unordered(TRANSACTIONS_AT_ONCE)
             .collect()
             .await;
+        results.extend(persisted.into_iter().flatten());
         let mut persisted = 0;
         for result in results {
             match result {
@@ -187,27 +196,41 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Ok(Drained::new(persisted, &self.stores.hot.held(part).await?))
     }
 
-    /// Brings one hold to the ledger, unless it must be parked, or time is up.
-    async fn persist(&self, part: PartId, terms: &Terms, hold: Hold, deadline: Instant) -> Result<Persisted, Failure> {
+    /// The claim that a hold is to become; none if there is no such slip: then it is parked.
+    async fn wanted(&self, part: PartId, terms: &Terms, hold: &Hold) -> Result<Option<Claim>, Failure> {
+        let amount = self.stores.packets.amount(part, terms, hold.slip).await?;
+        if amount.is_none() {
+            self.park(part, hold, "no such slip").await?;
+        }
+        Ok(amount.map(|amount| Claim { slip: hold.slip, amount, at: hold.at }))
+    }
+
+    /// Brings claims to the ledger, save those that it calls impossible, whose holds are parked; none if time is up.
+    async fn persist(
+        &self,
+        part: PartId,
+        terms: &Terms,
+        claims: Vec<(UserId, Claim)>,
+        deadline: Instant,
+    ) -> Vec<Result<Persisted, Failure>> {
         if Instant::now() >= deadline {
-            return Ok(Persisted::default());
+            return Vec::new();
         }
-        let Some(amount) = self.stores.packets.amount(part, terms, hold.slip).await? else {
-            self.park(part, &hold, "no such slip").await?;
-            return Ok(Persisted::default());
-        };
-        let claim = Claim { slip: hold.slip, amount, at: hold.at };
         crash_point!("settle.before_claim");
-        let outcome = self.stores.ledger.claim(terms, &hold.user, &claim).await;
+        let outcomes = self.stores.ledger.claim_each(terms, &claims).await;
         crash_point!("settle.after_claim");
-        match outcome {
-            Ok(outcome) => Ok(Persisted { booked: outcome.books(&claim), facts: outcome.facts(&hold.user, &claim) }),
-            Err(error @ LedgerError::Impossible(_)) => {
-                self.park(part, &hold, &error.to_string()).await?;
-                Ok(Persisted::default())
-            }
-            Err(error) => Err(error.into()),
+        let mut results = Vec::with_capacity(claims.len());
+        for ((user, claim), outcome) in claims.into_iter().zip(outcomes) {
+            results.push(match outcome {
+                Ok(outcome) => Ok(Persisted { booked: outcome.books(&claim), facts: outcome.facts(&user, &claim) }),
+                Err(error @ LedgerError::Impossible(_)) => {
+                    let hold = Hold { slip: claim.slip, user, at: claim.at };
+                    self.park(part, &hold, &error.to_string()).await.map(|()| Persisted::default())
+                }
+                Err(error) => Err(error.into()),
+            });
         }
+        results
     }
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), Failure> {

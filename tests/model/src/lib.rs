@@ -24,7 +24,8 @@
 //!
 //! What is left out, and why that shows no less: times and amounts (a claim item carries both, and never changes), guards
 //! and parked holds (they only take steps away), the lease of a load (so that any number may load at once), and the
-//! waiting for a part to become final (asking again at any moment is more). A query of fences is one step here; in
+//! waiting for a part to become final (asking again at any moment is more). Claims that go together are as many claims with
+//! nothing in between. A query of fences is one step here; in
 //! `DynamoDB` it reads item by item. A hot store that makes up holds is not modelled.
 //!
 //! In each state it is asked besides what would become of it if everybody died now: whether one run of settle, after the

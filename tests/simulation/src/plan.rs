@@ -85,7 +85,7 @@ fn setups(chance: &Chance) -> Vec<Setup> {
     let setup = |skew_ms| {
         let redis = mode >= 8 && chance.happens(500) || (5..8).contains(&mode);
         let ack = if redis { AckMode::Redis } else { AckMode::Ledger };
-        Setup { ack, grace, skew_ms, runs_on: chance.happens(500) }
+        Setup { ack, grace, skew_ms, runs_on: chance.happens(500), claims_at_once: chance.pick(&[1, 1, 2, 8]) }
     };
     skews.into_iter().map(setup).collect()
 }

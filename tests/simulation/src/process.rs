@@ -36,6 +36,8 @@ pub struct Setup {
     pub skew_ms: i64,
     /// Whether it goes on between requests: then winners are answered before the hot store knows of their claims.
     pub runs_on: bool,
+    /// So many transactions of a packet's claims are under way at once before claims go together.
+    pub claims_at_once: usize,
 }
 
 /// The use cases as one process has them, with caches of its own.
@@ -71,6 +73,7 @@ impl Process {
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_crowds_of(CROWD);
+        let grab = grab.with_claims_at_once(setup.claims_at_once);
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),

@@ -111,3 +111,79 @@ async fn claims_and_fences_are_found() {
     assert_eq!(fence(2, of("ann")).claim(), Some((&user("ann"), wanted())));
     assert_eq!(fence(2, Owner::Refunded).claim(), None);
 }
+
+/// Claims of so many users, each of another slip.
+fn several(count: u32) -> Vec<(UserId, Claim)> {
+    (0..count).map(|slip| (user(&format!("u{slip}")), Claim { slip, ..wanted() })).collect()
+}
+
+#[tokio::test]
+async fn several_claims_go_together() {
+    let ledger = ledger();
+    // What became of an attempt without an answer the next one learns by their token.
+    ledger.answer(Err(unavailable()));
+    let claims = several(3);
+    let outcomes = ledger.claim_each(&terms(), &claims).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(ClaimOutcome::Committed))), "{outcomes:?}");
+    assert_eq!(outcomes.len(), 3);
+    let transactions = ledger.table.transactions.lock().unwrap().clone();
+    assert_eq!(transactions.len(), 2);
+    assert_eq!(transactions[0], transactions[1]);
+    let mut apart = Vec::new();
+    for (user, claim) in &claims {
+        let alone = super::ledger();
+        alone.claim(&terms(), user, claim).await.unwrap();
+        apart.extend(alone.written());
+    }
+    assert_eq!(transactions[0].0, apart);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_way_of_one_claim_is_in_nobody_elses() {
+    let foreign = fence(1, of("bob"));
+    let anothers = || there(&FenceItem::from(&foreign));
+    let busy = || Reason::Busy("TransactionConflict".to_owned());
+    let refused = || TransactError::from(TableError::Refused("too large".into()));
+    // Of nine writes something is in the way of one.
+    let cancelled = |place: usize, reason: Reason| {
+        let mut reasons = vec![Reason::None; 9];
+        reasons[place] = reason;
+        TransactError::Cancelled(reasons)
+    };
+    let together = [
+        vec![cancelled(3, anothers())],
+        vec![cancelled(5, busy())],
+        vec![refused()],
+        vec![unavailable(), unavailable()],
+    ];
+    for answers in together {
+        let ledger = ledger();
+        let said = format!("{answers:?}");
+        let tries = answers.len();
+        for answer in answers {
+            ledger.answer(Err(answer));
+        }
+        // By itself each is answered as if there had been no others.
+        ledger.answer(Ok(()));
+        ledger.answer(Err(TransactError::Cancelled(vec![anothers(), Reason::None, Reason::None])));
+        ledger.answer(Ok(()));
+        let outcomes = ledger.claim_each(&terms(), &several(3)).await;
+        let [Ok(ClaimOutcome::Committed), Ok(ClaimOutcome::Taken(taken)), Ok(ClaimOutcome::Committed)] = &outcomes[..]
+        else {
+            panic!("{said}: {outcomes:?}")
+        };
+        assert_eq!(*taken, foreign, "{said}");
+        assert_eq!(ledger.tokens().len(), tries + 3, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn no_transaction_names_an_item_twice() {
+    let [ann, bob] = ["ann", "bob"].map(user);
+    let other = Claim { slip: 3, ..wanted() };
+    for claims in [[(ann.clone(), wanted()), (ann.clone(), other)], [(ann, wanted()), (bob, wanted())]] {
+        let ledger = ledger();
+        ledger.claim_each(&terms(), &claims).await;
+        assert!(ledger.table.transactions.lock().unwrap().iter().all(|(writes, _)| writes.len() == 3));
+    }
+}
