@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use tokio::sync::watch;
+use tokio::sync::SetOnce;
 
 use crate::BoxError;
 use crate::heat::{Answer, Heat, Usage, empty, nanos};
@@ -60,29 +60,20 @@ pub async fn fly<G: Grabs>(
     under_way: usize,
     time: Duration,
 ) -> Result<(Duration, Vec<Answer>), BoxError> {
-    let next = Arc::new(AtomicUsize::new(0));
+    let flight = Arc::new(Flight {
+        design: Arc::clone(design),
+        rush: Arc::clone(rush),
+        next: AtomicUsize::new(0),
+        begun: SetOnce::new(),
+    });
     // All of them are there before the time begins, as the threads of the published clients are.
-    let (gate, opened) = watch::channel(None::<Instant>);
-    let start = |_| {
-        let (design, rush, next) = (Arc::clone(design), Arc::clone(rush), Arc::clone(&next));
-        let mut opened = opened.clone();
-        tokio::spawn(async move {
-            let mut answers = Vec::with_capacity(rush.requests.len() / under_way + 1);
-            let begun = (*opened.wait_for(Option::is_some).await?).ok_or("never begun")?;
-            while begun.elapsed() < time {
-                let request = next.fetch_add(1, Ordering::Relaxed);
-                let Some(asked_for) = rush.requests.get(request) else { break };
-                let asked = Instant::now();
-                let got = design.grab(asked_for.packet, &rush.users[asked_for.user]).await?;
-                answers.push(Answer { request, got, nanos: nanos(&rush, begun, asked) });
-            }
-            Ok::<_, BoxError>((begun.elapsed(), answers))
-        })
-    };
+    let answers_each = rush.requests.len() / under_way + 1;
+    let start = |_| tokio::spawn(Arc::clone(&flight).client(Vec::with_capacity(answers_each), time));
     let tasks: Vec<_> = (0..under_way).map(start).collect();
-    gate.send_replace(Some(Instant::now()));
+    flight.begun.set(Instant::now())?;
     let (mut elapsed, mut answers) = (Duration::ZERO, Vec::with_capacity(rush.requests.len()));
-    for task in tasks {
+    // The last one first: whoever waits for each as it ends takes the processor from the others.
+    for task in tasks.into_iter().rev() {
         let (ended, some) = task.await??;
         elapsed = elapsed.max(ended);
         answers.extend(some);
@@ -90,4 +81,35 @@ pub async fn fly<G: Grabs>(
     let finishing = Instant::now();
     design.finish().await?;
     Ok((elapsed + finishing.elapsed(), answers))
+}
+
+/// What all who make requests of a rush share.
+struct Flight<G> {
+    design: Arc<G>,
+    rush: Arc<Rush>,
+    /// The next request.
+    next: AtomicUsize,
+    begun: SetOnce<Instant>,
+}
+
+impl<G: Grabs> Flight<G> {
+    /// Makes one request after the other, from the beginning until there is none left or the time is over, and adds to the `answers`.
+    async fn client(
+        self: Arc<Self>,
+        mut answers: Vec<Answer>,
+        time: Duration,
+    ) -> Result<(Duration, Vec<Answer>), BoxError> {
+        let begun = *self.begun.wait().await;
+        // The next is asked for once one is answered: a clock read in between would cost more than it tells.
+        let mut asked = Instant::now();
+        while asked - begun < time {
+            let request = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(asked_for) = self.rush.requests.get(request) else { break };
+            let got = self.design.grab(asked_for.packet, &self.rush.users[asked_for.user]).await?;
+            let answered = Instant::now();
+            answers.push(Answer { request, got, nanos: nanos(&self.rush, begun, asked, answered) });
+            asked = answered;
+        }
+        Ok((asked - begun, answers))
+    }
 }

@@ -118,9 +118,9 @@ pub fn number(user: &str) -> Result<u32, std::num::ParseIntError> {
 
 /// How long a request took that was there since `begun` or since `asked`.
 #[must_use]
-pub fn nanos(rush: &Rush, begun: Instant, asked: Instant) -> u64 {
+pub fn nanos(rush: &Rush, begun: Instant, asked: Instant, answered: Instant) -> u64 {
     let since = if rush.at_once { begun } else { asked };
-    u64::try_from(since.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from((answered - since).as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -61,12 +61,14 @@ fn work(
     let mut answers = Vec::with_capacity(rush.requests.len() / usize::try_from(CONNECTIONS).unwrap_or(1) + 1);
     start.wait();
     let begun = Instant::now();
-    while begun.elapsed() < time {
+    let mut asked = begun;
+    while asked - begun < time {
         let request = next.fetch_add(1, Ordering::Relaxed);
         let Some(asked_for) = rush.requests.get(request) else { break };
-        let asked = Instant::now();
         let got = design.grab(&mut client, asked_for.packet, &rush.users[asked_for.user])?;
-        answers.push(Answer { request, got, nanos: nanos(rush, begun, asked) });
+        let answered = Instant::now();
+        answers.push(Answer { request, got, nanos: nanos(rush, begun, asked, answered) });
+        asked = answered;
     }
-    Ok(Part { answers, calls: client.calls(), begun, ended: Instant::now() })
+    Ok(Part { answers, calls: client.calls(), begun, ended: asked })
 }
