@@ -1,6 +1,6 @@
 //! The scripts, each as it stands in `redis/lua`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -269,7 +269,7 @@ impl Part {
             Entry::Confirmed(claim) => Some((user.clone(), claim.clone())),
             Entry::Held { .. } => None,
         };
-        let owners: Option<HashMap<UserId, Claim>> = self.claims.iter().map(owner).collect();
+        let owners: Option<foldhash::HashMap<UserId, Claim>> = self.claims.iter().map(owner).collect();
         Some(Finality::Final(Arc::new(FinalPart { expires_at: Timestamp::from_ms(terms.expires), owners: owners? })))
     }
 

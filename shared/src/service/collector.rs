@@ -1,8 +1,9 @@
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
-use foldhash::fast::RandomState;
+use foldhash::{HashMap, HashMapExt};
+use futures::FutureExt;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -50,7 +51,7 @@ pub enum Told {
 }
 
 /// The lanes with a call under way.
-type Lanes = Mutex<HashMap<u32, Lane, RandomState>>;
+type Lanes = Mutex<HashMap<u32, Lane>>;
 
 type Answer = Result<Told, Failure>;
 
@@ -91,7 +92,7 @@ struct Served {
 /// each costs.
 struct Lane {
     calls: usize,
-    waiting: HashMap<PartId, Queue, RandomState>,
+    waiting: HashMap<PartId, Queue>,
     /// The parts that somebody waits for, the next one first.
     order: VecDeque<PartId>,
     len: usize,
@@ -129,8 +130,8 @@ impl<H: HotStore> Collector<H> {
         Self { crowd, ..self }
     }
 
-    /// What `part` has for `grabber`.
-    pub async fn grab(self: &Arc<Self>, part: PartId, grabber: Grabber) -> Answer {
+    /// What `part` has for `grabber`. He is in the queue once this returns: what is left is to wait, in little room.
+    pub fn grab(self: &Arc<Self>, part: PartId, grabber: Grabber) -> impl Future<Output = Answer> + use<H> {
         let (answer, answered) = oneshot::channel();
         let id = self.hot.lane(part.partition());
         let batch = self.lane(&mut lock(&self.lanes), id).join(part, Waiting { grabber, answer }, &self.known());
@@ -139,7 +140,9 @@ impl<H: HotStore> Collector<H> {
             // A task of its own: the caller who started it may be dropped, those who joined it must not.
             tokio::spawn(async move { collector.drain(id, batch).await });
         }
-        answered.await.unwrap_or_else(|_| Err(Failure::unavailable("the call that this grab had joined was lost")))
+        answered.map(|answer| {
+            answer.unwrap_or_else(|_| Err(Failure::unavailable("the call that this grab had joined was lost")))
+        })
     }
 
     /// Makes a lane's calls one after the other, as long as there is something to ask.
@@ -162,7 +165,7 @@ impl<H: HotStore> Collector<H> {
         }
     }
 
-    fn lane<'a>(&self, all: &'a mut HashMap<u32, Lane, RandomState>, id: u32) -> &'a mut Lane {
+    fn lane<'a>(&self, all: &'a mut HashMap<u32, Lane>, id: u32) -> &'a mut Lane {
         all.entry(id).or_insert_with(|| Lane::new(self.crowd))
     }
 
@@ -305,7 +308,7 @@ impl Lane {
 fn users(queue: &mut VecDeque<Waiting>, room: usize) -> (Vec<Grabber>, Vec<Askers>) {
     let most = room.min(queue.len());
     let (mut grabbers, mut askers) = (Vec::<Grabber>::with_capacity(most), Vec::<Askers>::with_capacity(most));
-    let mut places = HashMap::<UserId, usize, RandomState>::with_capacity_and_hasher(most, RandomState::default());
+    let mut places = HashMap::<UserId, usize>::with_capacity(most);
     let mut others = Vec::new();
     while grabbers.len() + others.len() < room {
         let Some(Waiting { grabber, answer }) = queue.pop_front() else { break };

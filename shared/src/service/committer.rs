@@ -1,9 +1,9 @@
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
+use foldhash::HashMap;
 use futures::future::join_all;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
@@ -36,13 +36,13 @@ type Wanted = (UserId, Claim);
 
 /// The packets that transactions are under way for.
 #[derive(Default)]
-struct Queues(HashMap<PacketId, Queue, RandomState>);
+struct Queues(HashMap<PacketId, Queue>);
 
 #[derive(Default)]
 struct Queue {
     calls: usize,
     /// Who wants to know what becomes of a claim: of all that wait and of all that are in a transaction.
-    askers: HashMap<Wanted, Vec<oneshot::Sender<Answer>>, RandomState>,
+    askers: HashMap<Wanted, Vec<oneshot::Sender<Answer>>>,
     waiting: VecDeque<Wanted>,
 }
 

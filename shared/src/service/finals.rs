@@ -1,7 +1,8 @@
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use foldhash::HashMap;
+use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
@@ -103,23 +104,25 @@ impl<H: HotStore> Finals<H> {
     }
 
     /// Waits until a part is final, but not for ever: one poll for all who wait. Then ask it again.
-    pub async fn wait(&self, part: PartId) -> Result<(), Failure> {
-        let (hot, known, entropy) = (Arc::clone(&self.hot), Arc::clone(&self.known), Arc::clone(&self.entropy));
-        let awaited = Arc::clone(&self.awaited);
-        let poll = || async move {
-            let waiting = Waiting::new(awaited, part);
-            let give_up = Instant::now() + WAIT_MAX;
-            let mut pause = POLL_FIRST;
-            loop {
-                // At the latest then: this process may see it first.
-                let _ = timeout(entropy.jitter(pause), waiting.worth_a_look.notified()).await;
-                match look(&*hot, &known, part).await? {
-                    Finality::NotYet if Instant::now() < give_up => pause = (pause * 2).min(POLL_MOST),
-                    _ => return Ok(()),
+    pub fn wait(&self, part: PartId) -> impl Future<Output = Result<(), Failure>> + use<H> {
+        let poll = || {
+            let (hot, known, entropy) = (Arc::clone(&self.hot), Arc::clone(&self.known), Arc::clone(&self.entropy));
+            let waiting = Waiting::new(Arc::clone(&self.awaited), part);
+            async move {
+                let give_up = Instant::now() + WAIT_MAX;
+                let mut pause = POLL_FIRST;
+                loop {
+                    // At the latest then: this process may see it first.
+                    let _ = timeout(entropy.jitter(pause), waiting.worth_a_look.notified()).await;
+                    match look(&*hot, &known, part).await? {
+                        Finality::NotYet if Instant::now() < give_up => pause = (pause * 2).min(POLL_MOST),
+                        _ => return Ok(()),
+                    }
                 }
             }
         };
-        self.waits.join(part, poll).await.unwrap_or_else(|| Err(Failure::defect("waiting for a part panicked")))
+        let flight = self.waits.flight(part, poll);
+        flight.landed().map(|result| result.unwrap_or_else(|| Err(Failure::defect("waiting for a part panicked"))))
     }
 
     /// Says that a part is final by now, to whoever waits for it.
@@ -188,7 +191,7 @@ mod tests {
         let (ann, bob): (UserId, UserId) = ("ann".parse().unwrap(), "bob".parse().unwrap());
         let held = Found::Held { slip: 0, at: Timestamp::from_ms(1), fresh: false };
         let nothing = Found::Nothing { expired: false, certain: false };
-        let rest = Arc::new(Rest { has: [(ann.clone(), held)].into(), others: nothing.clone() });
+        let rest = Arc::new(Rest { has: [(ann.clone(), held)].into_iter().collect(), others: nothing.clone() });
         assert!(finals.told(part, &bob).is_none());
 
         finals.was_read(part, Instant::now() - RELY, Arc::clone(&rest));
@@ -200,7 +203,7 @@ mod tests {
         tokio::time::advance(RELY).await;
         assert!(finals.told(part, &bob).is_none());
 
-        let known = FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::new() };
+        let known = FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::default() };
         finals.known.insert(part, (Instant::now(), Spent::Final(Arc::new(known))));
         finals.was_read(part, Instant::now(), rest);
         assert!(matches!(finals.told(part, &ann), Some(Told::Final(_))), "what was read before tells less");

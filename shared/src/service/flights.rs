@@ -1,9 +1,9 @@
-use std::collections::HashMap;
 use std::future::Future;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
-use tokio::sync::{Mutex as Turn, Notify, OwnedMutexGuard};
+use foldhash::HashMap;
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard, SetOnce};
 
 use crate::lock;
 
@@ -14,26 +14,21 @@ pub struct Flights<K: Eq + Hash, V> {
 
 /// Where the result of work shows once it is there. Thousands may wait for it, each at the cost of an entry in a list; they
 /// hear of it in the order in which they came, so that a simulation can be repeated.
-struct Flight<V> {
+pub struct Flight<V>(
     /// `None`: the work panicked.
-    result: OnceLock<Option<V>>,
-    has_landed: Notify,
-}
+    SetOnce<Option<V>>,
+);
 
 impl<V: Clone> Flight<V> {
     /// Which is not under way yet, and what is to end it.
     fn new() -> (Arc<Self>, Landing<V>) {
-        let flight = Arc::new(Self { result: OnceLock::new(), has_landed: Notify::new() });
+        let flight = Arc::new(Self(SetOnce::new()));
         (Arc::clone(&flight), Landing { flight, result: None })
     }
 
-    async fn landed(self: Arc<Self>) -> Option<V> {
-        // Before the look: it hears of all that happens from here on.
-        let has_landed = self.has_landed.notified();
-        if self.result.get().is_none() {
-            has_landed.await;
-        }
-        self.result.get()?.clone()
+    /// Its result, once it is there.
+    pub async fn landed(self: Arc<Self>) -> Option<V> {
+        self.0.wait().await.clone()
     }
 }
 
@@ -46,8 +41,7 @@ struct Landing<V> {
 impl<V> Drop for Landing<V> {
     fn drop(&mut self) {
         // It is the only one who sets it.
-        let _ = self.flight.result.set(self.result.take());
-        self.flight.has_landed.notify_waiters();
+        let _ = self.flight.0.set(self.result.take());
     }
 }
 
@@ -70,7 +64,8 @@ where
         self.flight(key, work).landed().await
     }
 
-    fn flight<F>(&self, key: K, work: impl FnOnce() -> F) -> Arc<Flight<V>>
+    /// The same, for whoever waits in little room: work is under way once this returns.
+    pub fn flight<F>(&self, key: K, work: impl FnOnce() -> F) -> Arc<Flight<V>>
     where
         F: Future<Output = V> + Send + 'static,
     {

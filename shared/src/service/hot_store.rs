@@ -1,8 +1,10 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+
+use foldhash::HashMap;
 
 use crate::domain::{Claim, Fence, Hold, PartId, Partition, PassphraseDigest, Refusal, Terms, Timestamp, UserId};
 

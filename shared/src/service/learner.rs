@@ -1,8 +1,7 @@
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
-use foldhash::fast::RandomState;
+use foldhash::HashMap;
 use tokio::sync::oneshot;
 
 use super::finals::Finals;
@@ -35,7 +34,7 @@ struct News {
 
 /// The parts that a call is under way for, and what waits for the next.
 #[derive(Debug, Default)]
-struct Queues(HashMap<PartId, Vec<News>, RandomState>);
+struct Queues(HashMap<PartId, Vec<News>>);
 
 impl Queues {
     /// Adds what was decided of a part. Returns it if there is no call under way that it could wait for.

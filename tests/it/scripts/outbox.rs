@@ -18,7 +18,8 @@ async fn a_parts_owners_are_told_once_it_is_final() {
         let Finality::Final(part) = finality().await else { panic!() };
         assert_eq!(part.expires_at, packet.terms.expires_at);
         // Who has a slip of another part is among them: he hears of it here too.
-        assert_eq!(part.owners, [(id("}"), claim_of(0)), (id("h0:1"), claim_of(3))].into());
+        let owners = [(id("}"), claim_of(0)), (id("h0:1"), claim_of(3))];
+        assert_eq!(part.owners, owners.into_iter().collect());
     })
     .await;
 }

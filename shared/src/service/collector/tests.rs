@@ -72,7 +72,7 @@ fn a_batch_is_bounded_and_what_is_left_comes_after_the_others() {
 
 #[test]
 fn who_waits_for_a_part_that_is_final_is_in_no_call() {
-    let known = Arc::new(FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::new() });
+    let known = Arc::new(FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::default() });
     let finals = |asked| (asked == part(1)).then(|| Arc::clone(&known));
     let batch = lane([(1, "a", None), (2, "a", None), (1, "b", None)]).next_batch(&finals);
     assert_eq!((batch.asks.len(), batch.asks[0].0, shape(&batch)), (1, part(2), vec![vec![1]]));
