@@ -32,6 +32,10 @@ use lab::{Lab, TimeBox};
 use ours::Engine;
 use report::Machine;
 
+/// As the local stack has it.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Whatever can go wrong: then there is no report.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
