@@ -17,8 +17,8 @@ const LOG_FILTER: &str = "warn,local=info,dynoxide=error";
 /// A connection is an open file, and the usual limit of 1,024 is soon reached in a rush.
 const OPEN_FILES: u64 = 65_536;
 
-/// In a rush a fifth of what this engine and the embedded `DynamoDB` do is taking and giving back memory, which glibc does at half
-/// the speed. A function of its own, which has one request at a time, gains nothing by it and takes more memory.
+/// A rush takes and gives back memory on several threads at once, and so does the embedded `DynamoDB`: with glibc's allocator it is
+/// a tenth slower. Not for the functions: `docs/PERFORMANCE.md` says why.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
