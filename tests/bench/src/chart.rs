@@ -49,18 +49,18 @@ fn bars(cells: &[&Cell], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64
     let area = SVGBackend::new(file, (WIDTH, rows * ROW + MARGINS)).into_drawing_area();
     area.fill(&WHITE)?;
     let most = cells.iter().map(|cell| figure(cell)).fold(0.0, f64::max) * 1.1;
+    // Of a segmented range the end is a segment too, and nothing is drawn in a single one.
+    let last = cells.len().saturating_sub(1).max(1);
     let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 20))
         .margin(12)
         .margin_right(40)
         .x_label_area_size(36)
         .y_label_area_size(NAMES)
-        .build_cartesian_2d(0.0..most, (0..cells.len()).into_segmented())?;
+        .build_cartesian_2d(0.0..most, (0..last).into_segmented())?;
     let name = |row: &SegmentValue<usize>| match row {
         // The first scheme is at the top.
-        SegmentValue::CenterOf(row) => {
-            cells.get(cells.len() - 1 - (*row).min(cells.len() - 1)).map(|cell| cell.scheme.clone()).unwrap_or_default()
-        }
+        SegmentValue::CenterOf(row) => cells.iter().rev().nth(*row).map(|cell| cell.scheme.clone()).unwrap_or_default(),
         _ => String::new(),
     };
     let number = |value: &f64| if most > 1e4 { format!("{:.0}k", value / 1e3) } else { format!("{value:.1}") };
@@ -74,7 +74,8 @@ fn bars(cells: &[&Cell], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64
         .draw()?;
     chart.draw_series(cells.iter().rev().enumerate().map(|(row, cell)| {
         let color = if is_ours(cell) { OURS } else { THEIRS };
-        let bar = [(0.0, SegmentValue::Exact(row)), (figure(cell), SegmentValue::Exact(row + 1))];
+        let end = if row < last { SegmentValue::Exact(row + 1) } else { SegmentValue::Last };
+        let bar = [(0.0, SegmentValue::Exact(row)), (figure(cell), end)];
         let mut bar = Rectangle::new(bar, color.filled());
         bar.set_margin(4, 4, 0, 0);
         bar
@@ -129,4 +130,43 @@ fn draw_latencies(cells: &[&Cell], area: &DrawingArea<SVGBackend<'_>, Shift>, ti
         .background_style(WHITE.mix(0.85))
         .draw()?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Spread;
+
+    fn cell(scheme: &str) -> Cell {
+        Cell {
+            workload: "A",
+            scheme: scheme.to_owned(),
+            per_s: Spread::of(vec![1.0]),
+            rush_s: 1.0,
+            p50_us: 20.0,
+            p99_us: 20.0,
+            p999_us: 20.0,
+            redis_cpu_us: 0.0,
+            redis_calls: 0.0,
+            winners: 0,
+            oversold: 0,
+            double_winners: 0,
+            left: None,
+            latencies: vec![(20.0, 1.0)],
+        }
+    }
+
+    #[test]
+    fn each_scheme_has_one_row() {
+        for schemes in [vec!["one"], vec!["one", "two", "three"]] {
+            let out = tempfile::tempdir().expect("a folder");
+            let cells: Vec<Cell> = schemes.iter().map(|scheme| cell(scheme)).collect();
+            draw(&cells, out.path()).expect("a chart");
+            let chart = std::fs::read_to_string(out.path().join("a-throughput.svg")).expect("its file");
+            assert_eq!(chart.matches("fill=\"#8A94A6\"").count(), schemes.len());
+            for scheme in &schemes {
+                assert_eq!(chart.matches(&format!("\n{scheme}\n")).count(), 1, "{scheme}");
+            }
+        }
+    }
 }
