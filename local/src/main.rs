@@ -18,7 +18,7 @@ const LOG_FILTER: &str = "warn,local=info,dynoxide=error";
 const OPEN_FILES: u64 = 65_536;
 
 /// A rush takes and gives back memory on several threads at once, and so does the embedded `DynamoDB`: with glibc's allocator it is
-/// a tenth slower. Not for the functions: `docs/PERFORMANCE.md` says why.
+/// slower. Not for the functions: `docs/PERFORMANCE.md` has the figures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

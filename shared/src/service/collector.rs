@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use foldhash::{HashMap, HashMapExt};
 use futures::FutureExt;
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
@@ -147,7 +148,17 @@ impl<H: HotStore> Collector<H> {
 
     /// Makes a lane's calls one after the other, as long as there is something to ask.
     async fn drain(&self, id: u32, mut batch: Batch) {
-        let call = UnderWay { lanes: &self.lanes, id };
+        // If a call is lost in a panic: with its last call a lane is gone; those who wait then hear of it, and the next one starts anew.
+        let lost = guard(&self.lanes, |lanes| {
+            let mut all = lock(lanes);
+            let is_last = all.get_mut(&id).is_some_and(|lane| {
+                lane.calls = lane.calls.saturating_sub(1);
+                lane.calls == 0
+            });
+            if is_last {
+                all.remove(&id);
+            }
+        });
         loop {
             let served = serve(&*self.hot, &self.finals, batch).await;
             let mut all = lock(&self.lanes);
@@ -158,7 +169,7 @@ impl<H: HotStore> Collector<H> {
                 if lane.calls == 0 {
                     all.remove(&id);
                 }
-                std::mem::forget(call);
+                ScopeGuard::into_inner(lost);
                 return;
             };
             batch = next;
@@ -171,26 +182,6 @@ impl<H: HotStore> Collector<H> {
 
     fn known(&self) -> impl Fn(PartId) -> Option<Arc<FinalPart>> {
         |part| self.finals.get(part)
-    }
-}
-
-/// A call of a lane that is lost if this is dropped: whoever made it panicked. With its last call a lane is gone; those who
-/// wait then hear of it, and the next one starts anew.
-struct UnderWay<'a> {
-    lanes: &'a Lanes,
-    id: u32,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        let mut all = lock(self.lanes);
-        let is_last = all.get_mut(&self.id).is_some_and(|lane| {
-            lane.calls = lane.calls.saturating_sub(1);
-            lane.calls == 0
-        });
-        if is_last {
-            all.remove(&self.id);
-        }
     }
 }
 

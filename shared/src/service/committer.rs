@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use foldhash::HashMap;
 use futures::future::join_all;
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
@@ -120,7 +121,10 @@ impl<T: Table> Committer<T> {
 
     /// Makes transactions of a packet's claims one after the other, as long as somebody waits.
     async fn drain(&self, terms: &Terms, first: Wanted) {
-        let call = UnderWay { queues: &self.queues, packet: terms.id };
+        // If a transaction is lost in a panic, all who ask for the packet's claims hear of it, and the next one starts anew.
+        let lost = guard(&self.queues, |queues| {
+            lock(queues).0.remove(&terms.id);
+        });
         let mut claims = vec![first];
         while !claims.is_empty() {
             if claims.len() > 1 && self.ledger.claim_together(terms, &claims).await {
@@ -139,7 +143,7 @@ impl<T: Table> Committer<T> {
             claims = lock(&self.queues).next(terms.id);
         }
         // The last look at the queue has ended it.
-        std::mem::forget(call);
+        ScopeGuard::into_inner(lost);
     }
 
     fn tell(&self, packet: PacketId, wanted: &Wanted, outcome: Answer) {
@@ -160,25 +164,14 @@ fn tell(askers: Vec<oneshot::Sender<Answer>>, outcome: Answer, claim: &Claim) {
     }
 }
 
-/// A transaction that is lost if this is dropped: whoever made it panicked. All who ask for the packet's claims hear of it, and the next
-/// one starts anew.
-struct UnderWay<'a> {
-    queues: &'a Mutex<Queues>,
-    packet: PacketId,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        lock(self.queues).0.remove(&self.packet);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::ops::Range;
 
     use super::*;
     use crate::domain::{Amount, Timestamp};
+    use crate::dynamo::{Item, Key, Query, TableError, TransactError, Write};
+    use crate::service::System;
 
     fn claim(slip: u32) -> Claim {
         Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) }
@@ -226,5 +219,43 @@ mod tests {
         assert!(matches!(first_heard.await.unwrap(), Ok(ClaimOutcome::Committed)));
         let again = second_heard.await.unwrap().unwrap();
         assert!(matches!(again, ClaimOutcome::Already { claim: his, foreign: None } if his == claim(3)));
+    }
+
+    /// A table that makes whoever writes to it panic.
+    struct Panics;
+
+    impl Table for Panics {
+        async fn get(&self, _: Key) -> Result<Option<Item>, TableError> {
+            unreachable!()
+        }
+
+        async fn batch_get(&self, _: Vec<Key>) -> Result<Vec<Item>, TableError> {
+            unreachable!()
+        }
+
+        async fn query(&self, _: Query) -> Result<Vec<Item>, TableError> {
+            unreachable!()
+        }
+
+        async fn due(&self, _: u32, _: u64, _: Option<(Key, u64)>, _: u32) -> Result<Vec<Item>, TableError> {
+            unreachable!()
+        }
+
+        async fn transact(&self, _: &[Write], _: &str) -> Result<(), TransactError> {
+            panic!("this table panics")
+        }
+    }
+
+    #[tokio::test]
+    async fn who_waits_hears_of_a_transaction_that_was_lost_and_the_next_one_starts_anew() {
+        let ledger = Arc::new(Ledger::new(Panics, Arc::new(System)));
+        let (committer, terms) = (Arc::new(Committer::new(ledger).with_calls(1)), Arc::new(Terms::sample()));
+        for _ in 0..2 {
+            let waiting = (0..3).map(of).map(|(user, claim)| committer.claim(&terms, user, claim));
+            for answer in join_all(waiting).await {
+                assert!(matches!(answer, Err(Failure::Unavailable(_))), "{answer:?}");
+            }
+            assert!(lock(&committer.queues).0.is_empty());
+        }
     }
 }

@@ -2,6 +2,7 @@ use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex};
 
 use foldhash::HashMap;
+use scopeguard::{ScopeGuard, guard};
 use tokio::sync::oneshot;
 
 use super::finals::Finals;
@@ -91,7 +92,10 @@ impl<H: HotStore> Learner<H> {
 
     /// Makes a part's calls one after the other, as long as there is something to tell.
     async fn drain(&self, part: PartId, count: u32, first: News) {
-        let call = UnderWay { queues: &self.queues, part };
+        // If a call is lost in a panic, those who wait for the next hear of it, and whoever comes after them begins anew.
+        let lost = guard(&self.queues, |queues| {
+            lock(queues).0.remove(&part);
+        });
         let mut batch = vec![first];
         while !batch.is_empty() {
             let (mut facts, mut decided, mut asked) = (Vec::new(), Vec::new(), Vec::new());
@@ -124,19 +128,7 @@ impl<H: HotStore> Learner<H> {
             }
         }
         // The last look at the queue has ended it.
-        std::mem::forget(call);
-    }
-}
-
-/// A part's call. If it is lost in a panic, those who wait for the next hear of it, and whoever comes after them begins anew.
-struct UnderWay<'a> {
-    queues: &'a Mutex<Queues>,
-    part: PartId,
-}
-
-impl Drop for UnderWay<'_> {
-    fn drop(&mut self) {
-        lock(self.queues).0.remove(&self.part);
+        ScopeGuard::into_inner(lost);
     }
 }
 
