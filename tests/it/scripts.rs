@@ -111,9 +111,9 @@ impl Rig {
         let mut bound = |field| terms.remove(field).map_or(0, |bound| bound.parse::<i64>().unwrap());
         assert_eq!(Ok(bound("#s") - bound("#b")), i64::try_from(held.len()), "{part} holds {held:?}");
         let end_of_range = terms.remove("#e");
-        if let Some(mark) = terms.remove("#f") {
+        if let Some(mark) = terms.remove("#o") {
             assert!(dirty.is_some() && !terms.contains_key("#g"), "{part} is marked");
-            assert_eq!(Some(mark), end_of_range);
+            assert_eq!(mark, open_until(terms["#x"].parse().unwrap(), &end_of_range.unwrap()));
         }
         for field in ["#k", "#l", "#w"] {
             terms.remove(field);
@@ -128,8 +128,17 @@ impl Rig {
     /// Lets a part's time be over: as if an hour had passed. What was free is told no more.
     async fn expire(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["HSET", &keys.claims, "#x", "1"]).await;
+        self.let_expire(&keys, 1).await;
         self.lose_free(&keys).await;
+    }
+
+    /// Sets a part's expiry, in milliseconds, in each place where it stands.
+    async fn let_expire(&self, keys: &PartKeys, at: u64) {
+        let () = self.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
+        let (open, end): (Option<String>, String) = self.run(["HMGET", &keys.claims, "#o", "#e"]).await;
+        if open.is_some() {
+            let () = self.run(["HSET", &keys.claims, "#o", &open_until(at, &end)]).await;
+        }
     }
 
     /// Nothing of a part is free any more.
@@ -284,6 +293,11 @@ impl Packet {
     fn keys(&self) -> PartKeys {
         PartKeys::of(self.part)
     }
+}
+
+/// What the field `#o` is where a part that expires at a time, in milliseconds, has free slips up to `end`.
+fn open_until(expires: u64, end: &str) -> String {
+    format!("{:013}{end}", expires - 1)
 }
 
 fn now() -> Timestamp {

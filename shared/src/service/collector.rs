@@ -18,11 +18,11 @@ use crate::lock;
 const BATCH: usize = 64;
 
 /// The most calls of a lane that are under way at once: one is written and another read while a third is executed.
-const CALLS: usize = 4;
+const CALLS: usize = 6;
 
 /// So many who wait are worth another call beside those under way. Fewer would cost more in calls than they gain by not
 /// waiting; were it a full batch, Redis would idle while a few requests go back and forth.
-const WORTH_A_CALL: usize = 6;
+const WORTH_A_CALL: usize = 5;
 
 /// So many who wait for a part that had nothing for somebody are worth reading who has its slips: one call for all of them.
 /// It reads the whole part, however few ask, so that those whom one call of [`BATCH`] serves are better off with that.

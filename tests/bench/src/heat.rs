@@ -106,6 +106,13 @@ impl Usage {
     }
 }
 
+/// What a Redis says of itself under a name.
+pub fn info(redis: &redis::Client, name: &str) -> RedisResult<String> {
+    let info: String = redis::cmd("INFO").arg("server").query(&mut redis.get_connection()?)?;
+    let said = info.lines().filter_map(|line| line.split_once(':')).find(|(said, _)| *said == name);
+    Ok(said.map(|(_, value)| value.trim().to_owned()).unwrap_or_default())
+}
+
 /// Empties a Redis.
 pub fn empty(redis: &mut Connection) -> RedisResult<()> {
     redis.flushall()

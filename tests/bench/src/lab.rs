@@ -9,7 +9,7 @@ use shared::redis::test_server::TestServer;
 use crate::cell::Collector;
 use crate::designs::Design;
 use crate::flights::Grabs;
-use crate::heat::Heat;
+use crate::heat::{Heat, info};
 use crate::report::Report;
 use crate::rush::Rush;
 use crate::{BoxError, flights, threads};
@@ -57,12 +57,13 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// With servers of its own, for the schemes whose name contains `scheme`.
-    pub async fn open(time: TimeBox, scheme: String) -> Result<Self, BoxError> {
+    /// With servers of its own, for the schemes whose name contains `scheme`, to add to a report.
+    pub async fn open(time: TimeBox, scheme: String, mut report: Report) -> Result<Self, BoxError> {
         let server = TestServer::start(&[]).await;
         let dynamodb = DynamoDb::start(None).await?;
         let redis = redis::Client::open(server.url())?;
-        Ok(Self { server, dynamodb, redis, time, scheme, cells: Vec::new(), report: Report::default() })
+        report.machine.redis = info(&redis, "redis_version")?;
+        Ok(Self { server, dynamodb, redis, time, scheme, cells: Vec::new(), report })
     }
 
     /// Where its Redis is.

@@ -14,7 +14,8 @@ use crate::{BoxError, chart, goals};
 /// All that was measured.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
-    machine: Machine,
+    /// On what.
+    pub machine: Machine,
     cells: Vec<Cell>,
     /// What each node of a cluster did.
     nodes: Vec<Nodes>,
@@ -28,29 +29,32 @@ pub struct Machine {
     /// Of its processor.
     processor: String,
     /// Logical processors.
-    cores: usize,
+    pub cores: usize,
     /// Which Redis.
-    redis: String,
+    pub redis: String,
+    /// Whether Redis had a processor of its own in A to D.
+    pub redis_apart: bool,
 }
 
 impl Machine {
-    /// This one, and this Redis.
-    pub fn of(redis: &redis::Client) -> Result<Self, BoxError> {
-        let info: String = redis::cmd("INFO").arg("server").query(&mut redis.get_connection()?)?;
-        let line = |text: &str, name: &str, between: char| {
-            let line = text.lines().find(|line| line.starts_with(name));
-            line.and_then(|line| line.split_once(between)).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
-        };
+    /// This one.
+    pub fn here() -> Result<Self, BoxError> {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let model = cpuinfo.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(':'));
         Ok(Self {
-            processor: line(&cpuinfo, "model name", ':'),
+            processor: model.map(|(_, model)| model.trim().to_owned()).unwrap_or_default(),
             cores: std::thread::available_parallelism()?.get(),
-            redis: line(&info, "redis_version", ':'),
+            ..Self::default()
         })
     }
 }
 
 impl Report {
+    /// On a machine.
+    pub fn of(machine: Machine) -> Self {
+        Self { machine, ..Self::default() }
+    }
+
     /// Adds cells.
     pub fn add_cells(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.cells.extend(cells);
@@ -72,8 +76,7 @@ impl Report {
     }
 
     /// Holds what was measured against the goals.
-    pub fn conclude(&mut self, machine: Machine) {
-        self.machine = machine;
+    pub fn conclude(&mut self) {
         self.ratios.splice(0..0, goals::of(&self.cells));
     }
 

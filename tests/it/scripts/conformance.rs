@@ -278,7 +278,7 @@ impl<'a> Twins<'a> {
         self.parts[index].terms.expires_at = Timestamp::from_ms(at);
         let keys = PartKeys::of(part);
         if self.memory.part(part).terms.is_some() {
-            let () = self.rig.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
+            self.rig.let_expire(&keys, at).await;
             self.rig.lose_free(&keys).await;
         }
         self.memory.tamper(part, |part| {

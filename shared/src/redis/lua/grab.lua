@@ -29,11 +29,14 @@ local time = call('TIME')
 local seconds, micros = time[1], time[2]
 local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
 
--- What `grab` below does, in the fewest steps, where a part has one user and little is to do: he has something already; or he
--- has nothing, and the part has no guard, and a slip in its first range or none at all. The field `#f` says that it has no guard
--- and is in `dirty` already. (Whatever takes a part out of `dirty` takes the field away too; its value is that of `#e`.) A part
--- where there is more to it is left for what is not even set up otherwise: making a function costs as much as calling it.
+-- What `grab` below does, in the fewest steps, where little is to do: a user has something already; or he has nothing, and the
+-- part has no guard, and a slip in its first range or none at all. The field `#o` says that the part has no guard and is in
+-- `dirty` already. (Whatever takes a part out of `dirty` takes the field away too.) Its value is the last millisecond before the
+-- expiry, and then `#e`, so that one field tells both: as text, the time is less until then. A part where there is more to it is
+-- left for what is not even set up otherwise: making a function costs as much as calling it.
 local all, left, next_arg = nil, nil, 1
+-- Digits of a time.
+local TIME = 13
 -- Whether each part has one user, and no number before him.
 local is_one_each = #ARGV * 2 == #KEYS
 for key = 1, #KEYS, 2 do
@@ -42,35 +45,63 @@ for key = 1, #KEYS, 2 do
   local answer, users, digests = false, 1, nil
   if count == '1' then
     local user = ARGV[first]
-    local terms = call('HMGET', claims, '#x', '#s', '#f', user)
-    local expires, slip, last, claim = terms[1], terms[2], terms[3], terms[4]
+    local terms = call('HMGET', claims, '#s', '#o', user)
+    local slip, open, claim = terms[1], terms[2], terms[3]
     if claim then
-      answer = expires and claim
-    elseif last and slip ~= last and at < expires then
-      call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
-      answer = slip
-    elseif last then
-      local rest = call('HMGET', claims, '#l', '#n', '#c', '#a')
-      if rest[1] == '' or at >= expires then
-        answer = (at < expires and 's' or 'e') .. ((rest[2] == rest[3] or rest[4] == 'redis') and '1' or '0')
-      end
-    elseif expires and at < expires then
-      local rest = call('HMGET', claims, '#g', '#e')
-      if not rest[1] and slip ~= rest[2] then
+      answer = (open or call('HEXISTS', claims, '#x') == 1) and claim
+    elseif not open then
+      local rest = call('HMGET', claims, '#x', '#g', '#e')
+      local expires, guard, last = rest[1], rest[2], rest[3]
+      if expires and not guard and at < expires and slip ~= last then
         call('ZADD', KEYS[key + 1], 'NX', at, claims:match(':claims:(.+)$'))
         call('PERSIST', claims)
-        call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1), '#f', rest[2])
+        call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1),
+          '#o', format('%013d', expires - 1) .. last)
         answer = slip
       end
+    elseif at < open and slip ~= sub(open, TIME + 1) then
+      call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
+      answer = slip
+    else
+      local rest = call('HMGET', claims, '#l', '#n', '#c', '#a')
+      if rest[1] == '' or at > open then
+        answer = (at < open and 's' or 'e') .. ((rest[2] == rest[3] or rest[4] == 'redis') and '1' or '0')
+      end
     end
-    if answer and #KEYS == 2 then return at .. ';' .. answer end
-    next_arg = first + 1
+  elseif sub(count, -1) == 'p' then
+    users = tonumber(sub(count, 1, -2))
+    digests = first + users
   else
-    local number, has_digests = count:match('^(%d+)(p?)$')
-    users = tonumber(number)
-    next_arg = first + users
-    if has_digests == 'p' then digests, next_arg = next_arg, next_arg + users end
+    users = tonumber(count)
+    -- Fields that are read before those of the users, whose answers take their place.
+    local TERMS = 2
+    local found = call('HMGET', claims, '#s', '#o', unpack(ARGV, first, first + users - 1))
+    local open = found[2]
+    if open and at < open then
+      local slip, last = tonumber(found[1]), tonumber(sub(open, TIME + 1))
+      local held_at = ':' .. at
+      -- As long as two users need, so that it need not grow for them; the second is the next free slip.
+      local changes, size = {'#s', false, false, false, false, false}, 2
+      for place = TERMS + 1, TERMS + users do
+        if not found[place] then
+          if slip == last then
+            size = 0
+            break
+          end
+          found[place] = format('%d', slip)
+          changes[size + 1], changes[size + 2] = ARGV[first - TERMS - 1 + place], 'h' .. found[place] .. held_at
+          slip, size = slip + 1, size + 2
+        end
+      end
+      if size > 2 then
+        changes[2] = format('%d', slip)
+        call('HSET', claims, unpack(changes, 1, size))
+      end
+      answer = size > 0 and table.concat(found, ',', TERMS + 1)
+    end
   end
+  if answer and #KEYS == 2 then return at .. ';' .. answer end
+  next_arg = (digests or first) + users
   all = all or {}
   all[#all + 1] = answer
   if not answer then
@@ -121,7 +152,7 @@ end
 
 -- The answers of a part for the `count` users from ARGV[first] on, whose digests stand from ARGV[digests] on.
 local function grab(claims, dirty, first, count, digests)
-  local found = call('HMGET', claims, '#x', '#g', '#s', '#e', '#f', unpack(ARGV, first, first + count - 1))
+  local found = call('HMGET', claims, '#x', '#g', '#s', '#e', '#o', unpack(ARGV, first, first + count - 1))
   local expires, guard = tonumber(found[1]), found[2]
   local next_slip, last, is_marked = tonumber(found[3]), tonumber(found[4]), found[5]
   if not expires then return '-' end
@@ -168,7 +199,7 @@ local function grab(claims, dirty, first, count, digests)
     if not is_marked then mark(claims, dirty) end
     if others or not is_marked then
       local function change(field, value) changes[#changes + 1], changes[#changes + 2] = field, value end
-      if not guard then change('#f', format('%d', last)) end
+      if not guard then change('#o', format('%013d%d', expires - 1, last)) end
       if others then
         change('#e', format('%d', last))
         change('#b', format('%d', base))

@@ -68,7 +68,7 @@ end
 local is_tidying = #ARGV == 4
 if left or lost or is_tidying then
   if has_news then call('HSET', claims, unpack(changes)) end
-  local rest = call('HMGET', claims, '#e', '#f')
+  local rest = call('HMGET', claims, '#e', '#o')
   local end_of_range = tonumber(rest[1])
 
   local function held_slip(claim)
@@ -177,8 +177,8 @@ if left or lost or is_tidying then
     local texts = {}
     for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
     call('HSET', claims, '#e', end_of_range, '#l', table.concat(texts))
-    -- Its value is that of `#e`. It stays as long as the part holds something: look counts the fields.
-    if rest[2] then call('HSET', claims, '#f', end_of_range) end
+    -- After a time, of 13 digits, `#o` has the same. It stays as long as the part holds something: look counts the fields.
+    if rest[2] then call('HSET', claims, '#o', sub(rest[2], 1, 13) .. end_of_range) end
   end
 end
 
@@ -189,7 +189,7 @@ changes[number + 1], changes[number + 2] = '#b', format('%d', next_slip - held)
 changes[number + 3], changes[number + 4] = '#n', known
 call('HSET', claims, unpack(changes))
 if held == 0 then
-  local marks = call('ZREM', dirty, part) + call('HDEL', claims, '#f')
+  local marks = call('ZREM', dirty, part) + call('HDEL', claims, '#o')
   if marks > 0 then
     call('PEXPIREAT', facts, terms[5])
     call('PEXPIREAT', claims, terms[5])

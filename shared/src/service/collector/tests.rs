@@ -14,9 +14,9 @@ fn waiting(user: &str, digest: Option<u8>) -> Waiting {
     Waiting { grabber: Grabber { user: user.parse().unwrap(), passphrase }, answer: oneshot::channel().0 }
 }
 
-/// A lane with a call under way, and those who wait for the next.
+/// A lane with as many calls under way as there may be, and those who wait for the next.
 fn lane<'a>(queue: impl IntoIterator<Item = (u8, &'a str, Option<u8>)>) -> Lane {
-    let mut lane = Lane { calls: 1, ..Lane::new(CROWD) };
+    let mut lane = Lane { calls: CALLS, ..Lane::new(CROWD) };
     for (packet, user, digest) in queue {
         assert!(lane.join(part(packet), waiting(user, digest), &NONE_FINAL).is_none(), "it waits");
     }
