@@ -24,7 +24,7 @@ fn the_benchmark_runs_through_and_reports_everything() {
     let report: Value = serde_json::from_slice(&std::fs::read(out.path().join("report.json")).unwrap()).unwrap();
 
     assert_eq!(keys(&report), ["cells", "functions", "machine", "nodes", "ratios"]);
-    assert_eq!(keys(&report["machine"]), ["cores", "processor", "redis"]);
+    assert_eq!(keys(&report["machine"]), ["cores", "processor", "redis", "redis_apart"]);
     cells(report["cells"].as_array().unwrap());
     nodes(report["nodes"].as_array().unwrap());
     ratios(report["ratios"].as_array().unwrap());
