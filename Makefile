@@ -1,74 +1,46 @@
-# What the tools are installed to; cargo finds cargo-deny there.
+# Tools are installed here; cargo finds cargo-deny through PATH.
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
+.PHONY: help run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch
 
-# The whole system on this machine: make run ARGS="--port 4000 --ephemeral"
-run:
+# Lists the targets with the text after their ##, under the groups that ##@ begins.
+help: ## Print this list
+	@awk 'BEGIN { FS = ":.*## " } \
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
+	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Run
+
+# make run ARGS="--port 4000 --ephemeral"
+run: ## Start the whole system on this machine
 	@scripts/install-tools.sh
 	cargo run --release -p local -- $(ARGS)
 
-# The same, and the page with a rush on it.
-demo:
+demo: ## Start it with the page open on a rush of grabs
 	@scripts/install-tools.sh
 	cargo build --release -p local
 	@scripts/demo.sh $(ARGS)
 
-# Machines that run tests stall now and then for longer than a deployed function waits for Redis.
-test test-web fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
-test test-web fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
+# The functions under cargo-lambda's emulator at http://127.0.0.1:9201, with the stores of a running `make run`. The first
+# call builds a function; a call after a change builds it again. docs/DEPLOY.md shows how to call them.
+watch: ## Serve the functions from source, rebuilt on change
+	@scripts/install-tools.sh lambda
+	@[ -f .local/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
+	@set -a; . ./.local/stores.env; AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local; \
+	exec .tools/lambda/bin/cargo-lambda lambda watch --invoke-address 127.0.0.1 --invoke-port 9201 $(ARGS)
 
-# The tests run the functions' own programs, so these are built first. They wait for servers more than they compute.
-test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
-test:
-	@scripts/install-tools.sh && scripts/install-tools.sh rie
-	cargo build --workspace --bins
-	cargo test --workspace
-
-# The page in a real browser, its client, and its split against the engine's on 10,000 random packets.
-# CUT=1 leaves out most of the browser.
-test-web:
-	@scripts/install-tools.sh && scripts/install-tools.sh web
-	cargo build --workspace --bins
-	target/debug/split-vectors 10000 1 > tests/web/vectors.jsonl
-	npm --prefix tests/web run --silent check && npm --prefix tests/web run --silent types:check
-	SPLIT_VECTORS=vectors.jsonl npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
-
-# The pictures of the page in docs/images, of a release build: a rush on them is as quick as it is.
-pictures:
-	@scripts/install-tools.sh && scripts/install-tools.sh web
-	cargo build --release -p local
-	HONGBAO_PROFILE=release SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
-
-# The client's types, from openapi.yaml; they are checked in.
-client:
-	@scripts/install-tools.sh web
-	npm --prefix tests/web run types
-
-# The plots and tables of docs/FAIRNESS.md.
-fairness:
-	@scripts/install-tools.sh web
-	npm --prefix tests/web run --silent fairness
-
-# Holds a ledger against itself: that of a running `make run`, or another one:
+# Audits the ledger of a running `make run`, or another one:
 # make audit ARGS="--dynamodb-url http://localhost:8000 --table hongbao --since 24h"
-audit:
+audit: ## Check that a ledger balances
 	@scripts/install-tools.sh
 	@set -a; [ ! -f .local/stores.env ] || . ./.local/stores.env; cargo run --release -p admin -- audit $(ARGS)
 
-# The use cases over stores that misbehave by seed: make simulate SEEDS=100000; one of them again: make simulate SEED=17
-SEEDS ?= 10000
-simulate:
-	cargo run --release -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+##@ Test
 
-# The seeds that find planted bugs.
-mutants:
-	cargo run --release -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
-
-check:
+check: ## Lint code, documentation, dependencies and template
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -79,31 +51,31 @@ check:
 	else echo "advisories: not checked, their database can't be reached"; fi
 	.tools/sam/bin/sam validate --lint --template template.yaml
 
-# The functions for AWS Lambda, in .aws-sam: the first step of a deployment.
-build:
-	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
-	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
+# Machines that run tests sometimes stall for longer than a deployed function waits for Redis.
+test test-web fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
+test test-web fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 
-# A stack with the parameters of samconfig.toml; docs/DEPLOY.md says what it needs: make deploy ENV=prod
-# Where the stack has the page (parameter Page), it is uploaded too.
-ENV ?= dev
-STACK = $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml)
-deploy: build
-	.tools/sam/bin/sam deploy --config-env $(ENV)
-	scripts/deploy-web.sh $(STACK)
+# Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
+test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+test: ## Run all Rust tests
+	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	cargo build --workspace --bins
+	cargo test --workspace
 
-# The page alone: make deploy-web ENV=prod
-deploy-web:
-	scripts/deploy-web.sh $(STACK)
+# Also compares the page's split with the engine's on 10,000 random packets. CUT=1 skips most browser tests.
+test-web: ## Test the page in a real browser, and the JavaScript client
+	@scripts/install-tools.sh && scripts/install-tools.sh web
+	cargo build --workspace --bins
+	target/debug/split-vectors 10000 1 > tests/web/vectors.jsonl
+	npm --prefix tests/web run --silent check && npm --prefix tests/web run --silent types:check
+	SPLIT_VECTORS=vectors.jsonl npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
 
-# Takes a stack down. It asks first. The table and the user pool stay.
-destroy:
-	@scripts/install-tools.sh sam
-	scripts/deploy-web.sh $(STACK) --remove
-	.tools/sam/bin/sam delete --config-env $(ENV)
+# make test-aws ARGS="-k roles"
+test-aws: ## Deploy the template to an emulator and compare it with the code
+	@scripts/install-tools.sh && scripts/install-tools.sh aws
+	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
-# template.yaml after the SAM transform, in the eyes of cfn-lint and checkov.
-check-template:
+check-template: ## Run cfn-lint and checkov on the transformed template
 	@scripts/install-tools.sh sam && scripts/install-tools.sh aws && scripts/install-tools.sh checkov
 	.tools/sam/bin/sam validate --lint --template template.yaml
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/template.json
@@ -112,90 +84,127 @@ check-template:
 	.tools/aws/bin/cfn-lint target/aws/template.json
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --file target/aws/template.json target/aws/all.json
 
-# template.yaml, deployed to an emulated CloudFormation, against what the code needs: make test-aws ARGS="-k roles"
-test-aws:
-	@scripts/install-tools.sh && scripts/install-tools.sh aws
-	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
+# 1,000 requests per operation, then each parser for MINUTES: make fuzz MINUTES=10
+fuzz: fuzz-api ## Fuzz the API and every parser
+	scripts/fuzz.sh
 
-# What each function asks of DynamoDB, from a walk through all of them: tests/aws/actions.json, which the roles are held against.
-record-actions:
-	@scripts/install-tools.sh && scripts/install-tools.sh rie
-	cargo build --workspace --bins
-	RENEW_ACTIONS=1 cargo test -p tests --test it functions::actions
+# make fuzz-api CASES=50 SEED=7
+fuzz-api: ## Call each operation of openapi.yaml with generated requests
+	scripts/fuzz-api.sh
 
-# The functions as they are deployed: size, and the glibc that they need. One of them: make arm64 ONLY=grab
-arm64:
-	@scripts/install-tools.sh lambda
-	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
+##@ Test the protocol
 
-# The functions in SAM's containers, over stores of this machine: each route, the readme's walk, each sample event. It says
-# what it needs. Sooner built: SAM_BUILD_MODE=debug make sam-local
-sam-local:
-	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
-	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh
-
-# The functions under cargo-lambda's emulator at http://127.0.0.1:9201, over the stores of a running `make run`; each is
-# built when it is called first, and again when its code has changed. docs/DEPLOY.md says how to call them.
-watch:
-	@scripts/install-tools.sh lambda
-	@[ -f .local/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
-	@set -a; . ./.local/stores.env; AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local; \
-	exec .tools/lambda/bin/cargo-lambda lambda watch --invoke-address 127.0.0.1 --invoke-port 9201 $(ARGS)
-
-# The protocol in every state of small instances; or one mistake and what it breaks: make model MUTANT=no-slip-fence
-model:
+# Show what one planted mistake breaks: make model MUTANT=no-slip-fence
+model: ## Explore every state of the protocol for small sizes
 	cargo run -q -p model -- $(if $(MUTANT),--mutant $(MUTANT))
 
-# Recorded runs under more load than can be served: make pressure ARGS="backlog --holds 1000000", or "overload --times 3".
-pressure:
-	@scripts/install-tools.sh
-	cargo build --release -p local -p tests --bins
-	target/release/pressure $(ARGS)
+# make simulate SEEDS=100000; repeat one with: make simulate SEED=17
+SEEDS ?= 10000
+simulate: ## Run the use cases over in-memory stores that fail by seed
+	cargo run --release -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-# This engine beside every published design, in one run: make bench, or make bench QUICK=1, or only some of it:
-# make bench ARGS="--only A,B --scheme ours". The report is in target/bench.
-bench:
-	@scripts/install-tools.sh && scripts/install-tools.sh rie
-	cargo build --release
-	cargo build --release -p bench
-	target/release/bench $(if $(QUICK),--quick) $(ARGS)
+mutants: ## Check that the simulation finds every planted bug
+	cargo run --release -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
 
-# How many instructions a grab takes, against what was recorded: the same on every machine, however busy it is.
-# make instructions RECORD=1 records it. CI counts in the build of its tests, which has bounds of its own: PROFILE=dev.
-instructions: PROFILE ?= instructions
-instructions:
-	@scripts/install-tools.sh && scripts/install-tools.sh valgrind
-	@if [ "$$(uname -s)" != Linux ]; then echo "make instructions: skipped, valgrind runs on Linux only"; else \
-	cargo build --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),--workspace --bin,-p) instructions && target/$(PROFILE:dev=debug)/instructions $(if $(RECORD),record); fi
-
-# Each function's size as it is deployed, its start and memory.
-size: arm64
-	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"
-
-# Real kills: processes, Redis and requests fail for so many minutes; then every answer is held against the ledger.
-# The report is in target/chaos; several are added up by: target/harness/chaos sum target/chaos/run-*.json
+# Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
+# The report is in target/chaos. Add up several: target/harness/chaos sum target/chaos/run-*.json
 MINUTES ?= 20
 chaos: PROFILE ?= harness
-# For a part of the workspace Cargo builds the dependencies with that part's features: anew, if the whole has been built.
+# With -p, Cargo builds dependencies with that package's features only, so a finished workspace build would not be reused.
 chaos: CHAOS = $(if $(filter dev,$(PROFILE)),--workspace,-p chaos) --bin chaos --features chaos/crash-points
-chaos:
+chaos: ## Kill processes and stores under load, then check the ledger
 	@scripts/install-tools.sh
 	cargo test --profile $(PROFILE) $(CHAOS)
 	cargo build --profile $(PROFILE) $(CHAOS)
 	target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
 
-# Bad input: 1,000 requests an operation, then each parser for so many minutes: make fuzz MINUTES=10
-fuzz: fuzz-api
-	scripts/fuzz.sh
-
-# Each operation of openapi.yaml with so many generated requests: make fuzz-api CASES=50 SEED=7
-fuzz-api:
-	scripts/fuzz-api.sh
-
-# Small changes of the code that no test would notice.
-mutants-code:
+mutants-code: ## Change the code in small ways and list changes that no test finds
 	scripts/mutants.sh domain && scripts/mutants.sh ledger
 
-# What is shipped, as CycloneDX.
-sbom:
+##@ Measure
+
+# make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench.
+bench: ## Compare this engine with every published design
+	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	cargo build --release
+	cargo build --release -p bench
+	target/release/bench $(if $(QUICK),--quick) $(ARGS)
+
+# make pressure ARGS="backlog --holds 1000000", or ARGS="overload --times 3"
+pressure: ## Measure overload: a large outbox, or more requests than can be served
+	@scripts/install-tools.sh
+	cargo build --release -p local -p tests --bins
+	target/release/pressure $(ARGS)
+
+# The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
+# tests, which has bounds of its own.
+instructions: PROFILE ?= instructions
+instructions: ## Count a grab's instructions and compare them with the recorded bounds
+	@scripts/install-tools.sh && scripts/install-tools.sh valgrind
+	@if [ "$$(uname -s)" != Linux ]; then echo "make instructions: skipped, valgrind runs on Linux only"; else \
+	cargo build --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),--workspace --bin,-p) instructions && target/$(PROFILE:dev=debug)/instructions $(if $(RECORD),record); fi
+
+size: arm64 ## Measure each deployed function's size, start time and memory
+	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"
+
+# make arm64 ONLY=grab
+arm64: ## Build the functions as deployed; print sizes and the glibc they need
+	@scripts/install-tools.sh lambda
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
+
+##@ Generate files that are checked in
+
+# The types are checked in.
+client: ## Generate the JavaScript client's types from openapi.yaml
+	@scripts/install-tools.sh web
+	npm --prefix tests/web run types
+
+# A release build, so that the pictured rush is as fast as a real one.
+pictures: ## Take the screenshots in docs/images
+	@scripts/install-tools.sh && scripts/install-tools.sh web
+	cargo build --release -p local
+	HONGBAO_PROFILE=release SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
+
+fairness: ## Draw the plots and tables of docs/FAIRNESS.md
+	@scripts/install-tools.sh web
+	npm --prefix tests/web run --silent fairness
+
+# A walk through all functions writes tests/aws/actions.json; make test-aws compares the roles with it.
+record-actions: ## Record which DynamoDB actions each function calls
+	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	cargo build --workspace --bins
+	RENEW_ACTIONS=1 cargo test -p tests --test it functions::actions
+
+##@ Deploy
+
+# The first step of a deployment; the output is in .aws-sam.
+build: ## Build the functions for AWS Lambda
+	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
+
+# make deploy ENV=prod. samconfig.toml has the parameters; docs/DEPLOY.md lists the prerequisites.
+# If the stack serves the page (parameter Page), the page is uploaded too.
+ENV ?= dev
+STACK = $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml)
+deploy: build ## Deploy a stack
+	.tools/sam/bin/sam deploy --config-env $(ENV)
+	scripts/deploy-web.sh $(STACK)
+
+# make deploy-web ENV=prod
+deploy-web: ## Upload only the page
+	scripts/deploy-web.sh $(STACK)
+
+# Asks first. The table and the user pool stay.
+destroy: ## Delete a stack
+	@scripts/install-tools.sh sam
+	scripts/deploy-web.sh $(STACK) --remove
+	.tools/sam/bin/sam delete --config-env $(ENV)
+
+# Calls each route, the walkthrough and each sample event. It prints what is missing. Faster build:
+# SAM_BUILD_MODE=debug make sam-local
+sam-local: ## Test the functions in SAM's containers with local stores
+	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh
+
+sbom: ## List what is shipped, as CycloneDX
 	scripts/sbom.sh
