@@ -4,7 +4,7 @@ export SAM_CLI_TELEMETRY := 0
 
 .PHONY: help run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
-.PHONY: record-actions instructions watch
+.PHONY: record-actions instructions watch prose
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -50,6 +50,13 @@ check: ## Lint code, documentation, dependencies and template
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
 	else echo "advisories: not checked, their database can't be reached"; fi
 	.tools/sam/bin/sam validate --lint --template template.yaml
+
+# make prose ARGS="docs/DEPLOY.md" checks the words of some files only. scripts/prose/exceptions.mjs has the exceptions.
+prose: ## Check words, sentences, links and anchors of documents and comments
+	@scripts/install-tools.sh prose
+	node --test --test-reporter=dot scripts/prose/prose.test.mjs
+	node scripts/prose/prose.mjs $(ARGS)
+	node scripts/prose/links.mjs
 
 # Machines that run tests sometimes stall for longer than a deployed function waits for Redis.
 test test-web fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000

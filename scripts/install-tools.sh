@@ -13,7 +13,8 @@
 #   scripts/install-tools.sh mutants cargo-mutants, which looks for code that no test would miss
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
 #   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
-#   scripts/install-tools.sh web     Chromium, Node and what package-lock.json pins: for the tests of the page
+#   scripts/install-tools.sh web     Chromium, Node and the npm packages that test the page
+#   scripts/install-tools.sh prose   Node and the npm packages that check prose and links
 #
 # What no system package has goes to .tools/, where git and nobody else looks.
 set -eu
@@ -194,20 +195,22 @@ node() {
     new_node || fail "Node 20 or later with npm is missing"
 }
 
-web() {
-    install_chromium
+# npm_packages FOLDER: what its package-lock.json pins. npm ci starts from nothing, so it runs only after the lock changed.
+npm_packages() {
     node
-    folder=${tools%/.tools}/tests/web
-    # npm ci starts from nothing each time; what is there is what is pinned as long as the lock is older.
+    folder=${tools%/.tools}/$1
     [ "$folder/node_modules/.complete" -nt "$folder/package-lock.json" ] && return
-    say "installing the page's test tools"
+    say "installing the npm packages of $1"
     npm --prefix "$folder" ci --no-audit --no-fund --silent >&2
     touch "$folder/node_modules/.complete"
 }
 
+web() { install_chromium; npm_packages tests/web; }
+prose() { npm_packages scripts/prose; }
+
 case ${1:-} in
     '') compiler; install_curl; redis ;;
     valgrind) install_valgrind ;;
-    rie | sam | lambda | checkov | aws | deny | schemathesis | fuzz | mutants | sbom | web) "$1" ;;
+    rie | sam | lambda | checkov | aws | deny | schemathesis | fuzz | mutants | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

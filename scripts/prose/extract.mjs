@@ -1,0 +1,114 @@
+// Turns a file into Markdown that textlint can read, with the place in the file that each line came from.
+
+import { parseDocument, visit, isScalar } from "yaml";
+
+// What a line begins with whose rest is a comment; what a comment after code begins with.
+const hash = { full: /#+!?/, after: /#+/ };
+const js = { full: /\/\/|\/\*\*?|\*(?![/\w])/, after: /\/\// };
+const markers = { rs: { full: /\/\/[/!]?/, after: /\/\// }, js, mjs: js, ts: js, lua: { full: /--/, after: /--/ } };
+const hashes = new Set(["sh", "py", "toml", "yaml", "yml", "Makefile", "run"]);
+// A `//` inside a string is no comment: strings are blanked before comments are looked for.
+const stringLiteral = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'/g;
+const described = new Set(["description", "summary", "title", "Description", "AlarmDescription"]);
+
+// Whether there is prose in a file of this name that `markdownOf` finds.
+export function isKnown(path) {
+  const kind = kindOf(path);
+  return kind === "md" || hashes.has(kind) || kind in markers;
+}
+
+// `{ text, places }`: Markdown, and for each of its lines `{ line, column }` of its first character, both from 1.
+export function markdownOf(path, source) {
+  const kind = kindOf(path);
+  const lines = source.split("\n");
+  if (kind === "md") return assemble(lines.map((text, at) => ({ line: at + 1, column: 1, text })));
+  const found = comments(kind === "py" ? docstringsMarked(lines) : lines, markers[kind] ?? hash);
+  if (kind === "yaml" || kind === "yml") found.push(...descriptions(source, lines));
+  return assemble(found);
+}
+
+const kindOf = path => {
+  const name = path.slice(path.lastIndexOf("/") + 1);
+  return name.slice(name.lastIndexOf(".") + 1);
+};
+
+function assemble(found) {
+  const text = [], places = [];
+  for (const { line, column, text: words } of found) {
+    text.push(words);
+    places.push({ line, column });
+  }
+  return { text: text.join("\n"), places };
+}
+
+const blank = line => ({ line, column: 1, text: "" });
+
+// Comments that fill their lines follow each other as in the file. A comment after code, and a line of columns, is a paragraph
+// of its own.
+function comments(lines, marker) {
+  const full = new RegExp(`^(\\s*(?:${marker.full.source})) ?`);
+  const after = new RegExp(`^(.*\\S\\s+(?:${marker.after.source})) `);
+  const found = [];
+  lines.forEach((source, at) => {
+    const line = at + 1;
+    const lone = full.exec(source);
+    const code = source.replace(stringLiteral, literal => "_".repeat(literal.length));
+    const trailing = !lone && after.exec(code);
+    const prefix = (lone || trailing || [""])[0].length;
+    const text = source.slice(prefix);
+    const apart = !lone || /^[-=~#*/ ]*$/.test(text) || /\S {2,}\S/.test(text) && !/^\s*(?:[-*]|\d+\.) /.test(text);
+    if (apart) found.push(blank(line));
+    if (lone || trailing) found.push({ line, column: prefix + 1, text });
+    if (apart) found.push(blank(line));
+  });
+  return found;
+}
+
+// A docstring's lines as comments of the same columns.
+function docstringsMarked(lines) {
+  let inside = false;
+  return lines.map(line => {
+    const [, indent, opening, rest] = /^(\s*)((?:""")?)(.*)$/.exec(line);
+    if (!inside && !opening) return line;
+    const closed = rest.endsWith('"""');
+    inside = opening && !inside ? !closed : !opening && !closed;
+    const text = closed ? rest.slice(0, -3) : rest;
+    return opening ? `${indent}#  ${text}` : indent.length > 1 ? `${indent.slice(2)}# ${text}` : `# ${text}`;
+  });
+}
+
+function descriptions(source, lines) {
+  const starts = [0];
+  for (const line of lines) starts.push(starts.at(-1) + line.length + 1);
+  const lineOf = offset => {
+    let low = 0, high = starts.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (starts[middle] <= offset) low = middle; else high = middle;
+    }
+    return low;
+  };
+  const found = [];
+  visit(parseDocument(source, { logLevel: "silent" }), {
+    Pair(_, { key, value }) {
+      if (!isScalar(key) || !described.has(key.value) || !isScalar(value) || typeof value.value !== "string") return;
+      const [from, to] = value.range;
+      const block = value.type.startsWith("BLOCK");
+      const first = lineOf(from) + (block ? 1 : 0), last = lineOf(to - 1);
+      const body = lines.slice(first, last + 1).map((text, at) => {
+        const begin = block || at > 0 ? 0 : from - starts[first] + (value.type === "PLAIN" ? 0 : 1);
+        const end = !block && at === last - first ? to - starts[last] - (value.type === "PLAIN" ? 0 : 1) : text.length;
+        return { line: first + at + 1, column: begin + 1, text: text.slice(begin, end) };
+      });
+      const rest = block ? body : body.slice(1);
+      const indent = Math.min(...rest.filter(({ text }) => text.trim()).map(({ text }) => /^ */.exec(text)[0].length));
+      for (const part of rest) {
+        const dropped = Math.min(indent, part.text.length);
+        part.text = part.text.slice(dropped);
+        part.column += dropped;
+      }
+      found.push(blank(first + 1), ...body, blank(last + 1));
+    },
+  });
+  return found;
+}
