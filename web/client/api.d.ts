@@ -17,9 +17,9 @@ export interface paths {
          * Send a packet
          * @description Creates a packet and takes its money from the caller's wallet, both or neither.
          *
-         *     The same key with the same body (compared as JSON values, not as bytes) returns the first answer again, with
-         *     status 200 and `Idempotent-Replayed: true`. The same key with another body is a 422. A send that was refused leaves
-         *     its key free.
+         *     The same key with the same body returns the first answer again, with status 200 and `Idempotent-Replayed: true`.
+         *     Bodies are compared as JSON values, not as bytes. The same key with another body is a 422. A refused send leaves its
+         *     key free.
          */
         post: operations["sendPacket"];
         delete?: never;
@@ -34,7 +34,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
                  * @example 38FS4S83HF3Y07WMYNH727QYT0
                  */
                 packet_id: components["parameters"]["PacketId"];
@@ -42,12 +42,12 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Look at a packet
-         * @description For its sender and for those who may grab it; a passphrase is not needed to look. While slips are free, none of
-         *     their amounts is shown.
+         * View a packet
+         * @description For its sender and for everybody who may grab it. Viewing needs no passphrase. The amounts of free slips are never
+         *     shown.
          *
-         *     Many readers at once are fine: what they see comes from the hot store as long as it changes, and is never older than
-         *     the request. Send the `ETag` of the last answer as `If-None-Match`, as a browser does by itself; nothing new is 304.
+         *     The answer is never older than the request. It comes from the hot store as long as it can change, so many readers at
+         *     once are fine. Send the last answer's `ETag` as `If-None-Match`, as browsers do; an unchanged packet is a 304.
          */
         get: operations["getPacket"];
         put?: never;
@@ -64,7 +64,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
                  * @example 38FS4S83HF3Y07WMYNH727QYT0
                  */
                 packet_id: components["parameters"]["PacketId"];
@@ -75,12 +75,12 @@ export interface paths {
         put?: never;
         /**
          * Grab a slip
-         * @description Losing is an outcome, not an error. From `expires_at` on, losers hear `expired`.
+         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`.
          *
-         *     A `grabbed` answer is a promise. Who repeats the request gets the same slip, amount and time again, with
-         *     `"replayed": true`: without the passphrase too, and after the packet is sold out, expired or settled.
+         *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
+         *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
          *
-         *     The sender may grab as well. A passphrase that the packet does not ask for is ignored.
+         *     The sender may grab too. If the packet has no passphrase, a given one is ignored.
          */
         post: operations["grabPacket"];
         delete?: never;
@@ -95,7 +95,7 @@ export interface paths {
             header?: never;
             path: {
                 /**
-                 * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
                  * @example 38FS4S83HF3Y07WMYNH727QYT0
                  */
                 packet_id: components["parameters"]["PacketId"];
@@ -104,8 +104,8 @@ export interface paths {
         };
         /**
          * List a packet's claims
-         * @description In the order of the slips. All pages together list each claim once. `best` is true for one claim at most, and for
-         *     none while the packet's own `best` is null.
+         * @description In the order of the slips. All pages together list each claim once. `best` is true for at most one claim, and for
+         *     none while the packet's `best` is null.
          */
         get: operations["listPacketClaims"];
         put?: never;
@@ -145,7 +145,7 @@ export interface paths {
         };
         /**
          * The packets that the caller sent
-         * @description The newest first. `totals` are over all of them, gross of refunds.
+         * @description Newest first. `totals` count all of them; refunds are not subtracted.
          */
         get: operations["listMyPackets"];
         put?: never;
@@ -165,7 +165,7 @@ export interface paths {
         };
         /**
          * The slips that the caller grabbed
-         * @description Those of the newest packet first. `totals` are over all of them.
+         * @description Newest packet first. `totals` count all of them.
          */
         get: operations["listMyClaims"];
         put?: never;
@@ -223,8 +223,8 @@ export interface paths {
         get?: never;
         /**
          * Put money into a wallet
-         * @description Once for each id. Deposits can fill a wallet up to 10^15 minor units; one that goes beyond is a 400 on `amount`
-         *     and leaves its id free.
+         * @description Moves money once for each id. Deposits can fill a wallet up to 10^15 minor units. A larger deposit is a 400 on
+         *     `amount` and leaves its id free.
          */
         put: operations["deposit"];
         post?: never;
@@ -255,7 +255,7 @@ export interface paths {
         get?: never;
         /**
          * Take money out of a wallet
-         * @description Once for each id. A withdrawal that was refused leaves its id free.
+         * @description Moves money once for each id. A refused withdrawal leaves its id free.
          */
         put: operations["withdraw"];
         post?: never;
@@ -279,8 +279,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All that moved money in or out of a wallet
-         * @description By kind, in alphabetical order, then by id. The amounts are signed; over all pages they sum to the balance.
+         * List the movements of a wallet
+         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance.
          */
         get: operations["listMovements"];
         put?: never;
@@ -301,22 +301,22 @@ export interface components {
          */
         UserId: string;
         /**
-         * @description 26 characters of Crockford's base 32. It cannot be guessed, and ids sort by the time of sending.
+         * @description 26 characters of Crockford's base 32. Ids cannot be guessed, and sort by the time of sending.
          * @example 38FS4S83HF3Y07WMYNH727QYT0
          */
         PacketId: string;
         /**
-         * @description The client's id of a request that must happen once.
+         * @description The client's id of a request that must take effect only once.
          * @example new-year-2026-1
          */
         RequestKey: string;
         /**
-         * @description A place in a list. Opaque.
+         * @description An opaque position in a list.
          * @example TzeHya0fMw
          */
         Cursor: string;
         /**
-         * @description What to pass as `cursor` for the next page; null at the end of the list.
+         * @description The `cursor` of the next page; null at the end of the list.
          * @example TzeHya0fMw
          * @example null
          */
@@ -337,52 +337,52 @@ export interface components {
          */
         Digest: string;
         /**
-         * @description `random`: each slip between 1 and about twice the mean, every place in the packet equally lucky.
-         *     `equal`: as equal as whole minor units allow.
+         * @description `random`: each slip has between 1 and about twice the mean; every place in the packet is equally lucky.
+         *     `equal`: the slips are as equal as whole minor units allow.
          * @enum {string}
          */
         Split: "random" | "equal";
         /**
-         * @description `settled`: past expiry, and every slip claimed or refunded. Before that `sold_out`: every slip claimed; `expired`:
-         *     past expiry; `open`: can be grabbed.
+         * @description `settled`: expired, and every slip is claimed or refunded. Otherwise `sold_out`: every slip is claimed; `expired`:
+         *     the packet has expired; `open`: slips can be grabbed.
          * @enum {string}
          */
         Status: "open" | "sold_out" | "expired" | "settled";
         /** @description A slip's place in its packet, from 0 */
         SlipIndex: number;
-        /** @description What is in a slip, in minor units */
+        /** @description A slip's amount, in minor units */
         SlipAmount: number;
-        /** @description All of a packet's money, in minor units */
+        /** @description A packet's total, in minor units */
         TotalAmount: number;
         /** @description The number of a packet's slips */
         SlipCount: number;
-        /** @description A number of a packet's slips */
+        /** @description How many of a packet's slips */
         PartialCount: number;
-        /** @description Some of a packet's money, in minor units */
+        /** @description A part of a packet's total, in minor units */
         PartialAmount: number;
-        /** @description Without control characters. Empty where the sender gave none. */
+        /** @description Has no control characters. Empty if the sender gave none. */
         Greeting: string;
-        /** @description Without control characters */
+        /** @description Has no control characters */
         Passphrase: string;
         SendRequest: {
             split: components["schemas"]["Split"];
-            /** @description At least `count`, and at most `count` times what a slip can hold (20000 by default). */
+            /** @description At least `count`, and at most `count` times the maximum of a slip (20000 by default). */
             total_amount: components["schemas"]["TotalAmount"];
-            /** @description A deployment can set a lower bound. */
+            /** @description A deployment can set a lower maximum. */
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"];
             /**
-             * @description For how many seconds the packet can be grabbed.
+             * @description The number of seconds for which the packet can be grabbed.
              * @default 86400
              */
             expires_in_s?: number;
-            /** @description Who grabs must give it. It is kept as a digest and never shown. */
+            /** @description Users must give it to grab. It is stored as a digest and never shown. */
             passphrase?: components["schemas"]["Passphrase"];
             /** @description The only users who may grab. */
             recipients?: components["schemas"]["UserId"][];
         };
         GrabRequest: {
-            /** @description What the packet asks for. One that it does not ask for is ignored, whatever it is. */
+            /** @description The packet's passphrase. If the packet has none, any value is ignored. */
             passphrase?: string;
         };
         MovementRequest: {
@@ -400,7 +400,7 @@ export interface components {
             created_at: components["schemas"]["Timestamp"];
             expires_at: components["schemas"]["Timestamp"];
             /**
-             * @description What it was when the packet was sent
+             * @description The status when the packet was sent
              * @constant
              */
             status: "open";
@@ -422,7 +422,7 @@ export interface components {
             commitment: components["schemas"]["Digest"];
             /** @description The version of the split's algorithm. The commitment covers it. */
             split_version: number;
-            /** @description The most that a slip could hold when the packet was sent. The commitment covers it. */
+            /** @description The maximum of a slip when the packet was sent. The commitment covers it. */
             slip_cap: components["schemas"]["SlipAmount"];
             claimed_count: components["schemas"]["PartialCount"];
             claimed_amount: components["schemas"]["PartialAmount"];
@@ -430,13 +430,16 @@ export interface components {
             /** @description The caller's own claim, or null. */
             mine: components["schemas"]["MyClaimOfPacket"] | null;
             /**
-             * @description The largest claim, of equal ones the earliest. Null until every slip is claimed or refunded or the packet has
-             *     expired, and where nobody claimed one.
+             * @description The largest claim; on a tie, the earliest. Null until the packet has expired or every slip is claimed or refunded.
+             *     Also null if nobody claimed a slip.
              */
             best: components["schemas"]["BestClaim"] | null;
-            /** @description What the split was drawn from. Null until every slip is claimed or refunded or the packet has expired. */
+            /**
+             * @description The secret that the split was computed from. Null until the packet has expired or every slip is claimed or
+             *     refunded.
+             */
             seed: components["schemas"]["Digest"] | null;
-            /** @description Who may grab, sorted. Shown to the sender alone, and only where the packet has recipients. */
+            /** @description The users who may grab, sorted. Shown only to the sender, and only if the packet has recipients. */
             recipients?: components["schemas"]["UserId"][];
         };
         MyClaimOfPacket: {
@@ -460,7 +463,7 @@ export interface components {
             amount: components["schemas"]["SlipAmount"];
             currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
-            /** @description Whether the caller had this slip before this request */
+            /** @description Whether the caller already had this slip */
             replayed: boolean;
         };
         SoldOut: {
@@ -496,7 +499,7 @@ export interface components {
             balance: number;
             currency: components["schemas"]["Currency"];
         };
-        /** @description Over the whole history, not only this page */
+        /** @description Totals of the whole history, not only of this page */
         Totals: {
             count: number;
             /** @description In minor units */
@@ -551,7 +554,7 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             packet_id: components["schemas"]["PacketId"];
         };
-        /** @description Money that came in from outside */
+        /** @description Money that the operator put in */
         DepositMovement: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -564,14 +567,14 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             packet_id: null;
         };
-        /** @description Slips of an expired packet that came back; a large packet comes back in several movements */
+        /** @description Refunded slips of an expired packet. A large packet is refunded in several movements */
         RefundMovement: {
             /**
              * @description discriminator enum property added by openapi-typescript
              * @enum {string}
              */
             kind: "refund";
-            /** @description The packet's id and the lowest of the slips */
+            /** @description The packet's id and the lowest refunded slip */
             id: string;
             amount: number;
             at: components["schemas"]["Timestamp"];
@@ -590,7 +593,7 @@ export interface components {
             at: components["schemas"]["Timestamp"];
             packet_id: components["schemas"]["PacketId"];
         };
-        /** @description Money that went outside */
+        /** @description Money that the operator took out */
         WithdrawalMovement: {
             /**
              * @description discriminator enum property added by openapi-typescript
@@ -604,36 +607,36 @@ export interface components {
             packet_id: null;
         };
         /**
-         * @description What happened. Stable; branch on this.
+         * @description The kind of problem. It is stable; branch on it.
          * @enum {string}
          */
         ProblemCode: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
         /** @description RFC 9457 */
         Problem: {
-            /** @description `urn:hongbao:problem:` and the code */
+            /** @description `urn:hongbao:problem:` followed by the code */
             type: string;
             /** @description The same for every problem of this code */
             title: string;
             /** @enum {integer} */
             status: 400 | 401 | 402 | 403 | 404 | 405 | 413 | 422 | 429 | 500 | 503;
-            /** @description For people. It may change. */
+            /** @description For people. The text may change. */
             detail: string;
             code: components["schemas"]["ProblemCode"];
-            /** @description The fields at fault, where fields are */
+            /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
-            /** @description On a 500; tell it to the operator */
+            /** @description Present on a 500. Give it to the operator */
             request_id?: string;
         };
         FieldError: {
             /**
-             * @description A field of the body (`recipients[2]` within one), a parameter of the path or query, or `Idempotency-Key`. Of an
-             *     unknown field at most 64 characters.
+             * @description A field of the body, such as `recipients[2]`, a parameter of the path or query, or `Idempotency-Key`. The name of
+             *     an unknown field is cut to 64 characters.
              */
             field: string;
-            /** @description For people. It may change. */
+            /** @description For people. The text may change. */
             reason: string;
         };
-        /** @description What API Gateway answers by itself */
+        /** @description An answer of API Gateway itself */
         GatewayMessage: {
             message: string | null;
         };
@@ -751,7 +754,7 @@ export interface components {
         };
     };
     responses: {
-        /** @description The answer that `If-None-Match` names is still the right one. */
+        /** @description The answer that `If-None-Match` names is still current. */
         NotModified: {
             headers: {
                 ETag: components["headers"]["ETag"];
@@ -761,7 +764,7 @@ export interface components {
             };
             content?: never;
         };
-        /** @description The limit, the cursor or an id is at fault. */
+        /** @description The limit, the cursor or an id is not valid. */
         InvalidPaging: {
             headers: {
                 [name: string]: unknown;
@@ -779,7 +782,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["InvalidRequestProblem"];
             };
         };
-        /** @description No caller was verified. Mostly API Gateway's own answer. */
+        /** @description The request has no verified caller. API Gateway usually answers this itself. */
         Unauthenticated: {
             headers: {
                 [name: string]: unknown;
@@ -789,7 +792,7 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description The wallet can't pay. Nothing moved. */
+        /** @description The wallet holds too little. No money moved. */
         InsufficientBalance: {
             headers: {
                 [name: string]: unknown;
@@ -798,7 +801,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["InsufficientBalanceProblem"];
             };
         };
-        /** @description The route is the operator's. Mostly API Gateway's own answer. */
+        /** @description The route is for the operator only. API Gateway usually answers this itself. */
         Forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -817,7 +820,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["NotARecipientProblem"];
             };
         };
-        /** @description There is no such packet; or no such route, where the id holds an encoded slash. */
+        /** @description There is no such packet. If the id contains an encoded slash, there is no such route. */
         PacketNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -826,7 +829,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["PacketNotFoundProblem"] | components["schemas"]["RouteNotFoundProblem"];
             };
         };
-        /** @description There is no such route, where an id holds an encoded slash. */
+        /** @description There is no such route. Only an id that contains an encoded slash leads here. */
         RouteNotFound: {
             headers: {
                 [name: string]: unknown;
@@ -845,7 +848,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["MethodNotAllowedProblem"];
             };
         };
-        /** @description The body is over the limit. */
+        /** @description The body is too large. */
         PayloadTooLarge: {
             headers: {
                 [name: string]: unknown;
@@ -855,7 +858,7 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description The same key or id came before, with another body. Nothing moved. */
+        /** @description The key or id was used before, with another body. No money moved. */
         KeyReused: {
             headers: {
                 [name: string]: unknown;
@@ -864,7 +867,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["KeyReusedProblem"];
             };
         };
-        /** @description Too many requests; among others after 10 wrong passphrases of one user on one packet in a minute. */
+        /** @description Too many requests. A user who gives 10 wrong passphrases for a packet within a minute gets this too. */
         TooManyRequests: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -875,7 +878,7 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description A defect. It is logged with its cause under the request id. */
+        /** @description A defect. The log has its cause, with the request id. */
         Internal: {
             headers: {
                 [name: string]: unknown;
@@ -885,7 +888,7 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description A dependency did not answer. The same request may be repeated safely. */
+        /** @description A dependency did not answer, or the service is overloaded. Repeating the same request is safe. */
         Unavailable: {
             headers: {
                 "Retry-After": components["headers"]["RetryAfter"];
@@ -899,12 +902,12 @@ export interface components {
     };
     parameters: {
         /**
-         * @description The `ETag` of an answer that the client has.
+         * @description The `ETag` of the answer that the client has.
          * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
          */
         IfNoneMatch: string;
         /**
-         * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+         * @description A packet's id. A malformed id is a 404, like one that does not exist.
          * @example 38FS4S83HF3Y07WMYNH727QYT0
          */
         PacketId: components["schemas"]["PacketId"];
@@ -924,17 +927,17 @@ export interface components {
          */
         WithdrawalId: components["schemas"]["RequestKey"];
         /**
-         * @description The client's id of this send. It is the user's own; another user's equal key is another key.
+         * @description The client's id of this send. Keys are per user, so two users can use the same key.
          * @example new-year-2026-1
          */
         IdempotencyKey: components["schemas"]["RequestKey"];
         /**
-         * @description The most rows of a page.
+         * @description The maximum number of rows in a page.
          * @example 50
          */
         Limit: number;
         /**
-         * @description The `next_cursor` of the page before, as it was given. It belongs to this list alone.
+         * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
          * @example TzeHya0fMw
          */
         Cursor: components["schemas"]["Cursor"];
@@ -948,32 +951,32 @@ export interface components {
     };
     headers: {
         /**
-         * @description A strong tag of this very body.
+         * @description A strong tag of this body.
          * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
          */
         ETag: string;
         /**
-         * @description Whether this may be shown again without asking. It may once nothing of it changes any more.
+         * @description Whether a client may reuse this answer without asking again. It may once nothing in it can change.
          * @example private, no-cache
          */
         CacheControl: "private, no-cache" | "private, max-age=86400";
         /**
-         * @description Another user's answer is another one.
+         * @description The answer depends on the user.
          * @example authorization
          */
         Vary: string;
         /**
-         * @description Present, and `true`, on the answer to a repeated send.
+         * @description Present, and `true`, if a send was repeated.
          * @example true
          */
         IdempotentReplayed: "true";
         /**
-         * @description Seconds to wait before the request is repeated. (API Gateway's own answers lack it.)
+         * @description Seconds to wait before repeating the request. API Gateway's own answers lack it.
          * @example 1
          */
         RetryAfter: number;
         /**
-         * @description The methods that this path has.
+         * @description The methods of this path.
          * @example POST
          */
         Allow: string;
@@ -987,7 +990,7 @@ export interface operations {
             query?: never;
             header: {
                 /**
-                 * @description The client's id of this send. It is the user's own; another user's equal key is another key.
+                 * @description The client's id of this send. Keys are per user, so two users can use the same key.
                  * @example new-year-2026-1
                  */
                 "Idempotency-Key": components["parameters"]["IdempotencyKey"];
@@ -1001,7 +1004,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description This key has sent this packet before. The first answer again; no money moved. */
+            /** @description This key has sent this packet before. The first answer again, without moving money. */
             200: {
                 headers: {
                     "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
@@ -1020,7 +1023,7 @@ export interface operations {
                     "application/json": components["schemas"]["SentPacket"];
                 };
             };
-            /** @description The body or the key is at fault. */
+            /** @description The body or the key is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1044,14 +1047,14 @@ export interface operations {
             query?: never;
             header?: {
                 /**
-                 * @description The `ETag` of an answer that the client has.
+                 * @description The `ETag` of the answer that the client has.
                  * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /**
-                 * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
                  * @example 38FS4S83HF3Y07WMYNH727QYT0
                  */
                 packet_id: components["parameters"]["PacketId"];
@@ -1088,7 +1091,7 @@ export interface operations {
             header?: never;
             path: {
                 /**
-                 * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
                  * @example 38FS4S83HF3Y07WMYNH727QYT0
                  */
                 packet_id: components["parameters"]["PacketId"];
@@ -1102,7 +1105,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description What came of it. */
+            /** @description The outcome. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1111,7 +1114,7 @@ export interface operations {
                     "application/json": components["schemas"]["GrabResult"];
                 };
             };
-            /** @description The body is at fault. */
+            /** @description The body is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1142,26 +1145,26 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most rows of a page.
+                 * @description The maximum number of rows in a page.
                  * @example 50
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description The `next_cursor` of the page before, as it was given. It belongs to this list alone.
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
                  * @example TzeHya0fMw
                  */
                 cursor?: components["parameters"]["Cursor"];
             };
             header?: {
                 /**
-                 * @description The `ETag` of an answer that the client has.
+                 * @description The `ETag` of the answer that the client has.
                  * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
                  */
                 "If-None-Match"?: components["parameters"]["IfNoneMatch"];
             };
             path: {
                 /**
-                 * @description A packet's id. One that is malformed is a 404, like one that does not exist.
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
                  * @example 38FS4S83HF3Y07WMYNH727QYT0
                  */
                 packet_id: components["parameters"]["PacketId"];
@@ -1222,12 +1225,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most rows of a page.
+                 * @description The maximum number of rows in a page.
                  * @example 50
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description The `next_cursor` of the page before, as it was given. It belongs to this list alone.
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
                  * @example TzeHya0fMw
                  */
                 cursor?: components["parameters"]["Cursor"];
@@ -1259,12 +1262,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most rows of a page.
+                 * @description The maximum number of rows in a page.
                  * @example 50
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description The `next_cursor` of the page before, as it was given. It belongs to this list alone.
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
                  * @example TzeHya0fMw
                  */
                 cursor?: components["parameters"]["Cursor"];
@@ -1346,7 +1349,7 @@ export interface operations {
         };
         requestBody: components["requestBodies"]["Movement"];
         responses: {
-            /** @description This id has moved this amount before. Nothing moved; today's balance. */
+            /** @description This id has moved this amount before. The current balance, without moving money. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1364,7 +1367,7 @@ export interface operations {
                     "application/json": components["schemas"]["Wallet"];
                 };
             };
-            /** @description The body or an id is at fault, or the wallet would be too full. */
+            /** @description The body or an id is not valid, or the wallet would exceed its maximum. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1404,7 +1407,7 @@ export interface operations {
         };
         requestBody: components["requestBodies"]["Movement"];
         responses: {
-            /** @description This id has moved this amount before. Nothing moved; today's balance. */
+            /** @description This id has moved this amount before. The current balance, without moving money. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -1413,7 +1416,7 @@ export interface operations {
                     "application/json": components["schemas"]["Wallet"];
                 };
             };
-            /** @description The money is out of the wallet. */
+            /** @description The money has left the wallet. */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -1422,7 +1425,7 @@ export interface operations {
                     "application/json": components["schemas"]["Wallet"];
                 };
             };
-            /** @description The body or an id is at fault. */
+            /** @description The body or an id is not valid. */
             400: {
                 headers: {
                     [name: string]: unknown;
@@ -1447,12 +1450,12 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The most rows of a page.
+                 * @description The maximum number of rows in a page.
                  * @example 50
                  */
                 limit?: components["parameters"]["Limit"];
                 /**
-                 * @description The `next_cursor` of the page before, as it was given. It belongs to this list alone.
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
                  * @example TzeHya0fMw
                  */
                 cursor?: components["parameters"]["Cursor"];
