@@ -1,4 +1,4 @@
-"""The alarms and the dashboard: each alarm tells somebody and is in the runbook, each metric exists."""
+"""The alarms and the dashboard: each alarm notifies the operator and is in the runbook, each metric exists."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def metrics_of(alarm):
     return [query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query]
 
 
-def test_each_alarm_tells_the_topic(stack, alarms):
+def test_each_alarm_notifies_the_topic(stack, alarms):
     topic = stack.outputs["AlarmTopicArn"]
     for name, alarm in alarms.items():
         assert alarm["AlarmActions"] == alarm["OKActions"] == [topic], name
@@ -40,23 +40,41 @@ def test_each_alarm_tells_the_topic(stack, alarms):
     }[stack.way]
 
 
-def test_each_alarm_has_its_paragraph_in_the_runbook(stack, repository):
-    paragraphs = re.split(r"^## ", (repository / "docs/RUNBOOK.md").read_text(), flags=re.M)[1:]
-    seen = {}
-    for paragraph in paragraphs:
-        for part in ("*You see*", "*It means*", "*Do*"):
-            if "alarm `" in paragraph:
-                assert part in paragraph, paragraph.splitlines()[0]
-        see = paragraph.partition("*You see*")[2].partition("*It means*")[0]
-        for name in re.findall(r"`(\w+)`", " ".join(re.findall(r"alarms? ((?:`\w+`(?:,| or| and)?\s*)+)", see))):
-            seen.setdefault(name, []).append(paragraph.splitlines()[0])
-    assert set(seen) == of_template(stack)
-    assert all(len(where) == 1 for where in seen.values()), seen
+@pytest.fixture(scope="module")
+def runbook(repository):
+    return (repository / "docs/RUNBOOK.md").read_text()
+
+
+def test_the_runbook_has_a_row_and_a_section_for_each_alarm(stack, runbook):
+    rows = re.findall(r"^\| \[`(\w+)`\]\(#(\w+)\) \| [^|]+ \| `([^`]+)` \| [123] \|$", runbook, re.M)
+    assert {name for name, _, _ in rows} == of_template(stack) and len(rows) == len(of_template(stack))
+    sections = dict(section.split("\n", 1) for section in re.split(r"^## ", runbook, flags=re.M)[1:])
+    for name, anchor, command in rows:
+        assert anchor == name.lower()
+        form = r"\n\*\*Signal\.\*\*.*\n\*\*First command\.\*\*\n\n```sh\n(.*?)\n```\n\n\*\*Meaning\.\*\*.*\n\*\*Action\.\*\*"
+        found = re.match(form, sections[name], re.S)
+        assert found and found[1] == command, name
+
+
+def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
+    commands = "\n".join(re.findall(r"^ *```sh\n(.*?)^ *```", runbook, re.M | re.S))
+    resources, outputs = stack.template["Resources"], stack.template["Outputs"]
+    assert set(re.findall(r"\$\(resource (\w+)\)", commands)) <= set(resources)
+    assert set(re.findall(r"\$\(output (\w+)\)", commands)) <= set(outputs)
+    assert {f"{name}Logs" for name in re.findall(r"^ *logs (\w+) ", commands, re.M)} <= set(resources)
+    code = sources(repository)
+    for message in re.findall(r'fields\.message = "([^"*]+)', commands):
+        assert f'"{message}' in code, f"no function logs: {message}"
+    metrics = re.findall(r"^ *engine (\w+) \w+$", commands, re.M)
+    assert metrics and set(metrics) <= emitted(repository)
+
+
+def sources(repository):
+    return "".join(path.read_text() for path in repository.glob("**/src/**/*.rs") if "target" not in path.parts)
 
 
 def emitted(repository):
-    sources = "".join(path.read_text() for path in repository.glob("**/src/**/*.rs") if "target" not in path.parts)
-    return set(re.findall(r'"([A-Z][A-Za-z]+)"', sources))
+    return set(re.findall(r'"([A-Z][A-Za-z]+)"', sources(repository)))
 
 
 def test_the_engines_metrics_exist_or_are_known_to_be_missing(stack, alarms, ahead, repository):
