@@ -1,12 +1,12 @@
 #!/bin/sh
-# Builds the functions as they are deployed, for arm64, and looks at what came of it: that no more of glibc is asked for than
-# the runtime provided.al2023 has, and how large each is.
+# Builds the functions for arm64, as they are deployed. Checks that each needs no newer glibc than the runtime
+# provided.al2023 has, and prints each size.
 #
 #   scripts/arm64.sh          all functions
-#   scripts/arm64.sh grab     this one alone
+#   scripts/arm64.sh grab     only this one
 set -eu
 
-# Amazon Linux 2023's.
+# The version in Amazon Linux 2023.
 GLIBC_MOST=2.34
 
 cd "$(dirname "$0")/.."
@@ -22,7 +22,7 @@ cargo lambda build --release --arm64 $packages
 printf '%-8s %10s %10s  %s\n' function bytes zipped glibc
 for name in "$@"; do
     program=target/lambda/$name/bootstrap
-    # What it is must be sure before what it asks for says anything.
+    # Its glibc versions mean nothing unless it is built for arm64.
     readelf -h "$program" | grep -q AArch64 || { echo "$program is not for arm64" >&2; exit 1; }
     glibc=$(readelf -V "$program" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
     [ -n "$glibc" ] || { echo "$program names no version of glibc" >&2; exit 1; }

@@ -7,8 +7,8 @@
 
 import argparse
 
-# Prices in US dollars of us-east-1, as the services' pricing pages had them in 2025: API Gateway (HTTP APIs, the first 300
-# million a month), Lambda on arm64, DynamoDB on demand, ElastiCache for Valkey.
+# Prices in US dollars, us-east-1, from the services' pricing pages of 2025. API Gateway: HTTP APIs, the first 300 million a
+# month. Lambda on arm64, DynamoDB on demand, ElastiCache for Valkey.
 PRICES = {
     "api-price": (1.00, "a million requests of an HTTP API"),
     "request-price": (0.20, "a million invocations of Lambda"),

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs the local stack and opens its page at the rush, once it answers. Arguments are the stack's.
+# Starts the local stack and opens its page at the rush once it answers. Arguments go to the stack.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ for argument in "$@"; do
 done
 url="http://127.0.0.1:$port"
 
-# Beside the stack, which has the terminal: it is stopped there, with Ctrl-C.
+# Runs in the background: the stack keeps the terminal, where Ctrl-C stops it.
 (
     tries=0
     until curl -sf --noproxy '*' "$url/_local/health" >/dev/null; do
@@ -20,7 +20,7 @@ url="http://127.0.0.1:$port"
         [ "$tries" -lt 150 ] || exit 0
         sleep 0.2
     done
-    # Said as well as done: a machine without a screen has an xdg-open that opens nothing.
+    # Also prints the address: on a machine without a screen xdg-open opens nothing.
     echo "Opening $url/#/rush"
     for opener in xdg-open open; do
         if command -v "$opener" >/dev/null 2>&1; then exec "$opener" "$url/#/rush" >/dev/null 2>&1; fi

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Puts the page into the bucket of a deployed stack, or takes it out again. Needs the AWS CLI, with credentials.
+# Uploads the page to the bucket of a deployed stack, or removes it. Needs the AWS CLI with credentials.
 #
-#   scripts/deploy-web.sh STACK           uploads web/, with this deployment's config.json, and lets CloudFront forget the old
-#   scripts/deploy-web.sh STACK --remove  empties the bucket: CloudFormation deletes no other
+#   scripts/deploy-web.sh STACK           uploads web/ with this deployment's config.json, and invalidates CloudFront's copies
+#   scripts/deploy-web.sh STACK --remove  empties the bucket: CloudFormation deletes only empty ones
 #
-# A stack without the page (parameter Page) has nothing to do here.
+# Does nothing for a stack without the page (parameter Page).
 set -eu
 
 stack=${1:?usage: scripts/deploy-web.sh STACK [--remove]}
@@ -15,7 +15,7 @@ output() {
         --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue"
 }
 
-# put FILE NAME TYPE CACHE: names stay the same while files change, so each use asks whether its copy is still good.
+# put FILE NAME TYPE CACHE. Names stay while files change, so CACHE makes browsers revalidate their copies.
 put() {
     aws s3 cp --only-show-errors --content-type "$3" --cache-control "$4" "$1" "s3://$bucket/$2"
 }
@@ -35,8 +35,8 @@ trap 'rm -f "$config"' EXIT
 output PageConfig >"$config"
 
 cd "$web"
-# The index comes last: whoever gets the new one finds the files that it names. What the page does not need (its documents,
-# its types) stays here.
+# The index comes last, so that the files that it names exist. Documents and types are not uploaded: the page does not
+# need them.
 for file in $(find assets client -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' \) | LC_ALL=C sort) index.html; do
     case $file in
         *.js) type='text/javascript; charset=utf-8' ;;

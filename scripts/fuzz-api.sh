@@ -1,10 +1,10 @@
 #!/bin/sh
-# Calls every operation of openapi.yaml with what it allows and what it forbids, on a local stack of its own, and checks
-# each answer against it: no server error, no undocumented status, content type, header or body, nothing forbidden
-# accepted, nothing allowed refused.
+# Calls every operation of openapi.yaml with valid and invalid requests, on its own local stack. Answers must not be server
+# errors, and must have a documented status, content type, headers and body. Invalid requests must be refused, valid requests
+# accepted.
 #
-# CASES (1000 by default) says how many cases an operation gets, SEED (1) which ones: a seed repeats them, save for the
-# ids of the packets. What was asked and answered is counted in target/fuzz-api/answers.json; the report lies beside it.
+# CASES (default 1000) is the number of cases per operation. SEED (default 1) chooses the cases; a seed repeats them, except
+# for packets' ids. target/fuzz-api has the report, and the counts of requests and answers in answers.json.
 set -eu
 cd "$(dirname "$0")/.."
 cases=${CASES:-1000} seed=${SEED:-1}
@@ -13,7 +13,7 @@ mkdir -p "$work"
 
 scripts/install-tools.sh
 scripts/install-tools.sh schemathesis
-# Of the whole workspace, as the tests are built: alone it would get its dependencies with other features, all built anew.
+# Built with the whole workspace, like the tests: by itself its dependencies would get other features and be built again.
 cargo build --quiet --workspace --bin local
 
 target/debug/local --ephemeral --port 0 >"$work/stack.out" 2>"$work/stack.log" &
@@ -29,9 +29,9 @@ done
 call() {
     curl -sS --fail -X "$2" -H "X-User-Id: $1" -H "Idempotency-Key: ${5:-none}" ${4:+--data "$4"} "$url$3"
 }
-# send KEY BODY: the id of a packet of alice's
+# send KEY BODY: sends a packet as alice and prints its id
 send() { call alice POST /packets "$2" "$1" | sed 's/.*"packet_id":"\([^"]*\)".*/\1/'; }
-# after PATH: where bob's or the operator's list goes on after the first row
+# after PATH: the cursor after the first row of bob's or the operator's list
 after() { call bob GET "$1?limit=1" | sed -n 's/.*"next_cursor":"\([^"]*\)".*/\1/p'; }
 
 for user in alice bob carol dave; do
@@ -53,7 +53,7 @@ until call alice GET "/packets/$expired" | grep -q '"status":"settled"'; do
     sleep 0.5
 done
 
-# The first one twice: most grabs shall find a slip.
+# The first packet appears twice, so that most grabs find a slip.
 printf '"%s"\n' "$open" "$open" "$large" "$secret" "$for_bob" "$sold_out" "$expired" >"$work/packets"
 for list in "/packets/$open/claims" /me/claims /wallets/alice/movements; do
     printf '"%s"\n' "$(after "$list")"

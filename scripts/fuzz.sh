@@ -1,9 +1,9 @@
 #!/bin/sh
-# Fuzzes each parser for MINUTES (10 by default), two parsers at a time. tests/parsers says what must hold of each.
-# Fails if an input breaks that; the input is then in target/fuzz/artifacts. Add it to the corpus once the defect is fixed.
+# Fuzzes each parser for MINUTES (10 by default), two parsers at a time. tests/parsers defines the properties of each.
+# Fails if an input breaks a property; target/fuzz/artifacts then has the input. Add it to the corpus once the defect is fixed.
 #
 #   scripts/fuzz.sh                    run
-#   scripts/fuzz.sh keep               add to the corpus what the runs found: the fewest inputs that cover all that is new
+#   scripts/fuzz.sh keep               add to the corpus the fewest inputs that reach all code that the runs newly reached
 #   scripts/fuzz.sh add TARGET FILE…   add these inputs to the corpus as they are
 #
 # The corpus is one archive a target, tests/fuzz/corpus/TARGET.tar.gz. A run unpacks it to target/fuzz/kept/TARGET;
@@ -21,7 +21,7 @@ unpack() {
     tar -xzf "$packed/$1.tar.gz" -C "$work/kept"
 }
 
-# Python, since the tar of Debian and that of macOS share no options for owners and times.
+# Python, because Debian's tar and that of macOS share no options for owners and times.
 pack() {
     python3 - "$work/kept" "$1" "$packed/$1.tar.gz" <<'PYTHON'
 import gzip, os, sys, tarfile
@@ -43,7 +43,7 @@ build() {
     scripts/install-tools.sh
     scripts/install-tools.sh fuzz
     PATH=$PWD/.tools/bin:$PATH
-    # No sanitizer: they look for what only unsafe code can do, and there is none.
+    # No sanitizer: sanitizers find defects of unsafe code, and there is none.
     cargo +nightly fuzz build --fuzz-dir tests/fuzz --target-dir "$work" --sanitizer none
     programs=$(dirname "$(ls "$work"/*/release/amounts)")
 }

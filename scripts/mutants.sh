@@ -1,14 +1,14 @@
 #!/bin/sh
-# Changes the code in small ways, one at a time, and looks for a change that no test notices: with cargo-mutants.
+# Changes the code in small ways, one at a time, and lists the changes that no test notices. Uses cargo-mutants.
 #
 #   scripts/mutants.sh domain    shared/src/domain, by its own tests
 #   scripts/mutants.sh ledger    the ledger's transactions and histories in shared/src/dynamo, by the tests beside them
 #
-# Further arguments go to cargo-mutants: --iterate leaves out what the last run has seen caught.
+# Further arguments go to cargo-mutants: --iterate skips the changes that the last run caught.
 #
-# It works on a crate made of those sources alone, in target/mutants: the whole library would take minutes to build, and
-# it is built hundreds of times. The dependencies and the profiles are the workspace's. .cargo/mutants.toml lists what is
-# left out, and why; target/mutants/*/*/mutants.out/missed.txt, what no test noticed.
+# It builds a crate of only those sources, in target/mutants, because it builds hundreds of times and the whole library takes
+# minutes. Dependencies and profiles are the workspace's. .cargo/mutants.toml lists the skipped changes with reasons;
+# target/mutants/*/*/mutants.out/missed.txt lists the changes that no test noticed.
 set -eu
 cd "$(dirname "$0")/.."
 part=${1:?domain or ledger}
@@ -28,7 +28,7 @@ modules=domain
 case $part in
     domain) ;;
     ledger)
-        # The ledger stands on the port to its table, not on the SDK, which takes longest to build.
+        # The ledger uses only the port Table, not the SDK, which takes longest to build.
         modules="domain dynamo service"
         dependencies="$dependencies futures rand serde_bytes serde_dynamo tokio"
         mkdir "$work/src/service"
@@ -54,13 +54,13 @@ for module in $modules; do echo "pub mod $module;"; done >>"$work/src/lib.rs"
 } >"$work/Cargo.toml"
 
 cd "$work"
-# mutants FOLDER ARGUMENT…: where the results lie, and what to change and test.
+# mutants FOLDER ARGUMENT…: the folder of the results, then what to change and test.
 mutants() {
     folder=$1
     shift
     cargo mutants --in-place --no-shuffle --output "$folder" "$@"
 }
-# Only the tests of the split need the optimizer: they draw millions of slips.
+# Only the tests of the split need an optimised build: they draw millions of slips.
 quick=--cargo-arg=--config=profile.test.package.shared.opt-level=0
 status=0
 case $part in

@@ -1,7 +1,7 @@
 #!/bin/sh
-# The functions in the containers of `sam local`: each route leads to its function, the readme's walk through the API is true
-# there, and each sample event is answered. It starts a local stack of its own for the stores, and needs Docker on Linux,
-# whose host network the containers share.
+# Runs the functions in the containers of `sam local` and checks that each route reaches its function, that the walkthrough
+# holds, and that each sample event is answered. It starts its own local stack for the stores. It needs Docker on Linux,
+# because the containers share the host's network.
 set -eu
 
 cd "$(dirname "$0")/.."
@@ -39,7 +39,7 @@ target/debug/local --port 0 --data-dir "$work/data" --settle-every 0s >"$work/st
 stack=$!
 api=
 end() {
-    # SAM removes its containers before it ends.
+    # SAM removes its containers before it exits.
     # shellcheck disable=SC2086 # One word for each process.
     kill $api $stack 2>/dev/null || true
     wait
@@ -47,7 +47,7 @@ end() {
 trap end EXIT
 fail() { cat "$1" >&2; exit 1; }
 
-# wait_for PROCESS LOG COMMAND: until the command succeeds, which it has to do within two minutes.
+# wait_for PROCESS LOG COMMAND: waits until the command succeeds, for at most two minutes.
 wait_for() {
     process=$1 log=$2 tries=0
     shift 2

@@ -1,13 +1,13 @@
 #!/bin/sh
-# Lists what is shipped: a CycloneDX bill of materials in target/sbom for each function and for the local stack, with
-# every crate that goes into it on any platform, its version and its licence. What only tests and builds use is not in it.
+# Lists what is shipped: a CycloneDX bill of materials in target/sbom for each function and for the local stack. It has every
+# crate of any platform with version and licence, except those that only tests and builds use.
 set -eu
 cd "$(dirname "$0")/.."
 work=target/sbom
 scripts/install-tools.sh sbom
 tools=$PWD/.tools/bin
 
-# Without the tests: what they ask of a crate would count as asked by the functions.
+# Without the tests, whose crate features would otherwise count as the functions' features.
 rm -rf "$work"
 mkdir -p "$work/workspace"
 cp -R Cargo.lock shared functions local "$work/workspace"
