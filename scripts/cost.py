@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a million grabs cost on AWS: the work that a grab makes, times published prices. Both are printed, and can be changed:
+"""Computes the cost of a million grabs on AWS: the work of a grab times published prices. Options change both:
 
     scripts/cost.py
     scripts/cost.py --winner-ms 40 --write-price 0.7125 --node-price 0.2

@@ -3,12 +3,14 @@
 import { parseDocument, visit, isScalar } from "yaml";
 
 // What a line begins with whose rest is a comment; what a comment after code begins with.
-const hash = { full: /#+!?/, after: /#+/ };
-const js = { full: /\/\/|\/\*\*?|\*(?![/\w])/, after: /\/\// };
-const markers = { rs: { full: /\/\/[/!]?/, after: /\/\// }, js, mjs: js, ts: js, lua: { full: /--/, after: /--/ } };
+// Strings are blanked before comments are looked for, because they may contain what begins a comment.
+const strings = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
+const hash = { full: /#+!?/, after: /#+/, strings };
+const js = { full: /\/\/|\/\*\*?|\*(?![/\w])/, after: /\/\//, strings };
+// A single quote in Rust may begin a lifetime.
+const rs = { full: /\/\/[/!]?/, after: /\/\//, strings: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'/g };
+const markers = { rs, js, mjs: js, ts: js, lua: { full: /--/, after: /--/, strings } };
 const hashes = new Set(["sh", "py", "toml", "yaml", "yml", "Makefile", "run"]);
-// A `//` inside a string is no comment: strings are blanked before comments are looked for.
-const stringLiteral = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'/g;
 const described = new Set(["description", "summary", "title", "Description", "AlarmDescription"]);
 
 // Whether there is prose in a file of this name that `markdownOf` finds.
@@ -43,8 +45,8 @@ function assemble(found) {
 
 const blank = line => ({ line, column: 1, text: "" });
 
-// Comments that fill their lines follow each other as in the file. A comment after code, and a line of columns, is a paragraph
-// of its own.
+// Comments that fill their lines follow each other as in the file. A comment after code, a line of columns and a JSDoc tag are
+// paragraphs of their own.
 function comments(lines, marker) {
   const full = new RegExp(`^(\\s*(?:${marker.full.source})) ?`);
   const after = new RegExp(`^(.*\\S\\s+(?:${marker.after.source})) `);
@@ -52,11 +54,11 @@ function comments(lines, marker) {
   lines.forEach((source, at) => {
     const line = at + 1;
     const lone = full.exec(source);
-    const code = source.replace(stringLiteral, literal => "_".repeat(literal.length));
+    const code = source.replace(marker.strings, literal => "_".repeat(literal.length));
     const trailing = !lone && after.exec(code);
     const prefix = (lone || trailing || [""])[0].length;
     const text = source.slice(prefix);
-    const apart = !lone || /^[-=~#*/ ]*$/.test(text) || /\S {2,}\S/.test(text) && !/^\s*(?:[-*]|\d+\.) /.test(text);
+    const apart = !lone || text.startsWith("@") || /^[-=~#*/ ]*$/.test(text) || /\S {2,}\S/.test(text) && !/^\s*(?:[-*]|\d+\.) /.test(text);
     if (apart) found.push(blank(line));
     if (lone || trailing) found.push({ line, column: prefix + 1, text });
     if (apart) found.push(blank(line));
@@ -64,16 +66,17 @@ function comments(lines, marker) {
   return found;
 }
 
-// A docstring's lines as comments of the same columns.
+// A docstring's lines as comments of the same columns. Other strings of three quotes are not prose.
 function docstringsMarked(lines) {
-  let inside = false;
+  let open = null;
   return lines.map(line => {
-    const [, indent, opening, rest] = /^(\s*)((?:""")?)(.*)$/.exec(line);
-    if (!inside && !opening) return line;
-    const closed = rest.endsWith('"""');
-    inside = opening && !inside ? !closed : !opening && !closed;
-    const text = closed ? rest.slice(0, -3) : rest;
-    return opening ? `${indent}#  ${text}` : indent.length > 1 ? `${indent.slice(2)}# ${text}` : `# ${text}`;
+    const quotes = line.split('"""').length - 1;
+    const begins = !open && /^\s*"""/.test(line);
+    const inDocstring = begins || open === "docstring";
+    if (quotes % 2 === 1) open = open ? null : begins ? "docstring" : "string";
+    if (!inDocstring) return line;
+    const [, indent, text] = /^(\s*(?:""")?)(.*?)(?:""")?$/.exec(line);
+    return `${"#".padStart(indent.length - 1)} ${text}`;
   });
 }
 

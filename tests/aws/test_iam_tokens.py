@@ -1,4 +1,4 @@
-"""The recorded tokens, which a test of the Rust code signs too, are those that botocore signs."""
+"""botocore signs the recorded tokens. A test of the Rust code signs the same ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-// What the page may cost, in a real browser.
+// Limits of size and time of the page, in a real browser.
 
 import assert from 'node:assert/strict';
 

@@ -68,13 +68,13 @@ export function byId(id) {
 export function say(text) {
   const live = byId('live');
   live.textContent = '';
-  // A change of the same text would not be spoken.
+  // Screen readers speak only changed text.
   requestAnimationFrame(() => {
     live.textContent = text;
   });
 }
 
-/** Whether things may move. */
+/** Whether the user allows motion. */
 export function mayMove() {
   return !matchMedia('(prefers-reduced-motion: reduce)').matches;
 }
