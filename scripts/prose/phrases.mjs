@@ -17,7 +17,6 @@ const dated = [
 
 const plain = [
   ["he|him|his|himself", "they, or the noun: the winner, the caller, the user"],
-  ["she|her|hers|herself", "they, or the noun: the winner, the caller, the user"],
   ["who(?:so)?ever", "the noun: any caller, each user, the operator"],
   ["who (?:comes|came)", "the noun: a caller, a later claim"],
   ["(?:is|are|was|were|be) held against|holds? (?:it |them |a \\w+ |the \\w+ )?against", "checked against, compared with"],

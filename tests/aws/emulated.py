@@ -1,8 +1,8 @@
 """The transformed template, deployed to moto's CloudFormation.
 
-moto supports some of the resource types in templates. For types that it supports only as a service, a few lines here call
-the service. For unknown types this file records the properties. Rules, updates and the validity of each property are not
-tested here; cfn-lint checks them.
+moto knows a part of the resource types. For those that it knows as a service but not in a template, a few lines here
+call the service. Of those that it does not know at all it is noted with which properties they would be made. What
+CloudFormation alone does is not tried: rules, updates, and whether AWS takes each property; that is cfn-lint's part.
 """
 
 import json
@@ -25,7 +25,7 @@ def client(service):
 
 
 class Noted:
-    """A resource that `make` creates, or that is only recorded."""
+    """A resource that is made by `make`, or only noted."""
 
     made: dict = {}
     kind = ""
@@ -76,7 +76,7 @@ OURS: dict = {}
 
 def kind(name):
     def named(make):
-        # moto searches the direct subclasses of its model, and registers each under the second part of its module's name.
+        # moto looks among the direct subclasses of its model, and files each under the second part of its module's name.
         body = {"kind": name, "make": classmethod(lambda cls, *given: make(*given)), "__module__": "tests.aws"}
         model = type(CloudFormationModel)(make.__name__, (Noted, CloudFormationModel), body)
         OURS[name] = model
@@ -100,7 +100,7 @@ def stage(logical_id, properties):
 
 @kind("AWS::Lambda::Version")
 def version(logical_id, properties):
-    """moto has this type, but does not return its number."""
+    """moto has one, which does not tell its number."""
     made = client("lambda").publish_version(FunctionName=properties["FunctionName"])
     return made["FunctionArn"], {"Version": made["Version"]}
 
@@ -143,7 +143,7 @@ def pipe(logical_id, properties):
 
 @kind("AWS::S3::Bucket")
 def bucket(logical_id, properties):
-    """moto has this type, but omits whom it denies."""
+    """moto has one, which leaves out who is kept away."""
     name = f"{STACK}-{logical_id}".lower()
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
     kept_away = properties["PublicAccessBlockConfiguration"]
@@ -159,7 +159,7 @@ def bucket_policy(logical_id, properties):
 
 @kind("AWS::IAM::Role")
 def role(logical_id, properties):
-    """moto has this type, but omits the managed policies."""
+    """moto has one, which leaves out the managed policies."""
     iam, name = client("iam"), f"{STACK}-{logical_id}"
     trust = json.dumps(properties["AssumeRolePolicyDocument"])
     made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
@@ -195,7 +195,7 @@ ONLY_NOTED = [
 
 
 def subnets_spelled_out(value):
-    """moto can't divide a network into subnets."""
+    """moto can't divide a network."""
     if isinstance(value, dict):
         if list(value) == ["Fn::Cidr"]:
             return [f"10.64.{4 * i}.0/22" for i in range(value["Fn::Cidr"][1])]
@@ -206,7 +206,7 @@ def subnets_spelled_out(value):
 
 
 class Stack:
-    """A deployed stack, readable while the emulator runs."""
+    """A deployed stack, to be read back while the emulator runs."""
 
     def __init__(self, **parameters):
         Noted.made = {}
@@ -215,16 +215,16 @@ class Stack:
         client("s3").put_object(Bucket="code", Key="code.zip", Body=b"PK\x05\x06" + 18 * b"\0")
         given = [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()]
         body = json.dumps(subnets_spelled_out(self.template))
-        # Our type replaces moto's.
+        # Where moto has one of its own, ours is meant.
         parsing.get_model_map().update(OURS)
         with warnings.catch_warnings():
-            # An unexpected type must fail, not be skipped.
+            # A type that nobody here has thought of must not be left out in silence.
             warnings.filterwarnings("error", message="Tried to parse")
             client("cloudformation").create_stack(
                 StackName=STACK, TemplateBody=body, Parameters=given, Capabilities=["CAPABILITY_IAM"]
             )
         resources = client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
-        # Some of moto's own types have no name.
+        # Some of moto's own have no names to be found by.
         named = [resource for resource in resources if "PhysicalResourceId" in resource]
         self.ids = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in named}
         self.outputs = {
@@ -236,14 +236,14 @@ class Stack:
         return Noted.made.get(kind, {})
 
     def functions(self):
-        """The deployed functions, by the names of their program and of their resource."""
+        """The deployed functions by the name of their program, and that of their resource."""
         for logical_id, resource in source()["Resources"].items():
             if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
                 yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
 
     def called(self):
-        """The deployed functions that are called. If grabs run on instances, the other grab function is idle."""
+        """Those of them that are called: where grabs run on instances, the other function waits for the way back."""
         for program, logical_id, configuration in self.functions():
             if logical_id != "Grab" or "GrabOnInstances" not in self.ids:
                 yield program, logical_id, configuration

@@ -1,4 +1,4 @@
-"""Evaluates IAM policies: the rules that this template uses. Anything else is an error."""
+"""What IAM would say: as much of its rules as this template uses, and an error where it uses more."""
 
 import fnmatch
 import json
@@ -7,7 +7,7 @@ from emulated import client
 
 
 def statements_of(role_name):
-    """All statements of a role: inline ones, and those of its managed policies."""
+    """All statements of a role: those written into it, and those of its managed policies."""
     iam = client("iam")
     documents = []
     for name in iam.list_role_policies(RoleName=role_name)["PolicyNames"]:
@@ -38,7 +38,7 @@ def holds(operator, expected, values):
         "StringLike": lambda value: matches(expected, value),
         "ArnLike": lambda value: matches(expected, value),
     }[plain]
-    # Like IAM: "for all values" is true if there are none.
+    # For all of no values is true, as IAM has it.
     return all(map(same, values)) if quantifier == "ForAllValues" else any(map(same, values))
 
 
@@ -57,7 +57,7 @@ def applies(statement, action, resource, context):
 
 
 def allows(statements, action, resource, context=None):
-    """Whether these statements allow the action; `context` has a list of values for each condition key."""
+    """Whether somebody with these statements may do it; `context` has a list of values for each condition key."""
     effects = [
         statement["Effect"] for statement in statements if applies(statement, action, resource, context or {})
     ]

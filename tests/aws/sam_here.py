@@ -1,16 +1,15 @@
-"""`sam local`, extended so that it can test the functions on this machine. Run it with SAM's own Python:
+"""`sam local` with what it lacks for trying the functions on this machine. Run it with SAM's own Python:
 
     .tools/sam/bin/python tests/aws/sam_here.py local invoke Send --event events/send.json
     .tools/sam/bin/python tests/aws/sam_here.py --signed-in local start-api
 
-Its containers share this machine's network, so that they reach stores that listen only on loopback; SAM's option
-`--docker-network host` would leave them on the bridge. It removes every container: SAM may lose some if it starts several
-at once.
+Its containers share this machine's network, so that they reach stores that listen on the loopback alone. SAM's option
+`--docker-network host` leaves them on the bridge. And none is left behind: where SAM starts several at once it may lose some.
 
-With `--signed-in` its API has callers. SAM supports no JWT authorizer, and the functions accept no other. So this script
-puts the caller where API Gateway's authorizers do, by the rules of the local stack. The header X-User-Id names the user, and
-every request to an operator's route is the operator's. The functions are the deployed ones and ignore that header.
-`POST /_local/settle` runs settle, as in the local stack.
+With `--signed-in` its API has callers. SAM knows no authorizer of HTTP APIs but functions, and what such a one says the
+functions here don't take for a caller. So the caller is put where API Gateway's authorizers put him, by the rule of the
+local stack: the header X-User-Id names the user, and whoever asks for an operator's route is the operator. The functions
+are those that are deployed, and know nothing of that header. `POST /_local/settle` runs settle, as in the local stack.
 """
 
 import copy
@@ -27,12 +26,12 @@ from samcli.local.apigw import local_apigw_service
 
 EVENTS = pathlib.Path(__file__).resolve().parents[2] / "events"
 USER_HEADER = "X-User-Id"
-# The address at which the runtime API of each container listens, on its own port. SAM calls the other address.
+# Each container listens for its function there, on a port of its own. The other address is for the answers.
 RUNTIME_HOST = "127.0.0.2"
 
 
 def on_this_machines_network(create, made):
-    """Makes a container listen on the port that SAM would publish. Adds each new container to `made`."""
+    """The port that would be published is the one to listen on. What is created is noted in `made`."""
 
     @functools.wraps(create)
     def created(collection, image, *, ports, entrypoint, **options):
@@ -53,7 +52,7 @@ OPERATOR, USER = sample("wallet"), sample("send")
 
 
 def authorizer(path, users):
-    """The caller as API Gateway would describe them; `None` if it would verify none."""
+    """What API Gateway would say of the caller; `None` if it would know none."""
     if path.startswith("/wallets/"):
         return OPERATOR
     if len(users) != 1:
@@ -106,7 +105,7 @@ def main():
         local_apigw_service.construct_v2_event_http = signed_in(local_apigw_service.construct_v2_event_http)
         service = local_apigw_service.LocalApigwService
         service.create = with_settle(service.create)
-    # Without this it would end before SAM serves.
+    # Until SAM serves it would end at once.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         cli(prog_name="sam")

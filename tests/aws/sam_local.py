@@ -1,7 +1,5 @@
-"""The functions of template.yaml, for SAM's containers on this machine.
-
-Builds, routes, sizes and timeouts are the same. The stores are those in the environment, and the processor is this
-machine's. Roles, the network and everything else that only AWS has are omitted.
+"""The functions of template.yaml for SAM's containers on this machine: the same builds, routes, sizes and time-outs, over the
+stores that the environment names, and for this machine's processor. Roles, network and what else only AWS has are left out.
 
     python tests/aws/sam_local.py template target/sam-local/template.yaml
     python tests/aws/sam_local.py routes http://127.0.0.1:3001
@@ -30,13 +28,13 @@ def reduced():
     """A template that SAM reads without parameters or an account."""
     written = source()
     variables = {name: os.environ[name] for name in STORES if name in os.environ}
-    # The local DynamoDB needs credentials, but does not check them.
+    # DynamoDB on this machine asks for credentials, and does not look at them.
     variables |= {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_REGION": "local"}
-    # As in the local stack: the walkthrough waits for a refund.
+    # The local stack's: the readme's walk waits for a refund.
     variables["SETTLE_GRACE_MS"] = "250"
     resources = {"Api": {"Type": "AWS::Serverless::HttpApi", "Properties": {"StageName": "$default"}}}
     for name, resource in written["Resources"].items():
-        # A function that depends on a parameter runs only on machines of AWS.
+        # What a parameter alone makes runs on machines of AWS alone.
         if resource["Type"] != "AWS::Serverless::Function" or "Condition" in resource:
             continue
         properties = resource["Properties"]
@@ -69,7 +67,7 @@ def reduced():
 
 
 def operations():
-    """Each route of openapi.yaml, with sample parameters."""
+    """Each route of openapi.yaml, with something in place of its parameters."""
     import yaml
 
     document = yaml.safe_load((ROOT / "openapi.yaml").read_text())
@@ -80,7 +78,7 @@ def operations():
 
 
 def check_routes(url):
-    """SAM signs nobody in. A route reaches its function if that answers that there is no caller."""
+    """SAM signs nobody in, so that each function has to answer that it knows no caller: the route leads to it."""
     wrong = []
     for method, path in operations():
         request = urllib.request.Request(url + path, method=method, data=b"{}" if method != "GET" else None)

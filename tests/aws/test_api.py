@@ -1,4 +1,4 @@
-"""The deployed API agrees with openapi.yaml."""
+"""The API as it is deployed, against openapi.yaml."""
 
 import json
 
@@ -30,11 +30,11 @@ def routes(stack):
 def test_each_operation_has_its_route_and_its_function(stack, operations):
     arns = {program: configuration["FunctionArn"] for program, _, configuration in stack.called()}
     if "GrabOnInstances" in stack.ids:
-        # Only published versions run on instances.
+        # Only published versions run there.
         arns["grab"] += ":live"
     expected = {key: arns[operation["x-hongbao-function"]] for key, operation in operations.items()}
     deployed = routes(stack)
-    # moto names the default route as the document writes it.
+    # moto calls the default route after how the document says it.
     default = {key: arn for key, arn in deployed.items() if key.endswith("$default")}
     assert list(default.values()) == [arns["view"]]
     assert {key: arn for key, arn in deployed.items() if key not in default} == expected
@@ -88,7 +88,7 @@ def test_each_route_is_throttled_and_the_stage_knows_no_other(stack, operations)
     assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
-    # Routes that cost or move money have their own limit.
+    # What costs money or moves it has a bound of its own.
     assert set(special) == {key for key in operations if not key.startswith("GET") or "/wallets/" in key}
 
 

@@ -1,4 +1,4 @@
-"""Other files agree with the template about its parameters, and with openapi.yaml about the API's routes."""
+"""What other files say of the template's parameters and of the API's routes, against the template and openapi.yaml."""
 
 import re
 import tomllib
@@ -16,7 +16,7 @@ def test_each_override_is_a_value_that_its_parameter_takes(environment):
         allowed = [str(one) for one in parameters[name].get("AllowedValues", [value])]
         assert value in allowed, override
         assert re.fullmatch(parameters[name].get("AllowedPattern", ".*"), value), override
-    # It is part of ElastiCache names, which are lower case and have at most 40 characters.
+    # It is part of names that ElastiCache wants in lower case, of at most 40 characters.
     assert re.fullmatch(r"[a-z][a-z0-9-]{0,28}", config["global"]["parameters"]["stack_name"])
 
 

@@ -61,7 +61,7 @@ CLAIMED = record("INSERT", "USER#bob@例.example", f"CLAIM#{PACKET}", CLAIM)
 REFUNDED = record("MODIFY", f"PACKET#{PACKET}", "META", closed(3, 2500))
 HEARD = [SENT, CLAIMED, REFUNDED]
 NOT_HEARD = [
-    # Settled, but every slip was claimed.
+    # Settled, but all of it was claimed.
     record("MODIFY", f"PACKET#{PACKET}", "META", closed(0, 0)),
     record("INSERT", f"PART#{PACKET}#0", "AMOUNTS", {"amounts": {"B": "AAAA"}}),
     record("INSERT", f"SLIPS#{PACKET}#0", "000007", {"slip": {"N": "7"}, "user_id": {"S": "bob"}, "amount": {"N": "1234"}}),
@@ -70,7 +70,7 @@ NOT_HEARD = [
     record("INSERT", "USER#alice", f"REFUND#{PACKET}#000007", {"amount": {"N": "2500"}}),
     record("INSERT", "USER#alice", "DEPOSIT#d-1", {"amount": {"N": "10000"}}),
     record("INSERT", "USER#alice", "KEY#k-1", {"packet_id": {"S": PACKET}}),
-    # A claim never changes, so a restored one is not a new claim.
+    # A claim never changes; whatever restores one is no new claim.
     CLAIMED | {"eventName": "MODIFY"},
     {**record("REMOVE", "USER#bob", f"CLAIM#{PACKET}", CLAIM)},
 ]
@@ -87,7 +87,7 @@ def pipe(stack):
 
 
 def translate(stack, records):
-    """The only state of the machine, evaluated as JSONata."""
+    """The one state of the machine, as JSONata says it."""
     machine = next(
         resource["Properties"]
         for resource in stack.template["Resources"].values()
@@ -149,7 +149,7 @@ def test_items_become_events(stack, pipe, repository):
             "currency": "CNY",
         },
     ]
-    # The seed and the passphrase's digest are secret.
+    # The seed and the digest of a passphrase are secrets of the packet.
     for secret in ("seed", "passphrase", "recipients", "5e5e", "d1d1"):
         assert secret not in json.dumps(events)
     documented = re.findall(r"```json\n(.*?)```", (repository / "docs/EVENTS.md").read_text(), re.S)

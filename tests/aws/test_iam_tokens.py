@@ -1,4 +1,4 @@
-"""botocore signs the recorded tokens. A test of the Rust code signs the same ones."""
+"""The recorded tokens, which a test of the Rust code signs too, are those that botocore signs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""S3 and CloudFront serve the page in front of the API like the local stack (local/src/gateway/page.rs)."""
+"""The page in front of the API: what the local stack does (local/src/gateway/page.rs), done by S3 and CloudFront."""
 
 import json
 import re
@@ -32,11 +32,11 @@ def test_what_is_the_apis_goes_to_the_api_and_all_else_is_a_file(stack, distribu
     behaviours = {behaviour["PathPattern"]: behaviour for behaviour in distribution["CacheBehaviors"]}
     for behaviour in behaviours.values():
         assert behaviour["TargetOriginId"] == "api"
-        # Managed-CachingDisabled: an answer for one user must not reach another.
+        # Managed-CachingDisabled: what is one user's must not reach another.
         assert behaviour["CachePolicyId"] == "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
         assert {"GET", "POST"} <= set(behaviour["AllowedMethods"])
         assert behaviour["ViewerProtocolPolicy"] == "https-only"
-    # Every route of users, and no route of the operator.
+    # The users' routes, each of them; none of the operator's.
     for key, operation in operations.items():
         path = key.split(" ")[1].replace("{packet_id}", "x").replace("{user_id}", "x")
         reached = any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), path) for pattern in behaviours)
@@ -49,7 +49,7 @@ def test_the_headers_are_those_of_the_local_stack(stack, distribution, page):
     policy = re.search(r'POLICY: &str = "(.*?)";', page, re.S)[1]
     expected = directives(re.sub(r"\\\n\s*", "", policy))
     given = directives(headers["SecurityHeadersConfig"]["ContentSecurityPolicy"]["ContentSecurityPolicy"])
-    # Also allows the sign-in page and the embedders.
+    # Beyond that: where users sign in, and who may embed the page.
     if stack.way == "existing":
         expected["frame-ancestors"] = ["https://app.example", "https://other.example"]
     else:
@@ -94,11 +94,11 @@ def test_the_pages_configuration(stack, distribution, repository):
     assert (auth["kind"], auth["client_id"], auth["scope"]) == ("cognito", stack.outputs["UserPoolClientId"], "openid")
     [pool_client] = stack.noted("AWS::Cognito::UserPoolClient").values()
     assert pool_client["AllowedOAuthFlows"] == ["code"] and pool_client["GenerateSecret"] is False
-    # The return address that the page asks for: its origin and path.
+    # As the page asks to be led back: its origin and its path.
     assert pool_client["CallbackURLs"] == [stack.outputs["PageUrl"]] == ["https://red.example/"]
 
 
-# Replaces the AWS CLI: records each call, and answers with the stack's outputs.
+# Instead of the AWS CLI: notes what it is asked, and answers with the stack's outputs.
 AWS = """#!/bin/sh
 echo "$*" >>"$CALLS"
 case "$1 $2" in

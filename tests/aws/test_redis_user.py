@@ -1,4 +1,4 @@
-"""The rights that template.yaml grants the functions in Redis are sufficient and minimal, on a real server."""
+"""The rights that template.yaml gives the functions in Redis, tried on a real server: enough, and no more."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ import pytest
 import redis
 from transformed import ROOT, source
 
-# Commands of the connection besides scripts: at sign-in, and for a cluster.
+# What the connection asks besides scripts: on its way in, and of a cluster.
 CONNECTION = [
     ["PING"],
     ["HELLO", "3"],
@@ -71,7 +71,7 @@ def may(server, command):
 
 
 def commands_of_the_code():
-    """Each command in a script or the store, with a key of the engine and enough arguments."""
+    """Each command that a script or the store names, with a key of the engine and enough arguments."""
     named = set()
     scripts = [*(ROOT / "shared/src/redis/lua").glob("*.lua"), *(ROOT / "admin/src").glob("*.lua")]
     for script in scripts:

@@ -1,4 +1,4 @@
-"""Each role allows exactly the actions of its function, as recorded in actions.json."""
+"""Each role against what its function does, as actions.json has it: all of that is allowed, and nothing else."""
 
 import json
 
@@ -7,7 +7,7 @@ from emulated import ACCOUNT, REGION, client
 from policies import allows, listed, matches, statements_of
 
 TRANSACTION = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
-# Actions that no function may take on any table.
+# What no function may do to any table, at all.
 NEVER = ("DeleteItem", "BatchWriteItem", "DeleteTable", "UpdateTable", "PartiQLDelete", "UpdateContinuousBackups")
 WRITES = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 
@@ -70,7 +70,7 @@ def test_writes_are_for_transactions_and_for_keys_of_their_own(stack, roles, act
                 assert not allows(statements, action, arn_of(stack), alone), f"{program}: {action} alone"
                 allowed = allows(statements, action, arn_of(stack), alone | TRANSACTION)
                 assert allowed == (key in written), f"{program}: {action} of {key}"
-            # Also if DynamoDB checks the keys of the whole transaction at once.
+            # Also if DynamoDB shows the keys of the whole transaction at once.
             whole = {"dynamodb:LeadingKeys": [key + "x" for key in written], **TRANSACTION}
             assert allows(statements, action, arn_of(stack), whole) == bool(written), program
 
@@ -111,7 +111,7 @@ def test_what_else_a_role_may(stack, roles):
         assert {action for action in allowed if not action.startswith("dynamodb:")} == expected, program
         everywhere = {a for s in statements if s["Resource"] == "*" for a in listed(s["Action"])}
         assert all(action.startswith(("ec2:", "xray:")) for action in everywhere), f"{program}: {everywhere}"
-        # Lambda itself may; the function's code may not.
+        # Lambda itself may, the function's code may not.
         inside = {"lambda:SourceFunctionArn": [f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{program}"]}
         assert allows(statements, "ec2:CreateNetworkInterface", "*") == uses_redis
         assert not allows(statements, "ec2:CreateNetworkInterface", "*", inside)
@@ -122,7 +122,7 @@ def test_each_function_has_a_role_and_a_log_group_of_its_own(stack):
     for program, logical_id, configuration in stack.functions():
         roles.add(configuration["Role"])
         groups[program] = stack.template["Resources"][logical_id]["Properties"]["LoggingConfig"]["LogGroup"]
-        # On instances the same program has the same rights and writes to the same log.
+        # Where it runs, the same program may do the same, and writes to the same place.
         logs = f"{logical_id.removesuffix('OnInstances')}Logs"
         assert groups[program] == {"Ref": logs}
         found = client("logs").describe_log_groups(logGroupNamePrefix=stack.ids[logs])["logGroups"]

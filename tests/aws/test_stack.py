@@ -1,4 +1,4 @@
-"""Deployed schedules, table, network and Redis are as the code expects."""
+"""Schedules, table, network and Redis as they are deployed, against what the code expects."""
 
 import json
 import re
@@ -48,7 +48,7 @@ def test_the_audit_runs_daily_and_goes_on(stack):
     done = json.loads(json.dumps(answer))
     done["detail"]["responsePayload"]["next"] = None
     assert not heard(rule, done)
-    # A rule has no role, so the queue must allow it.
+    # A rule has no role: the queue has to let it.
     [policy] = stack.noted("AWS::SQS::QueuePolicy").values()
     [statement] = policy["PolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "events.amazonaws.com"}
@@ -91,7 +91,7 @@ def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, reposi
     assert index["Projection"]["ProjectionType"] == "KEYS_ONLY"
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
-    # moto returns the parameter's text.
+    # moto gives back the text of the parameter.
     assert table["DeletionProtectionEnabled"] == stack.parameters.get("DeletionProtection", "true")
     resource = stack.template["Resources"]["Table"]
     assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")

@@ -1,7 +1,7 @@
-"""Runs the SAM transform on template.yaml, so that the result is what CloudFormation gets.
+"""template.yaml as CloudFormation gets it: after the SAM transform, done here.
 
     python tests/aws/transformed.py target/aws/template.json
-    python tests/aws/transformed.py target/aws/all.json Page=true    # other defaults: checkov skips resources that no default creates
+    python tests/aws/transformed.py target/aws/all.json Page=true    # another default: checkov leaves out what no default makes
 """
 
 import json
@@ -10,20 +10,20 @@ import pathlib
 import sys
 from unittest import mock
 
-# The transform needs a region, but does not use it here.
+# The transform asks for a region, and uses it for nothing here.
 REGION = os.environ.setdefault("AWS_DEFAULT_REGION", "ap-east-1")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def source() -> dict:
-    """The template as written, with short forms such as `!Ref X` expanded."""
+    """The template as it is written; short forms such as `!Ref X` in their long form."""
     from samtranslator.yaml_helper import yaml_parse
 
     return yaml_parse((ROOT / "template.yaml").read_text())
 
 
 def transformed(parameters: dict | None = None) -> dict:
-    """The template after the transform, with a placeholder for the functions' code."""
+    """The template after the transform. The code of the functions is made up: this is about everything else."""
     from samtranslator.translator.managed_policy_translator import ManagedPolicyLoader
     from samtranslator.translator.transform import transform
 

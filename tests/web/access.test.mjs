@@ -20,7 +20,7 @@ browse('the language is the browser’s, and can be switched and kept', async ()
     await page.waitForSelector('form');
     assert.equal(await textOf(page, 'h1'), other);
   }
-  // Both languages have every text, with the same placeholders.
+  // Both say everything, with the same gaps to fill.
   const source = await readFile(new URL('../../web/assets/i18n.js', import.meta.url), 'utf8');
   const part = (/** @type {RegExp} */ from) => new Map([...(source.split(from)[1] ?? '').split('\n};')[0]?.matchAll(/^ {2}'([\w.-]+)': ["'](.*)["'],$/gm) ?? []].map((match) => [match[1], [...(match[2] ?? '').matchAll(/\{\w+\}/g)].map(String).sort().join()]));
   const [en, zh] = [part(/const en = \{/), part(/const zh = \{/)];

@@ -1,4 +1,4 @@
-// A user with a browser, on a local stack that the first test of a file starts.
+// Somebody with a browser, against a local stack that is started for the first test of a file that needs one.
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -28,11 +28,11 @@ after(async () => {
   await stack?.stop();
 });
 
-// CUT selects tests here, because --test-name-pattern also skips the hook above if it skips a file's first test.
+// A cut of all tests is chosen here: with --test-name-pattern Node leaves out the hook above where it leaves out a file's first test.
 const chosen = process.env['CUT'] ? /^(send, share|a double click|a passphrase|the browser proves|a rush|axe)/ : /^/;
 
 /**
- * A test that fails on any error in the console, exception or violation of the policy.
+ * A test whose pages may report nothing: no error in the console, no exception, no violation of the policy.
  * @param {string} name
  * @param {() => Promise<void>} run
  */

@@ -1,4 +1,4 @@
-// Limits of size and time of the page, in a real browser.
+// What the page may cost, in a real browser.
 
 import assert from 'node:assert/strict';
 

@@ -1,4 +1,4 @@
-// The client with a fake service: what it repeats, when it gives up, and how it reads each answer.
+// The client against a stand-in for the service: what it repeats, what it gives up on, and what it makes of each answer.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ const cut = () => {
 };
 
 /**
- * A client whose service returns these answers in order.
+ * A client whose service gives these answers, one after another.
  * @param {(() => Response)[]} answers
  * @param {import('../../web/client/hongbao.js').Options} [options]
  */

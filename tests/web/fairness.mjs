@@ -1,4 +1,4 @@
-// Measures the split's distribution with the page's implementation, and draws it next to the published one:
+// Measures the split's distribution with the page's implementation, and draws it beside the published one:
 //   node fairness.mjs [packets]     writes docs/images/fairness-*.svg and prints the tables of docs/FAIRNESS.md
 //
 // Its seeds count up from one fixed seed, so that every run gives the same.
@@ -18,11 +18,11 @@ function seedOf(number) {
   return seed;
 }
 
-// The published split in its usual form: double mean over continuous amounts, in the order of the draw, then shuffled. It is
-// drawn here too, in floating point and from another source of randomness.
+// The published split, as everybody writes it: continuous double mean, in the order of the draw, its mixture over the
+// places after a shuffle. It is computed here by drawing as well, in floating point, from another source.
 let state = 0x2545f491;
 function uniform() {
-  // xorshift32: independent of the measured stream.
+  // xorshift32: a stream that has nothing to do with the one that is measured.
   state ^= state << 13;
   state ^= state >>> 17;
   state ^= state << 5;

@@ -1,4 +1,4 @@
-// Grabbing, in a real browser: every outcome, and a network that fails.
+// Grabbing, in a real browser: everything that can come of it, and a network that fails.
 
 import assert from 'node:assert/strict';
 
@@ -32,7 +32,7 @@ browse('send, share, grab as a second user, sold out as a third, and a reload sa
   const carol = someone('carol');
   const other = (await grab(carol, id)).amount;
   assert.equal(amount + other, 8_888);
-  // The list fills by itself, and at the end the best claim gets a crown.
+  // The list fills by itself, and at the end the best is crowned.
   await bob.waitForSelector('.claim.best');
   assert.equal(await bob.locator('.claim').count(), 2);
   assert.equal(await bob.isVisible('.luck'), amount > other || (await bob.locator('.claim.best.me').count()) === 1);
@@ -47,7 +47,7 @@ browse('send, share, grab as a second user, sold out as a third, and a reload sa
   await bob.reload();
   await bob.waitForSelector('.result[data-outcome=grabbed]');
   assert.equal(await yuan(bob), amount);
-  // Also if this tab remembers nothing.
+  // Also where this tab remembers nothing.
   await bob.evaluate(() => Object.keys(sessionStorage).filter((key) => key.startsWith('hongbao.grabbed')).forEach((key) => sessionStorage.removeItem(key)));
   await bob.reload();
   await bob.waitForSelector('.result[data-outcome=grabbed]');
@@ -65,7 +65,7 @@ browse('who waits for news hears that there is none, and no more', async () => {
   const network = await page.context().newCDPSession(page);
   await network.send('Network.enable');
   network.on('Network.requestWillBeSent', ({ requestId, request }) => urls.set(requestId, request.url));
-  // What the network carried: the page itself gets the whole answer again.
+  // What came over the wire: the page itself is shown the whole answer again.
   network.on('Network.responseReceivedExtraInfo', ({ requestId, statusCode }) => {
     if (urls.get(requestId)?.endsWith(`/packets/${id}`)) statuses.push(statusCode);
   });
@@ -92,7 +92,7 @@ browse('who waits asks more and more rarely, and not at all while nobody looks',
   await page.clock.install();
   await page.goto(link);
   await page.waitForSelector('.claim');
-  // Two minutes, in which the pauses grow from one second to fifteen.
+  // Two minutes, of which the pauses grow from a second to fifteen.
   for (let second = 0; second < 120; second += 1) {
     await page.clock.runFor(1_000);
     await assertSoon(async () => answered === asked);
@@ -186,7 +186,7 @@ browse('a packet expires, and what is left comes back', async () => {
   await late.waitForSelector('#open');
   const { expires_at } = await api(alice, 'GET', `/packets/${id}`);
   await page.waitForTimeout(Math.max(0, Date.parse(expires_at) - Date.now()) + 200);
-  // The packet was open when the page was loaded; now the tap is too late.
+  // It was open when the page was loaded; now the tap comes too late.
   await late.click('#open');
   await late.waitForSelector('.result[data-outcome=expired]');
   assert.match(await textOf(late, 'h1'), /Too late/);
@@ -253,7 +253,7 @@ browse('no answer: it says what is not known, and trying again gives the slip th
   let isBroken = true;
   await page.route('**/grab', async (route) => {
     if (!isBroken) return route.continue();
-    // The grab took effect, but its answer is lost.
+    // The grab is done, its answer lost.
     await route.fetch();
     await route.abort();
   });

@@ -1,4 +1,4 @@
-// The example of docs/INTEGRATE.md, run as written.
+// The example of docs/INTEGRATE.md, as it stands there.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -81,7 +81,7 @@ test('and when the process dies between a transfer’s steps, its worker ends it
   const example = await shop();
   const user = [...example.balances.keys()][0];
   const id = example.beginDeposit(user, 500);
-  // The process dies after the deposit, before it marks it.
+  // It dies after the deposit, before it is marked.
   await apiOf(stack.url)(user, 'PUT', `/wallets/${user}/deposits/${id}`, { amount: 500 });
   assert.equal(await example.carryOut(id), 'done');
   assert.equal(await example.carryOut(id), 'done');

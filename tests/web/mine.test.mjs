@@ -14,7 +14,7 @@ browse('histories go on as one scrolls, with totals over all', async () => {
   const page = await person({ name: alice, locale: 'en-US' });
   for (const tab of ['sent', 'received']) {
     await page.goto(`${stack.url}/#/mine/${tab}`);
-    // A change of only the fragment would leave the other list there for a moment.
+    // Another fragment alone would leave the other list there for a moment.
     await page.reload();
     await page.waitForSelector('.history li');
     await assertSoon(async () => /45 packets, ¥45\.00/.test(await textOf(page, '.mine .progress')));

@@ -19,7 +19,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
   await page.waitForSelector('.proof[data-fair=true]');
   assert.equal(await page.locator('.proof tbody tr').count(), 4);
   assert.match(await textOf(page, '.inputs'), /could hold¥200\.00.*algorithm1/);
-  // Terms that differ from the committed ones.
+  // Other terms than those that were committed to.
   for (const [name, value, says] of /** @type {const} */ ([['slip_cap', 19_999, '.proof[data-fair=false]'], ['split_version', 2, '.verdict .bad']])) {
     const change = async (/** @type {import('playwright-core').Route} */ route) => {
       const response = await route.fetch();
@@ -30,7 +30,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
     await page.waitForSelector(says);
     await page.unroute(`**/packets/${id}`, change);
   }
-  // Moves a fen from one slip to another: the sum stays.
+  // A fen from one to another: the sum stays.
   await page.route('**/claims*', async (route) => {
     const response = await route.fetch();
     const body = await response.json();
@@ -41,7 +41,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
   await page.click('button[type=submit]');
   await page.waitForFunction(() => document.querySelectorAll('.proof tr.not').length === 2);
 
-  // The operator's program verifies it too, offline.
+  // The same by the operator's program, offline.
   const shown = await api(sender, 'GET', `/packets/${id}`);
   const { claims } = await api(sender, 'GET', `/packets/${id}/claims`);
   assert.equal(verifyOffline({ ...shown, claims }), 0);
@@ -59,7 +59,7 @@ browse('a packet proves itself by the cap that it was sent under, whatever the d
     const { packet_id: id } = await ask('ann', 'POST', '/packets', { split: 'random', total_amount: 1_900, count: 4 });
     for (let i = 0; i < 4; i += 1) await ask(`u${i}`, 'POST', `/packets/${id}/grab`, {});
     const page = await person({ name: 'ann', locale: 'en-US' });
-    // As if the operator had raised the limits.
+    // As after the operator has allowed more.
     await page.route('**/config.json', async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), limits: { slip_amount_max: 20_000, count_max: 100_000 } } });

@@ -1,4 +1,4 @@
-// Sending, in a real browser: exactly once, within the limits, with a link to share.
+// Sending, in a real browser: once, within the limits, to be shared.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -19,7 +19,7 @@ browse('a double click sends once, and so does a reload before the answer', asyn
     keys.push(route.request().headers()['idempotency-key'] ?? '');
     const isLost = isHeld;
     const answer = await route.fetch();
-    // The send took effect; its answer is lost with the page.
+    // The service has done it; its answer is lost with the page.
     if (isLost) return;
     await route.fulfill({ response: answer });
   });
@@ -34,7 +34,7 @@ browse('a double click sends once, and so does a reload before the answer', asyn
   assert.equal(new Set(keys).size, 1, `${keys}`);
   assert.ok(keys.length >= 2);
   assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 1_000 });
-  // Going back or starting again does not send it again.
+  // What is sent is not sent again by going back or starting anew.
   await page.goto(stack.url);
   await page.waitForSelector('#total');
   await page.waitForTimeout(300);
@@ -98,7 +98,7 @@ browse('the link is there to be copied, and the QR code leads to it', async () =
   await page.click('.sent .button:not(.gold)');
   await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), link);
-  // Reads it like a camera, with an independent library.
+  // As a camera reads it, by code of somebody else's.
   const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
   const scale = 4;
   const pixels = new Uint8ClampedArray(4 * (size * scale) ** 2).fill(255);

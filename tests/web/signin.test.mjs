@@ -1,4 +1,4 @@
-// Signing in with tokens and Cognito, in a real browser.
+// Signing in where there is no choice of names, in a real browser.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -90,7 +90,7 @@ browse('Cognito’s code flow with PKCE', async () => {
   await page.click('.notice button');
   await page.waitForSelector('.purse');
   assert.ok(page.url().endsWith('/#/mine'), page.url());
-  // A code that this page did not ask for is not used.
+  // A code that was not asked for here is not used.
   const other = await page.context().newPage();
   await other.route('**/config.json', (route) => route.fulfill({ json: config }));
   await other.goto(`${stack.url}/?code=stolen&state=guessed#/mine`);

@@ -1,4 +1,4 @@
-// The page's split agrees with published vectors, and with the engine's on many random packets.
+// The page's split against published vectors, and against the engine's on many random packets.
 
 import assert from 'node:assert/strict';
 import { createReadStream } from 'node:fs';
@@ -107,7 +107,7 @@ test('every difference between what was fixed and what was paid is seen', async 
     missing: verify(terms, fixed, claims.slice(1), books),
     twice: verify(terms, fixed, [...claims, ...claims.slice(0, 1)], { ...books, claimed_count: 10 }),
     refund: verify(terms, fixed, claims, { ...books, refunded_amount: 1_208 }),
-    // Cases that only this check finds: a withheld claim before the end, and empty claims in the list.
+    // What other checks would let pass: a claim that is kept back before the end, and empty ones that are listed.
     kept: verify(terms, fixed, claims.slice(1), { ...books, claimed_amount: 8_751, status: 'expired' }),
     emptyTwice: verify(terms, fixed, [{ user_id: 'x', slip: 0, amount: 0 }, ...claims], { ...books, claimed_count: 10 }),
     emptyBeyond: verify(terms, fixed, [...claims, { user_id: 'x', slip: 10, amount: 0 }], { ...books, claimed_count: 10 }),

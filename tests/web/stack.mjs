@@ -24,7 +24,7 @@ export function program(name) {
 export async function startStack(settings = {}) {
   const env = { ...process.env, ...settings };
   const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  // Also if the tests are interrupted.
+  // Also where the tests are stopped on the way.
   process.on('exit', () => child.kill());
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));
   const lines = createInterface({ input: child.stdout });
@@ -47,7 +47,7 @@ export function startBrowser() {
   const executablePath = places.find((place) => place && existsSync(place));
   if (!executablePath) throw new Error('Chromium is missing: scripts/install-tools.sh web, or set CHROMIUM');
   const quiet = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  // Chromium has no sandbox as root.
+  // Root has no sandbox to give.
   if (process.getuid?.() === 0) quiet.push('--no-sandbox');
   return chromium.launch({ executablePath, args: quiet });
 }
@@ -61,7 +61,7 @@ export function apiOf(url) {
   };
 }
 
-/** The folder of pictures; docs/images only if asked for. */
+/** Where pictures go; into the documents only when asked. */
 export async function pictures() {
   const folder = new URL(process.env['SCREENSHOTS'] ? '../../docs/images/' : '../../target/web/', import.meta.url).pathname;
   await mkdir(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// Fails if the client's checked-in types differ from those generated from openapi.yaml.
+// Fails where the client's checked-in types are not what openapi.yaml gives.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

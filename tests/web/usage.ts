@@ -1,4 +1,4 @@
-// Uses of the client in TypeScript. This file is compiled, not run.
+// What a user of the client in TypeScript relies on. It is compiled, not run.
 
 import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../web/client/hongbao.js';
 import type { GrabResult, Packet, ProblemCode, SendRequest } from '../../web/client/hongbao.js';
@@ -18,7 +18,7 @@ export async function use(): Promise<string> {
       return `${result.amount} ${result.replayed || replayed}`;
     case 'sold_out':
     case 'expired':
-      // @ts-expect-error: a loser has no amount.
+      // @ts-expect-error: who lost has no amount.
       return String(result.amount);
   }
 }

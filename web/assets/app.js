@@ -18,13 +18,13 @@ const ROUTES = [
   [/^\/verify(?:\/([^/]+))?$/, 'verify.title', async () => (await import('./verify.js')).verifyScreen],
   [/^\/rush$/, 'rush.title', async () => (await import('./rush.js')).rushScreen],
 ];
-/** Loading longer than this shows a sign of it. */
+/** From here on people should see that something is on its way. */
 const SLOW_MS = 400;
 
 let shown = new AbortController();
 let isFirst = true;
 
-/** The screen that the address names. */
+/** What the address names. */
 function route() {
   return location.hash.replace(/^#/, '') || '/';
 }
@@ -39,7 +39,7 @@ async function show() {
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
-  // Removed as soon as content appears beside it.
+  // It goes as soon as something stands beside it.
   const slow = setTimeout(() => root.hasChildNodes() || root.append(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
   signal.addEventListener('abort', () => clearTimeout(slow));
   try {
@@ -75,7 +75,7 @@ function notFound(root) {
 }
 
 /**
- * Moves the focus to the title, once there is one, for keyboards and screen readers.
+ * Keyboard and screen reader go where the eye goes: to the title, as soon as there is one.
  * @param {HTMLElement} root
  * @param {AbortSignal} signal
  */
@@ -86,7 +86,7 @@ function focusTitle(root, signal) {
     const title = root.querySelector('h1');
     if (!title) return false;
     title.tabIndex = -1;
-    // Unless the user has moved on by then.
+    // Unless somebody has gone on by then.
     if (document.activeElement === root || document.activeElement === document.body) title.focus({ preventScroll: true });
     return true;
   };
@@ -114,7 +114,7 @@ async function signIn(root) {
   await show();
 }
 
-/** The header with the navigation, drawn again if the language changes. */
+/** The header with the ways through the page, drawn again in each language. */
 function frame() {
   document.documentElement.lang = language();
   document.title = t('app.name');
@@ -147,7 +147,7 @@ function turnLanguage() {
   void show().then(() => byId('bar').querySelector('button')?.focus());
 }
 
-/** The signed-in user; on the local stack, a choice of users. */
+/** Who is signed in; on the local stack a choice. */
 function userChoice() {
   if (config.auth.kind !== 'local') return h('span', { class: 'user' }, me());
   const names = [...new Set([...localUsers(config.auth), me()])];

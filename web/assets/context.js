@@ -1,4 +1,4 @@
-// Shared by all screens: the configuration, the session, the client, and formats of money and times.
+// What every screen shares: the configuration, who is signed in, the client, and how money and times read.
 
 import { Hongbao } from '../client/hongbao.js';
 import { language } from './i18n.js';
@@ -9,7 +9,7 @@ import { language } from './i18n.js';
  * @property {import('./session.js').Auth} auth
  * @property {string} api
  * @property {{slip_amount_max: number, count_max: number}} limits
- * @property {boolean} local Whether this is the local stack, where every caller is the operator.
+ * @property {boolean} local Whether this is the local stack, whose operator is whoever asks.
  */
 
 /** @type {Config} */
@@ -26,7 +26,7 @@ export let session = null;
 /** @type {Hongbao} */
 export let api = new Hongbao();
 
-/** Called before the client waits for another try. @type {Set<() => void>} */
+/** Told before the client waits for another try. @type {Set<() => void>} */
 export const onRetry = new Set();
 
 export async function loadConfig() {
@@ -63,7 +63,7 @@ function formatter() {
   return new Intl.NumberFormat(language(), { style: 'currency', currency, currencyDisplay: 'narrowSymbol' });
 }
 
-/** The number of decimal digits: 2 for CNY, 0 for JPY. */
+/** How many digits the minor unit has: 2 for CNY, none for JPY. */
 export function minorDigits() {
   return formatter().resolvedOptions().maximumFractionDigits ?? 2;
 }
@@ -95,7 +95,7 @@ export function decimal(minor) {
 }
 
 /**
- * The typed amount in minor units; null if it is not an amount.
+ * Minor units of what was typed; null where it is no amount.
  * @param {string} text
  */
 export function minorUnits(text) {

@@ -68,13 +68,13 @@ export function byId(id) {
 export function say(text) {
   const live = byId('live');
   live.textContent = '';
-  // Screen readers speak only changed text.
+  // A change of the same text would not be spoken.
   requestAnimationFrame(() => {
     live.textContent = text;
   });
 }
 
-/** Whether the user allows motion. */
+/** Whether things may move. */
 export function mayMove() {
   return !matchMedia('(prefers-reduced-motion: reduce)').matches;
 }

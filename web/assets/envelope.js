@@ -32,7 +32,7 @@ export function envelope({ sender, from, greeting, seal, foot = null }) {
 
 const GRAINS = 18;
 
-/** Grains of gold that fly apart, once. */
+/** Grains of gold that fly apart from where they are put, once. */
 export function goldDust() {
   const grains = Array.from({ length: GRAINS }, (_, i) => {
     const [angle, far] = [(i / GRAINS) * 2 * Math.PI, 5 + Math.random() * 5];

@@ -1,4 +1,4 @@
-// Grab: the envelope, one tap, the outcome, and the list of claims.
+// Grab: the envelope, one tap, what came of it, and who got what.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
 import { api, clock, figure, me, money, number, onRetry, setCurrency, symbol } from './context.js';
@@ -13,9 +13,9 @@ import { problemNotice } from './problems.js';
 /** @typedef {import('../client/hongbao.js').GrabResult} GrabResult */
 /** @typedef {'grabbed' | 'sold_out' | 'expired'} Outcome */
 
-/** A shorter opening would look like a flicker. */
+/** An opening shorter than this looks like a flicker. */
 const OPENING_LEAST_MS = 700;
-/** A grab that takes longer shows that the network is slow. */
+/** From here on people should hear that it is the network. */
 const SLOW_MS = 2_500;
 const PAGE = 100;
 
@@ -47,7 +47,7 @@ class Grab {
   }
 
   /**
-   * The packet's outcome for this user; null while they can grab.
+   * What has come of the packet for this user; null while it can be grabbed.
    * @param {Packet} packet
    * @returns {Outcome | null}
    */
@@ -62,7 +62,7 @@ class Grab {
   }
 
   /**
-   * A `grabbed` answer that the ledger may not show yet. A reload must show the same.
+   * A promise that the ledger may not show yet: a reload has to say the same.
    * @returns {Extract<GrabResult, {outcome: 'grabbed'}> | null}
    */
   #remembered() {
@@ -137,7 +137,7 @@ class Grab {
       drawn.classList.add('opened');
       if (mayMove() && result.outcome === 'grabbed') await sleep(450, this.signal);
       if (this.signal.aborted) return;
-      // The answer is shown even if the list fails.
+      // The list is wanted beside the answer, but the answer stands without it.
       const fresh = await api.packet(this.packetId, { signal: this.signal }).catch(() => packet);
       if (!this.signal.aborted) this.#result(fresh, result.outcome, true);
     } catch (error) {
@@ -271,7 +271,7 @@ class Grab {
       progress.textContent = t('grab.progress', values);
       bar.value = current.claimed_count;
       luck?.toggleAttribute('hidden', current.best?.user_id !== me());
-      // A list of one page is shown newest first. A longer one keeps the order of the slips.
+      // One page is read newest first; a long list stays in the order of the slips, as its pages come.
       const sorted = [...claims.values()];
       if (current.count <= PAGE) sorted.sort((a, b) => b.grabbed_at.localeCompare(a.grabbed_at) || b.slip - a.slip);
       const known = new Map([...rows.children].map((row) => [/** @type {HTMLElement} */ (row).dataset['slip'], row]));
@@ -306,7 +306,7 @@ class Grab {
       if (more.disabled) return;
       more.disabled = true;
       pages += 1;
-      // Without an answer the button stays, for another try.
+      // Without an answer the button stays, to try again.
       await fetchClaims().then(draw, () => {
         pages -= 1;
       });

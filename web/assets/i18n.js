@@ -1,4 +1,4 @@
-// The page's texts, in Chinese and English.
+// What the page says, in Chinese and English.
 
 const LANGUAGE = 'hongbao.language';
 
@@ -428,7 +428,7 @@ let current = (() => {
   return (navigator.languages[0] ?? navigator.language).toLowerCase().startsWith('zh') ? 'zh' : 'en';
 })();
 
-/** The language's tag, for Intl. */
+/** The language as the browser's own functions name it. */
 export function language() {
   return current === 'zh' ? 'zh-CN' : 'en';
 }
@@ -438,7 +438,7 @@ export function switchLanguage() {
   localStorage.setItem(LANGUAGE, current);
 }
 
-/** Keys that have another text for the number one. @type {Partial<Record<Key, Key>>} */
+/** Keys of which there is another for one alone. @type {Partial<Record<Key, Key>>} */
 const ONE = { 'mine.totals': 'mine.totals.one', 'sent.count': 'sent.count.one' };
 
 /**

@@ -1,4 +1,4 @@
-// Mine: the balance, and the sent and received packets, page by page.
+// Mine: the balance, what was sent and what was received, page after page.
 
 import { newKey } from '../client/hongbao.js';
 import { api, config, me, moment, money, number, setCurrency } from './context.js';
@@ -78,13 +78,13 @@ export async function mineScreen(root, signal, tab = 'received') {
     rows.append(...page.claims.map(receivedRow));
     return page.next_cursor;
   };
-  // The next page loads when its end becomes visible. The button is for everybody else.
+  // What the eye reaches loads by itself; the button is for everybody else.
   const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void loadMore(), { rootMargin: '200px' });
   look.observe(more);
   signal.addEventListener('abort', () => look.disconnect());
   const loadMore = () =>
     load().catch((error) => {
-      // Loaded rows stay, and so does the button, for another try.
+      // What is there stays, and so does the button, to try again.
       if (!signal.aborted) say(explain(error).title);
     });
   more.addEventListener('click', () => void loadMore());

@@ -1,4 +1,4 @@
-// Polls: less often while nothing changes, and not at all while the page is hidden.
+// Asking again and again, more and more rarely while nothing happens, and not at all while nobody looks.
 
 import { sleep } from './dom.js';
 
@@ -13,7 +13,7 @@ const GROWTH = 1.6;
 export async function poll(ask, signal) {
   let waitMs = FIRST_MS;
   while (!signal.aborted) {
-    // Jitter, so that pages that were opened together do not ask together.
+    // With jitter: pages opened together should not ask together.
     await sleep(waitMs * (0.75 + Math.random() / 2), signal);
     await seen(signal);
     if (signal.aborted) return;
@@ -22,7 +22,7 @@ export async function poll(ask, signal) {
       if (news === 'done') return;
       waitMs = news === 'changed' ? FIRST_MS : Math.min(MOST_MS, waitMs * GROWTH);
     } catch {
-      // Keeps showing the last answer; the next request may succeed.
+      // What was shown stays; the next answer may be better.
       waitMs = Math.min(MOST_MS, waitMs * GROWTH * GROWTH);
     }
   }

@@ -1,4 +1,4 @@
-// A screen for each kind of failure that users can act on.
+// What each failure looks like: one screen for each thing that people can do something about.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
 import { session } from './context.js';
@@ -44,7 +44,7 @@ export function explain(error) {
 }
 
 /**
- * A screen for a failure. After being offline it continues by itself.
+ * A screen for a failure. One that was offline goes on by itself.
  * @param {unknown} error
  * @param {() => void} retry
  * @param {AbortSignal} [signal]

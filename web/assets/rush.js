@@ -1,4 +1,4 @@
-// Rush, on the local stack only: one packet, many users at once, drawn live.
+// Rush, on the local stack only: one packet, many users at once, drawn while it happens.
 
 import { config, minorUnits, money, number, setCurrency } from './context.js';
 import { h, s, say } from './dom.js';
@@ -14,7 +14,7 @@ import { t } from './i18n.js';
  * @property {number} slot_ms
  * @property {number[]} per_slot Grabs answered in each slot of time so far.
  * @property {{p50_us: number, p90_us: number, p99_us: number, max_us: number, buckets: {up_to_us: number, count: number}[]}} latency
- * @property {number[]} amounts The amounts of the slips grabbed so far.
+ * @property {number[]} amounts Of those who got a slip so far.
  */
 /**
  * @typedef {object} End
@@ -110,7 +110,7 @@ class Board {
     );
     this.throughput.node.classList.toggle('failed', failed > 0);
     const { p50_us, p90_us, p99_us, max_us, buckets } = latency;
-    // Starts at the lowest latency.
+    // From the first latency that there was.
     const lived = buckets.slice(buckets.findIndex(({ count }) => count > 0));
     this.latency.show(
       [time(p50_us), t('rush.median')],
@@ -149,7 +149,7 @@ class Board {
   }
 }
 
-/** A chart, with the main figure above it and lesser figures below. */
+/** A chart under the figure that matters most, over those that matter less. */
 class Panel {
   /** @param {import('./i18n.js').Key} title */
   constructor(title) {
@@ -175,7 +175,7 @@ function time(us) {
 }
 
 /**
- * Answers per second over time, in at most as many bars as can be distinguished.
+ * How many were answered in a second, moment by moment, in at most so many bars as can be told apart.
  * @param {number[]} counts
  * @param {number} slotMs
  * @returns {[string, number][]}
@@ -202,7 +202,7 @@ function histogram(amounts) {
 }
 
 /**
- * Bars, with labels under the first, the middle and the last, and the value of the tallest.
+ * Bars with names under the first, the middle and the last, and the height of the tallest.
  * @param {[string, number][]} values
  * @param {string} label
  * @param {(value: number) => string} scale
@@ -219,7 +219,7 @@ function bars(values, label, scale) {
     s('line', { class: 'top', x1: 0, x2: width, y1: head, y2: head }),
     s('text', { x: 0, y: head - 5 }, scale(most)),
     ...values.map(([, count], i) => {
-      // Even the smallest bar is visible.
+      // What is there can be seen, however little it is.
       const tall = count > 0 ? Math.max(1.5, (count / most) * (height - head)) : 0;
       return s('rect', { x: i * step + 0.5, y: height - tall, width: Math.max(1, Math.min(step - 1, 28)), height: tall, rx: Math.min(2, step / 4) });
     }),

@@ -1,4 +1,4 @@
-// Send: a form that shows its limits before they are exceeded, and a send that happens once.
+// Send: a form that says its limits before they are hit, and a send that happens once.
 
 import { Problem, newKey } from '../client/hongbao.js';
 import { api, config, decimal, me, minorUnits, money, number, setCurrency, symbol } from './context.js';
@@ -17,7 +17,7 @@ const RECIPIENTS_MAX = 500;
 const EXPIRY_DEFAULT_S = 86_400;
 const TOP_UP = 100_000;
 
-// The pending send with its key, until its answer arrives. A reload continues it.
+// A send under way, with its key, until its answer is known: a reload goes on with the same one.
 const pendingName = () => `hongbao.sending.${me()}`;
 /** @returns {Pending | null} */
 const pending = () => JSON.parse(sessionStorage.getItem(pendingName()) ?? 'null');
@@ -120,7 +120,7 @@ class Form {
     );
   }
 
-  /** The typed values, or the errors by field. */
+  /** What is typed, or what is wrong with it by field. */
   #read() {
     /** @type {Map<string, string>} */
     const wrong = new Map();
@@ -182,13 +182,13 @@ class Form {
     const topUp =
       config.local &&
       h('button', { class: 'link', type: 'button', title: t('topup.hint'), onClick: () => void this.#topUp() }, t('topup', { amount: money(TOP_UP) }));
-    // Keeps the focus on the button while its line is drawn again.
+    // The focus stays on the button while its line is drawn again.
     const hadFocus = this.balanceLine.contains(document.activeElement);
     this.balanceLine.replaceChildren(h('span', null, `${t('send.balance')} `, h('strong', null, money(this.balance)), rest), topUp || '');
     if (hadFocus) this.balanceLine.querySelector('button')?.focus();
   }
 
-  /** Shows the balance again after another payment. */
+  /** What was paid for elsewhere is gone from here too. */
   async #readBalance() {
     try {
       this.balance = (await api.wallet({ signal: this.signal })).balance;
@@ -232,12 +232,12 @@ class Form {
     this.state.replaceChildren();
     keep(send);
     try {
-      // Without the screen's signal: a pending send must get its answer whatever screen is shown.
+      // Not with the screen's signal: once it is on its way, its answer is wanted whatever is shown.
       const { packet } = await api.send(send.body, { key: send.key });
       drop();
       const some = send.body.recipients ? '1' : '';
       sessionStorage.setItem(`hongbao.sent.${packet.packet_id}`, JSON.stringify({ ...packet, some }));
-      // Replaces the form in the history, so that going back does not find it filled in.
+      // In place of the form: going back must not find it filled in.
       location.replace(`#/sent/${packet.packet_id}`);
     } catch (error) {
       this.#failed(send, error);
@@ -248,7 +248,7 @@ class Form {
   #failed(send, error) {
     const { title, text } = explain(error);
     if (error instanceof Problem && error.status < 500 && error.code !== 'too-many-requests') {
-      // Refused permanently: nothing was sent.
+      // Refused for good: nothing was sent.
       drop();
       this.isBusy = false;
       const reasons = error.errors.map(({ field: name, reason }) => `${name}: ${reason}`).join('; ');

@@ -40,7 +40,7 @@ async function copyLink(shown, button) {
   try {
     await navigator.clipboard.writeText(shown.value);
   } catch {
-    // Without access to the clipboard, the link is at least selected.
+    // Where the clipboard is not to be had, the link is at least selected.
     shown.focus();
     shown.select();
     return;

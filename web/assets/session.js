@@ -1,16 +1,16 @@
-// The signed-in user. config.json names one of three ways:
+// Who is signed in. Three ways, of which config.json names one:
 //
-// `local`: a choice of names, for the local stack, which trusts the header X-User-Id.
+// `local`: a choice of names, for the local stack, which believes the header X-User-Id.
 // `token`: the embedding app hands over a bearer token, in the fragment (#token=…) or by postMessage.
 // `cognito`: Cognito's authorization code flow with PKCE.
 //
-// A token stays in sessionStorage: it ends with the tab, and no other tab or later visitor can read it.
+// A token stays in sessionStorage: it goes with the tab, and no other tab or later visitor has it.
 
 /**
  * @typedef {object} Auth
  * @property {'local' | 'token' | 'cognito'} kind
  * @property {string[]} [users] local: the names to choose from
- * @property {string[]} [origins] token: the origins that may hand over a token by postMessage
+ * @property {string[]} [origins] token: who may hand over a token by postMessage
  * @property {string} [domain] cognito: such as https://example.auth.ap-east-1.amazoncognito.com
  * @property {string} [client_id] cognito
  * @property {string} [scope] cognito
@@ -18,15 +18,15 @@
 /**
  * @typedef {object} Session
  * @property {string} userId
- * @property {() => Promise<Record<string, string>>} headers The headers that identify the caller.
- * @property {() => void} expired Called when the service refuses the token.
+ * @property {() => Promise<Record<string, string>>} headers What says who asks.
+ * @property {() => void} expired The service no longer believes it.
  */
 
 const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
 const FLOW = 'hongbao.flow';
-/** A token is renewed this long before it expires. */
+/** How long before its end a token is renewed. */
 const RENEW_BEFORE_S = 60;
 
 /** The names that the local stack offers. @param {Auth} auth */
@@ -36,7 +36,7 @@ export function localUsers(auth) {
 
 /** Another name, on the local stack. @param {string} userId */
 export function chooseLocalUser(userId) {
-  // Each tab can have its own user; a new tab starts with the last choice.
+  // Each tab may be somebody else; a new one starts as the last choice.
   sessionStorage.setItem(USER, userId);
   localStorage.setItem(USER, userId);
 }
@@ -47,7 +47,7 @@ export function isUserId(userId) {
 }
 
 /**
- * Opens the session; null if the user has to sign in first.
+ * Opens the session; null where somebody has to sign in first.
  * @param {Auth} auth
  * @returns {Promise<Session | null>}
  */
@@ -70,7 +70,7 @@ function localSession(auth) {
 function tokenSession(auth, token) {
   let current = token;
   return {
-    // For display only: the service uses the token that it verified itself.
+    // For showing only: the service goes by what it verified itself.
     userId: String(claimsOf(token)?.['sub'] ?? ''),
     headers: async () => {
       if (!isFresh(current) && auth.kind === 'cognito') current = (await refresh(auth)) ?? current;
@@ -113,7 +113,7 @@ function takeTokenOfFragment() {
   const token = given.get('token');
   if (!token) return;
   sessionStorage.setItem(TOKEN, token);
-  // Removed from the address at once, or it would stay in the history and in copied links.
+  // Out of the address at once: it would stay in the history and in what people copy.
   history.replaceState(null, '', `${location.pathname}#${given.get('to') ?? '/'}`);
 }
 
@@ -137,7 +137,7 @@ export function tokenFromEmbedder(auth) {
     addEventListener('message', listen);
     for (const embedder of [parent, opener]) {
       if (!embedder || embedder === window) continue;
-      // Names each origin, so that no other page that frames this one receives the message.
+      // Each is addressed by name: whoever else has framed the page hears nothing.
       for (const origin of origins) embedder.postMessage({ type: 'hongbao-token-wanted' }, origin);
     }
   });
@@ -178,7 +178,7 @@ async function finishCodeFlow(auth) {
   const flow = JSON.parse(sessionStorage.getItem(FLOW) ?? 'null');
   sessionStorage.removeItem(FLOW);
   history.replaceState(null, '', `${location.pathname}${flow?.to ?? ''}`);
-  // This page did not ask for a code with another state.
+  // A code with another state was not asked for here.
   if (!flow || flow.state !== state) return;
   await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: redirectUri(), code_verifier: flow.verifier });
 }

@@ -1,4 +1,4 @@
-// The provable split of docs/FAIRNESS.md: a second implementation, which shares no code with the engine.
+// The provable split, after docs/FAIRNESS.md: a second implementation, which shares no code with the engine's.
 
 /** @typedef {'random' | 'equal'} Split */
 /** @typedef {{version: number, split: Split, total: bigint, count: number, cap: bigint, seed: Uint8Array}} Terms */
@@ -11,7 +11,7 @@ const WORDS = 1n << WORD_BITS;
 const BLOCK_BYTES = 64;
 const WORD_BYTES = 8;
 
-/** An impossible split: the terms contradict each other, or the version is unknown. */
+/** A split that can't be: the terms contradict each other, or the version is not known. */
 export class SplitError extends Error {
   /** @param {'version' | 'seed' | 'too-little' | 'too-much'} reason */
   constructor(reason) {
@@ -96,7 +96,7 @@ function drawer(seed) {
 }
 
 /**
- * The amounts of all slips, in the order of their indexes.
+ * The amounts of all slips, in the order in which they lie in the packet.
  * @param {Terms} terms
  * @returns {bigint[]}
  */
@@ -171,15 +171,15 @@ export function seedFromHex(text) {
 /**
  * @typedef {object} Verdict
  * @property {boolean} committed Whether the seed and the terms give the commitment.
- * @property {string} commitment The commitment that they give.
+ * @property {string} commitment What they give.
  * @property {{slip: number, amount: number, paid: number | null, user: string | null, ok: boolean}[]} slips
  * @property {boolean} complete Whether claims and refunds account for every slip.
- * @property {boolean} sums Whether the unclaimed slips sum to the refunded amount, once the packet shows it.
- * @property {boolean} fair Whether all of these hold.
+ * @property {boolean} sums Whether the slips that nobody claimed hold what the packet says was refunded, as far as it says.
+ * @property {boolean} fair All of it.
  */
 
 /**
- * Checks a packet and its claims against its seed.
+ * Holds a packet and its claims against its seed.
  * @param {Terms} terms
  * @param {string} committed
  * @param {{user_id: string, slip: number, amount: number}[]} claims

@@ -1,4 +1,4 @@
-// Verify: the browser computes the split again and compares it with the paid amounts.
+// Verify: the browser computes the split again and holds it against what was paid.
 
 import { api, money, number, setCurrency } from './context.js';
 import { h, say } from './dom.js';
@@ -84,7 +84,7 @@ async function check(result, signal, packetId) {
 }
 
 /**
- * The inputs of the computation, and its result.
+ * What the amounts were computed from, and what it comes to.
  * @param {import('../client/hongbao.js').Packet} packet
  * @param {string} committed
  */
