@@ -10,7 +10,7 @@ sys.path.insert(0, str(HERE))
 
 import emulated  # noqa: E402
 
-# Each way to deploy that makes other resources.
+# Parameters of three deployments that differ in their resources.
 WAYS = {
     "nodes": {
         "RedisAuth": "iam",
@@ -51,7 +51,7 @@ WAYS = {
 
 @pytest.fixture(scope="session", autouse=True)
 def nobody():
-    """No test may reach AWS, not even with a mistake."""
+    """No test may reach AWS, not even by mistake."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"):
             patch.setenv(name, "made-up")
@@ -78,7 +78,7 @@ def repository():
 
 @pytest.fixture(scope="session")
 def operations(repository):
-    """What openapi.yaml describes, by method and path."""
+    """The operations of openapi.yaml, by method and path."""
     document = yaml.safe_load((repository / "openapi.yaml").read_text())
     return {
         f"{method.upper()} {path}": operation

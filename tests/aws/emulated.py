@@ -1,8 +1,8 @@
 """The transformed template, deployed to moto's CloudFormation.
 
-moto knows a part of the resource types. For those that it knows as a service but not in a template, a few lines here
-call the service. Of those that it does not know at all it is noted with which properties they would be made. What
-CloudFormation alone does is not tried: rules, updates, and whether AWS takes each property; that is cfn-lint's part.
+moto supports some resource types in templates. For types that it supports only as a service, a few lines here call the
+service. For all other types, this file notes the properties that the resource would get. Nothing here tries rules, updates,
+or whether AWS accepts each property; cfn-lint checks that.
 """
 
 import json
@@ -25,7 +25,7 @@ def client(service):
 
 
 class Noted:
-    """A resource that is made by `make`, or only noted."""
+    """A resource that `make` creates, or that is only noted."""
 
     made: dict = {}
     kind = ""
@@ -63,7 +63,7 @@ class Noted:
 
 
 def without_nothing(value):
-    """moto leaves a `null` where a list had `AWS::NoValue`."""
+    """moto leaves a `null` in a list in place of `AWS::NoValue`."""
     if isinstance(value, dict):
         return {key: without_nothing(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list):
@@ -76,7 +76,7 @@ OURS: dict = {}
 
 def kind(name):
     def named(make):
-        # moto looks among the direct subclasses of its model, and files each under the second part of its module's name.
+        # moto searches the direct subclasses of its model, and files each under the second part of its module's name.
         body = {"kind": name, "make": classmethod(lambda cls, *given: make(*given)), "__module__": "tests.aws"}
         model = type(CloudFormationModel)(make.__name__, (Noted, CloudFormationModel), body)
         OURS[name] = model
@@ -100,7 +100,7 @@ def stage(logical_id, properties):
 
 @kind("AWS::Lambda::Version")
 def version(logical_id, properties):
-    """moto has one, which does not tell its number."""
+    """moto has one, but without its number."""
     made = client("lambda").publish_version(FunctionName=properties["FunctionName"])
     return made["FunctionArn"], {"Version": made["Version"]}
 
@@ -143,11 +143,11 @@ def pipe(logical_id, properties):
 
 @kind("AWS::S3::Bucket")
 def bucket(logical_id, properties):
-    """moto has one, which leaves out who is kept away."""
+    """moto has one, but without the block of public access."""
     name = f"{STACK}-{logical_id}".lower()
     client("s3").create_bucket(Bucket=name, CreateBucketConfiguration={"LocationConstraint": REGION})
-    kept_away = properties["PublicAccessBlockConfiguration"]
-    client("s3").put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=kept_away)
+    blocked = properties["PublicAccessBlockConfiguration"]
+    client("s3").put_public_access_block(Bucket=name, PublicAccessBlockConfiguration=blocked)
     return name, {"Arn": f"arn:aws:s3:::{name}", "RegionalDomainName": f"{name}.s3.{REGION}.amazonaws.com"}
 
 
@@ -159,7 +159,7 @@ def bucket_policy(logical_id, properties):
 
 @kind("AWS::IAM::Role")
 def role(logical_id, properties):
-    """moto has one, which leaves out the managed policies."""
+    """moto has one, but without the managed policies."""
     iam, name = client("iam"), f"{STACK}-{logical_id}"
     trust = json.dumps(properties["AssumeRolePolicyDocument"])
     made = iam.create_role(RoleName=name, AssumeRolePolicyDocument=trust)["Role"]
@@ -195,7 +195,7 @@ ONLY_NOTED = [
 
 
 def subnets_spelled_out(value):
-    """moto can't divide a network."""
+    """The template with literal subnets: moto does not support `Fn::Cidr`."""
     if isinstance(value, dict):
         if list(value) == ["Fn::Cidr"]:
             return [f"10.64.{4 * i}.0/22" for i in range(value["Fn::Cidr"][1])]
@@ -215,16 +215,16 @@ class Stack:
         client("s3").put_object(Bucket="code", Key="code.zip", Body=b"PK\x05\x06" + 18 * b"\0")
         given = [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()]
         body = json.dumps(subnets_spelled_out(self.template))
-        # Where moto has one of its own, ours is meant.
+        # Ours replace moto's own.
         parsing.get_model_map().update(OURS)
         with warnings.catch_warnings():
-            # A type that nobody here has thought of must not be left out in silence.
+            # A resource type that this file does not know must fail, not be skipped.
             warnings.filterwarnings("error", message="Tried to parse")
             client("cloudformation").create_stack(
                 StackName=STACK, TemplateBody=body, Parameters=given, Capabilities=["CAPABILITY_IAM"]
             )
         resources = client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
-        # Some of moto's own have no names to be found by.
+        # Some of moto's own resources have no physical id.
         named = [resource for resource in resources if "PhysicalResourceId" in resource]
         self.ids = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in named}
         self.outputs = {
@@ -236,14 +236,14 @@ class Stack:
         return Noted.made.get(kind, {})
 
     def functions(self):
-        """The deployed functions by the name of their program, and that of their resource."""
+        """Each deployed function: the name of its binary, its logical id, its configuration."""
         for logical_id, resource in source()["Resources"].items():
             if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
                 yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
 
     def called(self):
-        """Those of them that are called: where grabs run on instances, the other function waits for the way back."""
+        """The functions that receive requests: with grabs on instances, the function `Grab` receives none."""
         for program, logical_id, configuration in self.functions():
             if logical_id != "Grab" or "GrabOnInstances" not in self.ids:
                 yield program, logical_id, configuration

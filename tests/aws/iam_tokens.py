@@ -1,4 +1,4 @@
-"""What botocore signs for ElastiCache, as AWS shows it for Python: written to a file that the Rust code is held against."""
+"""Tokens for ElastiCache as botocore signs them, written to a file. A test of the Rust code signs the same and compares."""
 
 import datetime
 import json
@@ -23,7 +23,7 @@ INPUTS = [
         "serverless": False,
         "region": "cn-north-1",
         "at": "2027-01-01T00:00:00Z",
-        # What a function's role has; with all that must be encoded.
+        # A role's credentials have such a token. This one has every character that must be encoded.
         "session_token": "IQoJb3JpZ2luX2VjEHo//////////wEaCXVz+/==",
     },
 ]
@@ -31,7 +31,7 @@ INPUTS = [
 
 def token(given):
     credentials = Credentials(given["access_key_id"], given["secret_access_key"], given.get("session_token"))
-    emitter = HierarchicalEmitter()  # The signer has a weak reference to it.
+    emitter = HierarchicalEmitter()  # The signer keeps only a weak reference to it.
     signer = RequestSigner(ServiceId("elasticache"), given["region"], "elasticache", "v4", credentials, emitter)
     query = {"Action": "connect", "User": given["user"]}
     if given["serverless"]:

@@ -1,4 +1,4 @@
-"""What IAM would say: as much of its rules as this template uses, and an error where it uses more."""
+"""IAM's decision about an action, by the rules that this template uses. Any other rule is an error."""
 
 import fnmatch
 import json
@@ -7,7 +7,7 @@ from emulated import client
 
 
 def statements_of(role_name):
-    """All statements of a role: those written into it, and those of its managed policies."""
+    """All statements of a role, inline and from its managed policies."""
     iam = client("iam")
     documents = []
     for name in iam.list_role_policies(RoleName=role_name)["PolicyNames"]:
@@ -38,13 +38,13 @@ def holds(operator, expected, values):
         "StringLike": lambda value: matches(expected, value),
         "ArnLike": lambda value: matches(expected, value),
     }[plain]
-    # For all of no values is true, as IAM has it.
+    # As in IAM, ForAllValues is true for no values.
     return all(map(same, values)) if quantifier == "ForAllValues" else any(map(same, values))
 
 
 def applies(statement, action, resource, context):
     unknown = set(statement) - {"Sid", "Effect", "Action", "Resource", "Condition", "Principal"}
-    assert not unknown, f"{unknown} is not understood here"
+    assert not unknown, f"this file does not know {unknown}"
     return (
         matches(statement["Action"], action)
         and matches(statement["Resource"], resource)
@@ -57,7 +57,7 @@ def applies(statement, action, resource, context):
 
 
 def allows(statements, action, resource, context=None):
-    """Whether somebody with these statements may do it; `context` has a list of values for each condition key."""
+    """Whether these statements allow the action. `context` has a list of values for each condition key."""
     effects = [
         statement["Effect"] for statement in statements if applies(statement, action, resource, context or {})
     ]

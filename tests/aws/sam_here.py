@@ -1,15 +1,16 @@
-"""`sam local` with what it lacks for trying the functions on this machine. Run it with SAM's own Python:
+"""`sam local` with additions for this machine. Run it with SAM's own Python:
 
     .tools/sam/bin/python tests/aws/sam_here.py local invoke Send --event events/send.json
     .tools/sam/bin/python tests/aws/sam_here.py --signed-in local start-api
 
-Its containers share this machine's network, so that they reach stores that listen on the loopback alone. SAM's option
-`--docker-network host` leaves them on the bridge. And none is left behind: where SAM starts several at once it may lose some.
+The containers share this machine's network, so that they reach stores that listen only on the loopback. SAM's option
+`--docker-network host` leaves them on the bridge. All containers are removed at the end; SAM can lose some if it starts several
+at once.
 
-With `--signed-in` its API has callers. SAM knows no authorizer of HTTP APIs but functions, and what such a one says the
-functions here don't take for a caller. So the caller is put where API Gateway's authorizers put him, by the rule of the
-local stack: the header X-User-Id names the user, and whoever asks for an operator's route is the operator. The functions
-are those that are deployed, and know nothing of that header. `POST /_local/settle` runs settle, as in the local stack.
+With `--signed-in` requests have callers. The only authorizers that SAM supports for HTTP APIs are functions, and our functions
+do not accept a caller from those. So this file puts the caller where API Gateway's authorizers would. As in the local stack, the
+header X-User-Id names the user, and each request to an operator's route is the operator's. The functions themselves ignore that
+header. `POST /_local/settle` runs settle, as in the local stack.
 """
 
 import copy
@@ -26,12 +27,12 @@ from samcli.local.apigw import local_apigw_service
 
 EVENTS = pathlib.Path(__file__).resolve().parents[2] / "events"
 USER_HEADER = "X-User-Id"
-# Each container listens for its function there, on a port of its own. The other address is for the answers.
+# Each container runs its function's runtime API at this address, on its own port. 127.0.0.1 serves the answers.
 RUNTIME_HOST = "127.0.0.2"
 
 
 def on_this_machines_network(create, made):
-    """The port that would be published is the one to listen on. What is created is noted in `made`."""
+    """Listens on the port that would be published. Adds each container to `made`."""
 
     @functools.wraps(create)
     def created(collection, image, *, ports, entrypoint, **options):
@@ -52,7 +53,7 @@ OPERATOR, USER = sample("wallet"), sample("send")
 
 
 def authorizer(path, users):
-    """What API Gateway would say of the caller; `None` if it would know none."""
+    """The caller as API Gateway would state it; `None` if there is none."""
     if path.startswith("/wallets/"):
         return OPERATOR
     if len(users) != 1:
@@ -105,7 +106,7 @@ def main():
         local_apigw_service.construct_v2_event_http = signed_in(local_apigw_service.construct_v2_event_http)
         service = local_apigw_service.LocalApigwService
         service.create = with_settle(service.create)
-    # Until SAM serves it would end at once.
+    # Without a handler, a signal before SAM serves would end the process and leave containers behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
         cli(prog_name="sam")

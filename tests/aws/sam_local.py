@@ -1,5 +1,5 @@
-"""The functions of template.yaml for SAM's containers on this machine: the same builds, routes, sizes and time-outs, over the
-stores that the environment names, and for this machine's processor. Roles, network and what else only AWS has are left out.
+"""The functions of template.yaml for SAM's containers on this machine: the same builds, routes, sizes and time-outs, but the
+stores that the environment names, and this machine's processor. There are no roles, no network and nothing else of AWS.
 
     python tests/aws/sam_local.py template target/sam-local/template.yaml
     python tests/aws/sam_local.py routes http://127.0.0.1:3001
@@ -25,16 +25,16 @@ def architecture():
 
 
 def reduced():
-    """A template that SAM reads without parameters or an account."""
+    """A template that needs neither parameters nor an account."""
     written = source()
     variables = {name: os.environ[name] for name in STORES if name in os.environ}
-    # DynamoDB on this machine asks for credentials, and does not look at them.
+    # DynamoDB on this machine requires credentials, but ignores their values.
     variables |= {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_REGION": "local"}
     # The local stack's: the readme's walk waits for a refund.
     variables["SETTLE_GRACE_MS"] = "250"
     resources = {"Api": {"Type": "AWS::Serverless::HttpApi", "Properties": {"StageName": "$default"}}}
     for name, resource in written["Resources"].items():
-        # What a parameter alone makes runs on machines of AWS alone.
+        # A function with a condition runs only on machines of AWS.
         if resource["Type"] != "AWS::Serverless::Function" or "Condition" in resource:
             continue
         properties = resource["Properties"]
@@ -67,7 +67,7 @@ def reduced():
 
 
 def operations():
-    """Each route of openapi.yaml, with something in place of its parameters."""
+    """Each route of openapi.yaml, with its parameters filled in."""
     import yaml
 
     document = yaml.safe_load((ROOT / "openapi.yaml").read_text())
@@ -78,7 +78,7 @@ def operations():
 
 
 def check_routes(url):
-    """SAM signs nobody in, so that each function has to answer that it knows no caller: the route leads to it."""
+    """SAM signs nobody in, so a 401 of the engine's own form proves that the route leads to a function."""
     wrong = []
     for method, path in operations():
         request = urllib.request.Request(url + path, method=method, data=b"{}" if method != "GET" else None)
@@ -94,7 +94,7 @@ def check_routes(url):
         print(method, path, status, code)
         if (status, code) != (401, "unauthenticated"):
             wrong.append((method, path))
-    sys.exit(f"not as it should be: {wrong}" if wrong else 0)
+    sys.exit(f"these routes did not answer 401: {wrong}" if wrong else 0)
 
 
 if __name__ == "__main__":

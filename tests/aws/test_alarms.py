@@ -87,7 +87,7 @@ def test_the_engines_metrics_exist_or_are_known_to_be_missing(stack, alarms, ahe
                 ours.add(metric[1])
                 assert metric[2:4] == ["Table", stack.outputs["TableName"]], metric
     in_code = emitted(repository)
-    assert ours <= in_code | set(ahead["metrics"]), "neither emitted nor in tests/aws/ahead.json"
+    assert ours <= in_code | set(ahead["metrics"]), "neither in the code nor in tests/aws/ahead.json"
     assert not in_code & set(ahead["metrics"]), "tests/aws/ahead.json: the code emits these now"
     assert set(ahead["metrics"]) <= ours
 
@@ -101,7 +101,7 @@ def test_the_alarms_that_matter_most(stack, alarms):
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table
     ranges = int(stack.parameters.get("SettleRanges", "1"))
     missing = alarms["SettleMissing"]
-    # Five runs of each range are due in five minutes. One that is missing in each may pass, a whole range may not.
+    # Five runs of each range are due in five minutes. One may be missing in each range, but not a whole range.
     assert 5 * (ranges - 1) < missing["Threshold"] <= 5 * ranges - ranges
     assert missing["TreatMissingData"] == alarms["AuditMissing"]["TreatMissingData"] == "breaching"
     queues = [d["Value"] for m in metrics_of(alarms["DeadLetters"]) for d in m["Dimensions"]]
@@ -111,7 +111,7 @@ def test_the_alarms_that_matter_most(stack, alarms):
     assert functions == {configuration["FunctionName"] for _, _, configuration in stack.called()}
     if stack.way == "nodes":
         nodes = {d["Value"] for m in metrics_of(alarms["RedisMemory"]) for d in m["Dimensions"]}
-        # moto calls the group after its name in the template; ElastiCache calls its nodes after the group.
+        # moto names the group after its logical id; ElastiCache names its nodes after the group.
         [group] = stack.noted("AWS::ElastiCache::ReplicationGroup").values()
         shards, per_shard = int(group["NumNodeGroups"]), int(group["ReplicasPerNodeGroup"]) + 1
         assert (shards, per_shard) == (2, 3)

@@ -1,4 +1,4 @@
-"""The API as it is deployed, against openapi.yaml."""
+"""The deployed API agrees with openapi.yaml."""
 
 import json
 
@@ -15,7 +15,7 @@ def body(stack):
 
 
 def routes(stack):
-    """The deployed routes, and the ARN of the function that answers."""
+    """The deployed routes, and the ARN of the function behind each."""
     api = stack.ids["Api"]
     integrations = {
         integration["IntegrationId"]: integration["IntegrationUri"]
@@ -30,11 +30,11 @@ def routes(stack):
 def test_each_operation_has_its_route_and_its_function(stack, operations):
     arns = {program: configuration["FunctionArn"] for program, _, configuration in stack.called()}
     if "GrabOnInstances" in stack.ids:
-        # Only published versions run there.
+        # Only published versions run on instances.
         arns["grab"] += ":live"
     expected = {key: arns[operation["x-hongbao-function"]] for key, operation in operations.items()}
     deployed = routes(stack)
-    # moto calls the default route after how the document says it.
+    # moto names the default route as the document does.
     default = {key: arn for key, arn in deployed.items() if key.endswith("$default")}
     assert list(default.values()) == [arns["view"]]
     assert {key: arn for key, arn in deployed.items() if key not in default} == expected
@@ -81,14 +81,14 @@ def test_the_gateway_may_call_each_function(stack, operations):
         assert matches(sources, f"{method}{path}"), f"the API may not call {names[operation['x-hongbao-function']]}"
 
 
-def test_each_route_is_throttled_and_the_stage_knows_no_other(stack, operations):
+def test_each_route_is_throttled_and_the_stage_has_no_other(stack, operations):
     [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default" and stage["AutoDeploy"]
     default, special = stage["DefaultRouteSettings"], stage["RouteSettings"]
     assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
-    # What costs money or moves it has a bound of its own.
+    # Routes that cost or move money have their own limits.
     assert set(special) == {key for key in operations if not key.startswith("GET") or "/wallets/" in key}
 
 
@@ -102,7 +102,7 @@ def test_the_access_log_is_json_without_tokens_or_users(stack):
     assert stage["AccessLogSettings"]["DestinationArn"].startswith(f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:")
 
 
-def test_pages_may_call_from_the_given_origins_alone(stack, body):
+def test_pages_may_call_only_from_the_given_origins(stack, body):
     cors = body.get("x-amazon-apigateway-cors")
     if stack.way != "serverless":
         assert not cors

@@ -1,4 +1,4 @@
-"""What other files say of the template's parameters and of the API's routes, against the template and openapi.yaml."""
+"""Other files agree with the template's parameters and with the routes of openapi.yaml."""
 
 import re
 import tomllib
@@ -8,7 +8,7 @@ from transformed import ROOT, source
 
 
 @pytest.mark.parametrize("environment", ["dev", "prod"])
-def test_each_override_is_a_value_that_its_parameter_takes(environment):
+def test_each_override_is_a_value_that_its_parameter_accepts(environment):
     config = tomllib.loads((ROOT / "samconfig.toml").read_text())[environment]
     parameters = source()["Parameters"]
     for override in config["deploy"]["parameters"]["parameter_overrides"]:
@@ -16,7 +16,7 @@ def test_each_override_is_a_value_that_its_parameter_takes(environment):
         allowed = [str(one) for one in parameters[name].get("AllowedValues", [value])]
         assert value in allowed, override
         assert re.fullmatch(parameters[name].get("AllowedPattern", ".*"), value), override
-    # It is part of names that ElastiCache wants in lower case, of at most 40 characters.
+    # Names in ElastiCache contain it; they must be in lower case, with at most 40 characters.
     assert re.fullmatch(r"[a-z][a-z0-9-]{0,28}", config["global"]["parameters"]["stack_name"])
 
 

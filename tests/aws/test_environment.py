@@ -1,4 +1,4 @@
-"""The variables that each deployed function gets, against those that it reads."""
+"""Each deployed function gets the variables that it reads."""
 
 import re
 
@@ -6,7 +6,7 @@ import pytest
 
 # Left out on purpose, with the reason.
 LEFT_OUT = {
-    # The file would have to be packed with the functions. ElastiCache's certificates are of an authority that they trust.
+    # The file would have to be packed with the functions, which trust the authority of ElastiCache's certificates anyway.
     "REDIS_CA_FILE",
 }
 # Set only where the functions sign in with tokens.
@@ -28,9 +28,9 @@ def read_by_the_code(repository):
     config = (repository / "shared/src/config.rs").read_text().split("#[cfg(test)]")[0]
     names = set(re.findall(r"\.(?:required|parsed|number|get)\(\s*\"([A-Z_]+)\"", config))
     for main in sorted(repository.glob("functions/*/src/*.rs")):
-        # Whatever a function reads past the configuration would be unknown here.
+        # A function may also read a variable without the configuration.
         names |= set(re.findall(r"env::var(?:_os)?\(\s*\"([A-Z_]+)\"", main.read_text()))
-    # What Lambda itself sets is nobody's to choose.
+    # Lambda itself sets these.
     return {name for name in names if not name.startswith("AWS_LAMBDA_")}
 
 
@@ -54,7 +54,7 @@ def test_how_redis_is_reached(stack):
     for program, logical_id, configuration in stack.functions():
         given = configuration["Environment"]["Variables"]
         if logical_id == "GrabOnInstances":
-            # Its network is the capacity provider's. For the rest it is the other grab function.
+            # Its network is the capacity provider's. All else equals the other grab function.
             assert not configuration.get("VpcConfig")
             [grab] = [other["Environment"] for _, name, other in stack.functions() if name == "Grab"]
             assert configuration["Environment"] == grab
@@ -82,7 +82,7 @@ def test_how_redis_is_reached(stack):
                 "REDIS_IAM_SERVERLESS": "false",
             }
         else:
-            # CloudFormation puts the password in here.
+            # CloudFormation replaces this with the password.
             secret = "{{resolve:secretsmanager:%s:SecretString:password}}" % stack.ids["RedisPassword"]
             assert url == f"rediss://{user}:{secret}@{endpoint}:6379"
             assert not iam

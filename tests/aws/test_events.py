@@ -1,4 +1,4 @@
-"""What goes to the event bus, of items as shared/src/dynamo/items.rs writes them, against docs/EVENTS.md."""
+"""The events that reach the bus, from items as shared/src/dynamo/items.rs writes them, agree with docs/EVENTS.md."""
 
 import json
 import re
@@ -30,8 +30,8 @@ META = {
 }
 
 
-def closed(refunded_count, refunded_amount):
-    closing = {
+def settled(refunded_count, refunded_amount):
+    changes = {
         "status": "S:settled",
         "claimed_count": f"N:{10 - refunded_count}",
         "claimed_amount": f"N:{10000 - refunded_amount}",
@@ -39,7 +39,7 @@ def closed(refunded_count, refunded_amount):
         "refunded_amount": f"N:{refunded_amount}",
     }
     item = {key: value for key, value in META.items() if key != "due_shard"}
-    return item | {key: dict([value.split(":")]) for key, value in closing.items()}
+    return item | {key: dict([value.split(":")]) for key, value in changes.items()}
 
 
 def record(name, pk, sk, item):
@@ -58,11 +58,11 @@ CLAIM = {
 }
 SENT = record("INSERT", f"PACKET#{PACKET}", "META", META)
 CLAIMED = record("INSERT", "USER#bob@例.example", f"CLAIM#{PACKET}", CLAIM)
-REFUNDED = record("MODIFY", f"PACKET#{PACKET}", "META", closed(3, 2500))
-HEARD = [SENT, CLAIMED, REFUNDED]
-NOT_HEARD = [
-    # Settled, but all of it was claimed.
-    record("MODIFY", f"PACKET#{PACKET}", "META", closed(0, 0)),
+REFUNDED = record("MODIFY", f"PACKET#{PACKET}", "META", settled(3, 2500))
+PASSED = [SENT, CLAIMED, REFUNDED]
+FILTERED_OUT = [
+    # Settled, but every slip was claimed.
+    record("MODIFY", f"PACKET#{PACKET}", "META", settled(0, 0)),
     record("INSERT", f"PART#{PACKET}#0", "AMOUNTS", {"amounts": {"B": "AAAA"}}),
     record("INSERT", f"SLIPS#{PACKET}#0", "000007", {"slip": {"N": "7"}, "user_id": {"S": "bob"}, "amount": {"N": "1234"}}),
     record("MODIFY", "USER#bob", "WALLET", {"balance": {"N": "1234"}}),
@@ -70,7 +70,7 @@ NOT_HEARD = [
     record("INSERT", "USER#alice", f"REFUND#{PACKET}#000007", {"amount": {"N": "2500"}}),
     record("INSERT", "USER#alice", "DEPOSIT#d-1", {"amount": {"N": "10000"}}),
     record("INSERT", "USER#alice", "KEY#k-1", {"packet_id": {"S": PACKET}}),
-    # A claim never changes; whatever restores one is no new claim.
+    # A claim never changes. One that is restored is not a new claim.
     CLAIMED | {"eventName": "MODIFY"},
     {**record("REMOVE", "USER#bob", f"CLAIM#{PACKET}", CLAIM)},
 ]
@@ -87,7 +87,7 @@ def pipe(stack):
 
 
 def translate(stack, records):
-    """The one state of the machine, as JSONata says it."""
+    """The events that the state machine's only state makes of the records."""
     machine = next(
         resource["Properties"]
         for resource in stack.template["Resources"].values()
@@ -103,17 +103,17 @@ def translate(stack, records):
     return evaluated.evaluate(None)
 
 
-def test_three_kinds_of_items_are_heard_and_no_other(stack, pipe):
+def test_the_filters_pass_three_kinds_of_items_and_no_other(stack, pipe):
     patterns = [
         EventPattern.load(given["Pattern"]) for given in pipe["SourceParameters"]["FilterCriteria"]["Filters"]
     ]
-    heard = lambda record: sum(pattern.matches_event(record) for pattern in patterns)
-    assert [heard(record) for record in HEARD] == [1, 1, 1]
-    assert [heard(record) for record in NOT_HEARD] == [0] * len(NOT_HEARD)
+    matches = lambda record: sum(pattern.matches_event(record) for pattern in patterns)
+    assert [matches(record) for record in PASSED] == [1, 1, 1]
+    assert [matches(record) for record in FILTERED_OUT] == [0] * len(FILTERED_OUT)
 
 
 def test_items_become_events(stack, pipe, repository):
-    events = translate(stack, HEARD)
+    events = translate(stack, PASSED)
     assert events == [
         {
             "type": "PacketSent",
@@ -149,7 +149,7 @@ def test_items_become_events(stack, pipe, repository):
             "currency": "CNY",
         },
     ]
-    # The seed and the digest of a passphrase are secrets of the packet.
+    # The seed, the passphrase's digest and the recipients stay secret.
     for secret in ("seed", "passphrase", "recipients", "5e5e", "d1d1"):
         assert secret not in json.dumps(events)
     documented = re.findall(r"```json\n(.*?)```", (repository / "docs/EVENTS.md").read_text(), re.S)
@@ -167,6 +167,6 @@ def test_the_pipe_goes_from_the_table_to_the_bus(stack, pipe):
     assert pipe["Source"].startswith("arn:aws:dynamodb") and "/stream/" in pipe["Source"]
     assert pipe["Target"].endswith(":event-bus/hongbao-test")
     assert pipe["TargetParameters"] == {"EventBridgeEventBusParameters": {"Source": "hongbao", "DetailType": "$.type"}}
-    assert stream["BatchSize"] <= 10, "an event bus takes no more"
+    assert stream["BatchSize"] <= 10, "an event bus accepts no more"
     assert "EventDeadLetters" in stream["DeadLetterConfig"]["Arn"]
     assert "EventTranslator" in pipe["Enrichment"]

@@ -1,4 +1,4 @@
-"""The recorded tokens, which a test of the Rust code signs too, are those that botocore signs."""
+"""botocore signs the recorded tokens, which a test of the Rust code also signs."""
 
 import json
 
@@ -6,4 +6,4 @@ import iam_tokens
 
 
 def test_the_recorded_tokens_are_botocores():
-    assert json.loads(iam_tokens.FILE.read_text()) == iam_tokens.vectors(), "renew them: python tests/aws/iam_tokens.py"
+    assert json.loads(iam_tokens.FILE.read_text()) == iam_tokens.vectors(), "to record them again: python tests/aws/iam_tokens.py"

@@ -1,4 +1,4 @@
-"""The page in front of the API: what the local stack does (local/src/gateway/page.rs), done by S3 and CloudFront."""
+"""S3 and CloudFront serve the page as the local stack does (local/src/gateway/page.rs)."""
 
 import json
 import re
@@ -23,7 +23,7 @@ def page(repository):
     return (repository / "local/src/gateway/page.rs").read_text()
 
 
-def test_what_is_the_apis_goes_to_the_api_and_all_else_is_a_file(stack, distribution, operations):
+def test_the_apis_paths_go_to_the_api_and_all_others_are_files(stack, distribution, operations):
     origins = {origin["Id"]: origin for origin in distribution["Origins"]}
     assert origins["api"]["DomainName"].startswith(stack.ids["Api"] + ".execute-api.")
     assert origins["api"]["CustomOriginConfig"]["OriginProtocolPolicy"] == "https-only"
@@ -32,11 +32,11 @@ def test_what_is_the_apis_goes_to_the_api_and_all_else_is_a_file(stack, distribu
     behaviours = {behaviour["PathPattern"]: behaviour for behaviour in distribution["CacheBehaviors"]}
     for behaviour in behaviours.values():
         assert behaviour["TargetOriginId"] == "api"
-        # Managed-CachingDisabled: what is one user's must not reach another.
+        # Managed-CachingDisabled: one user's answer must not reach another.
         assert behaviour["CachePolicyId"] == "4135ea2d-6df8-44a3-9df3-4b5a84be39ad"
         assert {"GET", "POST"} <= set(behaviour["AllowedMethods"])
         assert behaviour["ViewerProtocolPolicy"] == "https-only"
-    # The users' routes, each of them; none of the operator's.
+    # All of the users' routes, and none of the operator's.
     for key, operation in operations.items():
         path = key.split(" ")[1].replace("{packet_id}", "x").replace("{user_id}", "x")
         reached = any(re.fullmatch(re.escape(pattern).replace(r"\*", ".*"), path) for pattern in behaviours)
@@ -49,7 +49,7 @@ def test_the_headers_are_those_of_the_local_stack(stack, distribution, page):
     policy = re.search(r'POLICY: &str = "(.*?)";', page, re.S)[1]
     expected = directives(re.sub(r"\\\n\s*", "", policy))
     given = directives(headers["SecurityHeadersConfig"]["ContentSecurityPolicy"]["ContentSecurityPolicy"])
-    # Beyond that: where users sign in, and who may embed the page.
+    # In addition: the sign-in page, and the origins that may embed the page.
     if stack.way == "existing":
         expected["frame-ancestors"] = ["https://app.example", "https://other.example"]
     else:
@@ -69,7 +69,7 @@ def directives(policy):
     return {name: values for name, *values in (directive.split() for directive in policy.split(";"))}
 
 
-def test_nobody_but_the_distribution_reads_the_bucket(stack, distribution):
+def test_only_the_distribution_reads_the_bucket(stack, distribution):
     bucket = stack.outputs["PageBucketName"]
     blocked = client("s3").get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"]
     assert len(blocked) == 4 and all(value in (True, "true") for value in blocked.values())
@@ -94,11 +94,11 @@ def test_the_pages_configuration(stack, distribution, repository):
     assert (auth["kind"], auth["client_id"], auth["scope"]) == ("cognito", stack.outputs["UserPoolClientId"], "openid")
     [pool_client] = stack.noted("AWS::Cognito::UserPoolClient").values()
     assert pool_client["AllowedOAuthFlows"] == ["code"] and pool_client["GenerateSecret"] is False
-    # As the page asks to be led back: its origin and its path.
+    # The address that the page asks Cognito to return to: its origin and path.
     assert pool_client["CallbackURLs"] == [stack.outputs["PageUrl"]] == ["https://red.example/"]
 
 
-# Instead of the AWS CLI: notes what it is asked, and answers with the stack's outputs.
+# Replaces the AWS CLI: records the calls, and answers with the stack's outputs.
 AWS = """#!/bin/sh
 echo "$*" >>"$CALLS"
 case "$1 $2" in
@@ -106,8 +106,7 @@ case "$1 $2" in
         for word; do case $word in *OutputKey==*) key=${word#*"'"} key=${key%%"'"*} ;; esac; done
         cat "$OUTPUTS/$key" ;;
     "s3 cp") for word; do last=$word; done; case $last in */config.json) cat "$8" >"$OUTPUTS/uploaded" ;; esac ;;
-esac
-"""
+esac"""
 
 
 @pytest.fixture
@@ -129,7 +128,7 @@ def uploads(stack, distribution, repository, tmp_path, monkeypatch):
     return run
 
 
-def test_what_is_uploaded_is_what_the_page_needs(stack, uploads, repository, tmp_path):
+def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, repository, tmp_path):
     calls = uploads()
     bucket = stack.outputs["PageBucketName"]
     put = [call for call in calls if call.startswith("s3 cp")]
@@ -143,6 +142,6 @@ def test_what_is_uploaded_is_what_the_page_needs(stack, uploads, repository, tmp
     assert any(call.startswith("cloudfront create-invalidation") for call in calls)
 
 
-def test_the_bucket_is_emptied_before_it_goes(stack, uploads):
+def test_the_bucket_is_emptied_before_it_is_deleted(stack, uploads):
     [removal] = [call for call in uploads("--remove") if call.startswith("s3 rm")]
     assert removal.endswith("--recursive s3://" + stack.outputs["PageBucketName"])

@@ -1,4 +1,4 @@
-"""The rights that template.yaml gives the functions in Redis, tried on a real server: enough, and no more."""
+"""The functions' Redis user in template.yaml may run the engine's commands and no others, on a real server."""
 
 import re
 import shutil
@@ -9,7 +9,7 @@ import pytest
 import redis
 from transformed import ROOT, source
 
-# What the connection asks besides scripts: on its way in, and of a cluster.
+# Commands of the connection besides scripts: for signing in, and for a cluster.
 CONNECTION = [
     ["PING"],
     ["HELLO", "3"],
@@ -71,7 +71,7 @@ def may(server, command):
 
 
 def commands_of_the_code():
-    """Each command that a script or the store names, with a key of the engine and enough arguments."""
+    """Each command that a script or the store uses."""
     named = set()
     scripts = [*(ROOT / "shared/src/redis/lua").glob("*.lua"), *(ROOT / "admin/src").glob("*.lua")]
     for script in scripts:
@@ -101,15 +101,15 @@ ARGUMENTS = {
 
 
 @pytest.mark.parametrize("command", commands_of_the_code())
-def test_what_the_engine_does_is_allowed(server, command):
+def test_the_engines_commands_are_allowed(server, command):
     assert may(server, [command, *ARGUMENTS.get(command, [KEY, "1"])])
 
 
 @pytest.mark.parametrize("command", CONNECTION, ids=" ".join)
-def test_what_a_connection_asks_is_allowed(server, command):
+def test_a_connections_commands_are_allowed(server, command):
     assert may(server, command)
 
 
 @pytest.mark.parametrize("command", FORBIDDEN, ids=" ".join)
-def test_what_nobody_needs_is_forbidden(server, command):
+def test_all_other_commands_are_forbidden(server, command):
     assert not may(server, command)

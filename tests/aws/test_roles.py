@@ -1,4 +1,4 @@
-"""Each role against what its function does, as actions.json has it: all of that is allowed, and nothing else."""
+"""Each role allows the actions of its function in actions.json, and nothing else."""
 
 import json
 
@@ -7,7 +7,7 @@ from emulated import ACCOUNT, REGION, client
 from policies import allows, listed, matches, statements_of
 
 TRANSACTION = {"dynamodb:EnclosingOperation": ["TransactWriteItems"]}
-# What no function may do to any table, at all.
+# Actions that no function may do to any table.
 NEVER = ("DeleteItem", "BatchWriteItem", "DeleteTable", "UpdateTable", "PartiQLDelete", "UpdateContinuousBackups")
 WRITES = ("dynamodb:PutItem", "dynamodb:UpdateItem")
 
@@ -39,14 +39,14 @@ def cases(actions, program):
             yield entry["action"], entry["on"], context
 
 
-def test_what_a_function_does_is_allowed(stack, roles, actions):
+def test_a_functions_actions_are_allowed(stack, roles, actions):
     assert set(roles) == set(actions)
     for program, statements in roles.items():
         for action, on, context in cases(actions, program):
             assert allows(statements, action, arn_of(stack, on), context), f"{program} may not {action} {context}"
 
 
-def test_nothing_is_allowed_that_is_never_done(stack, roles, actions):
+def test_no_other_action_is_allowed(stack, roles, actions):
     for program, statements in roles.items():
         for statement in statements:
             for action in listed(statement["Action"]):
@@ -61,7 +61,7 @@ def test_nothing_is_allowed_that_is_never_done(stack, roles, actions):
                         assert any(matches(pattern, key + "x") for key in keys), f"{program}: {action} of {pattern}"
 
 
-def test_writes_are_for_transactions_and_for_keys_of_their_own(stack, roles, actions):
+def test_writes_need_a_transaction_and_the_functions_own_keys(stack, roles, actions):
     for program, statements in roles.items():
         written = {key for entry in actions[program] for key in entry.get("keys", [])}
         for action in WRITES:
@@ -70,12 +70,12 @@ def test_writes_are_for_transactions_and_for_keys_of_their_own(stack, roles, act
                 assert not allows(statements, action, arn_of(stack), alone), f"{program}: {action} alone"
                 allowed = allows(statements, action, arn_of(stack), alone | TRANSACTION)
                 assert allowed == (key in written), f"{program}: {action} of {key}"
-            # Also if DynamoDB shows the keys of the whole transaction at once.
+            # Also if DynamoDB checks the keys of the whole transaction at once.
             whole = {"dynamodb:LeadingKeys": [key + "x" for key in written], **TRANSACTION}
             assert allows(statements, action, arn_of(stack), whole) == bool(written), program
 
 
-def test_nobody_deletes_and_nobody_reaches_another_table(stack, roles, actions):
+def test_no_function_deletes_or_reaches_another_table(stack, roles, actions):
     other = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/another"
     for program, statements in roles.items():
         for action in NEVER:
@@ -84,7 +84,7 @@ def test_nobody_deletes_and_nobody_reaches_another_table(stack, roles, actions):
             assert not allows(statements, action, other, context), f"{program}: {action} of another table"
 
 
-def test_what_else_a_role_may(stack, roles):
+def test_a_roles_actions_outside_the_table(stack, roles):
     for program, statements in roles.items():
         uses_redis = program in ("send", "grab", "view", "settle")
         expected = {"logs:CreateLogStream", "logs:PutLogEvents"}
@@ -111,18 +111,18 @@ def test_what_else_a_role_may(stack, roles):
         assert {action for action in allowed if not action.startswith("dynamodb:")} == expected, program
         everywhere = {a for s in statements if s["Resource"] == "*" for a in listed(s["Action"])}
         assert all(action.startswith(("ec2:", "xray:")) for action in everywhere), f"{program}: {everywhere}"
-        # Lambda itself may, the function's code may not.
+        # Lambda itself may do this, but the function's code may not.
         inside = {"lambda:SourceFunctionArn": [f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{program}"]}
         assert allows(statements, "ec2:CreateNetworkInterface", "*") == uses_redis
         assert not allows(statements, "ec2:CreateNetworkInterface", "*", inside)
 
 
-def test_each_function_has_a_role_and_a_log_group_of_its_own(stack):
+def test_each_function_has_its_own_role_and_log_group(stack):
     roles, groups = set(), {}
     for program, logical_id, configuration in stack.functions():
         roles.add(configuration["Role"])
         groups[program] = stack.template["Resources"][logical_id]["Properties"]["LoggingConfig"]["LogGroup"]
-        # Where it runs, the same program may do the same, and writes to the same place.
+        # On instances the same program has the same role and log group.
         logs = f"{logical_id.removesuffix('OnInstances')}Logs"
         assert groups[program] == {"Ref": logs}
         found = client("logs").describe_log_groups(logGroupNamePrefix=stack.ids[logs])["logGroups"]
@@ -143,7 +143,7 @@ def test_no_role_of_any_kind_has_a_wildcard_action(stack):
                 assert not any("*" in action for action in listed(statement["Action"])), logical_id
 
 
-def test_the_networks_endpoint_lets_through_what_its_functions_do(stack, actions):
+def test_the_networks_endpoint_allows_its_functions_actions(stack, actions):
     [endpoint] = [
         resource
         for resource in stack.template["Resources"].values()

@@ -1,4 +1,4 @@
-"""Schedules, table, network and Redis as they are deployed, against what the code expects."""
+"""The deployed schedules, table, network and Redis are what the code expects."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
     assert sorted(covered) == list(range(partitions))
 
 
-def test_the_audit_runs_daily_and_goes_on(stack):
+def test_the_audit_runs_daily_and_continues(stack):
     audit = next(configuration for program, _, configuration in stack.functions() if program == "audit")
     run = schedules()["audit"]
     assert run["ScheduleExpression"] == "rate(1 day)" and run["Target"]["Arn"] == audit["FunctionArn"]
@@ -44,11 +44,11 @@ def test_the_audit_runs_daily_and_goes_on(stack):
             "responsePayload": {"packets": 5, "next": {"resume": {"report": {"packets": 5}}}},
         },
     }
-    assert heard(rule, answer)
+    assert matches(rule, answer)
     done = json.loads(json.dumps(answer))
     done["detail"]["responsePayload"]["next"] = None
-    assert not heard(rule, done)
-    # A rule has no role: the queue has to let it.
+    assert not matches(rule, done)
+    # A rule has no role, so the queue must allow it.
     [policy] = stack.noted("AWS::SQS::QueuePolicy").values()
     [statement] = policy["PolicyDocument"]["Statement"]
     assert statement["Principal"] == {"Service": "events.amazonaws.com"}
@@ -56,13 +56,13 @@ def test_the_audit_runs_daily_and_goes_on(stack):
     assert statement["Resource"] == target["DeadLetterConfig"]["Arn"]
 
 
-def heard(rule, event):
+def matches(rule, event):
     from moto.events.models import EventPattern
 
     return EventPattern.load(rule["EventPattern"]).matches_event(event)
 
 
-def test_failed_runs_are_put_aside(stack):
+def test_failed_runs_go_to_a_dead_letter_queue(stack):
     for program, queue in (("Settle", "SettleDeadLetters"), ("Audit", "AuditDeadLetters")):
         [config] = [
             properties
@@ -91,17 +91,17 @@ def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, reposi
     assert index["Projection"]["ProjectionType"] == "KEYS_ONLY"
     assert table["BillingModeSummary"]["BillingMode"] == "PAY_PER_REQUEST"
     assert table["StreamSpecification"] == {"StreamEnabled": True, "StreamViewType": "NEW_IMAGE"}
-    # moto gives back the text of the parameter.
+    # moto returns the parameter's text.
     assert table["DeletionProtectionEnabled"] == stack.parameters.get("DeletionProtection", "true")
     resource = stack.template["Resources"]["Table"]
     assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
     properties = resource["Properties"]
     assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert properties["SSESpecification"]["SSEEnabled"] is True
-    assert "TimeToLiveSpecification" not in properties, "fences and movements never go away"
+    assert "TimeToLiveSpecification" not in properties, "slip decisions and movements never expire"
 
 
-def test_the_network_has_no_way_out_but_to_the_table(stack):
+def test_the_network_has_no_way_out_except_to_the_table(stack):
     types = {resource["Type"] for resource in stack.template["Resources"].values()}
     for way_out in ("InternetGateway", "NatGateway", "EIP", "Route", "VPCGatewayAttachment"):
         assert f"AWS::EC2::{way_out}" not in types
@@ -132,7 +132,7 @@ def test_only_the_functions_reach_redis(stack):
     assert of_functions["IpPermissions"] == []
 
 
-def test_redis_is_a_safe_one(stack):
+def test_redis_is_encrypted_replicated_and_never_evicts(stack):
     nodes, serverless = (
         list(stack.noted(f"AWS::ElastiCache::{kind}").values()) for kind in ("ReplicationGroup", "ServerlessCache")
     )
@@ -140,7 +140,7 @@ def test_redis_is_a_safe_one(stack):
     if stack.way == "existing":
         return
     [user] = stack.noted("AWS::ElastiCache::User").values()
-    assert user["UserId"] == user["UserName"], "IAM asks for that"
+    assert user["UserId"] == user["UserName"], "IAM requires this"
     assert re.fullmatch(r"[a-z][a-z0-9-]{0,39}", user["UserId"])
     if stack.way == "serverless":
         assert user["AuthenticationMode"]["Type"] == "password"

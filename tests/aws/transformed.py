@@ -1,7 +1,7 @@
-"""template.yaml as CloudFormation gets it: after the SAM transform, done here.
+"""template.yaml as CloudFormation receives it: after the SAM transform, which runs here.
 
     python tests/aws/transformed.py target/aws/template.json
-    python tests/aws/transformed.py target/aws/all.json Page=true    # another default: checkov leaves out what no default makes
+    python tests/aws/transformed.py target/aws/all.json Page=true    # other defaults: checkov skips resources that the defaults do not make
 """
 
 import json
@@ -10,20 +10,20 @@ import pathlib
 import sys
 from unittest import mock
 
-# The transform asks for a region, and uses it for nothing here.
+# The transform requires a region, but does not use it here.
 REGION = os.environ.setdefault("AWS_DEFAULT_REGION", "ap-east-1")
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def source() -> dict:
-    """The template as it is written; short forms such as `!Ref X` in their long form."""
+    """The template as it is written, with short forms such as `!Ref X` in their long form."""
     from samtranslator.yaml_helper import yaml_parse
 
     return yaml_parse((ROOT / "template.yaml").read_text())
 
 
 def transformed(parameters: dict | None = None) -> dict:
-    """The template after the transform. The code of the functions is made up: this is about everything else."""
+    """The template after the transform, with a made-up location of the functions' code."""
     from samtranslator.translator.managed_policy_translator import ManagedPolicyLoader
     from samtranslator.translator.transform import transform
 
