@@ -18,13 +18,13 @@ PRICES = {
     "node-price": (0.1264, "an hour of a cache.m7g.large node with Valkey"),
 }
 WORK = {
-    "memory-mb": (512, "of the grab function, as in template.yaml"),
-    "winner-ms": (25, "that a winning call lasts: one transaction, some milliseconds around it"),
-    "loser-ms": (3, "that a losing call lasts: one round trip to Redis, or none"),
-    "winner-writes": (6, "write request units of a win: fence, claim and wallet, twice each in a transaction"),
-    "slip-writes": (0.13, "a slip's share of its packet of 100: five items in the transaction of the send, the index, the settlement"),
+    "memory-mb": (512, "the memory of the grab function in MB, as in template.yaml"),
+    "winner-ms": (25, "the time of a winning call in ms: one transaction, and some milliseconds around it"),
+    "loser-ms": (3, "the time of a losing call in ms: one round trip to Redis, or none"),
+    "winner-writes": (6, "write request units of a win: slip decision, claim and wallet, each counted twice in a transaction"),
+    "slip-writes": (0.13, "write request units of a slip in a packet of 100: the send's five items, the index, and marking it settled"),
     "loser-reads": (0.01, "read request units of a loss: most are answered without DynamoDB"),
-    "nodes": (3, "in the cluster, idle or not"),
+    "nodes": (3, "nodes in the cluster, idle or not"),
 }
 HOURS_A_MONTH = 730
 
@@ -56,7 +56,7 @@ def main():
     for part in winners:
         print(f"{part:<12}{winners[part]:>10.2f}{losers[part]:>10.2f}")
     print(f"{'together':<12}{sum(winners.values()):>10.2f}{sum(losers.values()):>10.2f}")
-    print(f"\nRedis, whatever it does: {given.nodes * given.node_price * HOURS_A_MONTH:.2f} a month")
+    print(f"\nRedis, under any load: {given.nodes * given.node_price * HOURS_A_MONTH:.2f} a month")
 
 
 if __name__ == "__main__":

@@ -13,20 +13,20 @@ missing() {
 sam-local: $1
 
 What it needs:
-  Docker    Debian: apt-get install docker.io, and dockerd running (systemctl start docker, or dockerd as root). One that
-            may not touch the network does: dockerd --bridge=none --iptables=false
+  Docker    Debian: apt-get install docker.io, then start dockerd (systemctl start docker, or dockerd as root). Without
+            rights over the network this is enough: dockerd --bridge=none --iptables=false
   the image docker pull $image
-            Where nothing can be pulled, one for trying the wiring can be made of Debian's packages:
+            If nothing can be pulled, Debian's packages make an image that can try the wiring:
               debootstrap --variant=minbase --include=ca-certificates bookworm rootfs
               tar -C rootfs -c . | docker import - $image
-            Its glibc is newer than the runtime's: make arm64 checks that.
-Without Docker: make test runs the same programs under Lambda's runtime emulator, and
-  make watch, then cargo lambda invoke   runs one by hand (docs/DEPLOY.md).
+            Its glibc is newer than the runtime's; make arm64 checks the glibc.
+Without Docker: make test runs the same programs under Lambda's runtime interface emulator, and
+  make watch, then cargo lambda invoke, runs one by hand (docs/DEPLOY.md).
 END
     exit 1
 }
 
-[ "$(uname -s)" = Linux ] || missing "the containers reach this machine's stores on Linux alone"
+[ "$(uname -s)" = Linux ] || missing "the containers reach this machine's stores only on Linux"
 docker info >/dev/null 2>&1 || missing "there is no Docker engine that this user may use"
 docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image" >/dev/null || missing "there is no image $image"
 
