@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use ::audit::{Auditor, Imbalance, Progress, Report};
-use shared::service::{Clock, System};
+use shared::ports::{Clock, System};
 use tokio::time::Instant;
 
 use crate::deployment::{Failed, dynamodb};

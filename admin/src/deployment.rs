@@ -3,10 +3,11 @@ use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
-use shared::dynamo::{LedgerError, SdkTable};
-use shared::parts::{self, Parts};
+use shared::dynamodb::SdkTable;
+use shared::ledger::LedgerError;
 use shared::redis::{Connection, RedisConfig, RedisConfigError, RedisError, RedisStore};
 use shared::service::{Failure, Stores};
+use shared::wiring::{self, Wiring};
 
 use crate::options::Deployment;
 
@@ -67,7 +68,7 @@ impl Deployed {
         redis.aws = aws;
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), deployment.table.clone());
-        let stores = Parts::new(config, client)?.stores().clone();
+        let stores = Wiring::new(config, client)?.stores().clone();
         Ok(Self { stores, connection, auditor })
     }
 }
@@ -79,8 +80,8 @@ pub async fn dynamodb(deployment: &Deployment) -> Client {
 
 async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
     if let Some(url) = &deployment.dynamodb_url {
-        return (parts::dynamodb_at(url), None);
+        return (wiring::dynamodb_at(url), None);
     }
     let aws = aws_config::load_from_env().await;
-    (parts::dynamodb(&aws), Some(aws))
+    (wiring::dynamodb(&aws), Some(aws))
 }

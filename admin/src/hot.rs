@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 use shared::domain::{PartId, Terms};
+use shared::ports::OutboxEntry;
 use shared::redis::{Connection, PartKeys, RedisError, Script, free_slips, held};
-use shared::service::Held;
 
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("look.lua")));
+static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 
 /// All that Redis says of a part, at one moment.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub struct HotPart {
     claims: BTreeMap<String, String>,
     free: BTreeSet<u32>,
     /// By slip. One that is held for two is not in order.
-    held: BTreeMap<u32, Vec<Held>>,
+    held: BTreeMap<u32, Vec<OutboxEntry>>,
     known: BTreeSet<u32>,
 }
 
@@ -39,7 +39,7 @@ pub enum HotSlip {
         #[serde(skip_serializing_if = "Option::is_none")]
         parked: Option<String>,
     },
-    /// Its fence is known.
+    /// Its decision is known.
     Known,
     /// It is none of these, or several.
     Broken,
@@ -54,7 +54,7 @@ pub struct HotCounts {
     pub free: usize,
     /// Slips that are held, in the outbox.
     pub held: usize,
-    /// Slips whose fences are known.
+    /// Slips whose decisions are known.
     pub known: usize,
 }
 
@@ -62,7 +62,7 @@ impl HotPart {
     pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
         type Answer = (BTreeMap<String, String>, Vec<u8>);
         let keys = PartKeys::of(part);
-        let call = LOOK.call(&[&keys.claims, &keys.facts]);
+        let call = INSPECT.call(&[&keys.claims, &keys.decided]);
         let (claims, bits): Answer = connection.run(&call).await?;
         let free = free_slips(&claims).unwrap_or_default().into_iter().collect();
         let slips = part.slips(terms.count);
@@ -94,7 +94,7 @@ impl HotPart {
     pub fn slip(&self, slip: u32, is_expired: bool) -> HotSlip {
         let held = self.held.get(&slip).map_or(&[][..], Vec::as_slice);
         match (self.is_loaded(), self.free.contains(&slip), held, self.known.contains(&slip)) {
-            (true, false, [Held { hold, parked }], false) => {
+            (true, false, [OutboxEntry { hold, parked }], false) => {
                 HotSlip::Held { user: hold.user.to_string(), at_ms: hold.at.ms(), parked: parked.clone() }
             }
             (false, ..) => HotSlip::NotLoaded,
@@ -107,8 +107,8 @@ impl HotPart {
 }
 
 /// The outbox among the claims of a part.
-fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<Held>> {
-    let mut by_slip: BTreeMap<u32, Vec<Held>> = BTreeMap::new();
+fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<OutboxEntry>> {
+    let mut by_slip: BTreeMap<u32, Vec<OutboxEntry>> = BTreeMap::new();
     for held in claims.iter().filter_map(|(user, claim)| held(user, claim)) {
         by_slip.entry(held.hold.slip).or_default().push(held);
     }

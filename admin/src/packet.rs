@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::domain::{Amount, Fence, Owner, PacketId, Terms, Timestamp};
-use shared::service::{Clock, System};
+use shared::domain::{Amount, Decision, Owner, PacketId, Terms, Timestamp};
+use shared::ports::{Clock, System};
 
 use crate::deployment::{Deployed, Failed};
 use crate::hot::{HotCounts, HotPart, HotSlip};
@@ -33,7 +33,7 @@ struct Shown {
     seed: Option<String>,
     claimed_count: usize,
     refunded_count: usize,
-    unfenced_count: usize,
+    undecided_count: usize,
     /// What the audit has against it.
     imbalances: Vec<::audit::Imbalance>,
     parts: Vec<HotCounts>,
@@ -58,7 +58,7 @@ struct ShownSlip {
 enum LedgerSlip {
     Claimed { user: String, at_ms: Timestamp },
     Refunded { at_ms: Timestamp },
-    Unfenced,
+    Undecided,
 }
 
 /// Shows a packet.
@@ -71,35 +71,35 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     for part in id.parts() {
         parts.push((part, HotPart::read(&deployed.connection, part, terms).await?));
     }
-    let fences = deployed.stores.ledger.fences(id, 0..terms.count).await?;
-    let fences: BTreeMap<u32, Fence> = fences.into_iter().map(|fence| (fence.slip, fence)).collect();
+    let decisions = deployed.stores.ledger.decisions(id, 0..terms.count).await?;
+    let decisions: BTreeMap<u32, Decision> = decisions.into_iter().map(|decision| (decision.slip, decision)).collect();
     let mut slips = Vec::with_capacity(terms.count as usize);
     for (part, hot) in &parts {
-        let amounts = if packet.closed.is_some() { Some(deployed.stores.ledger.amounts(*part).await?) } else { None };
+        let amounts = if packet.settled.is_some() { Some(deployed.stores.ledger.amounts(*part).await?) } else { None };
         let range = part.slips(terms.count);
         for slip in range.clone() {
-            let fence = fences.get(&slip);
+            let decision = decisions.get(&slip);
             let place = (slip - range.start) as usize;
             let settled = || amounts.as_ref().and_then(|amounts| amounts.get(place));
-            let amount = fence.map(|fence| fence.amount).or_else(settled);
+            let amount = decision.map(|decision| decision.amount).or_else(settled);
             let redis = hot.slip(slip, is_expired);
-            let difference = difference(fence, &redis, hot);
-            slips.push(ShownSlip { slip, amount, ledger: LedgerSlip::of(fence), redis, difference });
+            let difference = difference(decision, &redis, hot);
+            slips.push(ShownSlip { slip, amount, ledger: LedgerSlip::of(decision), redis, difference });
         }
     }
     let imbalances = deployed.auditor.packet(id).await?.imbalances;
     let counts = parts.iter().map(|(_, hot)| hot.counts()).collect();
-    let shown = Shown::new(terms, packet.closed.is_some(), &fences, imbalances, counts, slips);
+    let shown = Shown::new(terms, packet.settled.is_some(), &decisions, imbalances, counts, slips);
     Ok(Outcome::new(json, &shown, || shown.in_words(), Exit::Good))
 }
 
 impl LedgerSlip {
-    fn of(fence: Option<&Fence>) -> Self {
-        match fence {
-            None => Self::Unfenced,
-            Some(fence) => match &fence.owner {
-                Owner::User(user) => Self::Claimed { user: user.to_string(), at_ms: fence.at },
-                Owner::Refunded => Self::Refunded { at_ms: fence.at },
+    fn of(decision: Option<&Decision>) -> Self {
+        match decision {
+            None => Self::Undecided,
+            Some(decision) => match &decision.owner {
+                Owner::User(user) => Self::Claimed { user: user.to_string(), at_ms: decision.at },
+                Owner::Refunded => Self::Refunded { at_ms: decision.at },
             },
         }
     }
@@ -108,7 +108,7 @@ impl LedgerSlip {
         match self {
             Self::Claimed { user, at_ms } => [format!("claimed by {user}"), moment(*at_ms)],
             Self::Refunded { at_ms } => ["refunded".to_owned(), moment(*at_ms)],
-            Self::Unfenced => ["unfenced".to_owned(), String::new()],
+            Self::Undecided => ["undecided".to_owned(), String::new()],
         }
     }
 }
@@ -130,21 +130,21 @@ impl HotSlip {
 }
 
 /// What Redis has against the ledger, of one slip.
-fn difference(fence: Option<&Fence>, redis: &HotSlip, hot: &HotPart) -> Option<&'static str> {
-    match (fence, redis) {
+fn difference(decision: Option<&Decision>, redis: &HotSlip, hot: &HotPart) -> Option<&'static str> {
+    match (decision, redis) {
         (_, HotSlip::NotLoaded) | (None, HotSlip::Free) => None,
         (_, HotSlip::Broken) => Some("not exactly one of free, held and known"),
-        (None, HotSlip::Known) => Some("known in Redis, but the ledger has no such fence"),
-        (Some(_), HotSlip::Free | HotSlip::Held { .. }) => Some("Redis does not know the fence"),
+        (None, HotSlip::Known) => Some("known in Redis, but the ledger has no such decision"),
+        (Some(_), HotSlip::Free | HotSlip::Held { .. }) => Some("Redis does not know the decision"),
         (None, HotSlip::Held { user, at_ms, .. }) => {
             // A hold outlives its part.
             let said = hot.claim_of(user).and_then(|claim| claim.strip_prefix('h'));
             let is_own = said.is_some_and(|said| said.ends_with(&format!(":{at_ms}")));
             (hot.is_loaded() && !is_own).then_some("held for a user of whom Redis says otherwise")
         }
-        (Some(fence), HotSlip::Known) => {
-            let user = fence.owner.user()?;
-            let claim = format!("g{}:{}:{}", fence.slip, fence.amount, fence.at.ms());
+        (Some(decision), HotSlip::Known) => {
+            let user = decision.owner.user()?;
+            let claim = format!("g{}:{}:{}", decision.slip, decision.amount, decision.at.ms());
             (hot.claim_of(user.as_str()) != Some(&claim)).then_some("Redis says something else of its owner")
         }
     }
@@ -154,12 +154,12 @@ impl Shown {
     fn new(
         terms: &Terms,
         is_settled: bool,
-        fences: &BTreeMap<u32, Fence>,
+        decisions: &BTreeMap<u32, Decision>,
         imbalances: Vec<::audit::Imbalance>,
         parts: Vec<HotCounts>,
         slips: Vec<ShownSlip>,
     ) -> Self {
-        let refunded_count = fences.values().filter(|fence| fence.owner == Owner::Refunded).count();
+        let refunded_count = decisions.values().filter(|decision| decision.owner == Owner::Refunded).count();
         Self {
             packet_id: terms.id,
             sender_id: terms.sender.to_string(),
@@ -181,9 +181,9 @@ impl Shown {
             commitment: hex::encode(terms.commitment()),
             status: if is_settled { "settled" } else { "open" },
             seed: is_settled.then(|| hex::encode(terms.seed.0)),
-            claimed_count: fences.len() - refunded_count,
+            claimed_count: decisions.len() - refunded_count,
             refunded_count,
-            unfenced_count: terms.count as usize - fences.len(),
+            undecided_count: terms.count as usize - decisions.len(),
             imbalances,
             parts,
             differences: slips.iter().filter(|slip| slip.difference.is_some()).count(),
@@ -214,8 +214,8 @@ impl Shown {
             ("commitment", self.commitment.clone()),
         ];
         rows.extend(self.seed.clone().map(|seed| ("seed", seed)));
-        let (claimed, refunded, unfenced) = (self.claimed_count, self.refunded_count, self.unfenced_count);
-        rows.push(("ledger", format!("{claimed} claimed, {refunded} refunded, {unfenced} unfenced; {audit}")));
+        let (claimed, refunded, undecided) = (self.claimed_count, self.refunded_count, self.undecided_count);
+        rows.push(("ledger", format!("{claimed} claimed, {refunded} refunded, {undecided} undecided; {audit}")));
         for (index, HotCounts { loaded, free, held, known }) in self.parts.iter().enumerate() {
             let loaded = if *loaded { "loaded" } else { "not loaded" };
             let words = format!("{loaded}: {free} free, {held} held, {known} known");

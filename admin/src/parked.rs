@@ -1,7 +1,8 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
 use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Timestamp};
-use shared::service::{Failure, Held, Replay, Replayed};
+use shared::ports::OutboxEntry;
+use shared::service::{Failure, Replay, Replayed};
 
 use crate::deployment::{Deployed, Failed};
 use crate::options::Replay as Asked;
@@ -36,7 +37,7 @@ pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
 /// Tries parked holds again.
 pub async fn replay(deployed: &Deployed, asked: &Asked, json: bool) -> Result<Outcome, Failed> {
     let replay = Replay::new(deployed.stores.clone());
-    let is_asked = |(part, held): &(PartId, Held)| {
+    let is_asked = |(part, held): &(PartId, OutboxEntry)| {
         asked.packet.is_none_or(|packet| packet == part.packet)
             && (asked.slips.is_empty() || asked.slips.contains(&held.hold.slip))
     };
@@ -64,12 +65,12 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, json: bool) -> Result<Ou
     Ok(Outcome::new(json, &rows, || in_words(&rows), exit))
 }
 
-async fn all_parked<T, H>(replay: &Replay<T, H>) -> Result<Vec<(PartId, Held)>, Failure>
+async fn all_parked<T, H>(replay: &Replay<T, H>) -> Result<Vec<(PartId, OutboxEntry)>, Failure>
 where
-    T: shared::dynamo::Table,
-    H: shared::service::HotStore,
+    T: shared::ports::Table,
+    H: shared::ports::HotStore,
 {
-    let partitions: Vec<Vec<(PartId, Held)>> = stream::iter(0..PARTITIONS)
+    let partitions: Vec<Vec<(PartId, OutboxEntry)>> = stream::iter(0..PARTITIONS)
         .map(|index| replay.parked(Partition::wrapping(index)))
         .buffered(PARTITIONS_AT_ONCE)
         .try_collect()
@@ -77,12 +78,12 @@ where
     Ok(partitions.into_iter().flatten().collect())
 }
 
-fn describe(replayed: &Replayed, held: &Held) -> String {
+fn describe(replayed: &Replayed, held: &OutboxEntry) -> String {
     match replayed {
         Replayed::Committed(claim) => format!("committed: {}", claim.amount),
         Replayed::HadClaim(claim) if claim.slip == held.hold.slip => format!("was committed before: {}", claim.amount),
         Replayed::HadClaim(claim) => format!("void: the user has slip {} of this packet", claim.slip),
-        Replayed::Taken(fence) => match &fence.owner {
+        Replayed::Taken(decision) => match &decision.owner {
             Owner::User(user) => format!("void: the slip is {user}'s"),
             Owner::Refunded => "void: the slip was refunded".to_owned(),
         },
@@ -91,7 +92,7 @@ fn describe(replayed: &Replayed, held: &Held) -> String {
 }
 
 impl Row {
-    fn new(part: PartId, held: &Held) -> Self {
+    fn new(part: PartId, held: &OutboxEntry) -> Self {
         Self {
             packet_id: part.packet,
             part: part.index,

@@ -1,4 +1,4 @@
-//! A stand-in for API Gateway's HTTP API: it turns HTTP requests into the events (payload 2.0) that the functions get
+//! A stand-in for API Gateway's HTTP API: it limiter HTTP requests into the events (payload 2.0) that the functions get
 //! on AWS, and what they answer into HTTP responses.
 
 pub mod event;

@@ -3,8 +3,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use shared::batching::AdmissionLimiter;
 use shared::service::Report;
-use shared::turns::Turns;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -89,7 +89,7 @@ impl Local {
         };
         let stack = Arc::new(Stack::connect(settings).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
-        let gateway = Gateway::serve(listener, stack, Turns::new(REQUESTS_AT_ONCE)).map_err(unusable)?;
+        let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(REQUESTS_AT_ONCE)).map_err(unusable)?;
         Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, data })
     }
 

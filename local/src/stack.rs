@@ -6,11 +6,11 @@ use http::Response;
 use lambda_http::{Body, Request};
 use shared::config::{Config, ConfigError};
 use shared::domain::Limits;
-use shared::dynamo::{SdkTable, create_table};
+use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
-use shared::parts::{self, Parts};
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
+use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
 use crate::gateway::{Function, Invoke};
@@ -78,17 +78,17 @@ impl Stack {
     /// Connects to the stores and creates the table where it is absent.
     pub async fn connect(settings: Settings) -> Result<Self, StackError> {
         let config = Config::for_both_stores(|name| settings.variable(name))?;
-        let client = parts::dynamodb_at(&settings.dynamodb_url);
+        let client = wiring::dynamodb_at(&settings.dynamodb_url);
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
         let limits = config.policy.limits.clone();
-        let parts = Parts::new(config, client)?;
+        let parts = Wiring::new(config, client)?;
         Ok(Self {
             send: parts.send_packet(),
             grab: parts.grab_slip().running_on(),
             view: parts.view_packets(),
-            wallet: parts.ledger_parts().wallets(),
+            wallet: parts.ledger_wiring().wallets(),
             settle: parts.settle(),
             limits,
         })

@@ -11,8 +11,8 @@ use lambda_http::{Body, Request, RequestExt};
 use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke};
 use local::stack::StackError;
 use serde_json::{Value, json};
+use shared::batching::AdmissionLimiter;
 use shared::service::Report;
-use shared::turns::Turns;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -48,13 +48,13 @@ impl Invoke for Fake {
 }
 
 async fn start() -> (Gateway, Arc<Fake>, String) {
-    start_with(Turns::new(1_000)).await
+    start_with(AdmissionLimiter::new(1_000)).await
 }
 
-async fn start_with(turns: Turns) -> (Gateway, Arc<Fake>, String) {
+async fn start_with(limiter: AdmissionLimiter) -> (Gateway, Arc<Fake>, String) {
     let fake = Arc::new(Fake { gate: Semaphore::new(0), begun: Semaphore::new(0), ended: AtomicUsize::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gateway = Gateway::serve(listener, Arc::clone(&fake), turns).unwrap();
+    let gateway = Gateway::serve(listener, Arc::clone(&fake), limiter).unwrap();
     let url = format!("http://{}", gateway.address());
     (gateway, fake, url)
 }
@@ -244,8 +244,8 @@ async fn many_are_served_at_once() {
 
 #[tokio::test]
 async fn what_is_too_much_waits_for_a_while_and_is_then_refused() {
-    const PATIENCE: Duration = Duration::from_millis(200);
-    let (gateway, fake, url) = start_with(Turns::with_patience(2, PATIENCE)).await;
+    const BURST_TIMEOUT: Duration = Duration::from_millis(200);
+    let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(2, BURST_TIMEOUT)).await;
     let client = reqwest::Client::new();
     let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
     let under_way = [slow(), slow()];
@@ -253,7 +253,7 @@ async fn what_is_too_much_waits_for_a_while_and_is_then_refused() {
 
     let asked = Instant::now();
     let refused = client.post(format!("{url}/packets")).body("abc").send().await.unwrap();
-    assert!(asked.elapsed() >= PATIENCE);
+    assert!(asked.elapsed() >= BURST_TIMEOUT);
     assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (429, &"1".parse().unwrap()));
     assert_eq!(refused.json::<Value>().await.unwrap(), json!({"message": "Too Many Requests"}));
 
@@ -267,7 +267,7 @@ async fn what_is_too_much_waits_for_a_while_and_is_then_refused() {
 
 #[tokio::test]
 async fn who_waits_is_served_when_it_is_his_turn() {
-    let (gateway, fake, url) = start_with(Turns::with_patience(1, SOON)).await;
+    let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(1, SOON)).await;
     let client = reqwest::Client::new();
     let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());
     let all = [slow(), slow(), slow()];

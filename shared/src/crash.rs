@@ -34,33 +34,33 @@ mod armed {
         "grab.after_script",
         "grab.before_claim",
         "grab.after_claim",
-        "grab.after_learn",
+        "grab.after_reconcile",
         "grab.before_repair",
         "grab.after_repair",
         "grab.in_doubt",
-        "load.before_lead",
-        "load.after_lead",
-        "load.after_fences",
+        "load.before_lease",
+        "load.after_lease",
+        "load.after_decisions",
         "load.after_load",
-        "load.after_follow",
-        "repair.before_learn",
-        "repair.after_learn",
-        "repair.after_fences",
+        "load.after_release",
+        "repair.before_reconcile",
+        "repair.after_reconcile",
+        "repair.after_decisions",
         "repair.after_all",
-        "settle.after_dirty",
-        "settle.after_held",
-        "settle.after_fences",
+        "settle.after_pending",
+        "settle.after_outbox",
+        "settle.after_decisions",
         "settle.before_claim",
         "settle.after_claim",
-        "settle.before_learn",
-        "settle.after_learn",
+        "settle.before_reconcile",
+        "settle.after_reconcile",
         "refund.after_drain",
         "refund.before_chunk",
         "refund.after_chunk",
-        "close.before",
-        "close.after",
-        "close.after_told_part",
-        "close.after_told",
+        "mark_settled.before",
+        "mark_settled.after",
+        "mark_settled.after_reconcile_part",
+        "mark_settled.after_reconcile",
     ];
 
     /// What a process that dies at a place writes to its standard error, before the place's name.
@@ -103,7 +103,7 @@ mod armed {
     }
 
     fn die(name: &str) {
-        // Whoever watches learns the place; if nobody reads it, the process dies all the same.
+        // Whoever watches reconciles the place; if nobody reads it, the process dies all the same.
         let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{name}");
         let _ = kill_process(getpid(), Signal::KILL);
         // The signal is on its way: no other line runs on this thread.

@@ -5,17 +5,19 @@
 #[macro_use]
 pub mod crash;
 
+pub mod batching;
 pub mod config;
 pub mod domain;
-pub mod dynamo;
+pub mod dynamodb;
 pub mod http;
+pub mod ledger;
 #[cfg(feature = "memory")]
 pub mod memory;
-pub mod metric;
-pub mod parts;
+pub mod ports;
 pub mod redis;
 pub mod service;
-pub mod turns;
+pub mod telemetry;
+pub mod wiring;
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use redis::cmd;
 use serde_json::{Value, json};
 use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
+use shared::ports::HotStore;
 use shared::redis::PartKeys;
-use shared::service::HotStore;
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 use tokio::process::Command;
@@ -112,7 +112,7 @@ async fn a_packet_is_shown_in_both_stores_without_its_secrets() {
     }
     let id = terms.id.to_string();
     let first = admin(&world, &["packet", &id]).await.with(0);
-    assert_eq!(first.line("ledger"), "ledger 2 claimed, 0 refunded, 3 unfenced; in order");
+    assert_eq!(first.line("ledger"), "ledger 2 claimed, 0 refunded, 3 undecided; in order");
     assert_eq!(first.line("redis"), "redis loaded: 3 free, 0 held, 2 known");
     assert_eq!(first.line("guard"), "guard a passphrase");
     assert!(first.text.ends_with("\nno differences\n"), "{first:?}");
@@ -120,11 +120,11 @@ async fn a_packet_is_shown_in_both_stores_without_its_secrets() {
     let books = audit(&world).await;
     let (slip, amount, _) = books.packet(terms.id).claims["ann"];
     assert!(first.line(&format!("{slip} {amount} claimed by ann ")).ends_with(" known"));
-    let free = (0..5).find(|slip| !books.packet(terms.id).fences.contains_key(slip)).unwrap();
-    assert_eq!(first.line(&format!("{free} - ")), format!("{free} - unfenced free"));
+    let free = (0..5).find(|slip| !books.packet(terms.id).decisions.contains_key(slip)).unwrap();
+    assert_eq!(first.line(&format!("{free} - ")), format!("{free} - undecided free"));
 
-    // A rollback of one fence, and a slip that is lost.
-    world.forget_fact(&terms, part, slip, Some(&user("ann"))).await;
+    // A rollback of one decision, and a slip that is lost.
+    world.forget_decision(&terms, part, slip, Some(&user("ann"))).await;
     world.lose_free(part, free).await;
     let differing = admin(&world, &["packet", &id]).await.with(0);
     assert!(differing.text.ends_with("\n2 differences\n"), "{differing:?}");
@@ -210,7 +210,7 @@ async fn a_replay_finds_out_what_the_ledger_has_decided_meanwhile() {
     late.settle().await;
     let () = world.redis(cmd("HSET").arg(&keys.claims).arg("ann").arg(held)).await;
     let () = world.redis(cmd("HINCRBY").arg(&keys.claims).arg("#b").arg(-1)).await;
-    let () = world.redis(cmd("ZADD").arg(&keys.dirty).arg(1).arg(&keys.name)).await;
+    let () = world.redis(cmd("ZADD").arg(&keys.pending).arg(1).arg(&keys.name)).await;
     let said = admin(&world, &["replay", &terms.id.to_string()]).await.with(0);
     assert!(said.line(&terms.id.to_string()).ends_with("void: the slip was refunded"), "{said:?}");
     assert_eq!(admin(&world, &["parked"]).await.with(0).text, "no parked holds\n");
@@ -228,7 +228,7 @@ async fn a_rebuilt_packet_is_what_the_ledger_says() {
         process.grab(terms.id, &user).await.unwrap();
     }
     let keys = PartKeys::of(part);
-    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.facts)).await;
+    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.decided)).await;
     let id = terms.id.to_string();
     let rebuilt = admin(&world, &["rebuild", &id]).await.with(0);
     assert_eq!(rebuilt.line("0 "), "0 no -> yes 0 -> 7 0 0 -> 3");
@@ -238,9 +238,9 @@ async fn a_rebuilt_packet_is_what_the_ledger_says() {
     let again = admin(&world, &["rebuild", &id]).await.with(0);
     assert!(again.text.ends_with("\nnothing changed\n"), "{again:?}");
     assert!(world.hot_part(&terms, part).await.held.contains_key(&held), "what is held stays held");
-    // A rollback that forgot a fence, and made its slip free.
+    // A rollback that forgot a decision, and made its slip free.
     let (slip, ..) = audit(&world).await.packet(terms.id).claims["u0"];
-    world.forget_fact(&terms, part, slip, Some(&user("u0"))).await;
+    world.forget_decision(&terms, part, slip, Some(&user("u0"))).await;
     let () = world.redis(cmd("HSET").arg(&keys.claims).arg("#l").arg(format!("{slip}:{};", slip + 1))).await;
     let json = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
     assert_eq!((&json[0]["before"]["free"], &json[0]["after"]["free"]), (&json!(7), &json!(6)));

@@ -37,8 +37,8 @@ enum Tampering {
 }
 
 use Kind::{
-    Amounts, ClaimWithoutFence, Closing, Conservation, Debit, Fence, FenceWithoutClaim, Index, Malformed, NoWallet,
-    Orphan, Refunds, SendKeys, UnknownItem, Wallet,
+    Amounts, ClaimWithoutDecision, Closing, Conservation, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
+    NoWallet, Orphan, Refunds, SendKeys, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 
@@ -89,15 +89,15 @@ const CASES: [Case; 16] = [
         "USER#ann",
         "CLAIM#",
         &[
-            (More("amount"), ClaimWithoutFence),
-            (More("at"), ClaimWithoutFence),
-            (More("slip"), ClaimWithoutFence),
-            (More("amount"), FenceWithoutClaim),
-            (Says("greeting", "x"), FenceWithoutClaim),
-            (Says("sender_id", "x"), FenceWithoutClaim),
-            (Gone, FenceWithoutClaim),
+            (More("amount"), ClaimWithoutDecision),
+            (More("at"), ClaimWithoutDecision),
+            (More("slip"), ClaimWithoutDecision),
+            (More("amount"), DecisionWithoutClaim),
+            (Says("greeting", "x"), DecisionWithoutClaim),
+            (Says("sender_id", "x"), DecisionWithoutClaim),
+            (Gone, DecisionWithoutClaim),
             (Gone, Wallet),
-            (Copied("USER#tom", "CLAIM#{id}"), ClaimWithoutFence),
+            (Copied("USER#tom", "CLAIM#{id}"), ClaimWithoutDecision),
             (Copied("", "CLAIM#38FS4S83HF3Y07WMYNH727QYT0"), Orphan),
         ],
     ),
@@ -105,18 +105,22 @@ const CASES: [Case; 16] = [
         "SLIPS#",
         "",
         &[
-            (More("amount"), Fence),
+            (More("amount"), Decision),
             (More("amount"), Conservation),
-            (More("slip"), Fence),
-            (Says("user_id", "zoe"), FenceWithoutClaim),
+            (More("slip"), Decision),
+            (Says("user_id", "zoe"), DecisionWithoutClaim),
             (Without("at"), Malformed),
             (Copied("", "000077"), UnknownItem),
-            (Copied("SLIPS#{id}#0", "000010"), Fence),
-            (Copied("SLIPS#{id}#1", "000077"), Fence),
+            (Copied("SLIPS#{id}#0", "000010"), Decision),
+            (Copied("SLIPS#{id}#1", "000077"), Decision),
             (Copied("SLIPS#38FS4S83HF3Y07WMYNH727QYT0#0", "000000"), Orphan),
         ],
     ),
-    ("SLIPS#", "of ann", &[(Gone, ClaimWithoutFence), (More("at"), ClaimWithoutFence), (Without("user_id"), Refunds)]),
+    (
+        "SLIPS#",
+        "of ann",
+        &[(Gone, ClaimWithoutDecision), (More("at"), ClaimWithoutDecision), (Without("user_id"), Refunds)],
+    ),
     ("SLIPS#", "refunded", &[(Gone, Refunds), (More("at"), Refunds), (Gone, Closing)]),
     (
         "PACKET#",
@@ -156,7 +160,7 @@ const CASES: [Case; 16] = [
             (Gone, Amounts),
             (Without("amounts"), Amounts),
             (MoreInFirst, Amounts),
-            (Shifted, Fence),
+            (Shifted, Decision),
             (Copied("PART#{id}#1", "AMOUNTS"), Amounts),
             (Copied("PART#38FS4S83HF3Y07WMYNH727QYT0#0", "AMOUNTS"), Orphan),
         ],
@@ -310,7 +314,7 @@ async fn tells_each_of_many_wrongs_and_no_secret() {
     let report = full_report(&world).await;
     let said = serde_json::to_string(&report).unwrap();
     assert_eq!(report.imbalance_count, report.imbalances.len() as u64);
-    for kind in [Wallet, ClaimWithoutFence, Closing, Malformed] {
+    for kind in [Wallet, ClaimWithoutDecision, Closing, Malformed] {
         assert!(report.imbalances.iter().any(|imbalance| imbalance.kind == kind), "{kind:?}: {said}");
     }
     let at_ann = report.imbalances.iter().find(|imbalance| imbalance.key == "USER#ann / WALLET").unwrap();

@@ -13,9 +13,9 @@ use std::process::{Command, Output};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use local::dynamodb::DynamoDb;
 use serde_json::{Value, json};
-use shared::dynamo::create_table;
-use shared::parts::dynamodb_at;
+use shared::dynamodb::create_table;
 use shared::redis::test_server::{TestServer, poll};
+use shared::wiring::dynamodb_at;
 use tests::emulator::Function;
 use tests::managed::ManagedFunction;
 

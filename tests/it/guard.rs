@@ -62,7 +62,7 @@ async fn a_packet_for_some_is_for_no_one_else() {
     grabbed(&process, terms.id, &user("bob")).await;
     assert_eq!(process.grab(terms.id, &eve).await.unwrap(), refused);
     let books = audit(&world).await;
-    assert_eq!((books.packet(terms.id).claimed(), books.packet(terms.id).unfenced()), (2, 1));
+    assert_eq!((books.packet(terms.id).claimed(), books.packet(terms.id).undecided()), (2, 1));
     world.audit_hot(&terms, &books).await;
 }
 

@@ -13,7 +13,7 @@ use shared::service::{ClaimsView, GrabOutcome, PacketView, Status, Viewed};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 
-/// After so long a process reads a packet's fences again.
+/// After so long a process reads a packet's decisions again.
 const TRUST: Duration = Duration::from_secs(10);
 
 /// A packet in one part, a process that sends and grabs, and one that is only asked what there is to see.
@@ -102,7 +102,7 @@ async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
     }
 }
 
-/// How often a process may have read all fences in that time.
+/// How often a process may have read all decisions in that time.
 fn checks(since: Instant) -> u64 {
     1 + since.elapsed().as_secs() / TRUST.as_secs()
 }
@@ -119,7 +119,7 @@ async fn ten_thousand_readers_cost_the_ledger_no_more_than_one() {
     assert_eq!(gets, 2, "the terms and the amounts");
     assert!(queries <= GROUPS * checks(begun), "{queries} queries");
 
-    // What has happened since is seen by all, without another read of the fences.
+    // What has happened since is seen by all, without another read of the decisions.
     scene.grab(&winners[40]).await;
     let (gets, more) = scene.rush_of_readers(10_000, 41).await;
     assert_eq!(gets, 0);
@@ -382,7 +382,7 @@ async fn a_packet_in_parts_is_shown_whole_also_where_a_part_is_lost() {
         .for_each(|won| assert!(won.is_ok(), "{won:?}"));
     assert_eq!(look(&reader, &terms, &user("zoe")).await.summary.claimed_count, 200);
     let keys = PartKeys::of(terms.id.parts().nth(1).unwrap());
-    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.facts)).await;
+    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.decided)).await;
     for reader in [reader, world.process()] {
         for _ in 0..2 {
             let view = look(&reader, &terms, &winners[3]).await;

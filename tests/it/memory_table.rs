@@ -7,8 +7,9 @@ use local::dynamodb::DynamoDb;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use shared::dynamo::{Bound, Item, Key, Query, Reason, SdkTable, Table, TransactError, Write, create_table};
+use shared::dynamodb::{SdkTable, create_table};
 use shared::memory::MemoryTable;
+use shared::ports::{Bound, Item, Key, Query, Reason, Table, TransactError, Write};
 
 const STEPS: usize = 1_500;
 const PARTITION_KEYS: [&str; 3] = ["USER#ann", "USER#bob", "PACKET#1"];
@@ -171,7 +172,7 @@ async fn the_table_in_memory_answers_as_the_real_one_does() {
     let seed = rand::random();
     println!("seed {seed}");
     let server = DynamoDb::start(None).await.unwrap();
-    let client = shared::parts::dynamodb_at(&server.url());
+    let client = shared::wiring::dynamodb_at(&server.url());
     create_table(&client, "twins").await.unwrap();
     let real = SdkTable::new(client, "twins".to_owned());
     let (memory, random) = (MemoryTable::default(), StdRng::seed_from_u64(seed));

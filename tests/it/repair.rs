@@ -134,7 +134,7 @@ async fn settle_mends_what_a_rollback_left_in_the_outbox() {
     let transactions = scene.world.rig.transactions();
     let report = scene.process.settle().await;
     assert_eq!((report.persisted, report.parked, report.outbox_left), (0, 0, Some(0)));
-    assert_eq!(scene.world.rig.transactions(), transactions, "what is fenced is only learned");
+    assert_eq!(scene.world.rig.transactions(), transactions, "what is decided is only reconciled");
     for user in &all {
         scene.wins(user).await;
     }
@@ -169,7 +169,7 @@ async fn all_who_meet_a_rollback_at_once_read_the_part_once() {
     let newcomers = users("v", 100);
     join_all(newcomers.iter().map(|user| scene.wins(user))).await;
     let queries = scene.world.rig.queries() - queries;
-    // Five groups of fences a read: 500 queries if each of the hundred read for himself. On a busy machine some come when
+    // Five groups of decisions a read: 500 queries if each of the hundred read for himself. On a busy machine some come when
     // the first read is over, and need another.
     println!("{queries} queries");
     assert!(queries <= 400, "{queries} queries");
@@ -276,7 +276,7 @@ async fn a_slip_of_another_is_held() {
         let scene = Scene::new(20, 5).await;
         let (owner, eve) = (user("u0"), user("eve"));
         let slip = scene.wins(&owner).await;
-        scene.world.forget_fact(&scene.terms, scene.part, slip, Some(&owner)).await;
+        scene.world.forget_decision(&scene.terms, scene.part, slip, Some(&owner)).await;
         scene.world.forge_hold(scene.part, slip, &eve).await;
         if notices == Notices::Settle {
             let report = scene.process.settle().await;
@@ -335,7 +335,7 @@ async fn a_refunded_slip_is_held() {
         late.clock.set_ahead(Duration::from_hours(2));
         assert_eq!(late.settle().await.refunded_slips, 15);
         let eve = user("eve");
-        scene.world.forget_fact(&scene.terms, scene.part, free, None).await;
+        scene.world.forget_decision(&scene.terms, scene.part, free, None).await;
         scene.world.forge_hold(scene.part, free, &eve).await;
         if notices == Notices::Settle {
             let report = scene.process.settle().await;
@@ -380,7 +380,7 @@ async fn what_cannot_be_persisted_is_parked_and_in_nobodys_way() {
     let ghost = ghost.parts().next().unwrap();
     scene.world.forge_hold(ghost, 3, &user("eve")).await;
     let keys = PartKeys::of(ghost);
-    let () = scene.world.redis(cmd("ZADD").arg(&keys.dirty).arg(1).arg(&keys.name)).await;
+    let () = scene.world.redis(cmd("ZADD").arg(&keys.pending).arg(1).arg(&keys.name)).await;
     hold_only(&scene.process, scene.part, &users("u", 3)).await;
     for persisted in [3, 0, 0] {
         let report = scene.process.settle().await;

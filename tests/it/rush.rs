@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
 use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
-use shared::service::{Failure, GrabOutcome, HotStore};
+use shared::ports::HotStore;
+use shared::service::{Failure, GrabOutcome};
 use tests::hot::script_calls;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
@@ -152,7 +153,7 @@ async fn rush_on_parts(ack: AckMode) {
 
     if ack == AckMode::Redis {
         let books = audit(&world).await;
-        assert_eq!(books.packet(terms.id).unfenced(), 5_000, "nothing is in the ledger before settle");
+        assert_eq!(books.packet(terms.id).undecided(), 5_000, "nothing is in the ledger before settle");
         let begun = Instant::now();
         let report = processes[1].settle().await;
         println!("settle persisted {} in {:?}", report.persisted, begun.elapsed());
@@ -250,7 +251,7 @@ async fn a_packet_that_redis_does_not_hold_is_loaded_by_one() {
     let (gets, queries) = (world.rig.gets() - gets, world.rig.queries() - queries);
     println!("200 grabs on what Redis does not hold: {gets} reads, {queries} queries");
     assert_eq!(gets, 4, "terms and amounts, once a process");
-    // A load reads five groups of fences. Who heard "not loaded" just before it was done may load once more in vain.
+    // A load reads five groups of decisions. Who heard "not loaded" just before it was done may load once more in vain.
     assert!(queries <= 8 * 5, "{queries} queries");
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 200);

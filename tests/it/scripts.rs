@@ -3,10 +3,10 @@
 mod conformance;
 mod grab;
 mod keys;
-mod learn;
 mod load;
 mod memory;
 mod outbox;
+mod reconcile;
 mod sequences;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,12 +16,12 @@ use std::time::{Duration, SystemTime};
 use rand::RngExt;
 use redis::{FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, Claim, Fence, Guard, Hold, Owner, PacketId, PartId, PassphraseDigest, SPLIT_VERSION, Seed, Split,
-    Terms, Timestamp, UserId, part_count,
+    AckMode, Amount, Claim, Decision, Guard, Hold, Owner, PacketId, PartId, PassphraseDigest, SPLIT_VERSION, Seed,
+    Split, Terms, Timestamp, UserId, part_count,
 };
+use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult};
 use shared::redis::test_server::{TestCluster, TestServer};
 use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips, held};
-use shared::service::{Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look};
 use tokio::sync::Mutex;
 
 /// Users that a script could take for something else: values of its own, numbers, patterns, hash tags.
@@ -99,30 +99,30 @@ impl Rig {
     /// What the hot store has of a part.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
-        let (claims, facts, dirty) = futures::join!(
+        let (claims, decisions, pending) = futures::join!(
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.claims]),
-            self.run::<Vec<u8>, _>(["GETRANGE", &keys.facts, "0", "-1"]),
-            self.run::<Option<f64>, _>(["ZSCORE", &keys.dirty, &keys.name]),
+            self.run::<Vec<u8>, _>(["GETRANGE", &keys.decided, "0", "-1"]),
+            self.run::<Option<f64>, _>(["ZSCORE", &keys.pending, &keys.name]),
         );
         let free = free_slips(&claims).unwrap();
         let (mut terms, claims): (BTreeMap<String, String>, _) =
             claims.into_iter().partition(|(field, _)| field.starts_with('#'));
-        let held: Vec<Held> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
+        let held: Vec<OutboxEntry> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
         let mut bound = |field| terms.remove(field).map_or(0, |bound| bound.parse::<i64>().unwrap());
         assert_eq!(Ok(bound("#s") - bound("#b")), i64::try_from(held.len()), "{part} holds {held:?}");
         let end_of_range = terms.remove("#e");
         if let Some(mark) = terms.remove("#o") {
-            assert!(dirty.is_some() && !terms.contains_key("#g"), "{part} is marked");
+            assert!(pending.is_some() && !terms.contains_key("#g"), "{part} is marked");
             assert_eq!(mark, open_until(terms["#x"].parse().unwrap(), &end_of_range.unwrap()));
         }
         for field in ["#k", "#l", "#w"] {
             terms.remove(field);
         }
-        let bit = |place: &usize| facts[place / 8] >> (7 - place % 8) & 1 == 1;
-        let facts = (0..facts.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
+        let bit = |place: &usize| decisions[place / 8] >> (7 - place % 8) & 1 == 1;
+        let decisions = (0..decisions.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
         let slips = held.iter().map(|held| (held.hold.slip, held.clone())).collect::<BTreeMap<_, _>>();
         assert_eq!(slips.len(), held.len(), "{part} holds a slip for two: {held:?}");
-        State { terms, claims, free, held: slips, facts, is_dirty: dirty.is_some() }
+        State { terms, claims, free, held: slips, decisions, is_pending: pending.is_some() }
     }
 
     /// Lets a part's time be over: as if an hour had passed. What was free is told no more.
@@ -154,19 +154,19 @@ impl Rig {
     /// Loses all of a part, but for its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["DEL", &keys.claims, &keys.facts]).await;
+        let () = self.run(["DEL", &keys.claims, &keys.decided]).await;
     }
 
-    async fn load(&self, packet: &Packet, facts: &[Fence]) {
-        assert_eq!(self.store.load(packet.part, &packet.terms, facts).await.unwrap(), Loaded::Yes);
+    async fn load(&self, packet: &Packet, decisions: &[Decision]) {
+        assert_eq!(self.store.load(packet.part, &packet.terms, decisions).await.unwrap(), Loaded::Yes);
     }
 
     /// What the part has for one user who gives no passphrase.
-    async fn grab(&self, packet: &Packet, user: &str) -> Found {
+    async fn grab(&self, packet: &Packet, user: &str) -> GrabAnswer {
         self.grab_as(packet, &grabber(user)).await
     }
 
-    async fn grab_as(&self, packet: &Packet, grabber: &Grabber) -> Found {
+    async fn grab_as(&self, packet: &Packet, grabber: &Grabber) -> GrabAnswer {
         let found = self.store.grab(packet.part, std::slice::from_ref(grabber)).await.unwrap();
         found.expect("a loaded part").remove(0)
     }
@@ -174,19 +174,20 @@ impl Rig {
     /// Takes a slip for a user, and returns the hold.
     async fn hold(&self, packet: &Packet, user: &str) -> Hold {
         match self.grab(packet, user).await {
-            Found::Held { slip, at, fresh: true } => Hold { slip, user: id(user), at },
+            GrabAnswer::Held { slip, at, fresh: true } => Hold { slip, user: id(user), at },
             other => panic!("{user}: {other:?}"),
         }
     }
 
-    /// Tells the part facts twice, and sees to it that the second time changes nothing.
-    async fn learn(&self, packet: &Packet, facts: &[Fence], decided: &[Hold]) -> Learned {
-        let learn = async || self.store.learn(packet.part, packet.terms.count, facts, decided).await.unwrap();
-        let learned = learn().await;
+    /// Tells the part decisions twice, and sees to it that the second time changes nothing.
+    async fn reconcile(&self, packet: &Packet, decisions: &[Decision], decided: &[Hold]) -> Reconciled {
+        let reconcile =
+            async || self.store.reconcile(packet.part, packet.terms.count, decisions, decided).await.unwrap();
+        let reconciled = reconcile().await;
         let state = self.state(packet.part).await;
-        assert_eq!(learn().await, learned);
-        assert_eq!(self.state(packet.part).await, state, "learned twice");
-        learned
+        assert_eq!(reconcile().await, reconciled);
+        assert_eq!(self.state(packet.part).await, state, "reconciled twice");
+        reconciled
     }
 }
 
@@ -214,17 +215,22 @@ struct State {
     claims: BTreeMap<String, String>,
     free: Vec<u32>,
     /// By slip.
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, OutboxEntry>,
     /// Places within the part.
-    facts: BTreeSet<u32>,
-    is_dirty: bool,
+    decisions: BTreeSet<u32>,
+    is_pending: bool,
 }
 
 impl State {
     /// Nothing is there, not even a key.
     fn is_empty(&self) -> bool {
-        let Self { terms, claims, free, held, facts, is_dirty } = self;
-        terms.is_empty() && claims.is_empty() && free.is_empty() && held.is_empty() && facts.is_empty() && !is_dirty
+        let Self { terms, claims, free, held, decisions, is_pending } = self;
+        terms.is_empty()
+            && claims.is_empty()
+            && free.is_empty()
+            && held.is_empty()
+            && decisions.is_empty()
+            && !is_pending
     }
 
     /// The same, whatever order the free slips are in.
@@ -319,15 +325,15 @@ fn claim_of(slip: u32) -> Claim {
     Claim { slip, amount: Amount::new(100 + u64::from(slip)), at }
 }
 
-fn won(slip: u32, user: &str) -> Fence {
-    claim_of(slip).fence(&id(user))
+fn won(slip: u32, user: &str) -> Decision {
+    claim_of(slip).decision(&id(user))
 }
 
-fn refunded(slip: u32) -> Fence {
-    Fence { owner: Owner::Refunded, ..won(slip, "nobody") }
+fn refunded(slip: u32) -> Decision {
+    Decision { owner: Owner::Refunded, ..won(slip, "nobody") }
 }
 
-const SOLD_OUT: Found = Found::Nothing { expired: false, certain: true };
-const PERHAPS_SOLD_OUT: Found = Found::Nothing { expired: false, certain: false };
-const EXPIRED: Found = Found::Nothing { expired: true, certain: true };
-const PERHAPS_EXPIRED: Found = Found::Nothing { expired: true, certain: false };
+const SOLD_OUT: GrabAnswer = GrabAnswer::Nothing { expired: false, certain: true };
+const PERHAPS_SOLD_OUT: GrabAnswer = GrabAnswer::Nothing { expired: false, certain: false };
+const EXPIRED: GrabAnswer = GrabAnswer::Nothing { expired: true, certain: true };
+const PERHAPS_EXPIRED: GrabAnswer = GrabAnswer::Nothing { expired: true, certain: false };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::domain::{Amount, RequestKey};
-use shared::dynamo::MovementOutcome;
+use shared::ledger::MovementOutcome;
 use shared::service::{NewPacket, SendOutcome};
 use tests::{World, audit, packet, user};
 

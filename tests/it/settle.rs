@@ -11,7 +11,7 @@ use redis::cmd;
 use shared::domain::{AckMode, Terms};
 use shared::service::{Failure, GrabOutcome, NewPacket, Report};
 use tests::hot::hold_only;
-use tests::{PATIENCE, Process, Promises, Setup, World, audit, packet, user, users};
+use tests::{Process, Promises, STORE_TIMEOUT, Setup, World, audit, packet, user, users};
 
 const ACKS: [AckMode; 2] = [AckMode::Ledger, AckMode::Redis];
 /// Ahead of every expiry in these tests.
@@ -171,7 +171,7 @@ async fn a_run_without_time_does_no_harm_and_the_next_one_finishes() {
     let oldest_outbox_ms = report.oldest_outbox_ms;
     let counted = Report { due_left: 4, outbox_left: Some(8), oldest_outbox_ms, ..Report::default() };
     assert_eq!(report, counted, "nothing is done, but what there is to do is known");
-    assert!(audit(&world).await.packets.values().all(|packet| packet.fences.is_empty()));
+    assert!(audit(&world).await.packets.values().all(|packet| packet.decisions.is_empty()));
     let report = late.settle().await;
     let counts =
         (report.persisted, report.refunded_packets, report.refunded_slips, report.due_left, report.outbox_left);
@@ -201,7 +201,7 @@ async fn several_share_the_partitions_and_touch_none_of_each_others() {
         for terms in &sent {
             let packet = books.packet(terms.id);
             let touched = done || lower(terms);
-            assert_eq!((packet.settled, packet.fences.len()), if touched { (true, 5) } else { (false, 0) });
+            assert_eq!((packet.settled, packet.decisions.len()), if touched { (true, 5) } else { (false, 0) });
             let part = terms.id.parts().next().unwrap();
             assert_eq!(world.hot_part(terms, part).await.held.len(), if touched { 0 } else { 2 });
         }
@@ -283,7 +283,7 @@ async fn a_function_dies_after_its_commit() {
         if settles {
             let transactions = world.rig.transactions();
             let report = process.settle().await;
-            assert_eq!((report.persisted, report.outbox_left), (0, Some(0)), "it is only learned");
+            assert_eq!((report.persisted, report.outbox_left), (0, Some(0)), "it is only reconciled");
             assert_eq!(world.rig.transactions(), transactions);
         }
         let answer = process.grab(terms.id, &user(name)).await.unwrap();
@@ -308,7 +308,7 @@ async fn who_runs_on_answers_before_redis_hears_of_a_claim() {
     let begun = Instant::now();
     world.rig.release();
     let answer = grab.await.unwrap().unwrap();
-    assert!(begun.elapsed() < PATIENCE, "it has waited for Redis");
+    assert!(begun.elapsed() < STORE_TIMEOUT, "it has waited for Redis");
     let booked = audit(&world).await.packet(terms.id).claims["ann"];
     frozen.cont();
     let GrabOutcome::Grabbed { claim, replayed: false } = answer else { panic!("{answer:?}") };
@@ -370,7 +370,7 @@ async fn without_redis_only_its_own_promises_wait() {
         (report.persisted, report.refunded_packets, report.refunded_slips, report.due_left, report.outbox_left);
     assert_eq!(counts, (0, 1, 7, 1, None));
     let books = audit(&world).await;
-    let state = |terms: &Terms| (books.packet(terms.id).settled, books.packet(terms.id).fences.len());
+    let state = |terms: &Terms| (books.packet(terms.id).settled, books.packet(terms.id).decisions.len());
     assert_eq!((state(&sent[0]), state(&sent[1])), ((true, 10), (false, 0)));
 
     world.redis.nodes_mut()[0].restart().await;

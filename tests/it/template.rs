@@ -8,8 +8,8 @@ use local::gateway::routes::DEFAULT;
 use local::gateway::{Function, ROUTES};
 use serde_json::{Map, Value, json};
 use shared::config::Config;
-use shared::dynamo::create_table;
-use shared::parts::dynamodb_at;
+use shared::dynamodb::create_table;
+use shared::wiring::dynamodb_at;
 
 use crate::contract::spec::SPEC;
 use crate::repository;

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use shared::config::Config;
 use shared::domain::{Amount, PartId, RequestKey, Split, UserId};
-use shared::parts::{self, Parts};
+use shared::ports::{GrabAnswer, Grabber, HotStore};
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{Found, Grabber, HotStore, NewPacket, SendOutcome};
+use shared::service::{NewPacket, SendOutcome};
+use shared::wiring::{self, Wiring};
 use tests::without_tokens;
 
 use crate::stack::{Stack, resident_mb};
@@ -36,8 +37,8 @@ pub async fn run(options: &Options) {
         _ => None,
     };
     let config = Config::for_both_stores(settings).unwrap();
-    let dynamodb = without_tokens(&parts::dynamodb_at(&stack.dynamodb_url));
-    let all = Parts::new(config, dynamodb).unwrap();
+    let dynamodb = without_tokens(&wiring::dynamodb_at(&stack.dynamodb_url));
+    let all = Wiring::new(config, dynamodb).unwrap();
     let hot = RedisStore::new(Connection::new(&RedisConfig::new(&stack.redis_url)).unwrap());
 
     let begun = Instant::now();
@@ -70,9 +71,9 @@ pub async fn run(options: &Options) {
 }
 
 /// Sends packets of that many slips in all, and returns their parts.
-async fn send(all: &Parts, slips: u32) -> Vec<(PartId, u32)> {
+async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
     let sender: UserId = "sender".parse().unwrap();
-    let (wallets, send) = (all.ledger_parts().wallets(), all.send_packet());
+    let (wallets, send) = (all.ledger_wiring().wallets(), all.send_packet());
     let deposit: RequestKey = "deposit".parse().unwrap();
     wallets.deposit(&sender, &deposit, Amount::new(u64::from(slips) * 100)).await.unwrap();
     let mut parts = Vec::new();
@@ -105,6 +106,6 @@ async fn hold_all(hot: &RedisStore, part: PartId, count: u32) {
         let grabber = |slip| Grabber { user: format!("{part}-{slip}").parse().unwrap(), passphrase: None };
         let grabbers: Vec<Grabber> = batch.iter().map(grabber).collect();
         let found = hot.grab(part, &grabbers).await.unwrap().unwrap();
-        assert!(found.iter().all(|found| matches!(found, Found::Held { fresh: true, .. })), "{found:?}");
+        assert!(found.iter().all(|found| matches!(found, GrabAnswer::Held { fresh: true, .. })), "{found:?}");
     }
 }

@@ -37,15 +37,15 @@ pub struct PacketBooks {
     pub slips: usize,
     /// Whether it is marked as settled.
     pub settled: bool,
-    /// Slip → its fence.
-    pub fences: BTreeMap<u32, FenceBooks>,
+    /// Slip → its decision.
+    pub decisions: BTreeMap<u32, DecisionBooks>,
     /// User → his claim.
     pub claims: BTreeMap<String, Claimed>,
 }
 
-/// A fence.
+/// A decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct FenceBooks {
+pub struct DecisionBooks {
     /// Who has it; `None`: refunded.
     pub user: Option<String>,
     /// What was in it.
@@ -74,12 +74,12 @@ impl PacketBooks {
 
     /// Slips that went back.
     pub fn refunded(&self) -> usize {
-        self.fences.len() - self.claims.len()
+        self.decisions.len() - self.claims.len()
     }
 
     /// Slips of which nothing is decided.
-    pub fn unfenced(&self) -> usize {
-        self.slips - self.fences.len()
+    pub fn undecided(&self) -> usize {
+        self.slips - self.decisions.len()
     }
 }
 
@@ -159,8 +159,8 @@ impl Books {
             }
             ["SLIPS", id, _, slip] => {
                 let user = item.contains_key("user_id").then(|| text(item, "user_id"));
-                let fence = FenceBooks { user, amount: number(item, "amount"), at: number(item, "at") };
-                self.packets.entry(id.to_owned()).or_default().fences.insert(slip.parse().unwrap(), fence);
+                let decision = DecisionBooks { user, amount: number(item, "amount"), at: number(item, "at") };
+                self.packets.entry(id.to_owned()).or_default().decisions.insert(slip.parse().unwrap(), decision);
             }
             ["USER", user, "CLAIM", id] => {
                 let slip = u32::try_from(number(item, "slip")).unwrap();

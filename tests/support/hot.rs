@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use redis::cmd;
 use shared::domain::{PartId, Terms, UserId};
+use shared::ports::{GrabAnswer, Grabber, HotStore, OutboxEntry};
 use shared::redis::{PartKeys, free_slips, held};
-use shared::service::{Found, Grabber, Held, HotStore};
 
 use crate::books::Books;
 use crate::world::{Process, World};
@@ -19,7 +19,7 @@ pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec
     let grabbers: Vec<Grabber> = users.iter().map(|user| Grabber { user: user.clone(), passphrase: None }).collect();
     let found = process.hot.grab(part, &grabbers).await.unwrap().expect("a loaded part");
     let slip = |found| match found {
-        Found::Held { slip, at, .. } => (slip, at.ms()),
+        GrabAnswer::Held { slip, at, .. } => (slip, at.ms()),
         other => panic!("no hold: {other:?}"),
     };
     found.into_iter().map(slip).collect()
@@ -39,13 +39,13 @@ pub struct HotPart {
     /// Slips to be had.
     pub free: Vec<u32>,
     /// The outbox, by slip.
-    pub held: BTreeMap<u32, Held>,
+    pub held: BTreeMap<u32, OutboxEntry>,
     /// Slips of which the ledger's word is known.
-    pub facts: BTreeSet<u32>,
+    pub decisions: BTreeSet<u32>,
 }
 
 /// What a part holds, by slip.
-pub(crate) fn outbox(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Held> {
+pub(crate) fn outbox(claims: &BTreeMap<String, String>) -> BTreeMap<u32, OutboxEntry> {
     claims.iter().filter_map(|(user, claim)| held(user, claim)).map(|held| (held.hold.slip, held)).collect()
 }
 
@@ -58,14 +58,14 @@ impl World {
     pub async fn hot_part(&self, terms: &Terms, part: PartId) -> HotPart {
         let keys = PartKeys::of(part);
         let range = part.slips(terms.count);
-        let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.facts)).await;
+        let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.decided)).await;
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let claims = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
         HotPart {
             free: free_slips(&claims).unwrap(),
             held: outbox(&claims),
             claims,
-            facts: range.clone().filter(|slip| bit(slip - range.start)).collect(),
+            decisions: range.clone().filter(|slip| bit(slip - range.start)).collect(),
         }
     }
 
@@ -98,14 +98,14 @@ impl World {
             let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg("#b").arg(-1)).await;
         }
         let () = self.redis(cmd("PERSIST").arg(&keys.claims)).await;
-        let () = self.redis(cmd("ZADD").arg(&keys.dirty).arg("NX").arg(at).arg(&keys.name)).await;
+        let () = self.redis(cmd("ZADD").arg(&keys.pending).arg("NX").arg(at).arg(&keys.name)).await;
     }
 
-    /// Makes a part forget the fence of a slip, and whose it is, as a rollback does.
-    pub async fn forget_fact(&self, terms: &Terms, part: PartId, slip: u32, owner: Option<&UserId>) {
+    /// Makes a part forget the decision of a slip, and whose it is, as a rollback does.
+    pub async fn forget_decision(&self, terms: &Terms, part: PartId, slip: u32, owner: Option<&UserId>) {
         let keys = PartKeys::of(part);
         let place = slip - part.slips(terms.count).start;
-        let was: u8 = self.redis(cmd("SETBIT").arg(&keys.facts).arg(place).arg(0)).await;
+        let was: u8 = self.redis(cmd("SETBIT").arg(&keys.decided).arg(place).arg(0)).await;
         assert_eq!(was, 1, "the part did not know of slip {slip}");
         let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg("#n").arg(-1)).await;
         if let Some(owner) = owner {
@@ -116,26 +116,26 @@ impl World {
     /// Holds what Redis says of a packet against itself and against the ledger. Parts that are not loaded say nothing.
     ///
     /// # Panics
-    /// If a slip is not exactly one of free, held and known to be fenced, or a confirmed claim is not the ledger's.
+    /// If a slip is not exactly one of free, held and known to be decided, or a confirmed claim is not the ledger's.
     pub async fn audit_hot(&self, terms: &Terms, books: &Books) {
         let packet = books.packet(terms.id);
         for part in terms.id.parts() {
             let hot = self.hot_part(terms, part).await;
             let Some(expires) = hot.claims.get("#x") else { continue };
-            let mut seen: Vec<u32> = hot.free.iter().chain(hot.held.keys()).chain(&hot.facts).copied().collect();
+            let mut seen: Vec<u32> = hot.free.iter().chain(hot.held.keys()).chain(&hot.decisions).copied().collect();
             seen.sort_unstable();
             let all: Vec<u32> = part.slips(terms.count).collect();
             if self.now_ms() < expires.parse().unwrap() {
-                assert_eq!(seen, all, "{part}: free, held and fenced slips: {hot:?}");
+                assert_eq!(seen, all, "{part}: free, held and decided slips: {hot:?}");
             }
             let holds = number(&hot.claims, "#s") - number(&hot.claims, "#b");
             assert_eq!(usize::try_from(holds), Ok(hot.held.len()), "{part}: the number of holds: {hot:?}");
-            assert_eq!(hot.claims["#n"], hot.facts.len().to_string(), "{part}: the number of facts");
-            for slip in &hot.facts {
-                assert!(packet.fences.contains_key(slip), "{part}: slip {slip} is taken for fenced");
+            assert_eq!(hot.claims["#n"], hot.decisions.len().to_string(), "{part}: the number of decisions");
+            for slip in &hot.decisions {
+                assert!(packet.decisions.contains_key(slip), "{part}: slip {slip} is taken for decided");
             }
             for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with('#')) {
-                if let Some(Held { hold, .. }) = held(user, said) {
+                if let Some(OutboxEntry { hold, .. }) = held(user, said) {
                     let holder = hot.held.get(&hold.slip).map(|held| held.hold.user.as_str());
                     assert_eq!(holder, Some(user.as_str()), "{part}: slip {} is held for two", hold.slip);
                 } else {

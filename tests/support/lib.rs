@@ -17,4 +17,4 @@ pub use books::{Books, PacketBooks, audit, audit_table};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
 pub use tokens::without_tokens;
-pub use world::{PATIENCE, Process, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};
+pub use world::{Process, STORE_TIMEOUT, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

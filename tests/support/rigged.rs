@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use shared::dynamo::{Item, Key, Query, Reason, SdkTable, Table, TableError, TransactError, Write};
+use shared::dynamodb::SdkTable;
+use shared::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use tokio::sync::Notify;
 
 /// What all tables of a world count, and how they are to fail.

@@ -12,19 +12,21 @@ use redis::{Cmd, FromRedisValue, cmd};
 use shared::domain::{
     AckMode, Amount, Limits, PacketId, PassphraseDigest, RequestKey, Split, Terms, Timestamp, UserId,
 };
-use shared::dynamo::{Ledger, MovementOutcome, SdkTable, create_table};
+use shared::dynamodb::{SdkTable, create_table};
+use shared::ledger::{Ledger, MovementOutcome};
+use shared::ports::{Clock, System};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{
-    Clock, Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores,
-    System, ViewPackets, Wallets,
+    Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores,
+    ViewPackets, Wallets,
 };
 use tokio::time::Instant;
 
 use crate::rigged::{Rig, Rigged};
 
 /// How long a store may take for anything: machines that run tests are busy, and no test here is about time-outs.
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a run of settle may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(10);
 const TABLE: &str = "hongbao";
@@ -85,8 +87,8 @@ impl Servers {
             Self::Single(server) => RedisConfig::new(server.url()),
             Self::Cluster(cluster) => RedisConfig { cluster: true, ..RedisConfig::new(cluster.url()) },
         };
-        config.connect_timeout = PATIENCE;
-        config.response_timeout = PATIENCE;
+        config.connect_timeout = STORE_TIMEOUT;
+        config.response_timeout = STORE_TIMEOUT;
         config
     }
 }
@@ -157,7 +159,7 @@ impl World {
 
     async fn over(redis: Servers) -> Self {
         let server = DynamoDb::start(None).await.unwrap();
-        let dynamodb = shared::parts::dynamodb_at(&server.url());
+        let dynamodb = shared::wiring::dynamodb_at(&server.url());
         create_table(&dynamodb, TABLE).await.unwrap();
         let connection = Connection::new(&redis.config()).unwrap();
         Self { redis, rig: Arc::default(), dynamodb, connection, server }
@@ -274,7 +276,7 @@ impl World {
                 let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&key)).await;
                 !crate::hot::outbox(&claims).is_empty()
             } else {
-                key.contains("dirty")
+                key.contains("pending")
             };
             if holds {
                 left.push(key);

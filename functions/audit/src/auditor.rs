@@ -3,9 +3,10 @@ use std::collections::{HashMap, HashSet};
 use aws_sdk_dynamodb::Client;
 use futures::future;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use shared::batching::{Cache, cache};
 use shared::domain::{PacketId, UserId};
-use shared::dynamo::{Key, keys};
-use shared::service::{Cache, cache};
+use shared::ledger::keys;
+use shared::ports::Key;
 use tokio::time::{Instant, timeout_at};
 
 use crate::confirm::Patience;

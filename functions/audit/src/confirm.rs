@@ -4,8 +4,8 @@
 //!
 //! 1. Each check reads in an order in which nothing can look wrong as long as every transaction is done at one moment.
 //!    The items that a transaction writes are never deleted, and all but wallets and a packet's state never change. So
-//!    what was read first (a fence) obliges what is read after it (its claim); a sum over many items (a packet's refunded
-//!    fences) lies between what its counterpart (the refunds) shows before and after; and where neither helps (a wallet),
+//!    what was read first (a decision) obliges what is read after it (its claim); a sum over many items (a packet's refunded
+//!    decisions) lies between what its counterpart (the refunds) shows before and after; and where neither helps (a wallet),
 //!    a check that finds its items moving says so instead of judging.
 //! 2. `DynamoDB` does a transaction at one moment for other transactions, but a reader of single items may see the first of
 //!    its writes some moments before the last. What looks wrong is therefore read again, and only what is wrong in the

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shared::dynamo::Key;
+use shared::ports::Key;
 
 use crate::report::Report;
 

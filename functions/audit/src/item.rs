@@ -3,8 +3,8 @@
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::{PacketId, PartId, UserId};
-use shared::dynamo::Key;
-use shared::dynamo::keys;
+use shared::ledger::keys;
+use shared::ports::Key;
 
 use crate::reader::Item;
 
@@ -18,8 +18,8 @@ pub enum Name {
     Packet(PacketId),
     /// The amounts of a part.
     Amounts(PartId),
-    /// The fence of a slip.
-    Fence(PacketId, u32),
+    /// The decision of a slip.
+    Decision(PacketId, u32),
     /// A user's item.
     Of(UserId, Own),
 }
@@ -58,7 +58,7 @@ impl Name {
             }
             ["SLIPS", id, _, slip] => {
                 let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
-                (Self::Fence(id, slip), keys::fence(id, slip))
+                (Self::Decision(id, slip), keys::decision(id, slip))
             }
             ["USER", user, ref own @ ..] => {
                 let user = user.parse().ok()?;
@@ -260,7 +260,7 @@ impl Closing {
     }
 }
 
-/// A slip's fence, or what a claim says of it.
+/// A slip's decision, or what a claim says of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Slip {
     pub index: u32,
@@ -271,8 +271,8 @@ pub struct Slip {
 }
 
 impl Slip {
-    /// A fence, whose own words are the user's name too.
-    pub fn fence(item: &Item) -> Result<Self, Malformed> {
+    /// A decision, whose own words are the user's name too.
+    pub fn decision(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
         let user = if fields.has("user_id") { Some(fields.user("user_id")?) } else { None };
         Self::read(fields, user)

@@ -7,8 +7,8 @@ use std::time::{Duration, SystemTime};
 use audit::{Auditor, Event};
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::parts;
-use shared::service::{Clock, System};
+use shared::ports::{Clock, System};
+use shared::wiring;
 use tokio::time::Instant;
 
 /// How long before the function is stopped a run ends, so that its answer is heard.
@@ -21,7 +21,7 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
     let table: Arc<str> = config.table.clone().into();
-    let auditor = Arc::new(Auditor::new(parts::dynamodb(&parts::environment()), config.table));
+    let auditor = Arc::new(Auditor::new(wiring::dynamodb(&wiring::environment()), config.table));
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (auditor, table) = (Arc::clone(&auditor), Arc::clone(&table));
         async move {

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use shared::metric::MetricLine;
+use shared::telemetry::MetricLine;
 
 use crate::Answer;
 

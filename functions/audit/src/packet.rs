@@ -1,13 +1,14 @@
-//! One packet against its amounts, fences, claims, debit and refunds.
+//! One packet against its amounts, decisions, claims, debit and refunds.
 //!
-//! The order of the reads is the argument (see [`confirm`](crate::confirm)): the packet before its fences, since a settled one
-//! has them all; a fence before its claim; refunds before the fences, and again after them where the two differ.
+//! The order of the reads is the argument (see [`confirm`](crate::confirm)): the packet before its decisions, since a settled one
+//! has them all; a decision before its claim; refunds before the decisions, and again after them where the two differ.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::domain::{PacketId, UserId};
-use shared::dynamo::{Key, keys};
+use shared::ledger::keys;
+use shared::ports::Key;
 
 use crate::auditor::Run;
 use crate::confirm::Look;
@@ -15,22 +16,22 @@ use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, S
 use crate::reader::{Item, ReadError};
 use crate::report::{Figures, Imbalance, Kind};
 
-/// Groups of a packet's fences that are read at once.
+/// Groups of a packet's decisions that are read at once.
 const GROUPS_AT_ONCE: usize = 8;
 /// More slips have no part of their own: a packet has one part for each, up to [`PARTS_MAX`].
 const SLIPS_PER_PART: u32 = 1_000;
 const PARTS_MAX: u32 = 64;
 
-/// What the fences of a packet, or of a group of them, sum to.
+/// What the decisions of a packet, or of a group of them, sum to.
 #[derive(Debug, Default)]
 struct Sums {
     claimed: Sum,
     refunded: Sum,
-    /// What the fenced slips hold by the amounts, whatever their fences say.
-    fenced: Sum,
+    /// What the decided slips hold by the amounts, whatever their decisions say.
+    decided: Sum,
     /// The refunds of one run of settle share their time.
     refunded_at: BTreeMap<u64, Sum>,
-    /// Lowest slips of refunds that are fenced as refunded at the refund's time.
+    /// Lowest slips of refunds that are decided as refunded at the refund's time.
     lowest_seen: BTreeSet<u32>,
     best: Option<(Best, u64)>,
     imbalances: Vec<Imbalance>,
@@ -80,9 +81,9 @@ impl Run {
         let (amounts, of_amounts) = self.amounts(&packet).await?;
         wrong.extend(of_amounts);
         let refunds = self.refunds(&packet).await?;
-        let mut sums = self.fences(&packet, &amounts, &refunds).await?;
+        let mut sums = self.decisions(&packet, &amounts, &refunds).await?;
         wrong.append(&mut sums.imbalances);
-        wrong.extend(self.refunds_against_fences(&packet, &refunds, &sums).await?);
+        wrong.extend(self.refunds_against_decisions(&packet, &refunds, &sums).await?);
         if !amounts.is_empty() {
             wrong.extend(conservation(&packet, &sums));
         }
@@ -90,7 +91,7 @@ impl Run {
         let figures = Figures {
             packets: 1,
             slips: packet.count.into(),
-            in_slips: packet.total.saturating_sub(sums.fenced.amount),
+            in_slips: packet.total.saturating_sub(sums.decided.amount),
             ..Figures::default()
         };
         Ok(Look { figures, imbalances: wrong, moving: false })
@@ -147,11 +148,11 @@ impl Run {
         Ok((all, wrong))
     }
 
-    /// Reads all fences, group by group, each with its claims.
-    async fn fences(&self, packet: &Packet, amounts: &[u64], refunds: &Refunds) -> Result<Sums, ReadError> {
+    /// Reads all decisions, group by group, each with its claims.
+    async fn decisions(&self, packet: &Packet, amounts: &[u64], refunds: &Refunds) -> Result<Sums, ReadError> {
         let groups = packet.count.div_ceil(keys::SLIPS_PER_KEY);
         stream::iter(0..groups)
-            .map(|group| self.fence_group(packet, group, amounts, refunds))
+            .map(|group| self.decision_group(packet, group, amounts, refunds))
             .buffered(GROUPS_AT_ONCE)
             .try_fold(Sums::default(), |mut sums, group| async move {
                 sums.add(group);
@@ -160,23 +161,23 @@ impl Run {
             .await
     }
 
-    async fn fence_group(
+    async fn decision_group(
         &self,
         packet: &Packet,
         group: u32,
         amounts: &[u64],
         refunds: &Refunds,
     ) -> Result<Sums, ReadError> {
-        let pk = keys::fences(packet.id, group);
+        let pk = keys::decisions(packet.id, group);
         let mut sums = Sums::default();
         let mut start = None;
         loop {
             let page = self.reader.query(&pk, "", start).await?;
             let mut claimed = Vec::new();
             for item in &page.items {
-                // A key that is no fence's is the scan's to tell of.
+                // A key that is no decision's is the scan's to tell of.
                 let Some(key) = crate::reader::key_of(item) else { continue };
-                let Some(Name::Fence(_, slip)) = Name::of(&key) else { continue };
+                let Some(Name::Decision(_, slip)) = Name::of(&key) else { continue };
                 claimed.extend(sums.enter(packet, &key, slip, item, amounts, refunds));
             }
             sums.imbalances.extend(self.claims(packet, claimed).await?);
@@ -187,22 +188,22 @@ impl Run {
         }
     }
 
-    /// Each claimed fence has the claim of that user, with the same words.
+    /// Each claimed decision has the claim of that user, with the same words.
     async fn claims(&self, packet: &Packet, claimed: Vec<(UserId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
         let names = claimed.iter().map(|(user, _)| keys::claim(user, packet.id)).collect();
         let items = self.reader.batch_get(names).await?;
         let mut wrong = Vec::new();
-        for (user, fence) in claimed {
+        for (user, decision) in claimed {
             let name = keys::claim(&user, packet.id);
             let found = match items.get(&name) {
                 None => "no claim".to_owned(),
                 Some(item) => match claim_of(packet, user, item) {
-                    Ok(claim) if claim == fence => continue,
+                    Ok(claim) if claim == decision => continue,
                     Ok(claim) => claim.to_string(),
                     Err(Malformed(expected)) => format!("not {expected}"),
                 },
             };
-            wrong.push(Imbalance::new(Kind::FenceWithoutClaim, shown(&name), fence.to_string(), found));
+            wrong.push(Imbalance::new(Kind::DecisionWithoutClaim, shown(&name), decision.to_string(), found));
         }
         Ok(wrong)
     }
@@ -241,9 +242,9 @@ impl Run {
         }
     }
 
-    /// The refunds, of each time, are what the refunded fences of that time sum to: no less than the refunds that were
-    /// there before the fences were read, no more than those that are there after it.
-    async fn refunds_against_fences(
+    /// The refunds, of each time, are what the refunded decisions of that time sum to: no less than the refunds that were
+    /// there before the decisions were read, no more than those that are there after it.
+    async fn refunds_against_decisions(
         &self,
         packet: &Packet,
         before: &Refunds,
@@ -254,7 +255,7 @@ impl Run {
             if !sums.lowest_seen.contains(lowest) {
                 let key = shown(&keys::refund(&packet.sender, packet.id, *lowest));
                 let expected = format!("slip {lowest} refunded at {at}");
-                wrong.push(Imbalance::new(Kind::Refunds, key, expected, "no such fence"));
+                wrong.push(Imbalance::new(Kind::Refunds, key, expected, "no such decision"));
             }
         }
         wrong.sort_by(|one, other| one.key.cmp(&other.key));
@@ -265,10 +266,10 @@ impl Run {
         let times: BTreeSet<&u64> = before.at.keys().chain(sums.refunded_at.keys()).collect();
         for at in times {
             let of = |sums: &BTreeMap<u64, Sum>| sums.get(at).copied().unwrap_or_default();
-            let (least, fenced, most) = (of(&before.at), of(&sums.refunded_at), of(&after.at));
-            if !least.is_within(fenced) || !fenced.is_within(most) {
+            let (least, decided, most) = (of(&before.at), of(&sums.refunded_at), of(&after.at));
+            if !least.is_within(decided) || !decided.is_within(most) {
                 let key = format!("{} / {}{}", keys::user(&packet.sender), keys::REFUND, packet.id);
-                let (expected, found) = (format!("refunds of {fenced} at {at}"), format!("refunds of {most}"));
+                let (expected, found) = (format!("refunds of {decided} at {at}"), format!("refunds of {most}"));
                 wrong.push(Imbalance::new(Kind::Refunds, key, expected, found));
             }
         }
@@ -289,7 +290,7 @@ fn claim_of(packet: &Packet, user: UserId, item: &Item) -> Result<Slip, Malforme
 }
 
 impl Sums {
-    /// Enters a fence. Returns it if it was claimed, and by whom.
+    /// Enters a decision. Returns it if it was claimed, and by whom.
     fn enter(
         &mut self,
         packet: &Packet,
@@ -299,34 +300,34 @@ impl Sums {
         amounts: &[u64],
         refunds: &Refunds,
     ) -> Option<(UserId, Slip)> {
-        let fence = match Slip::fence(item) {
-            Ok(fence) => fence,
+        let decision = match Slip::decision(item) {
+            Ok(decision) => decision,
             Err(Malformed(expected)) => {
                 self.imbalances.push(Imbalance::new(Kind::Malformed, shown(key), expected, "something else"));
                 return None;
             }
         };
         let amount = amounts.get(slip as usize).copied();
-        if fence.index != slip || slip >= packet.count || amount.is_some_and(|amount| amount != fence.amount) {
+        if decision.index != slip || slip >= packet.count || amount.is_some_and(|amount| amount != decision.amount) {
             let expected = match amount {
                 Some(amount) => format!("slip {slip}: {amount}"),
                 None => format!("slips 0 to {}", packet.count - 1),
             };
-            self.imbalances.push(Imbalance::new(Kind::Fence, shown(key), expected, fence.to_string()));
+            self.imbalances.push(Imbalance::new(Kind::Decision, shown(key), expected, decision.to_string()));
         }
-        self.fenced.add(Sum { count: 1, amount: amount.unwrap_or(0) });
-        let sum = Sum { count: 1, amount: fence.amount };
-        let Some(user) = fence.user.clone() else {
+        self.decided.add(Sum { count: 1, amount: amount.unwrap_or(0) });
+        let sum = Sum { count: 1, amount: decision.amount };
+        let Some(user) = decision.user.clone() else {
             self.refunded.add(sum);
-            self.refunded_at.entry(fence.at).or_default().add(sum);
-            if refunds.lowest.get(&slip) == Some(&fence.at) {
+            self.refunded_at.entry(decision.at).or_default().add(sum);
+            if refunds.lowest.get(&slip) == Some(&decision.at) {
                 self.lowest_seen.insert(slip);
             }
             return None;
         };
         self.claimed.add(sum);
-        self.offer(Best { amount: fence.amount, slip, user: user.clone() }, fence.at);
-        Some((user, fence))
+        self.offer(Best { amount: decision.amount, slip, user: user.clone() }, decision.at);
+        Some((user, decision))
     }
 
     /// The largest claim is the best; of equal ones the earliest, then that of the lower slip.
@@ -340,7 +341,7 @@ impl Sums {
     fn add(&mut self, other: Self) {
         self.claimed.add(other.claimed);
         self.refunded.add(other.refunded);
-        self.fenced.add(other.fenced);
+        self.decided.add(other.decided);
         for (at, sum) in other.refunded_at {
             self.refunded_at.entry(at).or_default().add(sum);
         }
@@ -365,29 +366,32 @@ fn index(packet: &Packet) -> Option<Imbalance> {
 }
 
 fn conservation(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
-    let unfenced = packet.total.saturating_sub(sums.fenced.amount);
-    let found = sums.claimed.amount.saturating_add(sums.refunded.amount).saturating_add(unfenced);
+    let undecided = packet.total.saturating_sub(sums.decided.amount);
+    let found = sums.claimed.amount.saturating_add(sums.refunded.amount).saturating_add(undecided);
     (found != packet.total).then(|| {
-        let found =
-            format!("{found}: claimed {}, refunded {}, unfenced {unfenced}", sums.claimed.amount, sums.refunded.amount);
+        let found = format!(
+            "{found}: claimed {}, refunded {}, undecided {undecided}",
+            sums.claimed.amount, sums.refunded.amount
+        );
         Imbalance::new(Kind::Conservation, shown(&keys::packet(packet.id)), packet.total.to_string(), found)
     })
 }
 
-/// A settled packet has a fence for every slip, and its totals are theirs.
+/// A settled packet has a decision for every slip, and its totals are theirs.
 fn closing(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
     let closing = packet.closing.as_ref()?;
     let best = sums.best.as_ref().map(|(best, _)| best);
-    let all_fenced = sums.fenced.count == u64::from(packet.count);
-    if all_fenced && (closing.claimed, closing.refunded, closing.best.as_ref()) == (sums.claimed, sums.refunded, best) {
+    let all_decided = sums.decided.count == u64::from(packet.count);
+    if all_decided && (closing.claimed, closing.refunded, closing.best.as_ref()) == (sums.claimed, sums.refunded, best)
+    {
         return None;
     }
     let say = |claimed: Sum, refunded: Sum, best: Option<&Best>| {
         let best = best.map_or_else(|| "none".to_owned(), |best| format!("{} in slip {}", best.amount, best.slip));
         format!("claimed {claimed}, refunded {refunded}, best {best}")
     };
-    let missing = u64::from(packet.count).saturating_sub(sums.fenced.count);
-    let expected = format!("{}, {missing} without a fence", say(sums.claimed, sums.refunded, best));
+    let missing = u64::from(packet.count).saturating_sub(sums.decided.count);
+    let expected = format!("{}, {missing} without a decision", say(sums.claimed, sums.refunded, best));
     let found = format!("settled: {}", say(closing.claimed, closing.refunded, closing.best.as_ref()));
     Some(Imbalance::new(Kind::Closing, shown(&keys::packet(packet.id)), expected, found))
 }

@@ -7,8 +7,8 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{Builder, Config};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
-use shared::dynamo::Key;
-use shared::dynamo::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
+use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
+use shared::ports::Key;
 
 /// An item as the table has it.
 pub type Item = HashMap<String, AttributeValue>;

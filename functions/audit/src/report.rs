@@ -18,17 +18,17 @@ pub enum Kind {
     Amounts,
     /// A packet's debit that is missing or another.
     Debit,
-    /// A fence that is not what its packet says, or of a slip that the packet does not have.
-    Fence,
-    /// A claimed fence without the claim of that user with the same words.
-    FenceWithoutClaim,
-    /// A claim without the fence of that slip with the same words.
-    ClaimWithoutFence,
-    /// Refunds that are not what the refunded fences sum to.
+    /// A decision that is not what its packet says, or of a slip that the packet does not have.
+    Decision,
+    /// A claimed decision without the claim of that user with the same words.
+    DecisionWithoutClaim,
+    /// A claim without the decision of that slip with the same words.
+    ClaimWithoutDecision,
+    /// Refunds that are not what the refunded decisions sum to.
     Refunds,
-    /// A packet of which claimed, refunded and unfenced slips are not the total.
+    /// A packet of which claimed, refunded and undecided slips are not the total.
     Conservation,
-    /// A settled packet that is not what its fences sum to.
+    /// A settled packet that is not what its decisions sum to.
     Closing,
     /// A packet that should be in the index of what is to be settled and is not, or the other way round.
     Index,
@@ -49,9 +49,9 @@ impl Kind {
             Self::Orphan => "orphan",
             Self::Amounts => "amounts",
             Self::Debit => "debit",
-            Self::Fence => "fence",
-            Self::FenceWithoutClaim => "fence-without-claim",
-            Self::ClaimWithoutFence => "claim-without-fence",
+            Self::Decision => "decision",
+            Self::DecisionWithoutClaim => "decision-without-claim",
+            Self::ClaimWithoutDecision => "claim-without-decision",
             Self::Refunds => "refunds",
             Self::Conservation => "conservation",
             Self::Closing => "closing",
@@ -105,7 +105,7 @@ pub struct Figures {
     pub withdrawn: u64,
     /// What is in them.
     pub in_wallets: u64,
-    /// What is in slips, of these packets, that have no fence.
+    /// What is in slips, of these packets, that have no decision.
     pub in_slips: u64,
 }
 

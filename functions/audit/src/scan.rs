@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use shared::domain::{PacketId, UserId};
-use shared::dynamo::{Key, keys};
+use shared::ledger::keys;
+use shared::ports::Key;
 
 use crate::auditor::{Outline, Run, Subject};
 use crate::confirm::Look;
@@ -47,7 +48,7 @@ impl Lead {
 impl Place {
     fn name(self, packet: PacketId) -> Key {
         match self {
-            Self::Slip(slip) => keys::fence(packet, slip),
+            Self::Slip(slip) => keys::decision(packet, slip),
             Self::Part(index) => keys::amounts(shared::domain::PartId { packet, index }),
         }
     }
@@ -59,7 +60,7 @@ impl Place {
             return Some(Imbalance::new(Kind::Orphan, key, format!("packet {id}"), "no such packet"));
         };
         let (kind, index, count, what) = match self {
-            Self::Slip(slip) => (Kind::Fence, slip, packet.count, "slips"),
+            Self::Slip(slip) => (Kind::Decision, slip, packet.count, "slips"),
             Self::Part(part) => (Kind::Amounts, part, part_count(packet.count), "parts"),
         };
         (index >= count).then(|| Imbalance::new(kind, key, format!("one of {count} {what}"), format!("number {index}")))
@@ -74,15 +75,15 @@ impl Run {
     /// wallet that it belongs to, for these have no time of change themselves.
     pub(crate) async fn leads(&self, items: &[Item]) -> Result<HashSet<Lead>, ReadError> {
         let mut leads = HashSet::new();
-        let mut fenced = HashSet::new();
+        let mut decided = HashSet::new();
         for key in items.iter().filter_map(key_of) {
             match Name::of(&key) {
                 None => drop(leads.insert(Lead::Unknown(key))),
                 Some(Name::Packet(id)) => drop(leads.insert(Lead::To(Subject::Packet(id)))),
                 Some(Name::Amounts(part)) => drop(leads.insert(Lead::Member(part.packet, Place::Part(part.index)))),
-                Some(Name::Fence(id, slip)) => {
+                Some(Name::Decision(id, slip)) => {
                     leads.insert(Lead::Member(id, Place::Slip(slip)));
-                    fenced.insert(id);
+                    decided.insert(id);
                 }
                 Some(Name::Of(user, Own::Wallet)) => drop(leads.insert(Lead::To(Subject::Wallet(user)))),
                 Some(Name::Of(user, _)) if self.since.is_none() => drop(leads.insert(Lead::Owner(user))),
@@ -90,11 +91,11 @@ impl Run {
             }
         }
         if let Some(since) = self.since {
-            let outlines = self.outlines(fenced.iter().copied().collect()).await?;
+            let outlines = self.outlines(decided.iter().copied().collect()).await?;
             // One that the scan picks by its own times is looked at there.
             let is_picked =
                 |packet: &Outline| packet.created_at >= since.written_ms || packet.expires_at >= since.expired_ms;
-            let others = fenced.into_iter().filter(|id| !outlines.get(id).is_some_and(is_picked));
+            let others = decided.into_iter().filter(|id| !outlines.get(id).is_some_and(is_picked));
             leads.extend(others.filter_map(|id| self.first_sight(Subject::Packet(id))));
         }
         Ok(leads)

@@ -6,7 +6,8 @@
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::domain::{PacketId, UserId};
-use shared::dynamo::{Key, keys};
+use shared::ledger::keys;
+use shared::ports::Key;
 
 use crate::auditor::Run;
 use crate::confirm::Look;
@@ -15,7 +16,7 @@ use crate::packet::shown;
 use crate::reader::{Item, ReadError, key_of};
 use crate::report::{Figures, Imbalance, Kind};
 
-/// Batches of claims whose fences are read at once.
+/// Batches of claims whose decisions are read at once.
 const BATCHES_AT_ONCE: usize = 4;
 const CLAIMS_PER_BATCH: usize = 100;
 
@@ -155,7 +156,7 @@ impl Run {
         }
         let batches: Vec<_> = claims.chunks(CLAIMS_PER_BATCH).map(<[_]>::to_vec).collect();
         let mut wrong: Vec<Imbalance> = stream::iter(batches)
-            .map(|claims| self.claims_against_fences(claims))
+            .map(|claims| self.claims_against_decisions(claims))
             .buffered(BATCHES_AT_ONCE)
             .map_ok(|wrong| stream::iter(wrong).map(Ok))
             .try_flatten()
@@ -184,24 +185,24 @@ impl Run {
         Ok(wrong)
     }
 
-    /// Each claim has the fence of its slip, with the same words.
-    async fn claims_against_fences(&self, claims: Vec<(Key, PacketId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
-        let names = claims.iter().map(|(_, packet, claim)| keys::fence(*packet, claim.index)).collect();
-        let fences = self.reader.batch_get(names).await?;
+    /// Each claim has the decision of its slip, with the same words.
+    async fn claims_against_decisions(&self, claims: Vec<(Key, PacketId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
+        let names = claims.iter().map(|(_, packet, claim)| keys::decision(*packet, claim.index)).collect();
+        let decisions = self.reader.batch_get(names).await?;
         let mut wrong = Vec::new();
         for (key, packet, claim) in claims {
-            let found = match fences.get(&keys::fence(packet, claim.index)).map(Slip::fence) {
-                Some(Ok(fence)) if fence == claim => continue,
-                Some(Ok(fence)) => fence.to_string(),
+            let found = match decisions.get(&keys::decision(packet, claim.index)).map(Slip::decision) {
+                Some(Ok(decision)) if decision == claim => continue,
+                Some(Ok(decision)) => decision.to_string(),
                 Some(Err(Malformed(expected))) => format!("not {expected}"),
                 None if self.outlines(vec![packet]).await?.is_empty() => {
                     let expected = format!("packet {packet}");
                     wrong.push(Imbalance::new(Kind::Orphan, shown(&key), expected, "no such packet"));
                     continue;
                 }
-                None => "no fence".to_owned(),
+                None => "no decision".to_owned(),
             };
-            wrong.push(Imbalance::new(Kind::ClaimWithoutFence, shown(&key), claim.to_string(), found));
+            wrong.push(Imbalance::new(Kind::ClaimWithoutDecision, shown(&key), claim.to_string(), found));
         }
         Ok(wrong)
     }

@@ -9,10 +9,11 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, PassphraseDigest, Refusal};
-use shared::dynamo::Table;
 use shared::http::{Answer, Code, Problem, Route, caller, given, parse_body, respond, route};
-use shared::metric::{GrabEnd, Meter};
-use shared::service::{GrabOutcome, GrabSlip, HotStore};
+use shared::ports::HotStore;
+use shared::ports::Table;
+use shared::service::{GrabOutcome, GrabSlip};
+use shared::telemetry::{GrabEnd, Meter};
 
 pub use metric::Telemetry;
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use grab::Telemetry;
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::parts::{self, Parts};
+use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
     shared::run(serve())
@@ -15,7 +15,7 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table = config.table.clone();
-    let grab = Parts::new(config, parts::dynamodb(&parts::environment()))?.grab_slip();
+    let grab = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.grab_slip();
     // A process that serves requests side by side is never frozen. One that serves them one after the other is, between them.
     let is_concurrent = shared::is_concurrent();
     let grab = Arc::new(if is_concurrent { grab.running_on() } else { grab });

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::metric::{Counts, GrabEnd, Meter, Metric, MetricLine};
-use shared::service::{Clock, System};
+use shared::ports::{Clock, System};
+use shared::telemetry::{Counts, GrabEnd, Meter, Metric, MetricLine};
 
 /// How often they are told where requests are served side by side.
 const EVERY: Duration = Duration::from_secs(1);

@@ -7,11 +7,12 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::Deserialize;
 use shared::domain::{Amount, Limits, RequestKey, Split, UserId};
-use shared::dynamo::Table;
 use shared::http::{
     Answer, Code, Int, PacketBody, Problem, Route, caller, fields, given, header, parse_body, respond, route,
 };
-use shared::service::{HotStore, NewPacket, SendOutcome, SendPacket, Status};
+use shared::ports::HotStore;
+use shared::ports::Table;
+use shared::service::{NewPacket, SendOutcome, SendPacket, Status};
 
 const BODY_BYTES_MAX: usize = 128 * 1_024;
 

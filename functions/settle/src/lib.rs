@@ -9,8 +9,9 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::domain::PARTITIONS;
-use shared::dynamo::Table;
-use shared::service::{Failure, HotStore, Report, Settle};
+use shared::ports::HotStore;
+use shared::ports::Table;
+use shared::service::{Failure, Report, Settle};
 use tokio::time::Instant;
 
 pub use metric::metric;

@@ -7,8 +7,8 @@ use std::time::Duration;
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
 use settle::Event;
 use shared::config::Config;
-use shared::parts::{self, Parts};
-use shared::service::{Clock, System};
+use shared::ports::{Clock, System};
+use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
 /// How long before the function is stopped a run ends: longer than the ledger tries one transaction.
@@ -21,7 +21,7 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table: Arc<str> = config.table.clone().into();
-    let settle = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.settle());
+    let settle = Arc::new(Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.settle());
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (settle, table) = (Arc::clone(&settle), Arc::clone(&table));
         async move {

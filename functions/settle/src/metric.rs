@@ -1,6 +1,6 @@
 use serde_json::Value;
-use shared::metric::MetricLine;
 use shared::service::Report;
+use shared::telemetry::MetricLine;
 
 /// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. What the run could
 /// not find out is not among them: no figure is better than a wrong one, and an alarm sees that it is missing.

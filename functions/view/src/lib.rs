@@ -6,12 +6,13 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{PacketId, UserId};
-use shared::dynamo::Table;
 use shared::http::{
     Answer, ClaimRow, Keeping, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, caller, page, respond,
     route,
 };
-use shared::service::{ClaimsView, HotStore, Status, ViewPackets, Viewed};
+use shared::ports::HotStore;
+use shared::ports::Table;
+use shared::service::{ClaimsView, Status, ViewPackets, Viewed};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {

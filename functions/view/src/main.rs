@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::parts::{self, Parts};
+use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
     shared::run(serve())
@@ -13,7 +13,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let view = Arc::new(Parts::new(config, parts::dynamodb(&parts::environment()))?.view_packets());
+    let view = Arc::new(Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.view_packets());
     run_concurrent(service_fn(move |request| {
         let view = Arc::clone(&view);
         async move { Ok::<_, Infallible>(view::handle(&view, request).await) }

@@ -6,11 +6,12 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, RequestKey, UserId};
-use shared::dynamo::{MovementCursor, MovementOutcome, Table};
 use shared::http::{
     Answer, Code, Int, MovementRow, Page, Problem, Route, WalletBody, fields, operator, page, parse_body, respond,
     route,
 };
+use shared::ledger::{MovementCursor, MovementOutcome};
+use shared::ports::Table;
 use shared::service::Wallets;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;

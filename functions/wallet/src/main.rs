@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
-use shared::parts::{self, LedgerParts};
+use shared::wiring::{self, LedgerWiring};
 
 fn main() -> Result<(), Error> {
     shared::run(serve())
@@ -13,7 +13,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_the_ledger(|name| std::env::var(name).ok())?;
-    let wallet = Arc::new(LedgerParts::new(config, parts::dynamodb(&parts::environment())).wallets());
+    let wallet = Arc::new(LedgerWiring::new(config, wiring::dynamodb(&wiring::environment())).wallets());
     run_concurrent(service_fn(move |request| {
         let wallet = Arc::clone(&wallet);
         async move { Ok::<_, Infallible>(wallet::handle(&wallet, request).await) }

@@ -18,7 +18,7 @@ use jiff::Timestamp;
 use lambda_http::Body;
 use serde::Serialize;
 use serde_json::json;
-use shared::turns::{Turn, Turns};
+use shared::batching::{AdmissionLimiter, Permit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -53,13 +53,13 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Serves what `listener` accepts with the functions of `stack`. Each request needs one of `turns`, as on AWS each needs
+    /// Serves what `listener` accepts with the functions of `stack`. Each request needs one of `limiter`, as on AWS each needs
     /// one of Lambda's concurrent executions; who gets none in time is refused, as API Gateway refuses what is above its
     /// throttle.
-    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, turns: Turns) -> io::Result<Self> {
+    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: AdmissionLimiter) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let server = tokio::spawn(accept(listener, stack, turns, address, stopped));
+        let server = tokio::spawn(accept(listener, stack, limiter, address, stopped));
         Ok(Self { address, stop, server })
     }
 
@@ -84,7 +84,7 @@ struct Shared<S> {
     stack: Arc<S>,
     address: SocketAddr,
     requests: AtomicU64,
-    turns: Turns,
+    limiter: AdmissionLimiter,
     /// One rush at a time: two would only slow each other down.
     rush: Arc<Semaphore>,
     /// Each call holds a clone: the receiving end learns when the last has ended, its client long gone or not.
@@ -94,13 +94,13 @@ struct Shared<S> {
 async fn accept<S: Invoke>(
     listener: TcpListener,
     stack: Arc<S>,
-    turns: Turns,
+    limiter: AdmissionLimiter,
     address: SocketAddr,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
     let rush = Arc::new(Semaphore::new(1));
-    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), turns, rush, under_way });
+    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), limiter, rush, under_way });
     let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -164,7 +164,7 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
         _ => {}
     }
     // Before anything is done for it, so that a refusal costs as little as can be.
-    let Ok(turn) = shared.turns.take().await else { return problem::too_many_requests() };
+    let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     let at = Timestamp::now();
     let request_id = format!("{:x}-{number}", at.as_millisecond());
@@ -176,7 +176,7 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     };
     match (raw_path.as_str(), &parts.method) {
         (SETTLE, &Method::POST) => {
-            return run(&shared, turn, &request_id, |stack| async move {
+            return run(&shared, permit, &request_id, |stack| async move {
                 match stack.settle().await {
                     Ok(report) => json_response(&report),
                     Err(error) => {
@@ -199,7 +199,7 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     let event = event::event(parts, raw_path, matched, &body, origin);
     let request = event::request(event, &request_id);
     let mut response =
-        run(&shared, turn, &request_id, |stack| async move { stack.call(function, request).await }).await;
+        run(&shared, permit, &request_id, |stack| async move { stack.call(function, request).await }).await;
     if response.headers().contains_key(VARY) {
         // What depends on the token depends here on the header that stands in for it.
         response.headers_mut().append(VARY, HeaderValue::from_name(event::USER_HEADER));
@@ -228,7 +228,7 @@ async fn race<S: Invoke>(shared: &Arc<Shared<S>>, body: Incoming) -> Response<Ou
 /// takes anything else with it.
 async fn run<S: Invoke, F>(
     shared: &Shared<S>,
-    turn: Turn,
+    permit: Permit,
     request_id: &str,
     call: impl FnOnce(Arc<S>) -> F,
 ) -> Response<Body>
@@ -239,7 +239,7 @@ where
     let call = call(Arc::clone(&shared.stack));
     let task = tokio::spawn(async move {
         let response = call.await;
-        drop((turn, under_way));
+        drop((permit, under_way));
         response
     });
     match task.await {

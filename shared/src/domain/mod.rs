@@ -17,6 +17,6 @@ pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
 pub use money::Amount;
 pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};
 pub use part::{PARTITIONS, PartId, Partition, part_count};
-pub use slip::{Claim, Fence, Hold, Owner};
+pub use slip::{Claim, Decision, Hold, Owner};
 pub use split::{SPLIT_VERSION, Seed, Split, SplitError, commitment, split, split_unshuffled};
 pub use time::Timestamp;

@@ -22,9 +22,9 @@ impl Owner {
     }
 }
 
-/// The ledger's last word on a slip. A fence is written once and never changes: whoever has seen it knows a fact.
+/// The ledger's last word on a slip. A decision is written once and never changes: whoever has seen it knows a decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fence {
+pub struct Decision {
     /// The slip's index in its packet.
     pub slip: u32,
     /// Who has it.
@@ -47,10 +47,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// The fact that this is `user`'s slip.
+    /// The decision that this is `user`'s slip.
     #[must_use]
-    pub fn fence(&self, user: &UserId) -> Fence {
-        Fence { slip: self.slip, owner: Owner::User(user.clone()), amount: self.amount, at: self.at }
+    pub fn decision(&self, user: &UserId) -> Decision {
+        Decision { slip: self.slip, owner: Owner::User(user.clone()), amount: self.amount, at: self.at }
     }
 }
 
@@ -70,10 +70,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_claims_fence_says_whose_slip_it_is() {
+    fn a_claims_decision_says_whose_slip_it_is() {
         let (user, at): (UserId, _) = ("ann".parse().unwrap(), Timestamp::from_ms(7));
-        let fence = Claim { slip: 3, amount: Amount::new(520), at }.fence(&user);
-        assert_eq!(fence, Fence { slip: 3, owner: Owner::User(user.clone()), amount: Amount::new(520), at });
-        assert_eq!((fence.owner.user(), Owner::Refunded.user()), (Some(&user), None));
+        let decision = Claim { slip: 3, amount: Amount::new(520), at }.decision(&user);
+        assert_eq!(decision, Decision { slip: 3, owner: Owner::User(user.clone()), amount: Amount::new(520), at });
+        assert_eq!((decision.owner.user(), Owner::Refunded.user()), (Some(&user), None));
     }
 }

@@ -111,7 +111,7 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Turns what a handler came to after `took` into the response, and logs it in one line: under which request id, about
+/// AdmissionLimiter what a handler came to after `took` into the response, and logs it in one line: under which request id, about
 /// which packet, how it ended, how long it took, and a problem's cause. Nothing else that a client has sent is logged.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);

@@ -57,20 +57,20 @@ impl Code {
 
     /// The code as clients see it.
     pub const fn name(self) -> &'static str {
-        self.facts().1
+        self.decisions().1
     }
 
     /// The status that goes with it.
     pub const fn status(self) -> StatusCode {
-        self.facts().0
+        self.decisions().0
     }
 
     /// Its title, the same for every problem of this code.
     pub const fn title(self) -> &'static str {
-        self.facts().2
+        self.decisions().2
     }
 
-    const fn facts(self) -> (StatusCode, &'static str, &'static str) {
+    const fn decisions(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::InvalidRequest => (StatusCode::BAD_REQUEST, "invalid-request", "Invalid request"),
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated", "Unauthenticated"),
@@ -164,7 +164,7 @@ impl Problem {
     }
 
     pub(super) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
-        let (status, code, title) = self.code.facts();
+        let (status, code, title) = self.code.decisions();
         ProblemBody {
             r#type: format!("urn:hongbao:problem:{code}"),
             title,

@@ -4,14 +4,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::part::{Part, Queue};
-use crate::domain::{Fence, Hold, PacketId, PartId, Partition, Terms, Timestamp};
+use crate::domain::{Decision, Hold, PacketId, PartId, Partition, Terms, Timestamp};
 use crate::lock;
-use crate::service::{
-    Backlog, Clock, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, Rest,
+use crate::ports::{
+    Backlog, Clock, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
+    Reconciled, ViewResult,
 };
 
-/// Facts in one execution of `learn`, as the real store has it.
-const FACTS_PER_CALL: usize = 500;
+/// Decisions in one execution of `reconcile`, as the real store has it.
+const DECISIONS_PER_CALL: usize = 500;
 
 /// A hot store in memory: one server with its own clock. Each call is one step.
 pub struct MemoryHot {
@@ -24,7 +25,7 @@ pub struct MemoryHot {
 pub struct HotSnapshot {
     parts: BTreeMap<Name, Arc<Part>>,
     /// The parts that hold something, by partition, and since when.
-    dirty: BTreeMap<u32, BTreeMap<Name, u64>>,
+    pending: BTreeMap<u32, BTreeMap<Name, u64>>,
     /// Until when a part is being loaded.
     loading: BTreeMap<Name, u64>,
 }
@@ -61,9 +62,9 @@ impl MemoryHot {
         state.loading.retain(|name, _| !here(name));
         let loading = snapshot.loading.iter().filter(|(name, _)| here(name));
         state.loading.extend(loading);
-        state.dirty.retain(|partition, _| !lies_here(Partition::wrapping(*partition)));
-        let dirty = snapshot.dirty.iter().filter(|(partition, _)| lies_here(Partition::wrapping(**partition)));
-        state.dirty.extend(dirty.map(|(partition, parts)| (*partition, parts.clone())));
+        state.pending.retain(|partition, _| !lies_here(Partition::wrapping(*partition)));
+        let pending = snapshot.pending.iter().filter(|(partition, _)| lies_here(Partition::wrapping(**partition)));
+        state.pending.extend(pending.map(|(partition, parts)| (*partition, parts.clone())));
     }
 
     /// A part as it is; empty if there is none.
@@ -78,13 +79,13 @@ impl MemoryHot {
 
     /// Whether a partition has nothing in its outboxes.
     pub fn is_clean(&self, partition: Partition) -> bool {
-        lock(&self.state).dirty.get(&partition.index()).is_none_or(BTreeMap::is_empty)
+        lock(&self.state).pending.get(&partition.index()).is_none_or(BTreeMap::is_empty)
     }
 
     /// Whether a part stands in the queue of those that hold something.
-    pub fn is_dirty(&self, part: PartId) -> bool {
+    pub fn is_pending(&self, part: PartId) -> bool {
         let state = lock(&self.state);
-        state.dirty.get(&part.partition().index()).is_some_and(|parts| parts.contains_key(&name(part)))
+        state.pending.get(&part.partition().index()).is_some_and(|parts| parts.contains_key(&name(part)))
     }
 
     fn with<R>(&self, id: PartId, run: impl FnOnce(&mut Part, u64) -> R) -> R {
@@ -102,11 +103,11 @@ impl MemoryHot {
             (result, now, queue)
         });
         let mut state = lock(&self.state);
-        let dirty = state.dirty.entry(id.partition().index()).or_default();
+        let pending = state.pending.entry(id.partition().index()).or_default();
         match queue {
             Queue::AsBefore => {}
-            Queue::In => drop(dirty.entry(name(id)).or_insert(now)),
-            Queue::Out => drop(dirty.remove(&name(id))),
+            Queue::In => drop(pending.entry(name(id)).or_insert(now)),
+            Queue::Out => drop(pending.remove(&name(id))),
         }
         result
     }
@@ -119,33 +120,33 @@ impl fmt::Debug for MemoryHot {
 }
 
 impl HotStore for MemoryHot {
-    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<Found>>, HotStoreError> {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
         Ok(self.script(part, |part, now| part.grab(grabbers, now)))
     }
 
-    async fn learn(
+    async fn reconcile(
         &self,
         part: PartId,
         count: u32,
-        facts: &[Fence],
+        decisions: &[Decision],
         decided: &[Hold],
-    ) -> Result<Learned, HotStoreError> {
+    ) -> Result<Reconciled, HotStoreError> {
         let slips = part.slips(count);
-        let mut chunks = facts.chunks(FACTS_PER_CALL);
+        let mut chunks = decisions.chunks(DECISIONS_PER_CALL);
         let first = chunks.next().unwrap_or_default();
-        let mut learned = self.script(part, |part, now| part.learn(&slips, first, decided, now));
-        for facts in chunks {
-            learned = self.script(part, |part, now| part.learn(&slips, facts, decided, now));
+        let mut reconciled = self.script(part, |part, now| part.reconcile(&slips, first, decided, now));
+        for decisions in chunks {
+            reconciled = self.script(part, |part, now| part.reconcile(&slips, decisions, decided, now));
         }
-        Ok(learned)
+        Ok(reconciled)
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, facts: &[Fence]) -> Result<Loaded, HotStoreError> {
+    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Result<Loaded, HotStoreError> {
         let slips = part.slips(terms.count);
-        Ok(self.script(part, |part, now| part.load(&slips, terms, facts, now)))
+        Ok(self.script(part, |part, now| part.load(&slips, terms, decisions, now)))
     }
 
-    async fn lead(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
+    async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
         let now = self.clock.now().ms();
         let mut state = lock(&self.state);
         if state.loading.get(&name(part)).is_some_and(|until| now <= *until) {
@@ -156,7 +157,7 @@ impl HotStore for MemoryHot {
         Ok(true)
     }
 
-    async fn follow(&self, part: PartId) -> Result<(), HotStoreError> {
+    async fn release_load_lease(&self, part: PartId) -> Result<(), HotStoreError> {
         lock(&self.state).loading.remove(&name(part));
         Ok(())
     }
@@ -166,17 +167,17 @@ impl HotStore for MemoryHot {
         self.with(part, |part, _| part.finality()).ok_or_else(impossible)
     }
 
-    async fn rest(&self, part: PartId) -> Result<Option<Rest>, HotStoreError> {
-        Ok(self.with(part, |part, now| part.rest(now)))
+    async fn snapshot(&self, part: PartId) -> Result<Option<PartSnapshot>, HotStoreError> {
+        Ok(self.with(part, |part, now| part.snapshot(now)))
     }
 
-    async fn look(&self, part: PartId, seen: Option<&str>) -> Result<Look, HotStoreError> {
-        Ok(self.with(part, |part, _| part.look(seen)))
+    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
+        Ok(self.with(part, |part, _| part.view(seen)))
     }
 
-    async fn dirty(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
+    async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
         let state = lock(&self.state);
-        let parts = state.dirty.get(&partition.index()).into_iter().flatten();
+        let parts = state.pending.get(&partition.index()).into_iter().flatten();
         let mut parts: Vec<(u64, PartId)> =
             parts.map(|((packet, index), at)| (*at, PartId { packet: *packet, index: *index })).collect();
         parts.sort_by_key(|(at, part)| (*at, part.to_string()));
@@ -185,15 +186,15 @@ impl HotStore for MemoryHot {
 
     async fn backlog(&self, partition: Partition) -> Result<Backlog, HotStoreError> {
         let state = lock(&self.state);
-        let dirty = state.dirty.get(&partition.index());
+        let pending = state.pending.get(&partition.index());
         let holds = |name: &Name| state.parts.get(name).map_or(0, |part| part.holds().count() as u64);
         Ok(Backlog {
-            holds: dirty.into_iter().flatten().map(|(name, _)| holds(name)).sum(),
-            oldest: dirty.and_then(|dirty| dirty.values().min()).map(|at| Timestamp::from_ms(*at)),
+            holds: pending.into_iter().flatten().map(|(name, _)| holds(name)).sum(),
+            oldest: pending.and_then(|pending| pending.values().min()).map(|at| Timestamp::from_ms(*at)),
         })
     }
 
-    async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {
+    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
         Ok(self.with(part, |part, _| part.outbox()))
     }
 

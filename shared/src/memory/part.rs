@@ -4,8 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::domain::{AckMode, Claim, Fence, Guard, Hold, Refusal, Terms, Timestamp, UserId};
-use crate::service::{FinalPart, Finality, Found, Grabber, Held, Learned, Loaded, Look, PartLook, Rest};
+use crate::domain::{AckMode, Claim, Decision, Guard, Hold, Refusal, Terms, Timestamp, UserId};
+use crate::ports::{
+    FinalPart, Finality, GrabAnswer, Grabber, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, ViewResult,
+};
 
 /// Wrong passphrases that a user may give within [`TRIES_MS`].
 const TRIES: u32 = 10;
@@ -24,8 +26,8 @@ pub struct Part {
     pub tries: BTreeMap<UserId, (u32, u64)>,
     /// The free slips, the next one first.
     pub free: VecDeque<u32>,
-    /// The slips whose fence is known.
-    pub facts: BTreeSet<u32>,
+    /// The slips whose decision is known.
+    pub decisions: BTreeSet<u32>,
 }
 
 /// What a loaded part knows of its packet.
@@ -58,10 +60,10 @@ pub enum Entry {
 }
 
 impl Entry {
-    fn found(&self) -> Found {
+    fn found(&self) -> GrabAnswer {
         match self {
-            Self::Confirmed(claim) => Found::Confirmed(claim.clone()),
-            Self::Held { slip, at, .. } => Found::Held { slip: *slip, at: *at, fresh: false },
+            Self::Confirmed(claim) => GrabAnswer::Confirmed(claim.clone()),
+            Self::Held { slip, at, .. } => GrabAnswer::Held { slip: *slip, at: *at, fresh: false },
         }
     }
 
@@ -105,11 +107,11 @@ impl Part {
     }
 
     /// `grab.lua`
-    pub(super) fn grab(&mut self, grabbers: &[Grabber], now: u64) -> (Option<Vec<Found>>, Queue) {
+    pub(super) fn grab(&mut self, grabbers: &[Grabber], now: u64) -> (Option<Vec<GrabAnswer>>, Queue) {
         let Some(terms) = self.terms.clone() else { return (None, Queue::AsBefore) };
         let (mut wrong, mut queue) = (Vec::new(), Queue::AsBefore);
         // All reads come before the first write.
-        let decided: Vec<Option<Found>> = grabbers
+        let decided: Vec<Option<GrabAnswer>> = grabbers
             .iter()
             .map(|grabber| match self.claims.get(&grabber.user) {
                 Some(entry) => Some(entry.found()),
@@ -117,7 +119,7 @@ impl Part {
                     if refusal == Refusal::WrongPassphrase {
                         wrong.push(grabber.user.clone());
                     }
-                    Found::Refused(refusal)
+                    GrabAnswer::Refused(refusal)
                 }),
             })
             .collect();
@@ -145,13 +147,13 @@ impl Part {
     }
 
     /// What a user hears who gets no slip.
-    fn nothing(&self, terms: &LoadedTerms, now: u64) -> Found {
-        Found::Nothing { expired: now >= terms.expires, certain: self.is_final() || terms.ack == AckMode::Redis }
+    fn nothing(&self, terms: &LoadedTerms, now: u64) -> GrabAnswer {
+        GrabAnswer::Nothing { expired: now >= terms.expires, certain: self.is_final() || terms.ack == AckMode::Redis }
     }
 
-    fn hold(&mut self, slip: u32, user: &UserId, at: Timestamp) -> Found {
+    fn hold(&mut self, slip: u32, user: &UserId, at: Timestamp) -> GrabAnswer {
         self.claims.insert(user.clone(), Entry::Held { slip, at, parked: None });
-        Found::Held { slip, at, fresh: true }
+        GrabAnswer::Held { slip, at, fresh: true }
     }
 
     fn turned_away(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<Refusal> {
@@ -169,7 +171,7 @@ impl Part {
     }
 
     fn is_final(&self) -> bool {
-        self.terms.as_ref().is_some_and(|terms| self.facts.len() == terms.count as usize)
+        self.terms.as_ref().is_some_and(|terms| self.decisions.len() == terms.count as usize)
     }
 
     /// Takes back what `user` was given of a slip that is another's.
@@ -183,46 +185,46 @@ impl Part {
         self.claims.get(user).and_then(Entry::held_slip)
     }
 
-    /// `learn.lua`
-    pub(super) fn learn(
+    /// `reconcile.lua`
+    pub(super) fn reconcile(
         &mut self,
         slips: &Range<u32>,
-        facts: &[Fence],
+        decisions: &[Decision],
         decided: &[Hold],
         now: u64,
-    ) -> (Learned, Queue) {
-        let learned = match self.terms.as_ref().map(|terms| terms.expires) {
-            None => Learned::NotLoaded,
+    ) -> (Reconciled, Queue) {
+        let reconciled = match self.terms.as_ref().map(|terms| terms.expires) {
+            None => Reconciled::NotLoaded,
             Some(expires) => {
-                for fact in facts {
-                    self.learn_fact(slips, fact, now < expires);
+                for decision in decisions {
+                    self.reconcile_decision(slips, decision, now < expires);
                 }
                 for hold in decided {
-                    let fact = facts.iter().rev().find(|fact| fact.slip == hold.slip);
-                    if fact.is_some_and(|fact| fact.owner.user() != Some(&hold.user)) {
+                    let decision = decisions.iter().rev().find(|decision| decision.slip == hold.slip);
+                    if decision.is_some_and(|decision| decision.owner.user() != Some(&hold.user)) {
                         self.retract(hold.slip, &hold.user);
                     }
                 }
-                if self.is_final() { Learned::Final } else { Learned::Loaded }
+                if self.is_final() { Reconciled::Final } else { Reconciled::Loaded }
             }
         };
-        (learned, if self.holds_something() { Queue::AsBefore } else { Queue::Out })
+        (reconciled, if self.holds_something() { Queue::AsBefore } else { Queue::Out })
     }
 
-    fn learn_fact(&mut self, slips: &Range<u32>, fact: &Fence, is_open: bool) {
-        let owner = fact.owner.user();
+    fn reconcile_decision(&mut self, slips: &Range<u32>, decision: &Decision, is_open: bool) {
+        let owner = decision.owner.user();
         let hold = owner.and_then(|owner| self.held_slip(owner));
-        if slips.contains(&fact.slip) && self.facts.insert(fact.slip) && hold != Some(fact.slip) {
-            let holder = self.holds().find(|(slip, _)| *slip == fact.slip).map(|(_, user)| user.clone());
+        if slips.contains(&decision.slip) && self.decisions.insert(decision.slip) && hold != Some(decision.slip) {
+            let holder = self.holds().find(|(slip, _)| *slip == decision.slip).map(|(_, user)| user.clone());
             if let Some(user) = holder {
                 self.claims.remove(&user);
             } else {
-                self.free.retain(|free| *free != fact.slip);
+                self.free.retain(|free| *free != decision.slip);
             }
         }
-        let Some((owner, claim)) = fact.claim() else { return };
-        if let Some(other) = hold.filter(|other| *other != fact.slip && is_open && slips.contains(other))
-            && !self.facts.contains(&other)
+        let Some((owner, claim)) = decision.claim() else { return };
+        if let Some(other) = hold.filter(|other| *other != decision.slip && is_open && slips.contains(other))
+            && !self.decisions.contains(&other)
         {
             self.free.push_back(other);
         }
@@ -230,7 +232,13 @@ impl Part {
     }
 
     /// `load.lua`
-    pub(super) fn load(&mut self, slips: &Range<u32>, terms: &Terms, facts: &[Fence], now: u64) -> (Loaded, Queue) {
+    pub(super) fn load(
+        &mut self,
+        slips: &Range<u32>,
+        terms: &Terms,
+        decisions: &[Decision],
+        now: u64,
+    ) -> (Loaded, Queue) {
         if self.terms.is_some() {
             return (Loaded::Yes, Queue::AsBefore);
         }
@@ -238,15 +246,15 @@ impl Part {
             return (Loaded::Expired, Queue::AsBefore);
         }
         *self = Self::default();
-        for fact in facts {
-            if slips.contains(&fact.slip) {
-                self.facts.insert(fact.slip);
+        for decision in decisions {
+            if slips.contains(&decision.slip) {
+                self.decisions.insert(decision.slip);
             }
-            if let Some((owner, claim)) = fact.claim() {
+            if let Some((owner, claim)) = decision.claim() {
                 self.claims.insert(owner.clone(), Entry::Confirmed(claim));
             }
         }
-        self.free = slips.clone().filter(|slip| !self.facts.contains(slip)).collect();
+        self.free = slips.clone().filter(|slip| !self.decisions.contains(slip)).collect();
         self.terms = Some(LoadedTerms {
             expires: terms.expires_at.ms(),
             count: slips.end - slips.start,
@@ -256,7 +264,7 @@ impl Part {
         (Loaded::Yes, Queue::AsBefore)
     }
 
-    /// `owners.lua`; `None` where the store would answer what does not read.
+    /// `final_owners.lua`; `None` where the store would answer what does not read.
     pub(super) fn finality(&self) -> Option<Finality> {
         let Some(terms) = &self.terms else { return Some(Finality::NotLoaded) };
         if !self.is_final() {
@@ -273,26 +281,26 @@ impl Part {
         Some(Finality::Final(Arc::new(FinalPart { expires_at: Timestamp::from_ms(terms.expires), owners: owners? })))
     }
 
-    /// `rest.lua`
-    pub(super) fn rest(&self, now: u64) -> Option<Rest> {
+    /// `snapshot.lua`
+    pub(super) fn snapshot(&self, now: u64) -> Option<PartSnapshot> {
         let terms = self.terms.as_ref().filter(|terms| terms.guard == Guard::default())?;
         if now < terms.expires && !self.free.is_empty() {
             return None;
         }
-        let has = self.claims.iter().map(|(user, entry)| (user.clone(), entry.found())).collect();
-        Some(Rest { has, others: self.nothing(terms, now) })
+        let by_user = self.claims.iter().map(|(user, entry)| (user.clone(), entry.found())).collect();
+        Some(PartSnapshot { by_user, others: self.nothing(terms, now) })
     }
 
-    /// `look.lua`
-    pub(super) fn look(&self, seen: Option<&str>) -> Look {
-        let Some(terms) = &self.terms else { return Look::NotLoaded };
-        let (facts, recipients) = (self.facts.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
-        let version = format!("{facts}:{}", self.claims.len() + self.tries.len() + recipients);
+    /// `view.lua`
+    pub(super) fn view(&self, seen: Option<&str>) -> ViewResult {
+        let Some(terms) = &self.terms else { return ViewResult::NotLoaded };
+        let (decisions, recipients) = (self.decisions.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
+        let version = format!("{decisions}:{}", self.claims.len() + self.tries.len() + recipients);
         if seen == Some(&version) {
-            return Look::Same;
+            return ViewResult::Unchanged;
         }
         let mut look =
-            PartLook { version, fact_count: u32::try_from(facts).unwrap_or(u32::MAX), ..PartLook::default() };
+            PartView { version, decided_count: u32::try_from(decisions).unwrap_or(u32::MAX), ..PartView::default() };
         for (user, entry) in &self.claims {
             match entry {
                 Entry::Confirmed(claim) => drop(look.claims.insert(user.clone(), claim.clone())),
@@ -300,18 +308,18 @@ impl Part {
             }
         }
         look.holds.sort_by_key(|hold| (hold.at, hold.slip));
-        Look::Seen(look)
+        ViewResult::Changed(look)
     }
 
     /// What is in the outbox, oldest first.
-    pub(super) fn outbox(&self) -> Vec<Held> {
+    pub(super) fn outbox(&self) -> Vec<OutboxEntry> {
         let held = |(user, entry): (&UserId, &Entry)| match entry {
             Entry::Held { slip, at, parked } => {
-                Some(Held { hold: Hold { slip: *slip, user: user.clone(), at: *at }, parked: parked.clone() })
+                Some(OutboxEntry { hold: Hold { slip: *slip, user: user.clone(), at: *at }, parked: parked.clone() })
             }
             Entry::Confirmed(_) => None,
         };
-        let mut held: Vec<Held> = self.claims.iter().filter_map(held).collect();
+        let mut held: Vec<OutboxEntry> = self.claims.iter().filter_map(held).collect();
         held.sort_by_key(|held| (held.hold.at, held.hold.slip));
         held
     }

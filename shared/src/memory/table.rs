@@ -3,9 +3,9 @@ use std::sync::Mutex;
 
 use serde_dynamo::AttributeValue;
 
-use crate::dynamo::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
-use crate::dynamo::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
 use crate::lock;
+use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// The most writes of one transaction.
 const WRITES_MAX: usize = 100;

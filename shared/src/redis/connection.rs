@@ -1,10 +1,10 @@
 mod call;
 mod config;
 mod error;
+mod freeze_aware_instant;
 mod generations;
 mod iam;
 mod link;
-mod moment;
 #[cfg(test)]
 mod tests;
 
@@ -49,7 +49,7 @@ struct Shared {
 impl Connection {
     /// Checks the configuration, and connects to nothing yet: a cold start does no work that a call may not need.
     pub fn new(config: &RedisConfig) -> Result<Self, RedisConfigError> {
-        let aws = || config.aws.clone().unwrap_or_else(crate::parts::environment);
+        let aws = || config.aws.clone().unwrap_or_else(crate::wiring::environment);
         Self::with_tokens(config, config.iam.clone().map(|auth| Tokens::new(auth, aws())))
     }
 

@@ -35,15 +35,15 @@ fn slot(tag: &str) -> u16 {
 
 /// The keys of a part.
 pub struct PartKeys {
-    /// The part's name inside [`Self::dirty`].
+    /// The part's name inside [`Self::pending`].
     pub name: String,
     /// Hash: the terms and the free slips (fields that begin with `#`), and user → his claim or hold. The holds are the
     /// outbox.
     pub claims: String,
-    /// Bitmap: the slips whose fact is known.
-    pub facts: String,
+    /// Bitmap: the slips whose decision is known.
+    pub decided: String,
     /// Sorted set of the whole partition: its parts that hold something, by the time of the first hold.
-    pub dirty: String,
+    pub pending: String,
     /// String: there while somebody loads the part.
     pub loading: String,
 }
@@ -56,9 +56,9 @@ impl PartKeys {
         let key = |kind: &str| format!("hb:{{{tag}}}:{kind}:{name}");
         Self {
             claims: key("claims"),
-            facts: key("facts"),
+            decided: key("decided"),
             loading: key("loading"),
-            dirty: dirty(part.partition()),
+            pending: pending(part.partition()),
             name,
         }
     }
@@ -67,12 +67,12 @@ impl PartKeys {
 /// The keys of `grab.lua`, of one part: the same as [`PartKeys`] has, without the others.
 pub fn of_grab(part: PartId) -> [String; 2] {
     let tag = tag(part.partition());
-    [format!("hb:{{{tag}}}:claims:{part}"), dirty(part.partition())]
+    [format!("hb:{{{tag}}}:claims:{part}"), pending(part.partition())]
 }
 
 /// Sorted set: the parts of a partition that hold something, by the time of the first hold.
-pub fn dirty(partition: Partition) -> String {
-    format!("hb:{{{}}}:dirty", tag(partition))
+pub fn pending(partition: Partition) -> String {
+    format!("hb:{{{}}}:pending", tag(partition))
 }
 
 fn tag(partition: Partition) -> &'static str {

@@ -7,10 +7,12 @@ use std::sync::Arc;
 use redis::{Value, from_redis_value};
 
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::service::{FinalPart, Finality, Found, Held, Learned, Loaded, Look, PartLook, Rest};
+use crate::ports::{
+    FinalPart, Finality, GrabAnswer, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, ViewResult,
+};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
-pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<Found>>>> {
+pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
     let (at, parts) = answer.split_once(';')?;
     let at = timestamp(at)?;
     let part = |answers: &str| match answers {
@@ -21,31 +23,31 @@ pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<Found>>>> {
 }
 
 /// One user's answer, given at `now`.
-fn found(answer: &str, now: Timestamp) -> Option<Found> {
+fn found(answer: &str, now: Timestamp) -> Option<GrabAnswer> {
     match answer {
-        "r" => return Some(Found::Refused(Refusal::NotARecipient)),
-        "p" => return Some(Found::Refused(Refusal::WrongPassphrase)),
+        "r" => return Some(GrabAnswer::Refused(Refusal::NotARecipient)),
+        "p" => return Some(GrabAnswer::Refused(Refusal::WrongPassphrase)),
         _ => {}
     }
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
         "g" | "h" => had(answer),
         "s" | "e" => nothing(answer),
-        "t" => Some(Found::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
-        _ => Some(Found::Held { slip: number(answer)?, at: now, fresh: true }),
+        "t" => Some(GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
+        _ => Some(GrabAnswer::Held { slip: number(answer)?, at: now, fresh: true }),
     }
 }
 
 /// What a user has in `claims`.
-fn had(entry: &str) -> Option<Found> {
+fn had(entry: &str) -> Option<GrabAnswer> {
     match entry.strip_prefix('h') {
-        Some(held) => hold(held).map(|(slip, at, _)| Found::Held { slip, at, fresh: false }),
-        None => claim(entry).map(Found::Confirmed),
+        Some(held) => hold(held).map(|(slip, at, _)| GrabAnswer::Held { slip, at, fresh: false }),
+        None => claim(entry).map(GrabAnswer::Confirmed),
     }
 }
 
 /// No slip: sold out, or expired; 1 where that is certain.
-fn nothing(answer: &str) -> Option<Found> {
+fn nothing(answer: &str) -> Option<GrabAnswer> {
     let (expired, certain) = match answer {
         "s0" => (false, false),
         "s1" => (false, true),
@@ -53,7 +55,7 @@ fn nothing(answer: &str) -> Option<Found> {
         "e1" => (true, true),
         _ => return None,
     };
-    Some(Found::Nothing { expired, certain })
+    Some(GrabAnswer::Nothing { expired, certain })
 }
 
 /// A confirmed claim as the hash `claims` keeps it: `g<slip>:<amount>:<at>`.
@@ -67,7 +69,7 @@ fn claim(text: &str) -> Option<Claim> {
     fields.next().is_none().then_some(claim)
 }
 
-/// The answer of `owners.lua`.
+/// The answer of `final_owners.lua`.
 pub fn finality(reply: &Value) -> Option<Finality> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
@@ -88,32 +90,35 @@ pub fn finality(reply: &Value) -> Option<Finality> {
     }
 }
 
-/// The answer of `rest.lua`: `None` inside where each user has to ask.
+/// The answer of `snapshot.lua`: `None` inside where each user has to ask.
 #[allow(clippy::option_option, reason = "the outer one says whether it reads, as everywhere here")]
-pub fn rest(reply: &Value) -> Option<Option<Rest>> {
+pub fn snapshot(reply: &Value) -> Option<Option<PartSnapshot>> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
         (0, []) => Some(None),
         (1, [others, users @ ..]) if users.len() % 2 == 0 => {
             let user = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, had(&text(&pair[1])?)?));
-            let has = users.chunks_exact(2).map(user).collect::<Option<_>>()?;
-            Some(Some(Rest { has, others: nothing(&text(others)?)? }))
+            let by_user = users.chunks_exact(2).map(user).collect::<Option<_>>()?;
+            Some(Some(PartSnapshot { by_user, others: nothing(&text(others)?)? }))
         }
         _ => None,
     }
 }
 
-/// The answer of `look.lua`.
-pub fn look(reply: &Value) -> Option<Look> {
+/// The answer of `view.lua`.
+pub fn view(reply: &Value) -> Option<ViewResult> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
-        (0, []) => Some(Look::NotLoaded),
-        (1, []) => Some(Look::Same),
-        (2, [version, fact_count, users @ ..]) if users.len() % 2 == 0 => {
-            let mut look =
-                PartLook { version: text(version)?, fact_count: number(&text(fact_count)?)?, ..PartLook::default() };
+        (0, []) => Some(ViewResult::NotLoaded),
+        (1, []) => Some(ViewResult::Unchanged),
+        (2, [version, decided_count, users @ ..]) if users.len() % 2 == 0 => {
+            let mut look = PartView {
+                version: text(version)?,
+                decided_count: number(&text(decided_count)?)?,
+                ..PartView::default()
+            };
             for pair in users.chunks_exact(2) {
                 let (user, state) = (text(&pair[0])?, text(&pair[1])?);
                 if state.starts_with('h') {
@@ -123,18 +128,18 @@ pub fn look(reply: &Value) -> Option<Look> {
                 }
             }
             look.holds.sort_by_key(|hold| (hold.at, hold.slip));
-            Some(Look::Seen(look))
+            Some(ViewResult::Changed(look))
         }
         _ => None,
     }
 }
 
-/// The answer of `learn.lua`.
-pub const fn learned(state: u8) -> Option<Learned> {
+/// The answer of `reconcile.lua`.
+pub const fn reconciled(state: u8) -> Option<Reconciled> {
     match state {
-        0 => Some(Learned::NotLoaded),
-        1 => Some(Learned::Loaded),
-        2 => Some(Learned::Final),
+        0 => Some(Reconciled::NotLoaded),
+        1 => Some(Reconciled::Loaded),
+        2 => Some(Reconciled::Final),
         _ => None,
     }
 }
@@ -161,9 +166,9 @@ pub fn free_slips(claims: &BTreeMap<String, String>) -> Option<Vec<u32>> {
 }
 
 /// An entry of the outbox: for whom a slip is held, and `h<slip>:<at>` with, once it is parked, `:<reason>`.
-pub fn held(user: &str, value: &str) -> Option<Held> {
+pub fn held(user: &str, value: &str) -> Option<OutboxEntry> {
     let (slip, at, parked) = hold(value.strip_prefix('h')?)?;
-    Some(Held { hold: Hold { slip, user: user.parse().ok()?, at }, parked: parked.map(str::to_owned) })
+    Some(OutboxEntry { hold: Hold { slip, user: user.parse().ok()?, at }, parked: parked.map(str::to_owned) })
 }
 
 /// A hold as the hash `claims` keeps it, without its `h`: the slip, since when, and why it is parked, if it is.
@@ -201,16 +206,16 @@ mod tests {
     fn the_header_of_grab_lists_every_answer_and_every_one_reads() {
         let at = Timestamp::from_ms(7);
         let expected = [
-            ("<slip>", Found::Held { slip: 3, at: Timestamp::from_ms(9), fresh: true }),
-            ("h<slip>:<at>", Found::Held { slip: 3, at, fresh: false }),
-            ("g<slip>:<amount>:<at>", Found::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
-            ("r", Found::Refused(Refusal::NotARecipient)),
-            ("p", Found::Refused(Refusal::WrongPassphrase)),
-            ("t<ms>", Found::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
-            ("s0", Found::Nothing { expired: false, certain: false }),
-            ("s1", Found::Nothing { expired: false, certain: true }),
-            ("e0", Found::Nothing { expired: true, certain: false }),
-            ("e1", Found::Nothing { expired: true, certain: true }),
+            ("<slip>", GrabAnswer::Held { slip: 3, at: Timestamp::from_ms(9), fresh: true }),
+            ("h<slip>:<at>", GrabAnswer::Held { slip: 3, at, fresh: false }),
+            ("g<slip>:<amount>:<at>", GrabAnswer::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
+            ("r", GrabAnswer::Refused(Refusal::NotARecipient)),
+            ("p", GrabAnswer::Refused(Refusal::WrongPassphrase)),
+            ("t<ms>", GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
+            ("s0", GrabAnswer::Nothing { expired: false, certain: false }),
+            ("s1", GrabAnswer::Nothing { expired: false, certain: true }),
+            ("e0", GrabAnswer::Nothing { expired: true, certain: false }),
+            ("e1", GrabAnswer::Nothing { expired: true, certain: true }),
         ];
         // Each line of the list is indented by three; what an answer means stands two further.
         let lines = returns(include_str!("lua/grab.lua")).filter_map(|line| line.strip_prefix("   "));
@@ -223,7 +228,7 @@ mod tests {
             answers.push(example.replace("<ms>", "59"));
             assert_eq!(grabbed(&format!("9;{}", answers[answers.len() - 1])), Some(vec![Some(vec![meaning.clone()])]));
         }
-        let all: Vec<Found> = expected.into_iter().map(|(_, meaning)| meaning).collect();
+        let all: Vec<GrabAnswer> = expected.into_iter().map(|(_, meaning)| meaning).collect();
         let answers = answers.join(",");
         assert_eq!(grabbed(&format!("9;-;{answers};-")), Some(vec![None, Some(all), None]));
     }
@@ -236,7 +241,7 @@ mod tests {
             words.split(' ').filter_map(|word| word.parse().ok()).collect()
         };
         let read = |reads: &dyn Fn(u8) -> bool| (0..=u8::MAX).filter(|state| reads(*state)).collect::<Vec<_>>();
-        assert_eq!(listed(include_str!("lua/learn.lua")), read(&|state| learned(state).is_some()));
+        assert_eq!(listed(include_str!("lua/reconcile.lua")), read(&|state| reconciled(state).is_some()));
         assert_eq!(listed(include_str!("lua/load.lua")), read(&|state| loaded(state).is_some()));
         let owners = |state: u8| {
             let mut reply = vec![Value::Int(state.into())];
@@ -245,23 +250,23 @@ mod tests {
             reply.push(Value::BulkString(b"g3:520:7".into()));
             without || finality(&Value::Array(reply)).is_some()
         };
-        assert_eq!(listed(include_str!("lua/owners.lua")), read(&owners));
+        assert_eq!(listed(include_str!("lua/final_owners.lua")), read(&owners));
         let bulk = |text: &str| Value::BulkString(text.into());
         let rests = |state: u8| {
             let all = [Value::Int(state.into()), bulk("s1"), bulk("ann"), bulk("g3:520:7")];
-            rest(&Value::Array(all[..1].to_vec())).is_some() || rest(&Value::Array(all.to_vec())).is_some()
+            snapshot(&Value::Array(all[..1].to_vec())).is_some() || snapshot(&Value::Array(all.to_vec())).is_some()
         };
-        let text: Vec<&str> = returns(include_str!("lua/rest.lua")).collect();
+        let text: Vec<&str> = returns(include_str!("lua/snapshot.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
         assert!(words.join(" ").contains("Else {1, s0, s1, e0 or e1 as grab says it"));
         assert_eq!((0..=u8::MAX).filter(|state| rests(*state)).collect::<Vec<_>>(), [0, 1]);
         let looks = |state: u8| {
             let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
-            look(&Value::Array(all[..1].to_vec())).is_some() || look(&Value::Array(all.to_vec())).is_some()
+            view(&Value::Array(all[..1].to_vec())).is_some() || view(&Value::Array(all.to_vec())).is_some()
         };
-        let text: Vec<&str> = returns(include_str!("lua/look.lua")).collect();
+        let text: Vec<&str> = returns(include_str!("lua/view.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
-        assert!(words.join(" ").contains("{2, version, number of facts, user, claim, user, claim, ...}"));
+        assert!(words.join(" ").contains("{2, version, number of decisions, user, claim, user, claim, ...}"));
         assert_eq!((0..=u8::MAX).filter(|state| looks(*state)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
@@ -270,17 +275,17 @@ mod tests {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |users: &[&str]| {
             let head = [Value::Int(2), bulk("1:9"), bulk("1")];
-            look(&Value::Array(head.into_iter().chain(users.iter().map(|text| bulk(text))).collect()))
+            view(&Value::Array(head.into_iter().chain(users.iter().map(|text| bulk(text))).collect()))
         };
         let [ann, bob]: [UserId; 2] = ["ann", "h0:1"].map(|user| user.parse().unwrap());
         let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
-        let expected = PartLook {
+        let expected = PartView {
             version: "1:9".to_owned(),
-            fact_count: 1,
+            decided_count: 1,
             claims: [(ann, claim)].into(),
             holds: vec![Hold { slip: 4, user: bob, at: Timestamp::from_ms(8) }],
         };
-        assert_eq!(read(&["h0:1", "h4:8", "ann", "g3:520:7"]), Some(Look::Seen(expected)));
+        assert_eq!(read(&["h0:1", "h4:8", "ann", "g3:520:7"]), Some(ViewResult::Changed(expected)));
         for users in [&["ann"][..], &["ann", "3"], &["a b", "h4:8"], &["ann", "h4"], &["ann", "h4:x"], &["ann", "g3:1"]]
         {
             assert_eq!(read(users), None, "{users:?}");
@@ -292,14 +297,14 @@ mod tests {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |all: &[&str]| {
             let head = std::iter::once(Value::Int(1));
-            rest(&Value::Array(head.chain(all.iter().map(|text| bulk(text))).collect()))
+            snapshot(&Value::Array(head.chain(all.iter().map(|text| bulk(text))).collect()))
         };
         let [ann, bob, cem]: [UserId; 3] = ["ann", "h0:1", "cem"].map(|user| user.parse().unwrap());
         let found = read(&["s0", "h0:1", "h4:8:why: not", "ann", "g3:520:7"]).unwrap().unwrap();
         let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
-        assert_eq!(found.of(&ann), Found::Confirmed(claim));
-        assert_eq!(found.of(&bob), Found::Held { slip: 4, at: Timestamp::from_ms(8), fresh: false });
-        assert_eq!(found.of(&cem), Found::Nothing { expired: false, certain: false });
+        assert_eq!(found.answer_for(&ann), GrabAnswer::Confirmed(claim));
+        assert_eq!(found.answer_for(&bob), GrabAnswer::Held { slip: 4, at: Timestamp::from_ms(8), fresh: false });
+        assert_eq!(found.answer_for(&cem), GrabAnswer::Nothing { expired: false, certain: false });
         for all in [&[][..], &["3"], &["g3:520:7"], &["s1", "ann"], &["s1", "ann", "3"], &["e1", "a b", "h4:8"], &["s"]]
         {
             assert_eq!(read(all), None, "{all:?}");
@@ -330,10 +335,10 @@ mod tests {
     #[test]
     fn a_parked_hold_keeps_its_reason() {
         let hold = Hold { slip: 3, user: "ann".parse().unwrap(), at: Timestamp::from_ms(7) };
-        assert_eq!(held("ann", "h3:7"), Some(Held { hold: hold.clone(), parked: None }));
+        assert_eq!(held("ann", "h3:7"), Some(OutboxEntry { hold: hold.clone(), parked: None }));
         let parked = Some("no such slip: 4".to_owned());
-        assert_eq!(held("ann", "h3:7:no such slip: 4"), Some(Held { hold, parked }));
-        let found = Found::Held { slip: 3, at: Timestamp::from_ms(7), fresh: false };
+        assert_eq!(held("ann", "h3:7:no such slip: 4"), Some(OutboxEntry { hold, parked }));
+        let found = GrabAnswer::Held { slip: 3, at: Timestamp::from_ms(7), fresh: false };
         assert_eq!(grabbed("9;h3:7:no such slip: 4"), Some(vec![Some(vec![found])]));
     }
 }

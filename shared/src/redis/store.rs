@@ -7,30 +7,31 @@ use redis::{Cmd, cmd};
 use super::connection::{Call, Connection, RedisError, Script};
 use super::keys::{self, PartKeys};
 use super::reply;
-use crate::domain::{AckMode, Fence, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
-use crate::metric::Meter;
-use crate::service::{
-    Ask, Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, Rest,
+use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
+use crate::ports::{
+    Ask, Backlog, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
+    Reconciled, ViewResult,
 };
+use crate::telemetry::Meter;
 
 /// For how long after a packet's expiry its claims answer replays; then the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 
-/// Facts in one call of `learn`: bounds for how long it keeps Redis busy, and its arguments (a serverless Redis takes no
+/// Decisions in one call of `reconcile`: bounds for how long it keeps Redis busy, and its arguments (a serverless Redis takes no
 /// more than 3,999).
-const FACTS_PER_CALL: usize = 500;
+const DECISIONS_PER_CALL: usize = 500;
 
 /// Parts whose holds are counted at once.
 const COUNTED_AT_ONCE: usize = 64;
 
 static GRAB: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/grab.lua")));
-static LEARN: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/learn.lua")));
+static RECONCILE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/reconcile.lua")));
 static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load.lua")));
-static LOOK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/look.lua")));
+static VIEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/view.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/outbox.lua")));
-static OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/owners.lua")));
+static FINAL_OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/final_owners.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/park.lua")));
-static REST: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/rest.lua")));
+static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/snapshot.lua")));
 
 /// The hot store in Redis or Valkey: one server, a replication group's primary, or a cluster.
 #[derive(Clone, Debug)]
@@ -54,7 +55,7 @@ impl RedisStore {
 }
 
 impl HotStore for RedisStore {
-    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<Found>>, HotStoreError> {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
         let mut answers = self.grab_of(&[(part, grabbers)]).await?;
         answers.pop().ok_or_else(|| impossible("no answer"))
     }
@@ -64,48 +65,48 @@ impl HotStore for RedisStore {
         if self.connection.is_cluster() { partition.index() } else { 0 }
     }
 
-    async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
+    async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
         let asks: Vec<_> = asks.iter().map(|(part, grabbers)| (*part, grabbers.as_slice())).collect();
         self.grab_of(&asks).await
     }
 
-    async fn learn(
+    async fn reconcile(
         &self,
         part: PartId,
         count: u32,
-        facts: &[Fence],
+        decisions: &[Decision],
         decided: &[Hold],
-    ) -> Result<Learned, HotStoreError> {
+    ) -> Result<Reconciled, HotStoreError> {
         let keys = PartKeys::of(part);
         let slips = part.slips(count);
-        let mut learned = Learned::NotLoaded;
-        let mut chunks = facts.chunks(FACTS_PER_CALL);
+        let mut reconciled = Reconciled::NotLoaded;
+        let mut chunks = decisions.chunks(DECISIONS_PER_CALL);
         let first = chunks.next().unwrap_or_default();
-        for facts in std::iter::once(first).chain(chunks) {
-            let mut call = LEARN
-                .call(&[&keys.claims, &keys.facts, &keys.dirty])
+        for decisions in std::iter::once(first).chain(chunks) {
+            let mut call = RECONCILE
+                .call(&[&keys.claims, &keys.decided, &keys.pending])
                 .arg(&keys.name)
                 .arg(slips.start)
                 .arg(slips.end)
-                .arg(facts.len());
-            for fact in facts {
-                call = call.arg(fact_text(fact));
+                .arg(decisions.len());
+            for decision in decisions {
+                call = call.arg(decision_text(decision));
             }
             for hold in decided {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
             let state = self.call(&call).await?;
-            learned = reply::learned(state).ok_or_else(|| impossible(state))?;
+            reconciled = reply::reconciled(state).ok_or_else(|| impossible(state))?;
         }
-        Ok(learned)
+        Ok(reconciled)
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, facts: &[Fence]) -> Result<Loaded, HotStoreError> {
+    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Result<Loaded, HotStoreError> {
         let keys = PartKeys::of(part);
         let slips = part.slips(terms.count);
         let recipients = terms.guard.recipients.as_ref();
         let mut call = LOAD
-            .call(&[&keys.claims, &keys.facts])
+            .call(&[&keys.claims, &keys.decided])
             .arg(slips.start)
             .arg(slips.end)
             .arg(terms.expires_at.ms())
@@ -116,14 +117,14 @@ impl HotStore for RedisStore {
         for recipient in recipients.into_iter().flatten() {
             call = call.arg(recipient.as_str());
         }
-        for fact in facts {
-            call = call.arg(fact_text(fact));
+        for decision in decisions {
+            call = call.arg(decision_text(decision));
         }
         let state = self.call(&call).await?;
         reply::loaded(state).ok_or_else(|| impossible(state))
     }
 
-    async fn lead(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
+    async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
         let mut set = cmd("SET");
         set.arg(PartKeys::of(part).loading)
             .arg("1")
@@ -133,7 +134,7 @@ impl HotStore for RedisStore {
         Ok(self.run::<Option<String>>(set).await?.is_some())
     }
 
-    async fn follow(&self, part: PartId) -> Result<(), HotStoreError> {
+    async fn release_load_lease(&self, part: PartId) -> Result<(), HotStoreError> {
         let mut del = cmd("DEL");
         del.arg(PartKeys::of(part).loading);
         self.run::<u8>(del).await.map(drop)
@@ -141,26 +142,26 @@ impl HotStore for RedisStore {
 
     async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&OWNERS.call(&[&keys.claims])).await?;
+        let reply: redis::Value = self.call(&FINAL_OWNERS.call(&[&keys.claims])).await?;
         reply::finality(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
-    async fn rest(&self, part: PartId) -> Result<Option<Rest>, HotStoreError> {
+    async fn snapshot(&self, part: PartId) -> Result<Option<PartSnapshot>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&REST.call(&[&keys.claims])).await?;
-        reply::rest(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+        let reply: redis::Value = self.call(&SNAPSHOT.call(&[&keys.claims])).await?;
+        reply::snapshot(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
-    async fn look(&self, part: PartId, seen: Option<&str>) -> Result<Look, HotStoreError> {
+    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
         let keys = PartKeys::of(part);
-        let call = LOOK.call(&[&keys.claims]).arg(seen.unwrap_or_default());
+        let call = VIEW.call(&[&keys.claims]).arg(seen.unwrap_or_default());
         let reply: redis::Value = self.call(&call).await?;
-        reply::look(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+        reply::view(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
     }
 
-    async fn dirty(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
+    async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
         let mut range = cmd("ZRANGE");
-        range.arg(keys::dirty(partition)).arg(0).arg(-1);
+        range.arg(keys::pending(partition)).arg(0).arg(-1);
         let names: Vec<String> = self.run(range).await?;
         // What can't be read must not stand in the way of the rest.
         let unreadable = |name: &String| tracing::error!(%name, ?partition, "not the name of a part");
@@ -169,7 +170,7 @@ impl HotStore for RedisStore {
 
     async fn backlog(&self, partition: Partition) -> Result<Backlog, HotStoreError> {
         let mut range = cmd("ZRANGE");
-        range.arg(keys::dirty(partition)).arg(0).arg(-1).arg("WITHSCORES");
+        range.arg(keys::pending(partition)).arg(0).arg(-1).arg("WITHSCORES");
         let parts: Vec<(String, u64)> = self.run(range).await?;
         let since = parts.first().map(|(_, since)| Timestamp::from_ms(*since));
         let count = |name: String| async move {
@@ -186,7 +187,7 @@ impl HotStore for RedisStore {
         Ok(Backlog { holds, oldest: since })
     }
 
-    async fn held(&self, part: PartId) -> Result<Vec<Held>, HotStoreError> {
+    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
         let keys = PartKeys::of(part);
         let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.claims])).await?;
         let read = |(user, hold): &(String, String)| {
@@ -196,7 +197,7 @@ impl HotStore for RedisStore {
             }
             held
         };
-        let mut holds: Vec<Held> = holds.iter().filter_map(read).collect();
+        let mut holds: Vec<OutboxEntry> = holds.iter().filter_map(read).collect();
         holds.sort_by_key(|held| (held.hold.at, held.hold.slip));
         Ok(holds)
     }
@@ -209,7 +210,7 @@ impl HotStore for RedisStore {
 }
 
 impl RedisStore {
-    async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<Found>>>, HotStoreError> {
+    async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
@@ -247,9 +248,9 @@ impl RedisStore {
     }
 }
 
-fn fact_text(fact: &Fence) -> String {
-    let owner = fact.owner.user().map_or("", UserId::as_str);
-    format!("{} {} {} {owner}", fact.slip, fact.amount, fact.at.ms())
+fn decision_text(decision: &Decision) -> String {
+    let owner = decision.owner.user().map_or("", UserId::as_str);
+    format!("{} {} {} {owner}", decision.slip, decision.amount, decision.at.ms())
 }
 
 const fn ack_text(ack: AckMode) -> &'static str {

@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 /// How long a server may take for anything.
-const PATIENCE: Duration = Duration::from_mins(1);
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 /// How often to look whether it is ready.
 const POLL: Duration = Duration::from_millis(10);
 
@@ -47,7 +47,7 @@ pub async fn poll<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) ->
         if let Some(value) = attempt().await {
             return value;
         }
-        assert!(start.elapsed() < PATIENCE, "gave up waiting for {what}");
+        assert!(start.elapsed() < START_TIMEOUT, "gave up waiting for {what}");
         tokio::time::sleep(POLL).await;
     }
 }
@@ -150,8 +150,9 @@ impl TestServer {
     /// If there is none.
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let client = redis::Client::open(self.url()).unwrap();
-        let patient =
-            AsyncConnectionConfig::new().set_connection_timeout(Some(PATIENCE)).set_response_timeout(Some(PATIENCE));
+        let patient = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(START_TIMEOUT))
+            .set_response_timeout(Some(START_TIMEOUT));
         let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
         command.query_async(&mut connection).await.unwrap()
     }

@@ -1,8 +1,8 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use super::hot_store::HotStoreError;
-use crate::dynamo::LedgerError;
+use crate::ledger::LedgerError;
+use crate::ports::HotStoreError;
 
 /// Why a use case has no outcome. Whatever it was about may have happened or not; asking again is safe.
 #[derive(Clone, Debug, thiserror::Error)]

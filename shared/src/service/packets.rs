@@ -1,18 +1,19 @@
 use std::sync::Arc;
 
 use super::Failure;
-use super::cache::{Cache, cache};
-use super::flights::Flights;
+use crate::batching::SingleFlight;
+use crate::batching::{Cache, cache};
 use crate::domain::{Amount, Amounts, PacketId, PartId, Terms};
-use crate::dynamo::{Ledger, Table};
+use crate::ledger::Ledger;
+use crate::ports::Table;
 
 /// What never changes of the packets, from the ledger and kept in the process within a bound of bytes.
 pub struct Packets<T> {
     ledger: Arc<Ledger<T>>,
     terms: Arc<Cache<PacketId, Arc<Terms>>>,
     amounts: Arc<Cache<PartId, Arc<Amounts>>>,
-    terms_reads: Flights<PacketId, Result<Option<Arc<Terms>>, Failure>>,
-    amounts_reads: Flights<PartId, Result<Arc<Amounts>, Failure>>,
+    terms_reads: SingleFlight<PacketId, Result<Option<Arc<Terms>>, Failure>>,
+    amounts_reads: SingleFlight<PartId, Result<Arc<Amounts>, Failure>>,
 }
 
 const TERMS_BYTES_MAX: u64 = 4 << 20;
@@ -28,8 +29,8 @@ impl<T: Table> Packets<T> {
             ledger,
             terms: Arc::new(cache(TERMS_BYTES_MAX, TERMS_BYTES, terms_bytes)),
             amounts: Arc::new(cache(AMOUNTS_BYTES_MAX, AMOUNTS_BYTES, |amounts| amounts.as_bytes().len() + 64)),
-            terms_reads: Flights::new(),
-            amounts_reads: Flights::new(),
+            terms_reads: SingleFlight::new(),
+            amounts_reads: SingleFlight::new(),
         }
     }
 
@@ -55,7 +56,7 @@ impl<T: Table> Packets<T> {
             }
             Ok(terms)
         };
-        match self.terms_reads.join(id, read).await.unwrap_or_else(|| Err(panicked()))? {
+        match self.terms_reads.run(id, read).await.unwrap_or_else(|| Err(panicked()))? {
             Some(terms) => Ok(Some(terms)),
             // The read that this call has joined may have begun before the packet was there.
             None => Ok(self.ledger.packet(id).await?.map(|packet| Arc::new(packet.terms))),
@@ -90,7 +91,7 @@ impl<T: Table> Packets<T> {
             cache.insert(part, Arc::clone(&amounts));
             Ok(amounts)
         };
-        self.amounts_reads.join(part, read).await.unwrap_or_else(|| Err(panicked()))
+        self.amounts_reads.run(part, read).await.unwrap_or_else(|| Err(panicked()))
     }
 }
 
@@ -107,9 +108,9 @@ fn terms_bytes(terms: &Arc<Terms>) -> usize {
 mod tests {
     use super::*;
     use crate::domain::RequestKey;
-    use crate::dynamo::{SendOutcome, SendRequest, keys};
+    use crate::ledger::{SendOutcome, SendRequest, keys};
     use crate::memory::MemoryTable;
-    use crate::service::System;
+    use crate::ports::System;
 
     #[tokio::test]
     async fn who_missed_a_read_by_a_moment_does_not_read_again() {

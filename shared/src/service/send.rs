@@ -5,14 +5,15 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::Failure;
-use super::hot_store::HotStore;
-use super::loader::Loader;
+use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
     AckMode, Amount, Amounts, Guard, Limits, PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, RequestKey,
     SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
 };
-use crate::dynamo::{self, Table};
+use crate::ledger;
+use crate::ports::HotStore;
+use crate::ports::Table;
 
 /// What a deployment gives to every packet that it sends.
 #[derive(Clone, Debug)]
@@ -82,10 +83,10 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let body_hash = body_hash(&request, key);
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
-        let request = dynamo::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
+        let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
         crash_point!("send.before_ledger");
         match self.stores.ledger.send(&request).await? {
-            dynamo::SendOutcome::Sent => {
+            ledger::SendOutcome::Sent => {
                 crash_point!("send.after_ledger");
                 // The ledger first, then the hot store: if that fails, the first grab does it.
                 if let Err(failure) = self.loader.load_new(&terms).await {
@@ -94,14 +95,14 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
                 crash_point!("send.after_load");
                 Ok(SendOutcome::Sent(Arc::new(terms)))
             }
-            dynamo::SendOutcome::Replayed(id) => {
+            ledger::SendOutcome::Replayed(id) => {
                 let terms = self.stores.packets.terms(id).await?;
                 let terms =
                     terms.ok_or_else(|| Failure::defect(format!("{id}: a key of a packet that is not there")))?;
                 Ok(SendOutcome::Replayed(terms))
             }
-            dynamo::SendOutcome::KeyReused => Ok(SendOutcome::KeyReused),
-            dynamo::SendOutcome::InsufficientBalance => Ok(SendOutcome::InsufficientBalance),
+            ledger::SendOutcome::KeyReused => Ok(SendOutcome::KeyReused),
+            ledger::SendOutcome::InsufficientBalance => Ok(SendOutcome::InsufficientBalance),
         }
     }
 

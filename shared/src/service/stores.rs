@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use super::environment::{Clock, Entropy};
 use super::packets::Packets;
-use crate::dynamo::{Ledger, Table};
-use crate::metric::Meter;
+use crate::ledger::Ledger;
+use crate::ports::Table;
+use crate::ports::{Clock, Entropy};
+use crate::telemetry::Meter;
 
 /// What the use cases over both stores stand on. A clone shares all of it.
 pub struct Stores<T, H> {

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use super::Failure;
-use super::environment::Clock;
 use crate::domain::{Amount, RequestKey, UserId};
-use crate::dynamo::{Ledger, Movement, MovementCursor, MovementOutcome, Slice, Table, Wallet};
+use crate::ledger::{Ledger, Movement, MovementCursor, MovementOutcome, Slice, Wallet};
+use crate::ports::Clock;
+use crate::ports::Table;
 
 /// The operator's use cases: money in and out of wallets.
 pub struct Wallets<T> {

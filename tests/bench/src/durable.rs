@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use shared::domain::{Amount, Claim, Timestamp, UserId};
-use shared::parts;
+use shared::wiring;
 
 use crate::cell::Spread;
 use crate::database::{Database, Way};
@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 64;
 /// (L) 450 users and 300 slips, each in the database before he is answered.
 pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(lab.scaled(300), lab.scaled(450)));
-    let db = parts::dynamodb_at(&lab.dynamodb_url());
+    let db = wiring::dynamodb_at(&lab.dynamodb_url());
     Database::create_table(&db).await?;
     let mut designs = Vec::new();
     for way in Way::ALL {

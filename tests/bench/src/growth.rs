@@ -6,8 +6,8 @@ use std::time::Instant;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::cmd;
 use shared::domain::PacketId;
+use shared::ports::{HotStore, Loaded};
 use shared::redis::test_server::TestServer;
-use shared::service::{HotStore, Loaded};
 
 use crate::cell::{Spread, float};
 use crate::goals::{Goal, Ratio};

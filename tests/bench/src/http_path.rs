@@ -13,11 +13,11 @@ use hyper_util::rt::TokioIo;
 use lambda_http::{Body, Request};
 use local::gateway::{Function, Gateway, Invoke};
 use local::stack::StackError;
+use shared::batching::AdmissionLimiter;
 use shared::domain::PacketId;
-use shared::dynamo::SdkTable;
+use shared::dynamodb::SdkTable;
 use shared::redis::RedisStore;
 use shared::service::{GrabSlip, Report};
-use shared::turns::Turns;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::BoxError;
@@ -95,7 +95,7 @@ impl Http {
     /// In front of `answers`; with `sold_out`, the packets of a rush have no slip left when it begins.
     pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Self, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
-        let gateway = Gateway::serve(listener, Arc::new(answers), Turns::new(ROOM))?;
+        let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM))?;
         let connections = Connections { address: gateway.address(), idle: Arc::default() };
         let client = Client::new(connections, "", Caller::Nobody).retrying(Retries::NONE);
         Ok(Self { _gateway: gateway, client, engine, packet: Mutex::default(), sold_out })

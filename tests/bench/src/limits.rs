@@ -92,7 +92,7 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
     let call_for = |part: PartId, users: &[&str]| {
         let keys = PartKeys::of(part);
         let mut call = cmd("EVALSHA");
-        call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.dirty]).arg(users.len()).arg(users);
+        call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.pending]).arg(users.len()).arg(users);
         call
     };
     // As the users come: each waits until there are as many of his part as go into a call.

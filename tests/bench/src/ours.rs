@@ -7,13 +7,11 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::config::Config;
 use shared::domain::{Amount, PacketId, PartId, RequestKey, Split, UserId};
-use shared::dynamo::{SdkTable, create_table};
-use shared::parts::{self, Parts};
+use shared::dynamodb::{SdkTable, create_table};
+use shared::ports::{Entropy, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
-use shared::service::{
-    Entropy, Found, GrabOutcome, GrabSlip, Grabber, HotStore, NewPacket, SendOutcome, SendPacket, Settle, Stores,
-    System,
-};
+use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Settle, Stores};
+use shared::wiring::{self, Wiring};
 use tests::without_tokens;
 
 use crate::BoxError;
@@ -27,7 +25,7 @@ const SENDS_AT_ONCE: usize = 16;
 
 /// The engine over its two stores, and the packets that it has sent.
 pub struct Engine {
-    parts: Parts,
+    parts: Wiring,
     send: SendPacket<SdkTable, RedisStore>,
     packets: RwLock<Vec<PacketId>>,
     next_key: AtomicU64,
@@ -53,7 +51,7 @@ impl Engine {
         ack: &str,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, BoxError> {
-        let client = without_tokens(&parts::dynamodb_at(dynamodb_url));
+        let client = without_tokens(&wiring::dynamodb_at(dynamodb_url));
         create_table(&client, table).await?;
         let config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(table.to_owned()),
@@ -66,12 +64,12 @@ impl Engine {
             _ => None,
         })?;
         let policy = config.policy.clone();
-        let parts = Parts::new(config, client)?;
+        let parts = Wiring::new(config, client)?;
         let send = SendPacket::new(Stores { entropy, ..parts.stores().clone() }, policy);
         let connection = Connection::new(redis)?;
         let engine = Self { parts, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
         let deposit: RequestKey = "deposit".parse()?;
-        let wallets = engine.parts.ledger_parts().wallets();
+        let wallets = engine.parts.ledger_wiring().wallets();
         wallets.deposit(&SENDER.parse()?, &deposit, Amount::new(1_000_000_000_000_000)).await?;
         Ok(engine)
     }
@@ -197,8 +195,8 @@ impl Grabs for OneByOne {
             let grabber = Grabber { user: user.clone(), passphrase: None };
             let found = self.engine.stores().hot.grab(part, &[grabber]).await?;
             match found.as_deref() {
-                Some([Found::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
-                Some([Found::Nothing { .. }]) => {}
+                Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
+                Some([GrabAnswer::Nothing { .. }]) => {}
                 other => return Err(format!("a grab came to {other:?}").into()),
             }
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
+use shared::ports::Entropy;
 use shared::redis::test_server::{TestCluster, TestServer};
-use shared::service::Entropy;
 
 use crate::cell::float;
 use crate::flights::Grabs;
@@ -172,7 +172,7 @@ mod tests {
         let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
         let (heat, nodes) = cluster.heat("", &design, &rush).await.expect("a rush");
         assert_eq!(heat.shares(&rush).left, Some(0));
-        // One call a grab, but for those by which a node learns the script: some hundreds, and not as many for each.
+        // One call a grab, but for those by which a node reconciles the script: some hundreds, and not as many for each.
         assert!((3_000..5_000).contains(&heat.calls), "{nodes:?}");
         assert!(nodes.deviation() <= 0.3, "{nodes:?}");
     }

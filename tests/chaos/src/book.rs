@@ -207,7 +207,7 @@ mod tests {
             sender: "sam".to_owned(),
             slips: 9,
             settled: true,
-            fences: BTreeMap::new(),
+            decisions: BTreeMap::new(),
             claims: claims.iter().map(|(user, slip)| ((*user).to_owned(), (*slip, 5, 7))).collect(),
         };
         (book, Books { packets: BTreeMap::from([(PACKET.to_owned(), packet)]), balances: BTreeMap::new() })

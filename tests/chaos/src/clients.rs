@@ -19,7 +19,7 @@ const CONNECT_WITHIN: Duration = Duration::from_millis(500);
 /// How long a client waits before it tries again the first time; twice as long each time, with jitter.
 const PAUSE_FIRST_MS: u32 = 30;
 /// For how long a client tries.
-const PATIENCE: Duration = Duration::from_secs(40);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// How patient clients are.
 #[derive(Clone, Copy, Debug)]
@@ -178,7 +178,7 @@ impl Clients {
     /// Lets any worker settle once. What became of it is asked of the ledger.
     pub async fn settle(&self) -> Option<Value> {
         let url = &self.worker()?.url;
-        let answer = self.http.post(format!("{url}/_local/settle")).timeout(PATIENCE).send().await.ok()?;
+        let answer = self.http.post(format!("{url}/_local/settle")).timeout(REQUEST_TIMEOUT).send().await.ok()?;
         let answer = answer.error_for_status().ok()?;
         answer.json().await.ok()
     }
@@ -198,7 +198,7 @@ impl Clients {
 
     async fn ask_again_and_again(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
         let mut pause_ms = PAUSE_FIRST_MS;
-        let give_up = Instant::now() + PATIENCE;
+        let give_up = Instant::now() + REQUEST_TIMEOUT;
         let mut had_unknown = false;
         while Instant::now() < give_up {
             let turn = self.turns.acquire().await.ok()?;

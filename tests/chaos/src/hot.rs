@@ -128,7 +128,7 @@ impl Hot {
         };
         let mut left = Vec::new();
         for server in servers {
-            left.extend(server.command::<Vec<String>>(cmd("KEYS").arg("*dirty*")).await);
+            left.extend(server.command::<Vec<String>>(cmd("KEYS").arg("*pending*")).await);
             for key in server.command::<Vec<String>>(cmd("KEYS").arg("*claims*")).await {
                 let claims: Vec<(String, String)> = server.command(cmd("HGETALL").arg(&key)).await;
                 if claims.iter().any(|(user, claim)| held(user, claim).is_some()) {

@@ -192,7 +192,7 @@ mod tests {
             ..Report::default()
         };
         let other = Report {
-            kills_at_points: counts("close.after", 1),
+            kills_at_points: counts("mark_settled.after", 1),
             answers: counts("grab: no answer", 7),
             recovery_ms: BTreeMap::from([("FLUSHALL".to_owned(), vec![20])]),
             violations: 1,

@@ -152,7 +152,7 @@ impl Shard {
         if let Err(left) = self.rest().await {
             self.violated(&format!("not at rest within {AT_REST_WITHIN:?}: {left}"));
         }
-        let client = shared::parts::dynamodb_at(&self.dynamodb.url());
+        let client = shared::wiring::dynamodb_at(&self.dynamodb.url());
         // The audit panics at what it finds.
         let audit = tokio::spawn(async move { audit_table(&client, TABLE).await });
         let books = match audit.await {

@@ -9,9 +9,10 @@ use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Request, Service, service_fn};
 use serde_json::{Value, json};
 use shared::domain::{AckMode, Amount, Limits, PacketId, RequestKey, Split, Terms, Timestamp, UserId};
-use shared::dynamo::Ledger;
+use shared::ledger::Ledger;
 use shared::memory::{MemoryHot, MemoryTable};
-use shared::service::{Clock, Entropy, GrabSlip, NewPacket, SendOutcome, SendPacket, SendPolicy, Stores, Wallets};
+use shared::ports::{Clock, Entropy};
+use shared::service::{GrabSlip, NewPacket, SendOutcome, SendPacket, SendPolicy, Stores, Wallets};
 
 use crate::{BoxError, GRABS_MOST};
 

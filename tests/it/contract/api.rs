@@ -9,8 +9,8 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use local::{Local, Options};
 use serde_json::{Value, json};
-use shared::parts::dynamodb_at;
 use shared::redis::test_server::poll;
+use shared::wiring::dynamodb_at;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -185,7 +185,7 @@ async fn a_packets_id_of_any_bytes_is_not_found() {
         b"%2e%2e",
         b"*",
         b"%7B0%7D",
-        b"hb:%7B0%7D:dirty",
+        b"hb:%7B0%7D:pending",
         b"META",
         "红包".as_bytes(),
         b"\"'<>\\`",

@@ -10,7 +10,7 @@ use local::dynamodb::DynamoDb;
 use serde_json::{Value, json};
 use shared::config::Config;
 use shared::domain::{PacketId, Timestamp};
-use shared::parts::{LedgerParts, dynamodb_at};
+use shared::wiring::{LedgerWiring, dynamodb_at};
 
 use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
@@ -227,7 +227,7 @@ async fn too_full(tour: &mut Tour, api: &Api) {
 /// The local stack counts every request of the operator's routes as signed, so the handler is asked itself.
 async fn not_the_operator(tour: &mut Tour, api: &Api) {
     let config = Config::for_the_ledger(|name| (name == "TABLE_NAME").then(|| "hongbao".to_owned())).unwrap();
-    let wallets = LedgerParts::new(config, dynamodb_at(api.local.dynamodb_url())).wallets();
+    let wallets = LedgerWiring::new(config, dynamodb_at(api.local.dynamodb_url())).wallets();
     let event: Value =
         serde_json::from_str(&std::fs::read_to_string(crate::repository("events/wallet.json")).unwrap()).unwrap();
     let user = json!({"jwt": {"claims": {"sub": "alice"}, "scopes": null}});

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use shared::domain::Partition;
 use shared::memory::{Entry, MemoryHot, Part};
-use shared::service::{Clock, Finality, Look, PartLook};
+use shared::ports::{Clock, Finality, PartView, ViewResult};
 
 use super::*;
 
@@ -34,7 +34,7 @@ struct Twins<'a> {
     random: StdRng,
     parts: Vec<Packet>,
     /// What the ledger may say of the slips of each packet.
-    facts: Vec<Vec<Fence>>,
+    decisions: Vec<Vec<Decision>>,
     /// Every hold that was ever answered, and its part.
     holds: Vec<(usize, Hold)>,
 }
@@ -44,18 +44,18 @@ impl<'a> Twins<'a> {
         let mut random = StdRng::seed_from_u64(seed);
         let clock = Arc::new(ReadClock::default());
         let memory = MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        let (mut parts, mut facts) = (Vec::new(), Vec::new());
+        let (mut parts, mut decisions) = (Vec::new(), Vec::new());
         // Of one partition, so that its queue has an order.
         let partition: u8 = random.random();
         for _ in 0..2 {
             let packet = draw_packet(&mut random, partition);
-            let known = draw_facts(&mut random, packet.terms.count);
+            let known = draw_decisions(&mut random, packet.terms.count);
             for part in packet.terms.id.parts() {
                 parts.push(Packet { part, ..packet.clone() });
-                facts.push(known.clone());
+                decisions.push(known.clone());
             }
         }
-        Self { rig, memory, clock, random, parts, facts, holds: Vec::new() }
+        Self { rig, memory, clock, random, parts, decisions, holds: Vec::new() }
     }
 
     /// Asks both stores the same. The real one runs it at some moment between two that are read of its clock: at one of
@@ -107,13 +107,13 @@ impl<'a> Twins<'a> {
 
     /// What the store in memory has of a part, as the real one's keys would show it.
     fn state(&self, part: PartId) -> State {
-        let Part { terms, claims, tries, free, facts } = self.memory.part(part);
+        let Part { terms, claims, tries, free, decisions } = self.memory.part(part);
         let mut fields = BTreeMap::new();
         let first = self.parts.iter().find(|packet| packet.part == part).unwrap();
         let first = first.part.slips(first.terms.count).start;
         if let Some(terms) = terms {
             fields.insert("#x".to_owned(), terms.expires.to_string());
-            fields.insert("#n".to_owned(), facts.len().to_string());
+            fields.insert("#n".to_owned(), decisions.len().to_string());
             fields.insert("#c".to_owned(), terms.count.to_string());
             fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
             let digest = |digest: PassphraseDigest| {
@@ -143,8 +143,8 @@ impl<'a> Twins<'a> {
             held: outbox.map(|held| (held.hold.slip, held)).collect(),
             claims,
             free: free.into(),
-            facts: facts.into_iter().map(|slip| slip - first).collect(),
-            is_dirty: self.memory.is_dirty(part),
+            decisions: decisions.into_iter().map(|slip| slip - first).collect(),
+            is_pending: self.memory.is_pending(part),
         }
     }
 
@@ -152,10 +152,10 @@ impl<'a> Twins<'a> {
         let index = self.random.random_range(0..self.parts.len());
         match self.random.random_range(0..100) {
             0..40 => self.grab(index).await,
-            40..60 => self.learn(index).await,
+            40..60 => self.reconcile(index).await,
             60..75 => self.load(index).await,
             75..80 => self.park(index).await,
-            80..84 => self.lead(index).await,
+            80..84 => self.acquire_load_lease(index).await,
             84..94 => self.look(index).await,
             94..98 => self.forget(index).await,
             _ => self.expire(index).await,
@@ -185,31 +185,31 @@ impl<'a> Twins<'a> {
             )
             .await;
         for (Grabber { user, .. }, found) in grabbers.iter().zip(found.into_iter().flatten()) {
-            if let Found::Held { slip, at, .. } = found {
+            if let GrabAnswer::Held { slip, at, .. } = found {
                 self.holds.push((index, Hold { slip, user: user.clone(), at }));
             }
         }
     }
 
-    async fn learn(&mut self, index: usize) {
-        let (facts, decided) = (self.some_facts(index), self.some_holds(index));
+    async fn reconcile(&mut self, index: usize) {
+        let (decisions, decided) = (self.some_decisions(index), self.some_holds(index));
         let (part, count) = (self.parts[index].part, self.parts[index].terms.count);
         self.ask(
             index,
-            format!("learn {facts:?} {decided:?}"),
-            async |real| real.learn(part, count, &facts, &decided).await.unwrap(),
-            async |memory| memory.learn(part, count, &facts, &decided).await.unwrap(),
+            format!("reconcile {decisions:?} {decided:?}"),
+            async |real| real.reconcile(part, count, &decisions, &decided).await.unwrap(),
+            async |memory| memory.reconcile(part, count, &decisions, &decided).await.unwrap(),
         )
         .await;
     }
 
     async fn load(&mut self, index: usize) {
-        let (facts, packet) = (self.some_facts(index), self.parts[index].clone());
+        let (decisions, packet) = (self.some_decisions(index), self.parts[index].clone());
         self.ask(
             index,
-            format!("load {facts:?}"),
-            async |real| real.load(packet.part, &packet.terms, &facts).await.unwrap(),
-            async |memory| memory.load(packet.part, &packet.terms, &facts).await.unwrap(),
+            format!("load {decisions:?}"),
+            async |real| real.load(packet.part, &packet.terms, &decisions).await.unwrap(),
+            async |memory| memory.load(packet.part, &packet.terms, &decisions).await.unwrap(),
         )
         .await;
     }
@@ -226,23 +226,23 @@ impl<'a> Twins<'a> {
         .await;
     }
 
-    async fn lead(&mut self, index: usize) {
+    async fn acquire_load_lease(&mut self, index: usize) {
         let part = self.parts[index].part;
         let gives_up = self.random.random();
         self.ask(
             index,
             format!("lead, and give up: {gives_up}"),
             async |real| {
-                let leads = real.lead(part, LEASE).await.unwrap();
+                let leads = real.acquire_load_lease(part, LEASE).await.unwrap();
                 if gives_up {
-                    real.follow(part).await.unwrap();
+                    real.release_load_lease(part).await.unwrap();
                 }
                 leads
             },
             async |memory| {
-                let leads = memory.lead(part, LEASE).await.unwrap();
+                let leads = memory.acquire_load_lease(part, LEASE).await.unwrap();
                 if gives_up {
-                    memory.follow(part).await.unwrap();
+                    memory.release_load_lease(part).await.unwrap();
                 }
                 leads
             },
@@ -257,7 +257,7 @@ impl<'a> Twins<'a> {
         let ours: Vec<PartId> = self.parts.iter().map(|packet| packet.part).collect();
         self.ask(
             index,
-            "look".to_owned(),
+            "view".to_owned(),
             async |real| looked(real, part, &ours).await,
             async |memory| looked(memory, part, &ours).await,
         )
@@ -290,11 +290,11 @@ impl<'a> Twins<'a> {
         self.look(index).await;
     }
 
-    fn some_facts(&mut self, index: usize) -> Vec<Fence> {
-        let mut facts = self.facts[index].clone();
-        facts.shuffle(&mut self.random);
-        facts.truncate(self.random.random_range(0..=facts.len()));
-        facts
+    fn some_decisions(&mut self, index: usize) -> Vec<Decision> {
+        let mut decisions = self.decisions[index].clone();
+        decisions.shuffle(&mut self.random);
+        decisions.truncate(self.random.random_range(0..=decisions.len()));
+        decisions
     }
 
     fn some_holds(&mut self, index: usize) -> Vec<Hold> {
@@ -316,7 +316,11 @@ fn forget_free_after_expiry(state: &mut State, now: u64) {
 
 /// What a store says of a part: its outbox, its partition's queue, its finality and owners, what grabs would find, what it
 /// shows to those who look.
-async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<Held>, Vec<PartId>, String, Look) {
+async fn looked(
+    store: &impl HotStore,
+    part: PartId,
+    ours: &[PartId],
+) -> (Vec<OutboxEntry>, Vec<PartId>, String, ViewResult) {
     let finality = match store.finality(part).await {
         Ok(Finality::Final(part)) => {
             let owners: BTreeMap<&UserId, &Claim> = part.owners.iter().collect();
@@ -325,24 +329,24 @@ async fn looked(store: &impl HotStore, part: PartId, ours: &[PartId]) -> (Vec<He
         Ok(other) => format!("{other:?}"),
         Err(_) => "impossible".to_owned(),
     };
-    let rest = store.rest(part).await.unwrap().map(|rest| {
-        let has: BTreeMap<&UserId, &Found> = rest.has.iter().collect();
+    let rest = store.snapshot(part).await.unwrap().map(|rest| {
+        let has: BTreeMap<&UserId, &GrabAnswer> = rest.by_user.iter().collect();
         format!("{:?} {has:?}", rest.others)
     });
     let finality = format!("{finality}, rest {rest:?}");
     let partition: Partition = part.partition();
-    let mut queue = store.dirty(partition).await.unwrap();
+    let mut queue = store.pending_parts(partition).await.unwrap();
     queue.retain(|part| ours.contains(part));
-    let look = match store.look(part, None).await.unwrap() {
-        Look::Seen(look) => {
-            let same = store.look(part, Some(&look.version)).await.unwrap();
-            assert_eq!(same, Look::Same, "{look:?}");
+    let look = match store.view(part, None).await.unwrap() {
+        ViewResult::Changed(look) => {
+            let same = store.view(part, Some(&look.version)).await.unwrap();
+            assert_eq!(same, ViewResult::Unchanged, "{look:?}");
             // Each store counts in its own way.
-            Look::Seen(PartLook { version: String::new(), ..look })
+            ViewResult::Changed(PartView { version: String::new(), ..look })
         }
         other => other,
     };
-    (store.held(part).await.unwrap(), queue, finality, look)
+    (store.outbox(part).await.unwrap(), queue, finality, look)
 }
 
 fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {
@@ -368,8 +372,8 @@ fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {
     packet
 }
 
-/// A fence for each slip: some users have one, none two.
-fn draw_facts(random: &mut StdRng, count: u32) -> Vec<Fence> {
+/// A decision for each slip: some users have one, none two.
+fn draw_decisions(random: &mut StdRng, count: u32) -> Vec<Decision> {
     let mut users = USERS.to_vec();
     users.shuffle(random);
     (0..count)

@@ -3,7 +3,7 @@ use shared::domain::Refusal;
 use super::*;
 
 /// The answers to several users in one call.
-async fn grab_all(rig: &Rig, packet: &Packet, grabbers: &[Grabber]) -> Vec<Found> {
+async fn grab_all(rig: &Rig, packet: &Packet, grabbers: &[Grabber]) -> Vec<GrabAnswer> {
     rig.store.grab(packet.part, grabbers).await.unwrap().expect("a loaded part")
 }
 
@@ -32,15 +32,15 @@ async fn a_slip_is_held_once_for_each_user_whatever_he_is_called() {
             assert!(hold.at >= before && hold.at <= now(), "{hold:?}");
             let state = rig.state(packet.part).await;
             // A second execution says the same and changes nothing.
-            assert_eq!(rig.grab(&packet, user).await, Found::Held { slip, at: hold.at, fresh: false });
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Held { slip, at: hold.at, fresh: false });
             assert_eq!(rig.state(packet.part).await, state);
-            assert_eq!(state.held[&slip], Held { hold, parked: None });
-            assert!(state.is_dirty);
+            assert_eq!(state.held[&slip], OutboxEntry { hold, parked: None });
+            assert!(state.is_pending);
         }
         let state = rig.state(packet.part).await;
         assert_eq!(state.claims.len(), ODD_USERS.len());
         assert_eq!(state.free, (11..20).collect::<Vec<u32>>());
-        let held = rig.store.held(packet.part).await.unwrap();
+        let held = rig.store.outbox(packet.part).await.unwrap();
         let users: BTreeSet<&str> = held.iter().map(|held| held.hold.user.as_str()).collect();
         assert_eq!(users, ODD_USERS.into());
     })
@@ -53,11 +53,11 @@ async fn a_confirmed_claim_answers_for_ever() {
         let packet = Packet::in_parts(2, 4).with_passphrase("open");
         rig.load(&packet, &[won(0, "ann")]).await;
         // Slip 3 is the other part's.
-        rig.learn(&packet, &[won(3, "0")], &[]).await;
+        rig.reconcile(&packet, &[won(3, "0")], &[]).await;
         let everybody_has_his = async || {
             // Without the passphrase too: who has a slip is not asked for it again.
-            assert_eq!(rig.grab(&packet, "ann").await, Found::Confirmed(claim_of(0)));
-            assert_eq!(rig.grab(&packet, "0").await, Found::Confirmed(claim_of(3)));
+            assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
+            assert_eq!(rig.grab(&packet, "0").await, GrabAnswer::Confirmed(claim_of(3)));
         };
         everybody_has_his().await;
         rig.expire(packet.part).await;
@@ -67,16 +67,16 @@ async fn a_confirmed_claim_answers_for_ever() {
 }
 
 #[tokio::test]
-async fn losers_hear_for_certain_that_it_is_over_once_every_fact_is_known() {
+async fn losers_hear_for_certain_that_it_is_over_once_every_decision_is_known() {
     on_both(async |rig| {
         let packet = Packet::of(2);
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "ann").await;
         rig.hold(&packet, "bob").await;
         assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_SOLD_OUT);
-        rig.learn(&packet, &[won(0, "ann")], &[]).await;
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
         assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_SOLD_OUT);
-        rig.learn(&packet, &[won(1, "bob")], &[]).await;
+        rig.reconcile(&packet, &[won(1, "bob")], &[]).await;
         for _ in 0..2 {
             assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
         }
@@ -87,7 +87,7 @@ async fn losers_hear_for_certain_that_it_is_over_once_every_fact_is_known() {
 }
 
 #[tokio::test]
-async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_fact() {
+async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_decision() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
@@ -96,11 +96,11 @@ async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_fa
         rig.let_expire(&packet.keys(), 1).await;
         let state = rig.state(packet.part).await;
         assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
-        assert_eq!(rig.grab(&packet, "ann").await, Found::Held { slip: 0, at: hold.at, fresh: false });
+        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Held { slip: 0, at: hold.at, fresh: false });
         assert_eq!(rig.state(packet.part).await, state);
-        rig.learn(&packet, &[won(0, "ann"), refunded(1)], &[]).await;
+        rig.reconcile(&packet, &[won(0, "ann"), refunded(1)], &[]).await;
         assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
-        rig.learn(&packet, &[refunded(2)], &[]).await;
+        rig.reconcile(&packet, &[refunded(2)], &[]).await;
         assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
     })
     .await;
@@ -128,12 +128,15 @@ async fn only_recipients_get_a_slip() {
         let state = rig.state(packet.part).await;
         // He is turned away for who he is, before what he says is looked at.
         for said in ["open", "wrong"] {
-            assert_eq!(rig.grab_as(&packet, &packet.saying("ann", said)).await, Found::Refused(Refusal::NotARecipient));
+            assert_eq!(
+                rig.grab_as(&packet, &packet.saying("ann", said)).await,
+                GrabAnswer::Refused(Refusal::NotARecipient)
+            );
         }
         assert_eq!(rig.state(packet.part).await, state);
         for user in &ODD_USERS[1..] {
             let found = rig.grab_as(&packet, &packet.saying(user, "open")).await;
-            assert!(matches!(found, Found::Held { fresh: true, .. }), "{user}: {found:?}");
+            assert!(matches!(found, GrabAnswer::Held { fresh: true, .. }), "{user}: {found:?}");
         }
     })
     .await;
@@ -141,7 +144,7 @@ async fn only_recipients_get_a_slip() {
 
 #[tokio::test]
 async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
-    const WRONG: Found = Found::Refused(Refusal::WrongPassphrase);
+    const WRONG: GrabAnswer = GrabAnswer::Refused(Refusal::WrongPassphrase);
     on_both(async |rig| {
         let packet = Packet::of(5).with_passphrase("芝麻开门");
         rig.load(&packet, &[]).await;
@@ -152,7 +155,7 @@ async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
         }
         for said in [&wrong, &right] {
             let found = rig.grab_as(&packet, said).await;
-            let Found::Refused(Refusal::TooManyTries { retry_after_ms }) = found else { panic!("{found:?}") };
+            let GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms }) = found else { panic!("{found:?}") };
             assert!((1..=60_000).contains(&retry_after_ms), "{retry_after_ms}");
         }
         // It is his own door.
@@ -172,7 +175,7 @@ async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
         assert!(now().since(Timestamp::from_ms(since.parse().unwrap())) < Duration::from_secs(30), "{since}");
 
         tried_a_minute_ago().await;
-        assert!(matches!(rig.grab_as(&packet, &right).await, Found::Held { fresh: true, .. }));
+        assert!(matches!(rig.grab_as(&packet, &right).await, GrabAnswer::Held { fresh: true, .. }));
     })
     .await;
 }
@@ -185,13 +188,13 @@ async fn a_batch_shares_out_what_is_there_in_its_order() {
         let users: Vec<Grabber> = (0..64).map(|n| grabber(&format!("user-{n}"))).collect();
         let first = grab_all(&rig, &packet, &users).await;
         for (slip, found) in (0..40).zip(&first) {
-            assert!(matches!(found, Found::Held { slip: held, fresh: true, .. } if *held == slip), "{found:?}");
+            assert!(matches!(found, GrabAnswer::Held { slip: held, fresh: true, .. } if *held == slip), "{found:?}");
         }
         assert!(first[40..].iter().all(|found| *found == PERHAPS_SOLD_OUT));
         let state = rig.state(packet.part).await;
         for (first, second) in first.iter().zip(grab_all(&rig, &packet, &users).await) {
             let expected = match *first {
-                Found::Held { slip, at, .. } => Found::Held { slip, at, fresh: false },
+                GrabAnswer::Held { slip, at, .. } => GrabAnswer::Held { slip, at, fresh: false },
                 _ => PERHAPS_SOLD_OUT,
             };
             assert_eq!(second, expected);
@@ -209,7 +212,7 @@ async fn grabs_go_on_from_one_range_of_free_slips_to_the_next() {
         rig.load(&packet, &[refunded(1), refunded(4), refunded(5)]).await;
         let take = async |users: &[&str]| {
             let users: Vec<Grabber> = users.iter().map(|user| grabber(user)).collect();
-            let slip = |found| if let Found::Held { slip, fresh: true, .. } = found { Some(slip) } else { None };
+            let slip = |found| if let GrabAnswer::Held { slip, fresh: true, .. } = found { Some(slip) } else { None };
             let slips: Vec<Option<u32>> = grab_all(&rig, &packet, &users).await.into_iter().map(slip).collect();
             // What must hold of a part is looked at here.
             (slips, rig.state(packet.part).await.free)
@@ -218,7 +221,7 @@ async fn grabs_go_on_from_one_range_of_free_slips_to_the_next() {
         assert_eq!(take(&["bob", "cat", "dan"]).await, (vec![Some(2), Some(3), Some(6)], vec![7, 8]));
         assert_eq!(take(&["eve"]).await, (vec![Some(7)], vec![8]));
         // The one that was held for whom another slip is comes after those that were never taken.
-        rig.learn(&packet, &[won(6, "ann")], &[]).await;
+        rig.reconcile(&packet, &[won(6, "ann")], &[]).await;
         assert_eq!(rig.state(packet.part).await.free, [8, 0]);
         assert_eq!(take(&["fay", "gus", "hal"]).await, (vec![Some(8), Some(0), None], vec![]));
     })
@@ -231,7 +234,7 @@ async fn each_of_a_mixed_batch_gets_his_own_answer() {
         let packet = Packet::of(3).for_recipients(&["ann", "bob", "3", "eve", "}", "g1:2:3"]).with_passphrase("open");
         rig.load(&packet, &[won(0, "ann")]).await;
         let held = rig.grab_as(&packet, &packet.saying("bob", "open")).await;
-        let Found::Held { slip: 1, at, fresh: true } = held else { panic!("{held:?}") };
+        let GrabAnswer::Held { slip: 1, at, fresh: true } = held else { panic!("{held:?}") };
         for _ in 0..10 {
             rig.grab_as(&packet, &packet.saying("3", "wrong")).await;
         }
@@ -245,13 +248,13 @@ async fn each_of_a_mixed_batch_gets_his_own_answer() {
             grabber("ann"),
         ];
         let found = grab_all(&rig, &packet, &batch).await;
-        assert_eq!(found[0], Found::Refused(Refusal::NotARecipient));
-        assert_eq!(found[1], Found::Refused(Refusal::WrongPassphrase));
-        assert!(matches!(found[2], Found::Held { slip: 2, fresh: true, .. }), "{:?}", found[2]);
-        assert_eq!(found[3], Found::Held { slip: 1, at, fresh: false });
-        assert!(matches!(found[4], Found::Refused(Refusal::TooManyTries { .. })), "{:?}", found[4]);
+        assert_eq!(found[0], GrabAnswer::Refused(Refusal::NotARecipient));
+        assert_eq!(found[1], GrabAnswer::Refused(Refusal::WrongPassphrase));
+        assert!(matches!(found[2], GrabAnswer::Held { slip: 2, fresh: true, .. }), "{:?}", found[2]);
+        assert_eq!(found[3], GrabAnswer::Held { slip: 1, at, fresh: false });
+        assert!(matches!(found[4], GrabAnswer::Refused(Refusal::TooManyTries { .. })), "{:?}", found[4]);
         assert_eq!(found[5], PERHAPS_SOLD_OUT);
-        assert_eq!(found[6], Found::Confirmed(claim_of(0)));
+        assert_eq!(found[6], GrabAnswer::Confirmed(claim_of(0)));
         assert!(rig.state(packet.part).await.terms["#t:eve"].starts_with("1:"));
     })
     .await;
@@ -286,21 +289,21 @@ async fn one_call_serves_several_packets_of_a_partition() {
             (small.part, vec![grabber("ann"), grabber("bob")]),
         ];
         let found = rig.store.grab_each(&asks).await.unwrap();
-        let none = Found::Nothing { expired: false, certain: false };
+        let none = GrabAnswer::Nothing { expired: false, certain: false };
         let held =
-            |found: &Found, wanted: u32| matches!(found, Found::Held { slip, fresh: true, .. } if *slip == wanted);
+            |found: &GrabAnswer, wanted: u32| matches!(found, GrabAnswer::Held { slip, fresh: true, .. } if *slip == wanted);
         let first = found[0].as_ref().unwrap();
-        assert!(first[0] == Found::Confirmed(claim_of(0)) && held(&first[1], 1) && first[2] == none, "{first:?}");
+        assert!(first[0] == GrabAnswer::Confirmed(claim_of(0)) && held(&first[1], 1) && first[2] == none, "{first:?}");
         assert_eq!(found[1], None);
         let third = found[2].as_ref().unwrap();
-        let wrong = Found::Refused(Refusal::WrongPassphrase);
+        let wrong = GrabAnswer::Refused(Refusal::WrongPassphrase);
         assert!(third[0] == wrong && held(&third[1], 0) && third[2] == wrong, "{third:?}");
-        let certain = Found::Nothing { expired: false, certain: true };
-        assert_eq!(found[3], Some(vec![certain, Found::Confirmed(claim_of(0))]));
+        let certain = GrabAnswer::Nothing { expired: false, certain: true };
+        assert_eq!(found[3], Some(vec![certain, GrabAnswer::Confirmed(claim_of(0))]));
         // Each part's own keys hold what is its own, and each alone answers as all of them together.
         assert_eq!(rig.state(large.part).await.held.keys().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(rig.state(guarded.part).await.held.keys().copied().collect::<Vec<_>>(), [0]);
-        assert!(rig.state(large.part).await.is_dirty && !rig.state(small.part).await.is_dirty);
+        assert!(rig.state(large.part).await.is_pending && !rig.state(small.part).await.is_pending);
         assert!(rig.state(absent.part).await.is_empty());
         let again = rig.store.grab_each(&asks).await.unwrap();
         for ((part, grabbers), found) in asks.iter().zip(again) {
@@ -390,12 +393,12 @@ async fn the_short_way_is_as_the_long_one(rig: &Rig, users: &[&str]) {
         assert_eq!(found_together[n].clone().map(timeless), expected, "{way}, {users:?} beside the others");
         if way != "half loaded" {
             let left_behind = async |packet: &Packet| {
-                let State { terms, mut claims, free, held, is_dirty, .. } = rig.state(packet.part).await;
+                let State { terms, mut claims, free, held, is_pending, .. } = rig.state(packet.part).await;
                 claims.retain(|_, claim| claim.starts_with('g'));
                 let held: Vec<_> = held.into_iter().map(|(slip, held)| (slip, held.hold.user)).collect();
                 let lives_ms: i64 = rig.run(["PTTL", &packet.keys().claims]).await;
                 let is_marked: bool = rig.run(["HEXISTS", &packet.keys().claims, "#o"]).await;
-                (terms.contains_key("#x"), is_marked, claims, free, held, is_dirty, lives_ms > 0)
+                (terms.contains_key("#x"), is_marked, claims, free, held, is_pending, lives_ms > 0)
             };
             let expected = left_behind(&long_way[n]).await;
             assert_eq!(left_behind(&alone[n]).await, expected, "{way}, {users:?}");
@@ -405,9 +408,9 @@ async fn the_short_way_is_as_the_long_one(rig: &Rig, users: &[&str]) {
 }
 
 /// The same answers, whenever they were given.
-fn timeless(found: Vec<Found>) -> Vec<Found> {
+fn timeless(found: Vec<GrabAnswer>) -> Vec<GrabAnswer> {
     let timeless = |found| match found {
-        Found::Held { slip, fresh, .. } => Found::Held { slip, at: Timestamp::from_ms(0), fresh },
+        GrabAnswer::Held { slip, fresh, .. } => GrabAnswer::Held { slip, at: Timestamp::from_ms(0), fresh },
         found => found,
     };
     found.into_iter().map(timeless).collect()
@@ -431,7 +434,7 @@ async fn a_spoilt_part_fails_the_call_and_leaves_the_others_answers_as_they_were
         let error = rig.store.grab_each(&asks).await.unwrap_err();
         assert!(matches!(error, HotStoreError::Impossible(_)), "{error:?}");
         // What was done before the fault stands: she is told of her slip when she asks again.
-        assert!(matches!(rig.grab(good, "ann").await, Found::Held { slip: 1, fresh: false, .. }));
+        assert!(matches!(rig.grab(good, "ann").await, GrabAnswer::Held { slip: 1, fresh: false, .. }));
     })
     .await;
 }

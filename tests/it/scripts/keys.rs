@@ -20,9 +20,9 @@ async fn all_keys_of_a_part_have_one_slot() {
     let rig = Rig::in_a_cluster().await;
     for count in [1, 1_001, 100_000] {
         for part in Packet::of(count).terms.id.parts() {
-            let PartKeys { name: _, claims, facts, dirty, loading } = PartKeys::of(part);
+            let PartKeys { name: _, claims, decided, pending, loading } = PartKeys::of(part);
             let mut slots = BTreeSet::new();
-            for key in [claims, facts, dirty, loading] {
+            for key in [claims, decided, pending, loading] {
                 slots.insert(slot(&rig, &key).await);
             }
             assert_eq!(slots.len(), 1, "{part}");

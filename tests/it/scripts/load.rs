@@ -1,5 +1,5 @@
 use shared::domain::Refusal;
-use shared::service::Finality;
+use shared::ports::Finality;
 
 use super::*;
 
@@ -17,7 +17,7 @@ async fn a_part_is_loaded_once() {
         ];
         assert_eq!(state.terms, terms.map(|(field, value)| (field.to_owned(), value)).into());
         assert_eq!(state.free, [0, 1, 2, 3, 4]);
-        assert!(state.claims.is_empty() && state.held.is_empty() && state.facts.is_empty() && !state.is_dirty);
+        assert!(state.claims.is_empty() && state.held.is_empty() && state.decisions.is_empty() && !state.is_pending);
 
         rig.hold(&packet, "ann").await;
         let state = rig.state(packet.part).await;
@@ -34,12 +34,12 @@ async fn what_the_ledger_has_is_not_free() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 12);
         // The last two are of the other part: one says whose user Eve is, one says nothing here.
-        let facts = [won(1, "}"), refunded(3), won(4, "h0:1"), won(9, "eve"), refunded(10)];
-        rig.load(&packet, &facts).await;
+        let decisions = [won(1, "}"), refunded(3), won(4, "h0:1"), won(9, "eve"), refunded(10)];
+        rig.load(&packet, &decisions).await;
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.facts, &*state.terms["#n"]), (vec![0, 2, 5], [1, 3, 4].into(), "3"));
+        assert_eq!((state.free, state.decisions, &*state.terms["#n"]), (vec![0, 2, 5], [1, 3, 4].into(), "3"));
         for (slip, user) in [(1, "}"), (4, "h0:1"), (9, "eve")] {
-            assert_eq!(rig.grab(&packet, user).await, Found::Confirmed(claim_of(slip)));
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
         }
     })
     .await;
@@ -57,8 +57,8 @@ async fn the_other_parts_of_a_packet_have_their_own_slips() {
         }
         let free: Vec<&[u32]> = all.iter().map(|state| &*state.free).collect();
         assert_eq!(free, [&[0, 1, 2][..], &[3, 5], &[6, 7, 8]]);
-        let facts: Vec<Vec<u32>> = all.iter().map(|state| state.facts.iter().copied().collect()).collect();
-        assert_eq!(facts, [vec![], vec![1], vec![3]]);
+        let decisions: Vec<Vec<u32>> = all.iter().map(|state| state.decisions.iter().copied().collect()).collect();
+        assert_eq!(decisions, [vec![], vec![1], vec![3]]);
     })
     .await;
 }
@@ -83,10 +83,10 @@ async fn what_an_earlier_life_left_is_swept_away() {
         let packet = Packet::of(4);
         let keys = packet.keys();
         let () = rig.run(["HSET", &keys.claims, "#c", "9", "#g", "r", "#l", "3:4;", "ann", "g1:1:1"]).await;
-        let () = rig.run(["SETBIT", &keys.facts, "2", "1"]).await;
+        let () = rig.run(["SETBIT", &keys.decided, "2", "1"]).await;
         rig.load(&packet, &[refunded(0)]).await;
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.facts, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
+        assert_eq!((state.free, state.decisions, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
         assert_eq!((&*state.terms["#c"], state.terms.get("#g")), ("4", None));
     })
     .await;
@@ -106,7 +106,7 @@ async fn a_guard_is_loaded_with_its_part() {
 
         let nobody = Packet::of(4).for_recipients(&[]);
         rig.load(&nobody, &[]).await;
-        assert_eq!(rig.grab(&nobody, "ann").await, Found::Refused(Refusal::NotARecipient));
+        assert_eq!(rig.grab(&nobody, "ann").await, GrabAnswer::Refused(Refusal::NotARecipient));
     })
     .await;
 }
@@ -117,15 +117,15 @@ fn hex_digit(nibble: u8) -> char {
 
 /// The largest part that there can be, with the longest users: what a call and a script have to bear.
 #[tokio::test]
-async fn the_largest_part_loads_with_all_its_facts() {
+async fn the_largest_part_loads_with_all_its_decisions() {
     on_both(async |rig| {
         let mut packet = Packet::of(100_000);
         packet.part = packet.terms.id.parts().max_by_key(|part| part.slips(100_000).len()).unwrap();
         let slips = packet.part.slips(100_000);
         assert_eq!(slips.len(), 1_563);
         let user = |slip: u32| format!("{slip:u>128}");
-        let facts: Vec<Fence> = slips.clone().map(|slip| won(slip, &user(slip))).collect();
-        rig.load(&packet, &facts).await;
+        let decisions: Vec<Decision> = slips.clone().map(|slip| won(slip, &user(slip))).collect();
+        rig.load(&packet, &decisions).await;
         let finality = rig.store.finality(packet.part).await.unwrap();
         let Finality::Final(part) = finality else { panic!("{finality:?}") };
         assert_eq!((part.owners.len(), part.expires_at), (1_563, packet.terms.expires_at));
@@ -137,7 +137,7 @@ async fn the_largest_part_loads_with_all_its_facts() {
         let mut guarded = packet.for_recipients(&users.iter().map(String::as_str).collect::<Vec<_>>());
         guarded.part.packet = Packet::of(100_000).terms.id;
         guarded.terms.id = guarded.part.packet;
-        rig.load(&guarded, &facts).await;
+        rig.load(&guarded, &decisions).await;
         assert_eq!(rig.state(guarded.part).await.terms.keys().filter(|field| field.starts_with("#r:")).count(), 500);
     })
     .await;
@@ -152,22 +152,22 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_holds_something() {
         let forgotten = i64::try_from(expires.after(AN_HOUR).ms()).unwrap();
         let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
         rig.load(&packet, &[refunded(1)]).await;
-        assert_eq!((expiry(&keys.claims).await, expiry(&keys.facts).await), (forgotten, forgotten));
+        assert_eq!((expiry(&keys.claims).await, expiry(&keys.decided).await), (forgotten, forgotten));
         for user in ["ann", "bob"] {
             rig.hold(&packet, user).await;
         }
-        assert_eq!((expiry(&keys.claims).await, expiry(&keys.dirty).await), (-1, -1));
-        rig.learn(&packet, &[won(0, "ann")], &[]).await;
+        assert_eq!((expiry(&keys.claims).await, expiry(&keys.pending).await), (-1, -1));
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
         assert_eq!(expiry(&keys.claims).await, -1);
-        rig.learn(&packet, &[won(2, "bob")], &[]).await;
-        assert_eq!((expiry(&keys.claims).await, expiry(&keys.facts).await), (forgotten, forgotten));
+        rig.reconcile(&packet, &[won(2, "bob")], &[]).await;
+        assert_eq!((expiry(&keys.claims).await, expiry(&keys.decided).await), (forgotten, forgotten));
         // Held, again, and until long after its time; then what is left is forgotten with the hold.
         rig.hold(&packet, "eve").await;
         rig.expire(packet.part).await;
         let () = rig.run(["HSET", &keys.claims, "#k", "2"]).await;
-        let () = rig.run(["DEL", &keys.facts]).await;
+        let () = rig.run(["DEL", &keys.decided]).await;
         assert_eq!(expiry(&keys.claims).await, -1);
-        rig.store.learn(packet.part, 4, &[won(3, "eve")], &[]).await.unwrap();
+        rig.store.reconcile(packet.part, 4, &[won(3, "eve")], &[]).await.unwrap();
         assert!(rig.state(packet.part).await.is_empty());
     })
     .await;

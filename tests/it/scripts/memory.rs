@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use shared::service::HotStoreError;
+use shared::ports::HotStoreError;
 
 use super::*;
 
@@ -72,36 +72,36 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         rig.hold(&waiting, "zoe").await;
 
         rig.fill(true).await;
-        let learn = async |packet: &Packet, facts: &[Fence], decided: &[Hold]| {
-            rig.store.learn(packet.part, packet.terms.count, facts, decided).await
+        let reconcile = async |packet: &Packet, decisions: &[Decision], decided: &[Hold]| {
+            rig.store.reconcile(packet.part, packet.terms.count, decisions, decided).await
         };
         let taker = [packet.saying("zoe", "open")];
         rig.refuses("a slip", async || rig.store.grab(part, &taker).await).await;
         rig.refuses("a wrong passphrase", async || rig.store.grab(part, &[packet.saying("zoe", "no")]).await).await;
         let mixed = [packet.saying("eve", ""), packet.saying("ann", ""), packet.saying("}", "no"), taker[0].clone()];
         rig.refuses("a batch", async || rig.store.grab(part, &mixed).await).await;
-        let facts = [won(1, "ann")];
-        rig.refuses("a load", async || rig.store.load(unloaded.part, &unloaded.terms, &facts).await).await;
+        let decisions = [won(1, "ann")];
+        rig.refuses("a load", async || rig.store.load(unloaded.part, &unloaded.terms, &decisions).await).await;
         let hold = Hold { slip: 0, user: id("ann"), at: now() };
         rig.refuses("a reason", async || rig.store.park(part, &hold, "a reason").await).await;
-        rig.refuses("a lease", async || rig.store.lead(part, AN_HOUR).await).await;
+        rig.refuses("a lease", async || rig.store.acquire_load_lease(part, AN_HOUR).await).await;
 
         // What only reads answers, and what makes room is done.
-        assert!(matches!(take("ann").await, Found::Held { slip: 0, fresh: false, .. }));
-        assert_eq!(take("eve").await, Found::Confirmed(claim_of(5)));
-        let hold = rig.store.held(waiting.part).await.unwrap().remove(0).hold;
-        assert_eq!(learn(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Learned::Loaded);
-        assert!(!rig.state(waiting.part).await.is_dirty);
-        // Facts are learned: a win, a slip that goes back, a refund, and what a rollback had lost.
-        assert_eq!(learn(&packet, &[won(9, "ann"), won(1, "bob")], &[]).await.unwrap(), Learned::Loaded);
+        assert!(matches!(take("ann").await, GrabAnswer::Held { slip: 0, fresh: false, .. }));
+        assert_eq!(take("eve").await, GrabAnswer::Confirmed(claim_of(5)));
+        let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;
+        assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
+        assert!(!rig.state(waiting.part).await.is_pending);
+        // Decisions are reconciled: a win, a slip that goes back, a refund, and what a rollback had lost.
+        assert_eq!(reconcile(&packet, &[won(9, "ann"), won(1, "bob")], &[]).await.unwrap(), Reconciled::Loaded);
         let state = rig.state(part).await;
         assert_eq!((state.free, state.held.len()), (vec![2, 3, 4, 0], 0));
-        assert_eq!(learn(&packet, &[refunded(3), won(4, "fay")], &[]).await.unwrap(), Learned::Loaded);
+        assert_eq!(reconcile(&packet, &[refunded(3), won(4, "fay")], &[]).await.unwrap(), Reconciled::Loaded);
         let state = rig.state(part).await;
-        assert_eq!((state.free, state.facts.into_iter().collect::<Vec<_>>()), (vec![2, 0], vec![1, 3, 4, 5]));
+        assert_eq!((state.free, state.decisions.into_iter().collect::<Vec<_>>()), (vec![2, 0], vec![1, 3, 4, 5]));
 
         rig.fill(false).await;
-        assert!(matches!(take("zoe").await, Found::Held { slip: 2, fresh: true, .. }));
+        assert!(matches!(take("zoe").await, GrabAnswer::Held { slip: 2, fresh: true, .. }));
         rig.load(&unloaded, &[won(1, "ann")]).await;
     })
     .await;

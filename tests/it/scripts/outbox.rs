@@ -1,5 +1,5 @@
 use shared::domain::{PARTITIONS, Partition};
-use shared::service::Finality;
+use shared::ports::Finality;
 
 use super::*;
 
@@ -12,9 +12,9 @@ async fn a_parts_owners_are_told_once_it_is_final() {
         rig.load(&packet, &[]).await;
         assert!(matches!(finality().await, Finality::NotYet));
         rig.hold(&packet, "}").await;
-        rig.learn(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
+        rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
         assert!(matches!(finality().await, Finality::NotYet));
-        rig.learn(&packet, &[refunded(1)], &[]).await;
+        rig.reconcile(&packet, &[refunded(1)], &[]).await;
         let Finality::Final(part) = finality().await else { panic!() };
         assert_eq!(part.expires_at, packet.terms.expires_at);
         // Who has a slip of another part is among them: he hears of it here too.
@@ -30,7 +30,7 @@ async fn who_has_the_slips_of_a_guarded_part_only_a_grab_tells() {
         for packet in [Packet::of(1).for_recipients(&["ann"]), Packet::of(1).with_passphrase("open")] {
             rig.load(&packet, &[won(0, "ann")]).await;
             assert!(matches!(rig.store.finality(packet.part).await.unwrap(), Finality::Guarded));
-            assert_eq!(rig.store.rest(packet.part).await.unwrap(), None);
+            assert_eq!(rig.store.snapshot(packet.part).await.unwrap(), None);
         }
     })
     .await;
@@ -40,21 +40,21 @@ async fn who_has_the_slips_of_a_guarded_part_only_a_grab_tells() {
 async fn the_rest_of_a_part_is_what_each_user_would_find() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
-        let rest = async || rig.store.rest(packet.part).await.unwrap();
+        let rest = async || rig.store.snapshot(packet.part).await.unwrap();
         assert_eq!(rest().await, None, "it is not loaded");
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "}").await;
         assert_eq!(rest().await, None, "a slip is free");
         let held = rig.hold(&packet, "b").await;
         rig.store.park(packet.part, &held, "why: not").await.unwrap();
-        rig.learn(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
+        rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
         for _ in 0..2 {
             let rest = rest().await.unwrap();
             for user in ["}", "b", "h0:1", "nobody"] {
-                assert_eq!(rest.of(&id(user)), rig.grab(&packet, user).await, "{user}");
+                assert_eq!(rest.answer_for(&id(user)), rig.grab(&packet, user).await, "{user}");
             }
-            assert_eq!(rest.has.len(), 3);
-            rig.learn(&packet, &[won(1, "b")], &[]).await;
+            assert_eq!(rest.by_user.len(), 3);
+            rig.reconcile(&packet, &[won(1, "b")], &[]).await;
         }
     })
     .await;
@@ -66,10 +66,10 @@ async fn a_part_whose_slip_came_back_has_to_be_asked() {
         let packet = Packet::of(1);
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "a").await;
-        assert!(rig.store.rest(packet.part).await.unwrap().is_some());
+        assert!(rig.store.snapshot(packet.part).await.unwrap().is_some());
         // The ledger has a claim of another part for him.
-        rig.learn(&packet, &[won(9, "a")], &[]).await;
-        assert_eq!(rig.store.rest(packet.part).await.unwrap(), None);
+        rig.reconcile(&packet, &[won(9, "a")], &[]).await;
+        assert_eq!(rig.store.snapshot(packet.part).await.unwrap(), None);
     })
     .await;
 }
@@ -84,15 +84,15 @@ async fn a_parked_hold_stays_and_is_still_its_users() {
             for reason in ["no such slip: {}", "another\nreason"] {
                 for _ in 0..2 {
                     rig.store.park(packet.part, &hold, reason).await.unwrap();
-                    let outbox = rig.store.held(packet.part).await.unwrap();
+                    let outbox = rig.store.outbox(packet.part).await.unwrap();
                     assert_eq!(outbox.len(), 1);
                     assert_eq!((&outbox[0].hold, outbox[0].parked.as_deref()), (&hold, Some(reason)));
                 }
             }
-            assert_eq!(rig.grab(&packet, user).await, Found::Held { slip, at: hold.at, fresh: false });
-            rig.learn(&packet, &[won(slip, user)], &[]).await;
-            assert_eq!(rig.grab(&packet, user).await, Found::Confirmed(claim_of(slip)));
-            assert!(!rig.state(packet.part).await.is_dirty);
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Held { slip, at: hold.at, fresh: false });
+            rig.reconcile(&packet, &[won(slip, user)], &[]).await;
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
+            assert!(!rig.state(packet.part).await.is_pending);
             // Late: there is nothing to park any more.
             rig.store.park(packet.part, &hold, "late").await.unwrap();
             assert!(rig.state(packet.part).await.held.is_empty());
@@ -110,9 +110,9 @@ async fn a_parked_hold_goes_back_or_is_dropped_like_any_other() {
             let hold = rig.hold(&packet, user).await;
             rig.store.park(packet.part, &hold, "a reason").await.unwrap();
         }
-        rig.learn(&packet, &[won(5, "ann"), won(1, "eve")], &[]).await;
+        rig.reconcile(&packet, &[won(5, "ann"), won(1, "eve")], &[]).await;
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len(), state.is_dirty), (vec![2, 0], 0, false));
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![2, 0], 0, false));
         assert!(!state.claims.contains_key("bob"));
     })
     .await;
@@ -153,32 +153,32 @@ async fn the_outbox_is_read_oldest_first() {
         rig.hold(&second, "ann").await;
         // The older is made older still: both may be of one millisecond.
         let keys = first.keys();
-        let () = rig.run(["ZADD", &keys.dirty, "7", &keys.name]).await;
+        let () = rig.run(["ZADD", &keys.pending, "7", &keys.name]).await;
         let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
         rig.hold(&first, "bob").await;
         let partition = first.part.partition();
         // The server is shared, and others' parts come and go.
-        let dirty = async || {
-            let all = rig.store.dirty(partition).await.unwrap();
+        let pending = async || {
+            let all = rig.store.pending_parts(partition).await.unwrap();
             all.into_iter().filter(|part| [first.part, second.part].contains(part)).collect::<Vec<_>>()
         };
-        let before = dirty().await;
-        let place = |part| before.iter().position(|dirty| *dirty == part).unwrap();
+        let before = pending().await;
+        let place = |part| before.iter().position(|pending| *pending == part).unwrap();
         assert!(place(first.part) < place(second.part), "{before:?}");
-        assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.dirty, &keys.name]).await, 7, "a later hold is not its oldest");
-        let held = rig.store.held(first.part).await.unwrap();
+        assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.pending, &keys.name]).await, 7, "a later hold is not its oldest");
+        let held = rig.store.outbox(first.part).await.unwrap();
         assert_eq!(held.iter().map(|held| held.hold.slip).collect::<Vec<_>>(), [0, 1]);
         assert!(held[0].hold.at < old.at);
 
         // What can't be read is in nobody's way.
-        let () = rig.run(["ZADD", &keys.dirty, "1", "no part"]).await;
+        let () = rig.run(["ZADD", &keys.pending, "1", "no part"]).await;
         let () = rig.run(["HSET", &keys.claims, "x", "hold of nothing"]).await;
-        assert_eq!(dirty().await, before);
-        assert_eq!(rig.store.held(first.part).await.unwrap(), held);
-        let () = rig.run(["ZREM", &keys.dirty, "no part"]).await;
+        assert_eq!(pending().await, before);
+        assert_eq!(rig.store.outbox(first.part).await.unwrap(), held);
+        let () = rig.run(["ZREM", &keys.pending, "no part"]).await;
 
         let elsewhere = Partition::wrapping(partition.index() + PARTITIONS / 2);
-        assert!(!rig.store.dirty(elsewhere).await.unwrap().contains(&first.part));
+        assert!(!rig.store.pending_parts(elsewhere).await.unwrap().contains(&first.part));
     })
     .await;
 }
@@ -187,12 +187,12 @@ async fn the_outbox_is_read_oldest_first() {
 async fn one_leads_until_he_gives_up() {
     on_both(async |rig| {
         let packet = Packet::of(3);
-        let lead = async || rig.store.lead(packet.part, AN_HOUR).await.unwrap();
+        let lead = async || rig.store.acquire_load_lease(packet.part, AN_HOUR).await.unwrap();
         assert_eq!((lead().await, lead().await), (true, false));
         let left: u64 = rig.run(["PTTL", &packet.keys().loading]).await;
         assert!(left > 0 && left <= u64::try_from(AN_HOUR.as_millis()).unwrap());
         for _ in 0..2 {
-            rig.store.follow(packet.part).await.unwrap();
+            rig.store.release_load_lease(packet.part).await.unwrap();
         }
         assert_eq!((lead().await, lead().await), (true, false));
     })

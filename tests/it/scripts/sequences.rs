@@ -1,5 +1,5 @@
 //! Random sequences of calls, faults and late duplicates against a ledger that is kept here: what must hold after every
-//! step, and that all facts lead to one end.
+//! step, and that all decisions lead to one end.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -19,7 +19,7 @@ enum Step {
     Again(Index),
     /// A hold that was seen at any time is taken to the ledger, which decides.
     Commit(Index),
-    /// A slip goes back to the sender, if it has no fence.
+    /// A slip goes back to the sender, if it has no decision.
     Refund(u32),
     /// What a part holds is kept, to roll back to.
     Keep(usize),
@@ -37,12 +37,12 @@ enum Call {
         part: usize,
         users: Vec<&'static str>,
     },
-    /// Some of the facts there are, in some order.
-    Learn {
+    /// Some of the decisions there are, in some order.
+    Reconcile {
         part: usize,
-        facts: Vec<Index>,
+        decisions: Vec<Index>,
     },
-    /// By a loader that has read the facts some time ago.
+    /// By a loader that has read the decisions some time ago.
     Load {
         part: usize,
         known: Index,
@@ -62,7 +62,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => index().prop_map(Step::Commit),
         1 => (0..SLIPS).prop_map(Step::Refund),
         5 => (part(), prop::collection::vec(index(), 0..5))
-            .prop_map(|(part, facts)| Step::Call(Call::Learn { part, facts })),
+            .prop_map(|(part, decisions)| Step::Call(Call::Reconcile { part, decisions })),
         3 => (part(), index()).prop_map(|(part, known)| Step::Call(Call::Load { part, known })),
         1 => (part(), index()).prop_map(|(part, hold)| Step::Call(Call::Park { part, hold })),
         3 => index().prop_map(Step::Again),
@@ -77,7 +77,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Debug)]
 struct Kept {
     keys: Vec<Option<Vec<u8>>>,
-    is_dirty: bool,
+    is_pending: bool,
 }
 
 /// A packet between a real hot store and a ledger of its own.
@@ -85,8 +85,8 @@ struct Sequence<'a> {
     rig: &'a Rig,
     parts: Vec<Packet>,
     is_expired: bool,
-    /// The ledger: fences, in the order in which they were made. None is ever changed.
-    facts: Vec<Fence>,
+    /// The ledger: decisions, in the order in which they were made. None is ever changed.
+    decisions: Vec<Decision>,
     /// Every hold that was ever answered, and its part.
     holds: Vec<(usize, Hold)>,
     calls: Vec<(Call, usize)>,
@@ -100,42 +100,42 @@ impl<'a> Sequence<'a> {
         for part in &parts {
             rig.load(part, &[]).await;
         }
-        let (facts, holds, calls) = (Vec::new(), Vec::new(), Vec::new());
-        Self { rig, parts, is_expired: false, facts, holds, calls, kept: vec![None, None] }
+        let (decisions, holds, calls) = (Vec::new(), Vec::new(), Vec::new());
+        Self { rig, parts, is_expired: false, decisions, holds, calls, kept: vec![None, None] }
     }
 
-    fn fence(&self, slip: u32) -> Option<&Fence> {
-        self.facts.iter().find(|fact| fact.slip == slip)
+    fn decision(&self, slip: u32) -> Option<&Decision> {
+        self.decisions.iter().find(|decision| decision.slip == slip)
     }
 
-    fn claim(&self, user: &UserId) -> Option<&Fence> {
-        self.facts.iter().find(|fact| fact.owner.user() == Some(user))
+    fn claim(&self, user: &UserId) -> Option<&Decision> {
+        self.decisions.iter().find(|decision| decision.owner.user() == Some(user))
     }
 
     async fn step(&mut self, step: Step) {
         match step {
             Step::Call(call) => {
-                let facts = self.facts.len();
-                self.call(&call, facts).await;
-                self.calls.push((call, facts));
+                let decisions = self.decisions.len();
+                self.call(&call, decisions).await;
+                self.calls.push((call, decisions));
             }
             Step::Again(which) => {
                 if !self.calls.is_empty() {
-                    let (call, facts) = which.get(&self.calls).clone();
-                    self.call(&call, facts).await;
+                    let (call, decisions) = which.get(&self.calls).clone();
+                    self.call(&call, decisions).await;
                 }
             }
             Step::Commit(which) => {
                 if !self.holds.is_empty() {
                     let (_, Hold { slip, user, at }) = which.get(&self.holds).clone();
-                    if self.fence(slip).is_none() && self.claim(&user).is_none() {
-                        self.facts.push(Fence { at, ..won(slip, user.as_str()) });
+                    if self.decision(slip).is_none() && self.claim(&user).is_none() {
+                        self.decisions.push(Decision { at, ..won(slip, user.as_str()) });
                     }
                 }
             }
             Step::Refund(slip) => {
-                if self.fence(slip).is_none() {
-                    self.facts.push(refunded(slip));
+                if self.decision(slip).is_none() {
+                    self.decisions.push(refunded(slip));
                 }
             }
             Step::Keep(part) => self.kept[part] = Some(self.keep(part).await),
@@ -148,7 +148,7 @@ impl<'a> Sequence<'a> {
                 let keys = self.parts[part].keys();
                 self.rig.forget(self.parts[part].part).await;
                 if queue {
-                    let () = self.rig.run(["ZREM", &keys.dirty, &keys.name]).await;
+                    let () = self.rig.run(["ZREM", &keys.pending, &keys.name]).await;
                 }
             }
             Step::Expire => {
@@ -161,20 +161,20 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Runs `call` as it was when there were `facts` facts.
-    async fn call(&mut self, call: &Call, facts: usize) {
+    /// Runs `call` as it was when there were `decisions` decisions.
+    async fn call(&mut self, call: &Call, decisions: usize) {
         match call {
             Call::Grab { part, users } => self.grab(*part, users).await,
-            Call::Learn { part, facts: which } => {
-                let known = &self.facts[..facts];
-                let which: Vec<Fence> =
+            Call::Reconcile { part, decisions: which } => {
+                let known = &self.decisions[..decisions];
+                let which: Vec<Decision> =
                     if known.is_empty() { Vec::new() } else { which.iter().map(|i| i.get(known).clone()).collect() };
-                self.learn(*part, &which).await;
+                self.reconcile(*part, &which).await;
             }
             Call::Load { part, known } => {
                 let part = &self.parts[*part];
-                let facts = &self.facts[..known.index(facts + 1)];
-                let loaded = self.rig.store.load(part.part, &part.terms, facts).await.unwrap();
+                let decisions = &self.decisions[..known.index(decisions + 1)];
+                let loaded = self.rig.store.load(part.part, &part.terms, decisions).await.unwrap();
                 let is_loaded = self.rig.state(part.part).await.terms.contains_key("#x");
                 assert_eq!(loaded == Loaded::Yes, is_loaded);
                 assert!(is_loaded || self.is_expired);
@@ -195,54 +195,54 @@ impl<'a> Sequence<'a> {
         let Some(found) = self.rig.store.grab(packet.part, &grabbers).await.unwrap() else { return };
         for (Grabber { user, .. }, found) in grabbers.into_iter().zip(found) {
             match found {
-                Found::Confirmed(claim) => assert_eq!(self.claim(&user), Some(&claim.fence(&user))),
-                Found::Held { slip, at, fresh } => {
+                GrabAnswer::Confirmed(claim) => assert_eq!(self.claim(&user), Some(&claim.decision(&user))),
+                GrabAnswer::Held { slip, at, fresh } => {
                     assert!(slips.contains(&slip));
                     assert!(!fresh || !self.is_expired, "a slip after expiry");
                     self.holds.push((part, Hold { slip, user, at }));
                 }
-                Found::Nothing { expired, certain } => {
+                GrabAnswer::Nothing { expired, certain } => {
                     assert_eq!(expired, self.is_expired);
-                    let is_final = slips.clone().all(|slip| self.fence(slip).is_some());
-                    let has_none = self.claim(&user).is_none_or(|fence| !slips.contains(&fence.slip));
+                    let is_final = slips.clone().all(|slip| self.decision(slip).is_some());
+                    let has_none = self.claim(&user).is_none_or(|decision| !slips.contains(&decision.slip));
                     assert!(!certain || is_final && has_none, "{user} was told for certain");
                 }
-                Found::Refused(refusal) => panic!("{refusal:?}"),
+                GrabAnswer::Refused(refusal) => panic!("{refusal:?}"),
             }
         }
     }
 
-    /// Tells a part facts, as decisions about all that it holds.
-    async fn learn(&self, part: usize, facts: &[Fence]) {
+    /// Tells a part decisions, as decisions about all that it holds.
+    async fn reconcile(&self, part: usize, decisions: &[Decision]) {
         let part = self.parts[part].part;
-        let held = self.rig.store.held(part).await.unwrap();
+        let held = self.rig.store.outbox(part).await.unwrap();
         let held: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
-        let learned = self.rig.store.learn(part, SLIPS, facts, &held).await.unwrap();
+        let reconciled = self.rig.store.reconcile(part, SLIPS, decisions, &held).await.unwrap();
         let state = self.rig.state(part).await;
         let expected = if !state.terms.contains_key("#x") {
-            Learned::NotLoaded
-        } else if state.facts.len() == part.slips(SLIPS).len() {
-            Learned::Final
+            Reconciled::NotLoaded
+        } else if state.decisions.len() == part.slips(SLIPS).len() {
+            Reconciled::Final
         } else {
-            Learned::Loaded
+            Reconciled::Loaded
         };
-        assert_eq!(learned, expected);
-        assert_eq!(state.is_dirty, !state.held.is_empty(), "the queue");
+        assert_eq!(reconciled, expected);
+        assert_eq!(state.is_pending, !state.held.is_empty(), "the queue");
     }
 
     async fn keep(&self, part: usize) -> Kept {
         let packet = &self.parts[part];
-        let PartKeys { claims, facts, .. } = packet.keys();
+        let PartKeys { claims, decided, .. } = packet.keys();
         let mut keys = Vec::new();
-        for key in [claims, facts] {
+        for key in [claims, decided] {
             keys.push(self.rig.run(["DUMP", &key]).await);
         }
-        Kept { keys, is_dirty: self.rig.state(packet.part).await.is_dirty }
+        Kept { keys, is_pending: self.rig.state(packet.part).await.is_pending }
     }
 
     async fn restore(&self, part: usize, kept: &Kept) {
-        let PartKeys { name, claims, facts, dirty, .. } = self.parts[part].keys();
-        for (key, value) in [claims, facts].iter().zip(&kept.keys) {
+        let PartKeys { name, claims, decided, pending, .. } = self.parts[part].keys();
+        for (key, value) in [claims, decided].iter().zip(&kept.keys) {
             let () = self.rig.run(["DEL", key]).await;
             if let Some(value) = value {
                 let mut restore = cmd("RESTORE");
@@ -250,10 +250,10 @@ impl<'a> Sequence<'a> {
                 let () = self.rig.connection.run(&restore.into()).await.unwrap();
             }
         }
-        if kept.is_dirty {
-            let () = self.rig.run(["ZADD", &dirty, "1", &name]).await;
+        if kept.is_pending {
+            let () = self.rig.run(["ZADD", &pending, "1", &name]).await;
         } else {
-            let () = self.rig.run(["ZREM", &dirty, &name]).await;
+            let () = self.rig.run(["ZREM", &pending, &name]).await;
         }
         // A rollback turns no time back.
         if self.is_expired {
@@ -278,87 +278,87 @@ impl<'a> Sequence<'a> {
                 self.check_slips(packet, &state);
                 self.check_claims(&state);
             } else {
-                assert!(state.claims.is_empty() && state.free.is_empty() && state.facts.is_empty(), "{state:?}");
+                assert!(state.claims.is_empty() && state.free.is_empty() && state.decisions.is_empty(), "{state:?}");
             }
         }
     }
 
     /// Everything that is held was given, and is found.
     fn check_outbox(&self, state: &State) {
-        for Held { hold, .. } in state.held.values() {
+        for OutboxEntry { hold, .. } in state.held.values() {
             assert!(self.holds.iter().any(|(_, seen)| seen == hold), "{hold:?} was never given");
         }
-        assert!(state.held.is_empty() || state.is_dirty, "a hold out of the queue");
+        assert!(state.held.is_empty() || state.is_pending, "a hold out of the queue");
     }
 
-    /// Every slip is exactly one of free, held, fact. (After expiry it may be none: nothing goes back then.)
+    /// Every slip is exactly one of free, held, decision. (After expiry it may be none: nothing goes back then.)
     fn check_slips(&self, packet: &Packet, state: &State) {
         let slips = packet.part.slips(SLIPS);
         for slip in slips.clone() {
             let free = state.free.iter().filter(|free| **free == slip).count();
             let held = usize::from(state.held.contains_key(&slip));
-            let fact = usize::from(state.facts.contains(&(slip - slips.start)));
-            let sum = free + held + fact;
-            assert!(sum == 1 || sum == 0 && self.is_expired, "slip {slip}: {free} {held} {fact}");
-            assert!(fact == 0 || self.fence(slip).is_some(), "slip {slip} is no fact");
+            let decision = usize::from(state.decisions.contains(&(slip - slips.start)));
+            let sum = free + held + decision;
+            assert!(sum == 1 || sum == 0 && self.is_expired, "slip {slip}: {free} {held} {decision}");
+            assert!(decision == 0 || self.decision(slip).is_some(), "slip {slip} is no decision");
         }
         assert!(state.free.iter().chain(state.held.keys()).all(|slip| slips.contains(slip)), "{state:?}");
-        assert_eq!(state.terms["#n"], state.facts.len().to_string());
+        assert_eq!(state.terms["#n"], state.decisions.len().to_string());
         assert_eq!(state.terms["#c"], slips.len().to_string());
     }
 
-    /// A claim that is no hold is a fact.
+    /// A claim that is no hold is a decision.
     fn check_claims(&self, state: &State) {
         for (user, value) in state.claims.iter().filter(|(user, value)| held(user, value).is_none()) {
-            let fence = self.claim(&id(user)).expect("a fact");
-            assert_eq!(*value, format!("g{}:{}:{}", fence.slip, fence.amount, fence.at.ms()));
+            let decision = self.claim(&id(user)).expect("a decision");
+            assert_eq!(*value, format!("g{}:{}:{}", decision.slip, decision.amount, decision.at.ms()));
         }
     }
 
-    /// Learns all facts in two ways from the same state, and compares where they end.
+    /// Reconciles all decisions in two ways from the same state, and compares where they end.
     async fn converge(&self, one: &[Index], other: &[Index]) {
         for part in 0..self.parts.len() {
             let start = self.keep(part).await;
             let mut ends = Vec::new();
             for draws in [one, other] {
                 self.restore(part, &start).await;
-                for batch in batches(&self.facts, draws) {
-                    self.learn(part, &batch).await;
+                for batch in batches(&self.decisions, draws) {
+                    self.reconcile(part, &batch).await;
                     self.check().await;
                 }
                 ends.push(self.rig.state(self.parts[part].part).await.sorted());
             }
             assert_eq!(ends[0], ends[1]);
             self.check_end(part, &ends[0]);
-            // A part that is lost has left the queue by then, even if there was nothing to learn.
-            self.learn(part, &self.facts).await;
+            // A part that is lost has left the queue by then, even if there was nothing to reconcile.
+            self.reconcile(part, &self.decisions).await;
             let exactly = self.rig.state(self.parts[part].part).await;
-            self.learn(part, &self.facts).await;
+            self.reconcile(part, &self.decisions).await;
             assert_eq!(self.rig.state(self.parts[part].part).await, exactly, "once more");
         }
     }
 
-    /// Whoever has a claim has no hold, and every fact is known.
+    /// Whoever has a claim has no hold, and every decision is known.
     fn check_end(&self, part: usize, end: &State) {
         let part = self.parts[part].part;
-        for Held { hold, .. } in end.held.values() {
-            assert!(self.fence(hold.slip).is_none() && self.claim(&hold.user).is_none(), "{hold:?}");
+        for OutboxEntry { hold, .. } in end.held.values() {
+            assert!(self.decision(hold.slip).is_none() && self.claim(&hold.user).is_none(), "{hold:?}");
         }
         if end.terms.contains_key("#x") {
             let slips = part.slips(SLIPS);
-            let fenced = self.facts.iter().map(|fact| fact.slip).filter(|slip| slips.contains(slip));
-            assert_eq!(end.facts, fenced.map(|slip| slip - slips.start).collect());
+            let decided = self.decisions.iter().map(|decision| decision.slip).filter(|slip| slips.contains(slip));
+            assert_eq!(end.decisions, decided.map(|slip| slip - slips.start).collect());
             let owners: BTreeSet<&str> =
-                self.facts.iter().filter_map(|fact| Some(fact.owner.user()?.as_str())).collect();
+                self.decisions.iter().filter_map(|decision| Some(decision.owner.user()?.as_str())).collect();
             let confirmed = end.claims.iter().filter(|(_, value)| value.starts_with('g'));
             assert_eq!(confirmed.map(|(user, _)| &**user).collect::<BTreeSet<_>>(), owners);
         }
     }
 }
 
-/// `facts` in an order and in batches that `draws` say, some of them twice.
-fn batches(facts: &[Fence], draws: &[Index]) -> Vec<Vec<Fence>> {
-    let mut left = facts.to_vec();
+/// `decisions` in an order and in batches that `draws` say, some of them twice.
+fn batches(decisions: &[Decision], draws: &[Index]) -> Vec<Vec<Decision>> {
+    let mut left = decisions.to_vec();
     let mut order = Vec::new();
     for draw in draws.iter().cycle() {
         if left.is_empty() {
@@ -369,7 +369,7 @@ fn batches(facts: &[Fence], draws: &[Index]) -> Vec<Vec<Fence>> {
             order.push(draw.get(&order).clone());
         }
     }
-    order.chunks(draws[0].index(4) + 1).map(<[Fence]>::to_vec).collect()
+    order.chunks(draws[0].index(4) + 1).map(<[Decision]>::to_vec).collect()
 }
 
 /// Runs `cases` random sequences on the rig that `rig` makes.
@@ -401,11 +401,11 @@ fn run(cases: u32, rig: impl AsyncFnOnce() -> Rig) {
 }
 
 #[test]
-fn whatever_happens_on_one_node_a_slip_is_one_users_and_facts_lead_to_one_end() {
+fn whatever_happens_on_one_node_a_slip_is_one_users_and_decisions_lead_to_one_end() {
     run(256, Rig::on_one_node);
 }
 
 #[test]
-fn whatever_happens_in_a_cluster_a_slip_is_one_users_and_facts_lead_to_one_end() {
+fn whatever_happens_in_a_cluster_a_slip_is_one_users_and_decisions_lead_to_one_end() {
     run(64, Rig::in_a_cluster);
 }

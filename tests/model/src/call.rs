@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::hot::{Found, Holds};
+use crate::hot::{GrabAnswer, Holds};
 use crate::instance::{Part, Slip, User};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
@@ -17,12 +17,12 @@ pub enum Call {
         /// The user.
         user: User,
     },
-    /// `learn.lua`.
-    Learn {
+    /// `reconcile.lua`.
+    Reconcile {
         /// The part that is told.
         part: Part,
-        /// The slips whose fences it is told.
-        facts: Set,
+        /// The slips whose decisions it is told.
+        decisions: Set,
         /// The holds that were decided by them.
         decided: Holds,
     },
@@ -30,8 +30,8 @@ pub enum Call {
     Load {
         /// The part.
         part: Part,
-        /// The slips whose fences are known so far.
-        facts: Set,
+        /// The slips whose decisions are known so far.
+        decisions: Set,
     },
     /// The transaction of a send.
     Send,
@@ -51,16 +51,16 @@ pub enum Call {
     },
     /// The transaction that marks the packet as settled.
     Close,
-    /// Reads the fences of slips.
-    ReadFences(Set),
+    /// Reads the decisions of slips.
+    ReadDecisions(Set),
     /// Reads a user's claim item.
     ReadClaim(User),
     /// Reads whether the packet is settled.
     ReadPacket,
-    /// Reads which parts are dirty.
-    ReadDirty,
+    /// Reads which parts are pending.
+    ReadPending,
     /// Reads a part's outbox.
-    ReadHeld(Part),
+    ReadOutbox(Part),
     /// Looks up in the process's own memory what a final part has for a user.
     Remember {
         /// The part.
@@ -87,7 +87,7 @@ pub enum Reply {
     /// The ledger has no such packet.
     NoPacket,
     /// Of [`Call::Grab`].
-    Found(Found),
+    GrabAnswer(GrabAnswer),
     /// Of [`Call::Load`]: whether the packet is expired, and thus not loaded.
     Loaded {
         /// It is.
@@ -95,14 +95,14 @@ pub enum Reply {
     },
     /// Of [`Call::Claim`].
     Claim(ClaimOutcome),
-    /// Of [`Call::ReadFences`]: the slips that have one. Of [`Call::Refund`]: those that stood in the way. Of
-    /// [`Call::ReadDirty`]: the parts.
+    /// Of [`Call::ReadDecisions`]: the slips that have one. Of [`Call::Refund`]: those that stood in the way. Of
+    /// [`Call::ReadPending`]: the parts.
     Set(Set),
     /// Of [`Call::ReadClaim`] and [`Call::Remember`]: the user's slip.
     Slip(Option<Slip>),
     /// Of [`Call::ReadPacket`]: whether it is settled.
     Settled(bool),
-    /// Of [`Call::ReadHeld`].
+    /// Of [`Call::ReadOutbox`].
     Holds(Holds),
 }
 
@@ -114,7 +114,7 @@ impl Call {
 
     /// Whether it changes a store.
     pub const fn is_write(self) -> bool {
-        self.is_transaction() || matches!(self, Self::Grab { .. } | Self::Learn { .. } | Self::Load { .. })
+        self.is_transaction() || matches!(self, Self::Grab { .. } | Self::Reconcile { .. } | Self::Load { .. })
     }
 }
 
@@ -127,23 +127,23 @@ impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Grab { part, user } => write!(f, "grab.lua: part {part} for {}", name(user)),
-            Self::Learn { part, facts, decided } => {
+            Self::Reconcile { part, decisions, decided } => {
                 write!(
                     f,
-                    "learn.lua: part {part}, facts of slips {facts}, decided are the holds of {}",
+                    "reconcile.lua: part {part}, decisions of slips {decisions}, decided are the holds of {}",
                     decided.slips()
                 )
             }
-            Self::Load { part, facts } => write!(f, "load.lua: part {part}, facts of slips {facts}"),
+            Self::Load { part, decisions } => write!(f, "load.lua: part {part}, decisions of slips {decisions}"),
             Self::Send => f.write_str("transaction: send"),
             Self::Claim { slip, user } => write!(f, "transaction: claim slip {slip} for {}", name(user)),
             Self::Refund { slips, sum } => write!(f, "transaction: refund slips {slips}, {sum} in all"),
             Self::Close => f.write_str("transaction: settled"),
-            Self::ReadFences(slips) => write!(f, "read the fences of slips {slips}"),
+            Self::ReadDecisions(slips) => write!(f, "read the decisions of slips {slips}"),
             Self::ReadClaim(user) => write!(f, "read the claim of {}", name(user)),
             Self::ReadPacket => f.write_str("read the packet"),
-            Self::ReadDirty => f.write_str("read which parts are dirty"),
-            Self::ReadHeld(part) => write!(f, "read the outbox of part {part}"),
+            Self::ReadPending => f.write_str("read which parts are pending"),
+            Self::ReadOutbox(part) => write!(f, "read the outbox of part {part}"),
             Self::Remember { part, user } => write!(f, "remember what final part {part} has for {}", name(user)),
             Self::DropHolds(slips) => write!(f, "drop the holds of slips {slips}"),
             Self::PutBack { slip, user } => write!(f, "put back slip {slip}, held for {}", name(user)),

@@ -1,7 +1,7 @@
 //! A grab: `GrabSlip` in `service/grab.rs`, with `Loader::ensure` and `Loader::repair` of `service/loader.rs`.
 
 use crate::call::{Call, Reply};
-use crate::hot::{Found, Holds};
+use crate::hot::{GrabAnswer, Holds};
 use crate::instance::{Ack, Instance, Mutant, Part, Slip, User};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
@@ -33,14 +33,14 @@ pub enum At {
         /// Whether a part has said that the packet is expired: then there is no waiting.
         expired: bool,
     },
-    /// A part is not loaded: read its fences, or give it up as expired (`Loader::ensure_alone`).
+    /// A part is not loaded: read its decisions, or give it up as expired (`Loader::ensure_alone`).
     NotLoaded(Part),
     /// Load it (`Loader::load`).
     Load {
         /// The part.
         part: Part,
-        /// Its facts when they were read: by now there may be more.
-        facts: Set,
+        /// Its decisions when they were read: by now there may be more.
+        decisions: Set,
     },
     /// The packet is expired and not in the hot store: read the user's claim (`expired_and_forgotten`).
     Forgotten,
@@ -50,16 +50,16 @@ pub enum At {
     SinceSettled,
     /// Commit a hold's claim (`take`).
     Commit(Slip),
-    /// Tell the hot store what came of it (`learn`, and the beginning of `Loader::repair`).
-    Learn {
+    /// Tell the hot store what came of it (`reconcile`, and the beginning of `Loader::repair`).
+    Reconcile {
         /// The hold's slip.
         slip: Slip,
-        /// The facts that were met.
-        facts: Set,
+        /// The decisions that were met.
+        decisions: Set,
         /// What comes after.
         then: Then,
     },
-    /// Read all fences of a part that did not know of one (`repair_alone`).
+    /// Read all decisions of a part that did not know of one (`repair_alone`).
     ReadRepair {
         /// The part.
         part: Part,
@@ -71,7 +71,7 @@ pub enum At {
         /// The part.
         part: Part,
         /// What was read.
-        facts: Set,
+        decisions: Set,
         /// As above.
         answer: Option<Slip>,
     },
@@ -117,11 +117,11 @@ impl At {
                 }
             }
             Self::NotLoaded(part) => {
-                calls.push(Call::ReadFences(instance.slips_of(part)));
+                calls.push(Call::ReadDecisions(instance.slips_of(part)));
                 // By the clock of his process, which is not the hot store's.
                 calls.push(Call::ReadClaim(user));
             }
-            Self::Load { part, facts } => calls.push(Call::Load { part, facts }),
+            Self::Load { part, decisions } => calls.push(Call::Load { part, decisions }),
             Self::IsSettled => calls.push(Call::ReadPacket),
             Self::Forgotten | Self::SinceSettled => calls.push(Call::ReadClaim(user)),
             Self::Commit(slip) => {
@@ -130,33 +130,35 @@ impl At {
                     calls.push(Call::PutBack { slip, user });
                 }
             }
-            Self::Learn { slip, facts, .. } => {
+            Self::Reconcile { slip, decisions, .. } => {
                 let part = instance.part_of(slip);
-                calls.push(Call::Learn { part, facts, decided: Holds::one(slip, user) });
+                calls.push(Call::Reconcile { part, decisions, decided: Holds::one(slip, user) });
             }
-            Self::ReadRepair { part, .. } => calls.push(Call::ReadFences(instance.slips_of(part))),
-            Self::Repair { part, facts, .. } => calls.push(Call::Learn { part, facts, decided: Holds::default() }),
+            Self::ReadRepair { part, .. } => calls.push(Call::ReadDecisions(instance.slips_of(part))),
+            Self::Repair { part, decisions, .. } => {
+                calls.push(Call::Reconcile { part, decisions, decided: Holds::default() })
+            }
         }
     }
 
     /// What a reply leads to.
     pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Next {
         match (self, reply) {
-            (Self::Pass { probe, expired, doubt }, Reply::Found(found)) => {
+            (Self::Pass { probe, expired, doubt }, Reply::GrabAnswer(found)) => {
                 found_in(instance, call, found, probe, expired, doubt)
             }
             (Self::Pass { probe, expired, doubt }, Reply::Slip(slip)) => {
                 remembered(instance, slip, probe, expired, doubt)
             }
-            (Self::Doubt { .. }, Reply::Found(found)) => found_in(instance, call, found, 0, false, false),
+            (Self::Doubt { .. }, Reply::GrabAnswer(found)) => found_in(instance, call, found, 0, false, false),
             (Self::Doubt { .. }, Reply::Slip(slip)) if matches!(call, Call::Remember { .. }) => {
                 remembered(instance, slip, 0, false, false)
             }
             (Self::Doubt { expired }, Reply::Slip(slip)) => match slip {
-                Some(slip) => Ok(Self::Learn { slip, facts: Set::of(slip), then: Then::Answer(slip) }),
+                Some(slip) => Ok(Self::Reconcile { slip, decisions: Set::of(slip), then: Then::Answer(slip) }),
                 None => Err(nothing(expired)),
             },
-            (Self::NotLoaded(part), Reply::Set(facts)) => Ok(Self::Load { part, facts }),
+            (Self::NotLoaded(part), Reply::Set(decisions)) => Ok(Self::Load { part, decisions }),
             (Self::NotLoaded(_) | Self::Forgotten, Reply::Slip(slip)) => forgotten(instance, slip),
             (Self::Load { .. }, Reply::Loaded { expired }) => Ok(if expired { Self::Forgotten } else { Self::START }),
             (Self::IsSettled, Reply::Settled(settled)) => {
@@ -168,11 +170,11 @@ impl At {
             }
             (Self::SinceSettled, Reply::Slip(slip)) => Err(slip.map_or(Answer::Expired, Answer::Grabbed)),
             (Self::Commit(slip), Reply::Claim(outcome)) => Ok(committed(slip, outcome)),
-            (Self::Learn { slip, then, .. }, Reply::Done) => match then {
+            (Self::Reconcile { slip, then, .. }, Reply::Done) => match then {
                 Then::Answer(slip) => Err(Answer::Grabbed(slip)),
                 Then::Repair(answer) => Ok(Self::ReadRepair { part: instance.part_of(slip), answer }),
             },
-            (Self::ReadRepair { part, answer }, Reply::Set(facts)) => Ok(Self::Repair { part, facts, answer }),
+            (Self::ReadRepair { part, answer }, Reply::Set(decisions)) => Ok(Self::Repair { part, decisions, answer }),
             (Self::Repair { answer, .. }, Reply::Done) => {
                 answer.map_or(Ok(Self::START), |slip| Err(Answer::Grabbed(slip)))
             }
@@ -181,12 +183,12 @@ impl At {
         }
     }
 
-    /// What he does if the hot store can't be told of facts: an answer stands all the same.
+    /// What he does if the hot store can't be told of decisions: an answer stands all the same.
     pub fn untold(self) -> Option<Next> {
         match self {
-            Self::Learn { then: Then::Answer(slip) | Then::Repair(Some(slip)), .. }
+            Self::Reconcile { then: Then::Answer(slip) | Then::Repair(Some(slip)), .. }
             | Self::Repair { answer: Some(slip), .. } => Some(Err(Answer::Grabbed(slip))),
-            Self::Learn { .. } | Self::Repair { .. } => Some(Err(Answer::None)),
+            Self::Reconcile { .. } | Self::Repair { .. } => Some(Err(Answer::None)),
             _ => None,
         }
     }
@@ -200,18 +202,18 @@ fn ask(instance: &Instance, user: User, probe: u8, remembers: Set, calls: &mut V
     }
 }
 
-fn found_in(instance: &Instance, call: Call, found: Found, probe: u8, expired: bool, doubt: bool) -> Next {
+fn found_in(instance: &Instance, call: Call, found: GrabAnswer, probe: u8, expired: bool, doubt: bool) -> Next {
     match found {
-        Found::NotLoaded => match call {
+        GrabAnswer::NotLoaded => match call {
             Call::Grab { part, .. } => Ok(At::NotLoaded(part)),
             _ => Err(Answer::None),
         },
-        Found::Confirmed(slip) => Err(Answer::Grabbed(slip)),
-        Found::Held(slip) if instance.ack == Ack::Redis || instance.has(Mutant::HoldIsAnswer) => {
+        GrabAnswer::Confirmed(slip) => Err(Answer::Grabbed(slip)),
+        GrabAnswer::Held(slip) if instance.ack == Ack::Redis || instance.has(Mutant::HoldIsAnswer) => {
             Err(Answer::Grabbed(slip))
         }
-        Found::Held(slip) => Ok(At::Commit(slip)),
-        Found::Nothing { expired: over, certain } => {
+        GrabAnswer::Held(slip) => Ok(At::Commit(slip)),
+        GrabAnswer::Nothing { expired: over, certain } => {
             go_on(instance, probe, expired || over, doubt || !(certain || instance.has(Mutant::NegativeInDoubt)))
         }
     }
@@ -245,9 +247,9 @@ fn forgotten(instance: &Instance, slip: Option<Slip>) -> Next {
     }
 }
 
-/// `take`, and the facts that an outcome shows (`ClaimOutcome::facts`).
+/// `take`, and the decisions that an outcome shows (`ClaimOutcome::decisions`).
 fn committed(slip: Slip, outcome: ClaimOutcome) -> At {
-    let (facts, then) = match outcome {
+    let (decisions, then) = match outcome {
         ClaimOutcome::Committed => (Set::of(slip), Then::Answer(slip)),
         ClaimOutcome::Already { slip: own, foreign: false } => (Set::of(own), Then::Answer(own)),
         ClaimOutcome::Already { slip: own, foreign: true } => {
@@ -255,5 +257,5 @@ fn committed(slip: Slip, outcome: ClaimOutcome) -> At {
         }
         ClaimOutcome::Taken => (Set::of(slip), Then::Repair(None)),
     };
-    At::Learn { slip, facts, then }
+    At::Reconcile { slip, decisions, then }
 }

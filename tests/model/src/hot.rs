@@ -13,10 +13,10 @@ pub struct Hot {
     pub claims: [[Entry; USERS]; PARTS],
     /// `slips` of each part: the free ones.
     pub free: [Queue; PARTS],
-    /// `facts` of all parts: the slips whose fence is known.
-    pub facts: Set,
-    /// `dirty`: the parts that may hold something.
-    pub dirty: Set,
+    /// `decisions` of all parts: the slips whose decision is known.
+    pub decisions: Set,
+    /// `pending`: the parts that may hold something.
+    pub pending: Set,
 }
 
 /// For whom each slip is held.
@@ -116,9 +116,9 @@ impl Queue {
     }
 }
 
-/// What grab says to a user: `Found` in `service/hot_store.rs`.
+/// What grab says to a user: `GrabAnswer` in `service/hot_store.rs`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Found {
+pub enum GrabAnswer {
     /// The part is not loaded.
     NotLoaded,
     /// His claim.
@@ -153,33 +153,33 @@ impl Hot {
         &mut self.claims[usize::from(part)][usize::from(user)]
     }
 
-    /// Whether every slip of a loaded part is known to be fenced.
+    /// Whether every slip of a loaded part is known to be decided.
     pub fn is_final(&self, instance: &Instance, part: Part) -> bool {
-        self.loaded.has(part) && self.facts.covers(instance.slips_of(part))
+        self.loaded.has(part) && self.decisions.covers(instance.slips_of(part))
     }
 
     /// `grab.lua`: takes a slip for a user.
-    pub fn grab(&mut self, instance: &Instance, expired: bool, part: Part, user: User) -> Found {
+    pub fn grab(&mut self, instance: &Instance, expired: bool, part: Part, user: User) -> GrabAnswer {
         if !self.loaded.has(part) {
-            return Found::NotLoaded;
+            return GrabAnswer::NotLoaded;
         }
         match *self.claim(part, user) {
-            Entry::Confirmed(slip) => return Found::Confirmed(slip),
-            Entry::Held(slip) => return Found::Held(slip),
+            Entry::Confirmed(slip) => return GrabAnswer::Confirmed(slip),
+            Entry::Held(slip) => return GrabAnswer::Held(slip),
             Entry::None => {}
         }
         let taken = if expired { None } else { self.free[usize::from(part)].pop() };
         let Some(slip) = taken else {
             let certain = self.is_final(instance, part) || instance.ack == Ack::Redis;
-            return Found::Nothing { expired, certain };
+            return GrabAnswer::Nothing { expired, certain };
         };
-        self.dirty = self.dirty.and(Set::of(part));
+        self.pending = self.pending.and(Set::of(part));
         *self.claim(part, user) = Entry::Held(slip);
-        Found::Held(slip)
+        GrabAnswer::Held(slip)
     }
 
     /// `load.lua`: makes a part ready to be grabbed, unless it is. Whether the packet is expired.
-    pub fn load(&mut self, instance: &Instance, expired: bool, ledger: &Ledger, part: Part, facts: Set) -> bool {
+    pub fn load(&mut self, instance: &Instance, expired: bool, ledger: &Ledger, part: Part, decisions: Set) -> bool {
         if self.loaded.has(part) && !instance.has(Mutant::LoadOverLoaded) {
             return false;
         }
@@ -188,53 +188,53 @@ impl Hot {
         }
         let slips = instance.slips_of(part);
         let mut claims = [Entry::None; USERS];
-        for slip in facts {
+        for slip in decisions {
             if let Some(owner) = ledger.owner(slip) {
                 claims[usize::from(owner)] = Entry::Confirmed(slip);
             }
         }
         self.claims[usize::from(part)] = claims;
-        self.facts = self.facts.without(slips).and(facts.within(slips));
-        self.free[usize::from(part)] = Queue::new(slips.without(facts));
+        self.decisions = self.decisions.without(slips).and(decisions.within(slips));
+        self.free[usize::from(part)] = Queue::new(slips.without(decisions));
         self.loaded = self.loaded.and(Set::of(part));
         false
     }
 
-    /// `learn.lua`: tells a part facts of the ledger, and the holds that were decided by them.
-    pub fn learn(
+    /// `reconcile.lua`: tells a part decisions of the ledger, and the holds that were decided by them.
+    pub fn reconcile(
         &mut self,
         instance: &Instance,
         expired: bool,
         ledger: &Ledger,
         part: Part,
-        facts: Set,
+        decisions: Set,
         decided: Holds,
     ) {
         let slips = instance.slips_of(part);
         if self.loaded.has(part) {
-            for slip in facts {
+            for slip in decisions {
                 if slips.has(slip) {
-                    self.learn_slip(part, slip, ledger.owner(slip));
+                    self.reconcile_slip(part, slip, ledger.owner(slip));
                 }
                 if let Some(owner) = ledger.owner(slip) {
                     self.confirm(slips, expired, part, slip, owner);
                 }
             }
             for (slip, user) in decided.each() {
-                if facts.has(slip) && ledger.owner(slip) != Some(user) {
+                if decisions.has(slip) && ledger.owner(slip) != Some(user) {
                     self.retract(part, slip, user);
                 }
             }
         }
         if self.held().slips().within(slips).is_empty() {
-            self.dirty = self.dirty.without(Set::of(part));
+            self.pending = self.pending.without(Set::of(part));
         }
     }
 
-    /// What a fact says of a slip of this part.
-    fn learn_slip(&mut self, part: Part, slip: Slip, owner: Option<User>) {
-        let is_news = !self.facts.has(slip);
-        self.facts = self.facts.and(Set::of(slip));
+    /// What a decision says of a slip of this part.
+    fn reconcile_slip(&mut self, part: Part, slip: Slip, owner: Option<User>) {
+        let is_news = !self.decisions.has(slip);
+        self.decisions = self.decisions.and(Set::of(slip));
         let holder = self.held().user(slip);
         if !is_news || (holder.is_some() && holder == owner) {
             return;
@@ -246,13 +246,13 @@ impl Hot {
         }
     }
 
-    /// What a fact says of its owner: he has this slip, and no other. What is held for him besides goes back.
+    /// What a decision says of its owner: he has this slip, and no other. What is held for him besides goes back.
     fn confirm(&mut self, slips: Set, expired: bool, part: Part, slip: Slip, owner: User) {
         if let Entry::Held(other) = *self.claim(part, owner)
             && other != slip
             && slips.has(other)
             && !expired
-            && !self.facts.has(other)
+            && !self.decisions.has(other)
         {
             self.free[usize::from(part)].push(other);
         }
@@ -277,13 +277,13 @@ impl Hot {
             let slips = instance.slips_of(part);
             if self.held().slips().within(slips).is_empty() {
                 self.loaded = self.loaded.without(Set::of(part));
-                self.facts = self.facts.without(slips);
+                self.decisions = self.decisions.without(slips);
                 self.claims[usize::from(part)] = [Entry::None; USERS];
             }
         }
     }
 
-    /// Only in [`Mutant::AckBeforeCommit`]: drops holds without a fact.
+    /// Only in [`Mutant::AckBeforeCommit`]: drops holds without a decision.
     pub fn drop_holds(&mut self, slips: Set) {
         for entry in self.claims.as_flattened_mut() {
             if matches!(entry, Entry::Held(slip) if slips.has(*slip)) {

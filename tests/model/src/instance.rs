@@ -109,15 +109,15 @@ impl Instance {
 /// A mistake in the protocol: each breaks one rule and thereby a property.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum Mutant {
-    /// A claim does not ask whether the slip has a fence.
-    NoSlipFence,
+    /// A claim does not ask whether the slip has a decision.
+    NoSlipDecision,
     /// A claim does not ask whether the user has a claim.
-    NoClaimFence,
+    NoClaimDecision,
     /// Settle drops a hold from the outbox before its claim is committed.
     AckBeforeCommit,
     /// A hold is told to the user as his, in an instance whose answers wait for the ledger.
     HoldIsAnswer,
-    /// A user is turned away although a slip's fact is missing, and his claim item was not read.
+    /// A user is turned away although a slip's decision is missing, and his claim item was not read.
     NegativeInDoubt,
     /// A slip whose claim got no answer is given to somebody else.
     PutBackAfterTimeout,

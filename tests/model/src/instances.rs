@@ -48,8 +48,8 @@ pub const LARGE: &[Instance] = &[
 /// The instance that shows what a mutant breaks, and the property that it breaks.
 pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
     let (instance, property) = match mutant {
-        Mutant::NoSlipFence => (Instance { rollbacks: 1, settlers: 0, ..PLAIN }, properties::ONE_FENCE),
-        Mutant::NoClaimFence => {
+        Mutant::NoSlipDecision => (Instance { rollbacks: 1, settlers: 0, ..PLAIN }, properties::ONE_DECISION),
+        Mutant::NoClaimDecision => {
             (Instance { rollbacks: 1, grabs: &[0, 1, 1], settlers: 0, ..PLAIN }, properties::ONE_CLAIM)
         }
         Mutant::AckBeforeCommit => (PLAIN, properties::WHOLE),

@@ -6,11 +6,11 @@
 //!
 //! | here | in the engine (`shared/src`) |
 //! |---|---|
-//! | [`hot`]: `grab`, `learn`, `load` | `redis/lua/{grab,learn,load}.lua` |
-//! | [`hot`]: `is_final`, and the action `Look` | `redis/lua/owners.lua`, `service/finals.rs` |
+//! | [`hot`]: `grab`, `reconcile`, `load` | `redis/lua/{grab,reconcile,load}.lua` |
+//! | [`hot`]: `is_final`, and the action `Look` | `redis/lua/final_owners.lua`, `service/finals.rs` |
 //! | [`ledger`]: `claim`, `refund` | `dynamo/claim.rs`, `dynamo/refund.rs`, with the retries of `dynamo/commit.rs` |
 //! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab.rs` |
-//! | [`grab`]: `Commit`, `Learn` | `GrabSlip::take` and `learn` |
+//! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
 //! | [`grab`]: `NotLoaded`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/loader.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
 //! | [`settle`]: `Ready` to `IsEmpty` | `Settle::drain`, `persist`, `drain_packet` in `service/settle.rs` |
@@ -18,14 +18,14 @@
 //! | [`state::Sender`] | `SendPacket::send` in `service/send.rs` |
 //!
 //! What can go wrong: an actor dies after any of his writes; a transaction's result is unknown, and it is sent again; a
-//! call is executed a second time, or late when nobody waits for it; a grab can't tell the hot store what it learned; the
-//! hot store goes back to a snapshot, or loses everything; a loader knows of no fence; the clocks of two processes differ. A
+//! call is executed a second time, or late when nobody waits for it; a grab can't tell the hot store what it reconciled; the
+//! hot store goes back to a snapshot, or loses everything; a loader knows of no decision; the clocks of two processes differ. A
 //! grab whose claim is committed may also answer before it tells the hot store.
 //!
 //! What is left out, and why that shows no less: times and amounts (a claim item carries both, and never changes), guards
 //! and parked holds (they only take steps away), the lease of a load (so that any number may load at once), and the
 //! waiting for a part to become final (asking again at any moment is more). Claims that go together are as many claims with
-//! nothing in between. A query of fences is one step here; in
+//! nothing in between. A query of decisions is one step here; in
 //! `DynamoDB` it reads item by item. A hot store that makes up holds is not modelled.
 //!
 //! In each state it is asked besides what would become of it if everybody died now: whether one run of settle, after the

@@ -4,17 +4,17 @@ use stateright::Property;
 
 use crate::grab::At;
 use crate::instance::sum;
-use crate::ledger::Fence;
+use crate::ledger::Decision;
 use crate::protocol::Protocol;
 use crate::set::Set;
 use crate::state::State;
 
-/// A slip has at most one fence, and it never changes.
-pub const ONE_FENCE: &str = "a fence never changes";
+/// A slip has at most one decision, and it never changes.
+pub const ONE_DECISION: &str = "a decision never changes";
 /// A user has at most one claim.
 pub const ONE_CLAIM: &str = "a user has one claim at most";
 /// No money is made or lost.
-pub const CONSERVATION: &str = "claimed + refunded + unfenced = total";
+pub const CONSERVATION: &str = "claimed + refunded + undecided = total";
 /// A `grabbed` answer is true, and stays true.
 pub const PROMISE: &str = "a promise is kept";
 /// Nobody who has a slip hears `sold_out` or `expired`.
@@ -22,11 +22,11 @@ pub const TURNED_AWAY: &str = "nobody who has a slip is turned away";
 /// Nobody hears `sold_out` while a slip is free that was never lost.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
 /// Settled means that all is decided.
-pub const SETTLED: &str = "settled only if every slip is fenced";
+pub const SETTLED: &str = "settled only if every slip is decided";
 /// A slip of a loaded part is in one place.
-pub const WHOLE: &str = "a slip is free, held or a fact";
-/// The hot store may forget facts, but knows no false ones.
-pub const TRUE_FACTS: &str = "facts are true";
+pub const WHOLE: &str = "a slip is free, held or a decision";
+/// The hot store may forget decisions, but knows no false ones.
+pub const TRUE_DECISIONS: &str = "decisions are true";
 /// A slip is given to two users only after a loss.
 pub const GIVEN_ONCE: &str = "a claimed slip is not free unless something was lost";
 /// Settle repairs everything.
@@ -35,7 +35,7 @@ pub const RECOVERY: &str = "one run of settle finishes whatever is left";
 /// What always holds, and then what happens in at least one of the instances that are checked together.
 pub fn all() -> Vec<Property<Protocol>> {
     vec![
-        always(ONE_FENCE, |_, state| !state.ledger.overwritten),
+        always(ONE_DECISION, |_, state| !state.ledger.overwritten),
         always(ONE_CLAIM, one_claim),
         always(CONSERVATION, conservation),
         always(PROMISE, promise),
@@ -43,7 +43,7 @@ pub fn all() -> Vec<Property<Protocol>> {
         always(SOLD_OUT, |_, state| !state.wrong.sold_out),
         always(SETTLED, settled),
         always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
-        always(TRUE_FACTS, |_, state| state.facts_are_true()),
+        always(TRUE_DECISIONS, |_, state| state.decisions_are_true()),
         always(GIVEN_ONCE, given_once),
         always(RECOVERY, recovery),
         sometimes("every slip is claimed, and the packet settled", |Protocol(instance), state| {
@@ -54,8 +54,8 @@ pub fn all() -> Vec<Property<Protocol>> {
         }),
         sometimes("a user comes too late", |Protocol(instance), state| state.comes_too_late(instance)),
         sometimes("a user is in doubt", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Doubt { .. }))),
-        sometimes("a part with facts is loaded", |_, state| {
-            state.grabs.iter().any(|grab| matches!(grab.at, At::Load { facts, .. } if !facts.is_empty()))
+        sometimes("a part with decisions is loaded", |_, state| {
+            state.grabs.iter().any(|grab| matches!(grab.at, At::Load { decisions, .. } if !decisions.is_empty()))
         }),
         sometimes("the ledger answers for a part that is forgotten", |_, state| {
             state.grabs.iter().any(|grab| grab.at == At::SinceSettled)
@@ -80,18 +80,18 @@ fn sometimes(name: &'static str, condition: Condition) -> Property<Protocol> {
 }
 
 fn one_claim(_: &Protocol, state: &State) -> bool {
-    let fences = state.ledger.fences;
+    let decisions = state.ledger.decisions;
     (0..).zip(state.ledger.claims).all(|(user, claim)| {
-        let owned = (0..).zip(fences).filter(|(_, fence)| *fence == Fence::Claimed(user));
+        let owned = (0..).zip(decisions).filter(|(_, decision)| *decision == Decision::Claimed(user));
         owned.map(|(slip, _): (u8, _)| slip).eq(claim)
     })
 }
 
 fn conservation(Protocol(instance): &Protocol, state: &State) -> bool {
     let ledger = &state.ledger;
-    let unfenced = sum(instance.all().without(ledger.fenced()));
+    let undecided = sum(instance.all().without(ledger.decided()));
     let wallets = ledger.credited.iter().fold(ledger.returned, |sum, credit| sum.saturating_add(*credit));
-    wallets.saturating_add(unfenced) == sum(instance.all())
+    wallets.saturating_add(undecided) == sum(instance.all())
 }
 
 fn promise(Protocol(instance): &Protocol, state: &State) -> bool {
@@ -99,7 +99,7 @@ fn promise(Protocol(instance): &Protocol, state: &State) -> bool {
 }
 
 fn settled(Protocol(instance): &Protocol, state: &State) -> bool {
-    !state.ledger.settled || state.ledger.fenced() == instance.all()
+    !state.ledger.settled || state.ledger.decided() == instance.all()
 }
 
 fn given_once(_: &Protocol, state: &State) -> bool {
@@ -116,7 +116,7 @@ fn free_and_claimed(state: &State) -> Set {
 fn recovery(protocol: &Protocol, state: &State) -> bool {
     let after = state.recovered(&protocol.0);
     after.hot.held().slips().is_empty()
-        && after.hot.dirty.is_empty()
+        && after.hot.pending.is_empty()
         && after.ledger.settled == after.ledger.sent
         && settled(protocol, &after)
         && conservation(protocol, &after)

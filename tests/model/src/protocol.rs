@@ -41,9 +41,9 @@ pub enum Fate {
     Copied,
     /// It is not executed before the actor has died.
     Abandoned,
-    /// The hot store is not reached with facts: the answer stands all the same.
+    /// The hot store is not reached with decisions: the answer stands all the same.
     Untold,
-    /// The answer is given while the hot store has yet to hear of its fact.
+    /// The answer is given while the hot store has yet to hear of its decision.
     Ahead,
 }
 
@@ -58,7 +58,7 @@ pub enum Action {
     Expire,
     /// Long after that the hot store forgets the parts that hold nothing.
     Forget,
-    /// A process finds out whether a part is final (`service/finals.rs` and `owners.lua`).
+    /// A process finds out whether a part is final (`service/finals.rs` and `final_owners.lua`).
     Look(Part),
     /// A snapshot of the hot store is written.
     Snapshot,
@@ -79,7 +79,7 @@ impl Protocol {
         };
         match state.sender {
             Sender::Pay => calls.push(Call::Send),
-            Sender::Load(parts) => calls.extend(parts.first().map(|part| Call::Load { part, facts: Set::NONE })),
+            Sender::Load(parts) => calls.extend(parts.first().map(|part| Call::Load { part, decisions: Set::NONE })),
             Sender::Done => {}
         }
         push(Actor::Sender, &mut calls);
@@ -219,8 +219,8 @@ fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> 
         Actor::Grab(n, _) => Some(state.grabs[usize::from(n)].at),
         _ => None,
     };
-    let tells = grab.is_some() && matches!(call, Call::Learn { .. });
-    let has_answer = matches!(grab, Some(At::Learn { then: Then::Answer(_), .. }));
+    let tells = grab.is_some() && matches!(call, Call::Reconcile { .. });
+    let has_answer = matches!(grab, Some(At::Reconcile { then: Then::Answer(_), .. }));
     [
         (Fate::Done, true),
         (Fate::Killed, call.is_write()),
@@ -259,7 +259,7 @@ impl Model for Protocol {
             Action::Expire => state.expire(),
             Action::Forget => state.hot.forget(&self.0),
             Action::Look(part) => {
-                state.finals[usize::from(part)] = Some(state.hot.facts.within(self.0.slips_of(part)));
+                state.finals[usize::from(part)] = Some(state.hot.decisions.within(self.0.slips_of(part)));
             }
             Action::Snapshot => state.snapshot = Some(state.hot),
             Action::Rollback => {

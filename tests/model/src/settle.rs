@@ -19,11 +19,11 @@ pub enum Settle {
         /// Whether this is for a refund (`drain_packet`).
         refunding: bool,
     },
-    /// Read the fences of what a part holds.
-    Fences(Drain),
+    /// Read the decisions of what a part holds.
+    Decisions(Drain),
     /// Only in [`Mutant::AckBeforeCommit`]: drop what is about to be committed.
     Drop(Drain, Set),
-    /// Commit the holds of these slips, which had no fence (`persist`).
+    /// Commit the holds of these slips, which had no decision (`persist`).
     Persist(Drain, Set),
     /// Tell the part what came of them.
     Tell(Drain),
@@ -31,7 +31,7 @@ pub enum Settle {
     IsEmpty(Drain),
     /// Read the packet, once it is past its expiry and the grace (`settle_packet`).
     Packet,
-    /// Read all fences, to see what is free.
+    /// Read all decisions, to see what is free.
     Free,
     /// Refund a chunk (`refund_chunk`).
     Refund {
@@ -39,12 +39,12 @@ pub enum Settle {
         chunk: Set,
         /// What comes after it.
         rest: Set,
-        /// The slips whose fences were seen.
+        /// The slips whose decisions were seen.
         seen: Set,
         /// Whether this run has refunded something.
         returned: bool,
     },
-    /// Read all fences again: what is settled is what a read shows.
+    /// Read all decisions again: what is settled is what a read shows.
     Reread,
     /// Mark the packet as settled.
     Close,
@@ -63,17 +63,17 @@ pub struct Drain {
     refunding: bool,
     /// What it held.
     holds: Holds,
-    /// The facts that were met.
-    facts: Set,
+    /// The decisions that were met.
+    decisions: Set,
 }
 
 impl Settle {
     /// What it may do next; `is_due`: whether the packet is past its expiry and the grace.
     pub fn calls(self, instance: &Instance, is_due: bool, calls: &mut Vec<Call>) {
         match self {
-            Self::Ready => calls.push(Call::ReadDirty),
-            Self::Outbox { parts, .. } => calls.extend(parts.first().map(Call::ReadHeld)),
-            Self::Fences(drain) => calls.push(Call::ReadFences(drain.holds.slips())),
+            Self::Ready => calls.push(Call::ReadPending),
+            Self::Outbox { parts, .. } => calls.extend(parts.first().map(Call::ReadOutbox)),
+            Self::Decisions(drain) => calls.push(Call::ReadDecisions(drain.holds.slips())),
             Self::Drop(_, open) => calls.push(Call::DropHolds(open)),
             Self::Persist(drain, open) => {
                 for (slip, user) in drain.holds.of(open).each() {
@@ -83,21 +83,21 @@ impl Settle {
                     }
                 }
             }
-            Self::Tell(Drain { parts, facts, holds, .. }) => {
-                calls.extend(parts.first().map(|part| Call::Learn { part, facts, decided: holds }));
+            Self::Tell(Drain { parts, decisions, holds, .. }) => {
+                calls.extend(parts.first().map(|part| Call::Reconcile { part, decisions, decided: holds }));
             }
-            Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadHeld)),
+            Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadOutbox)),
             Self::Packet => calls.extend(is_due.then_some(Call::ReadPacket)),
-            Self::Free | Self::Reread => calls.push(Call::ReadFences(instance.all())),
+            Self::Free | Self::Reread => calls.push(Call::ReadDecisions(instance.all())),
             Self::Refund { chunk, seen, .. } => {
                 let counted = instance.has(Mutant::RefundByCount);
                 let sum = if counted { sum(instance.all().without(seen)) } else { sum(chunk) };
                 calls.push(Call::Refund { slips: chunk, sum });
             }
             Self::Close => calls.push(Call::Close),
-            Self::Spread(parts) => calls.extend(parts.first().map(|part| Call::Learn {
+            Self::Spread(parts) => calls.extend(parts.first().map(|part| Call::Reconcile {
                 part,
-                facts: instance.slips_of(part),
+                decisions: instance.slips_of(part),
                 decided: Holds::default(),
             })),
             Self::Done => {}
@@ -110,12 +110,12 @@ impl Settle {
         match (self, reply) {
             (Self::Ready, Reply::Set(parts)) => after_outbox(parts, false),
             (Self::Outbox { parts, refunding }, Reply::Holds(holds)) => {
-                let drain = Drain { parts, refunding, holds, facts: Set::NONE };
-                if holds.slips().is_empty() { Self::Tell(drain) } else { Self::Fences(drain) }
+                let drain = Drain { parts, refunding, holds, decisions: Set::NONE };
+                if holds.slips().is_empty() { Self::Tell(drain) } else { Self::Decisions(drain) }
             }
-            (Self::Fences(drain), Reply::Set(facts)) => {
-                let open = drain.holds.slips().without(facts);
-                let drain = Drain { facts, ..drain };
+            (Self::Decisions(drain), Reply::Set(decisions)) => {
+                let open = drain.holds.slips().without(decisions);
+                let drain = Drain { decisions, ..drain };
                 if instance.has(Mutant::AckBeforeCommit) { Self::Drop(drain, open) } else { persist(drain, open) }
             }
             (Self::Drop(drain, open), Reply::Done) => persist(drain, open),
@@ -161,7 +161,7 @@ impl Settle {
     /// The outbox that it works on, if it does.
     pub const fn holds(self) -> Holds {
         match self {
-            Self::Fences(drain)
+            Self::Decisions(drain)
             | Self::Drop(drain, _)
             | Self::Persist(drain, _)
             | Self::Tell(drain)
@@ -173,7 +173,7 @@ impl Settle {
     /// With each user called by another's name.
     #[must_use]
     pub fn renamed(mut self, to: [User; USERS]) -> Self {
-        if let Self::Fences(drain)
+        if let Self::Decisions(drain)
         | Self::Drop(drain, _)
         | Self::Persist(drain, _)
         | Self::Tell(drain)
@@ -203,7 +203,7 @@ const fn persist(drain: Drain, open: Set) -> Settle {
     if open.is_empty() { Settle::Tell(drain) } else { Settle::Persist(drain, open) }
 }
 
-/// What became of one hold: the facts that its outcome shows (`ClaimOutcome::facts`).
+/// What became of one hold: the decisions that its outcome shows (`ClaimOutcome::decisions`).
 fn persisted(drain: Drain, open: Set, call: Call, reply: Reply) -> Settle {
     let (Call::Claim { slip, .. } | Call::PutBack { slip, .. }) = call else { return Settle::Done };
     let met = match reply {
@@ -213,7 +213,7 @@ fn persisted(drain: Drain, open: Set, call: Call, reply: Reply) -> Settle {
         Reply::NoPacket => return Settle::Done,
         _ => Set::NONE,
     };
-    persist(Drain { facts: drain.facts.and(met), ..drain }, open.without(Set::of(slip)))
+    persist(Drain { decisions: drain.decisions.and(met), ..drain }, open.without(Set::of(slip)))
 }
 
 /// To the next chunk; after the last one to the end of the packet.
@@ -228,7 +228,7 @@ fn refund(instance: &Instance, free: Set, seen: Set, returned: bool) -> Settle {
     }
 }
 
-/// A chunk is refunded, or some of its slips had fences: these are taken out, and the rest is tried again.
+/// A chunk is refunded, or some of its slips had decisions: these are taken out, and the rest is tried again.
 fn refunded(instance: &Instance, chunk: Set, rest: Set, seen: Set, returned: bool, in_the_way: Set) -> Settle {
     if in_the_way.is_empty() {
         if instance.has(Mutant::SettledTooEarly) {

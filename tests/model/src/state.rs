@@ -4,7 +4,7 @@ use crate::call::{Call, Reply};
 use crate::grab::{Answer, At, Grab, Then};
 use crate::hot::{Entry, Hot};
 use crate::instance::{Ack, GRABS, Instance, Mutant, PARTS, SETTLERS, Slip, USERS, User};
-use crate::ledger::{Fence, Ledger};
+use crate::ledger::{Decision, Ledger};
 use crate::set::Set;
 use crate::settle::Settle;
 
@@ -25,7 +25,7 @@ pub struct State {
     pub grabs: [Grab; GRABS],
     /// The runs of settle.
     pub settles: [Settle; SETTLERS],
-    /// What the process of the grabs remembers of parts as final: the facts that were known (`service/finals.rs`).
+    /// What the process of the grabs remembers of parts as final: the decisions that were known (`service/finals.rs`).
     pub finals: [Option<Set>; PARTS],
     /// A call that nobody waits for, but that will be executed.
     pub late: Option<Call>,
@@ -41,7 +41,7 @@ pub struct State {
 }
 
 /// The sender of the packet: `SendPacket::send` in `service/send.rs`, from where its transaction is committed. It is the
-/// stalest loader there can be, since it knows of no fence.
+/// stalest loader there can be, since it knows of no decision.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Sender {
     /// Only in [`Mutant::RedisBeforeLedger`]: the transaction comes last.
@@ -99,17 +99,17 @@ impl State {
 
     /// Executes a call.
     pub fn execute(&mut self, instance: &Instance, call: Call) -> Reply {
-        if !self.ledger.sent && matches!(call, Call::Claim { .. } | Call::ReadFences(_) | Call::ReadClaim(_)) {
+        if !self.ledger.sent && matches!(call, Call::Claim { .. } | Call::ReadDecisions(_) | Call::ReadClaim(_)) {
             return Reply::NoPacket;
         }
         match call {
-            Call::Grab { part, user } => Reply::Found(self.hot.grab(instance, self.expired, part, user)),
-            Call::Learn { part, facts, decided } => {
-                self.hot.learn(instance, self.expired, &self.ledger, part, facts, decided);
+            Call::Grab { part, user } => Reply::GrabAnswer(self.hot.grab(instance, self.expired, part, user)),
+            Call::Reconcile { part, decisions, decided } => {
+                self.hot.reconcile(instance, self.expired, &self.ledger, part, decisions, decided);
                 Reply::Done
             }
-            Call::Load { part, facts } => {
-                let expired = self.hot.load(instance, self.expired, &self.ledger, part, facts);
+            Call::Load { part, decisions } => {
+                let expired = self.hot.load(instance, self.expired, &self.ledger, part, decisions);
                 Reply::Loaded { expired }
             }
             Call::Send => {
@@ -122,14 +122,14 @@ impl State {
                 self.ledger.settled = true;
                 Reply::Done
             }
-            Call::ReadFences(slips) => Reply::Set(self.ledger.fenced().within(slips)),
+            Call::ReadDecisions(slips) => Reply::Set(self.ledger.decided().within(slips)),
             Call::ReadClaim(user) => Reply::Slip(self.ledger.claims[usize::from(user)]),
             Call::ReadPacket => Reply::Settled(self.ledger.settled),
-            Call::ReadDirty => Reply::Set(self.hot.dirty),
-            Call::ReadHeld(part) => Reply::Holds(self.hot.held().of(instance.slips_of(part))),
+            Call::ReadPending => Reply::Set(self.hot.pending),
+            Call::ReadOutbox(part) => Reply::Holds(self.hot.held().of(instance.slips_of(part))),
             Call::Remember { part, user } => {
-                let facts = self.finals[usize::from(part)].unwrap_or_default();
-                Reply::Slip(facts.into_iter().find(|slip| self.ledger.owner(*slip) == Some(user)))
+                let decisions = self.finals[usize::from(part)].unwrap_or_default();
+                Reply::Slip(decisions.into_iter().find(|slip| self.ledger.owner(*slip) == Some(user)))
             }
             Call::DropHolds(slips) => {
                 self.hot.drop_holds(slips);
@@ -144,7 +144,7 @@ impl State {
 
     /// The parts that the process remembers.
     pub fn remembered(&self) -> Set {
-        (0..).zip(self.finals).filter(|(_, facts)| facts.is_some()).map(|(part, _)| part).collect()
+        (0..).zip(self.finals).filter(|(_, decisions)| decisions.is_some()).map(|(part, _)| part).collect()
     }
 
     /// Grab `n` comes to its next step, or to its end.
@@ -178,7 +178,7 @@ impl State {
             }
             Answer::SoldOut | Answer::Expired => {
                 self.wrong.turned_away |= counts && (claim.is_some() || promise.is_some());
-                let free = instance.all().without(self.ledger.fenced()).without(self.hot.held().slips());
+                let free = instance.all().without(self.ledger.decided()).without(self.hot.held().slips());
                 self.wrong.sold_out |= answer == Answer::SoldOut && !self.lost && !free.is_empty();
             }
             Answer::None => {}
@@ -220,20 +220,20 @@ impl State {
         let Some(slip) = self.promised[usize::from(user)] else { return true };
         let is_committed = self.ledger.owner(slip) == Some(user) && self.ledger.claims[usize::from(user)] == Some(slip);
         let is_held =
-            self.ledger.fences[usize::from(slip)] == Fence::Absent && self.hot.held().user(slip) == Some(user);
+            self.ledger.decisions[usize::from(slip)] == Decision::Absent && self.hot.held().user(slip) == Some(user);
         is_committed || is_held || !instance.keeps_promises(self.lost)
     }
 
-    /// Whether each slip of the loaded parts is exactly one of free, held, and known to be fenced; once the packet is
+    /// Whether each slip of the loaded parts is exactly one of free, held, and known to be decided; once the packet is
     /// expired none is free.
     pub fn parts_are_whole(&self, instance: &Instance) -> bool {
         self.hot.loaded.into_iter().all(|part| {
             let slips = instance.slips_of(part);
             let free = self.hot.free[usize::from(part)].slips();
-            let (held, facts) = (self.hot.held().slips().within(slips), self.hot.facts.within(slips));
+            let (held, decisions) = (self.hot.held().slips().within(slips), self.hot.decisions.within(slips));
             let is_apart =
-                free.within(held).is_empty() && free.within(facts).is_empty() && held.within(facts).is_empty();
-            is_apart && (self.expired || free.and(held).and(facts) == slips) && self.claims_match(instance, slips)
+                free.within(held).is_empty() && free.within(decisions).is_empty() && held.within(decisions).is_empty();
+            is_apart && (self.expired || free.and(held).and(decisions) == slips) && self.claims_match(instance, slips)
         })
     }
 
@@ -247,21 +247,21 @@ impl State {
         })
     }
 
-    /// Whether what the hot store calls a fact is one.
-    pub fn facts_are_true(&self) -> bool {
+    /// Whether what the hot store calls a decision is one.
+    pub fn decisions_are_true(&self) -> bool {
         let is_true = |(entry, claim): (Entry, Option<Slip>)| match entry {
             Entry::Confirmed(slip) => claim == Some(slip),
             Entry::Held(_) | Entry::None => true,
         };
         let claims = self.hot.claims.iter().all(|part| part.iter().copied().zip(self.ledger.claims).all(is_true));
-        claims && self.ledger.fenced().covers(self.hot.facts)
+        claims && self.ledger.decided().covers(self.hot.decisions)
     }
 
     /// Whether a grab is about to put its slip back, because its user has another.
     pub fn puts_back(&self, instance: &Instance) -> bool {
         self.grabs.iter().zip(instance.grabs).any(|(grab, user)| match grab.at {
-            At::Learn { slip, then: Then::Answer(own), .. } if slip != own && !self.expired => {
-                self.hot.held().user(slip) == Some(*user) && !self.hot.facts.has(slip)
+            At::Reconcile { slip, then: Then::Answer(own), .. } if slip != own && !self.expired => {
+                self.hot.held().user(slip) == Some(*user) && !self.hot.decisions.has(slip)
             }
             _ => false,
         })

@@ -5,7 +5,7 @@ use crate::call::Call;
 use crate::grab::Grab;
 use crate::hot::{Entry, Holds, Hot};
 use crate::instance::{Instance, PARTS, SETTLERS, Slip, USERS, User};
-use crate::ledger::Fence;
+use crate::ledger::Decision;
 use crate::set::Set;
 use crate::state::State;
 
@@ -33,7 +33,7 @@ struct View {
     grab: Grab,
     claim: Option<Slip>,
     promised: Option<Slip>,
-    fenced: Set,
+    decided: Set,
     hot: [Entry; PARTS],
     snapshot: Option<[Entry; PARTS]>,
     drained: [Set; SETTLERS],
@@ -48,7 +48,7 @@ fn view(state: &State, place: usize) -> View {
         grab: state.grabs[place],
         claim: state.ledger.claims[place],
         promised: state.promised[place],
-        fenced: state.ledger.claimed().into_iter().filter(|slip| state.ledger.owner(*slip) == Some(user)).collect(),
+        decided: state.ledger.claimed().into_iter().filter(|slip| state.ledger.owner(*slip) == Some(user)).collect(),
         hot: in_hot(state.hot),
         snapshot: state.snapshot.map(in_hot),
         drained: state.settles.map(|settle| held(settle.holds())),
@@ -60,7 +60,7 @@ impl Call {
     fn concerns(self, who: User) -> bool {
         match self {
             Self::Grab { user, .. } | Self::Claim { user, .. } | Self::PutBack { user, .. } => user == who,
-            Self::Learn { decided, .. } => decided.each().any(|(_, user)| user == who),
+            Self::Reconcile { decided, .. } => decided.each().any(|(_, user)| user == who),
             _ => false,
         }
     }
@@ -71,7 +71,9 @@ impl Call {
             Self::Grab { part, user } => Self::Grab { part, user: name(user) },
             Self::Claim { slip, user } => Self::Claim { slip, user: name(user) },
             Self::PutBack { slip, user } => Self::PutBack { slip, user: name(user) },
-            Self::Learn { part, facts, decided } => Self::Learn { part, facts, decided: decided.renamed(to) },
+            Self::Reconcile { part, decisions, decided } => {
+                Self::Reconcile { part, decisions, decided: decided.renamed(to) }
+            }
             other => other,
         }
     }
@@ -96,8 +98,8 @@ impl State {
     #[must_use]
     pub fn renamed(&self, to: [User; USERS]) -> Self {
         let mut state = *self;
-        state.ledger.fences = state.ledger.fences.map(|fence| match fence {
-            Fence::Claimed(user) => Fence::Claimed(to[usize::from(user)]),
+        state.ledger.decisions = state.ledger.decisions.map(|decision| match decision {
+            Decision::Claimed(user) => Decision::Claimed(to[usize::from(user)]),
             other => other,
         });
         state.ledger.claims = moved(state.ledger.claims, to);

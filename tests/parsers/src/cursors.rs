@@ -4,8 +4,8 @@ use std::str::FromStr;
 
 use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{PacketId, RequestKey};
-use shared::dynamo::MovementCursor;
 use shared::http::{Code, Page, page};
+use shared::ledger::MovementCursor;
 
 const LIST: &str = "a list";
 const OTHER_LIST: &str = "another list";

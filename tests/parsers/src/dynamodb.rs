@@ -9,10 +9,9 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use shared::domain::{AckMode, Amount, Claim, Guard, PacketId, PartId, Seed, Split, Terms, Timestamp, UserId};
-use shared::dynamo::{
-    ClaimOutcome, Ledger, MovementKind, MovementOutcome, RefundOutcome, SdkTable, SendOutcome, SendRequest,
-};
-use shared::service::Entropy;
+use shared::dynamodb::SdkTable;
+use shared::ledger::{ClaimOutcome, Ledger, MovementKind, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
+use shared::ports::Entropy;
 
 /// `DynamoDB` as a connection that gives these answers, one after another, and then none. They are separated by a zero
 /// byte; each one's first byte is `4` or `5` for the status 400 or 500, else it is 200.
@@ -124,7 +123,7 @@ pub fn cancellations(data: &[u8]) {
             1 => refund(&told).await,
             2 => send(&told).await,
             3 => outside(&told).await,
-            _ => drop(told.ledger.close(&terms(), &shared::dynamo::Summary::default()).await),
+            _ => drop(told.ledger.mark_settled(&terms(), &shared::ledger::Summary::default()).await),
         }
     });
 }
@@ -134,9 +133,9 @@ async fn claim(told: &Told) {
     match told.ledger.claim(&terms(), &user, &claim).await {
         Ok(ClaimOutcome::Committed) => assert!(told.committed()),
         Ok(ClaimOutcome::Already { foreign, .. }) => {
-            assert!(foreign.is_none_or(|fence| fence.owner.user() != Some(&user)));
+            assert!(foreign.is_none_or(|decision| decision.owner.user() != Some(&user)));
         }
-        Ok(ClaimOutcome::Taken(fence)) => assert_ne!(fence.owner.user(), Some(&user)),
+        Ok(ClaimOutcome::Taken(decision)) => assert_ne!(decision.owner.user(), Some(&user)),
         Err(_) => {}
     }
 }
@@ -144,11 +143,11 @@ async fn claim(told: &Told) {
 async fn refund(told: &Told) {
     let slips = [(0, Amount::new(5)), (2, Amount::new(6))];
     match told.ledger.refund(&terms(), &slips, Timestamp::from_ms(9)).await {
-        Ok(RefundOutcome::Refunded(fences)) => {
+        Ok(RefundOutcome::Refunded(decisions)) => {
             assert!(told.committed());
-            assert_eq!(fences.iter().map(|fence| (fence.slip, fence.amount)).collect::<Vec<_>>(), slips);
+            assert_eq!(decisions.iter().map(|decision| (decision.slip, decision.amount)).collect::<Vec<_>>(), slips);
         }
-        Ok(RefundOutcome::Fenced(fences)) => assert!(!fences.is_empty()),
+        Ok(RefundOutcome::AlreadyDecided(decisions)) => assert!(!decisions.is_empty()),
         Err(_) => {}
     }
 }
@@ -186,8 +185,8 @@ pub fn items(data: &[u8]) {
             5 => drop(ledger.claims(&user, None, 2).await),
             6 => drop(ledger.due(0, Timestamp::from_ms(9), None, 2).await),
             7 => {
-                let fences = ledger.fences(id, [0, 1, 2, 70]).await;
-                assert!(fences.into_iter().flatten().all(|fence| [0, 1, 2, 70].contains(&fence.slip)));
+                let decisions = ledger.decisions(id, [0, 1, 2, 70]).await;
+                assert!(decisions.into_iter().flatten().all(|decision| [0, 1, 2, 70].contains(&decision.slip)));
             }
             _ => {
                 drop(ledger.amounts(PartId { packet: id, index: 0 }).await);

@@ -1,7 +1,7 @@
 use redis::Value;
 use shared::domain::{Claim, Refusal};
+use shared::ports::{Finality, GrabAnswer, OutboxEntry, ViewResult};
 use shared::redis::reply;
-use shared::service::{Finality, Found, Held, Look};
 
 /// The scripts' answers, and the entries of the outbox: which of them, the first byte says.
 pub fn replies(data: &[u8]) {
@@ -11,11 +11,11 @@ pub fn replies(data: &[u8]) {
         1 => outbox_entry(rest),
         _ => {
             owners_answer(rest);
-            look_answer(rest);
-            rest_answer(rest);
+            view_answer(rest);
+            snapshot_answer(rest);
         }
     }
-    assert_eq!(reply::learned(*which).is_some(), *which <= 2);
+    assert_eq!(reply::reconciled(*which).is_some(), *which <= 2);
     assert_eq!(reply::loaded(*which).is_some(), *which <= 2);
 }
 
@@ -31,25 +31,27 @@ fn grab_answer(data: &[u8]) {
     assert_eq!(all.join(";"), answer);
 }
 
-fn spelled(found: &Found, now: &str) -> String {
+fn spelled(found: &GrabAnswer, now: &str) -> String {
     match found {
-        Found::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
-        Found::Held { slip, at, fresh: false } => format!("h{slip}:{}", at.ms()),
-        Found::Held { slip, at, fresh: true } => {
+        GrabAnswer::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
+        GrabAnswer::Held { slip, at, fresh: false } => format!("h{slip}:{}", at.ms()),
+        GrabAnswer::Held { slip, at, fresh: true } => {
             assert_eq!(at.ms().to_string(), now);
             slip.to_string()
         }
-        Found::Refused(Refusal::NotARecipient) => "r".to_owned(),
-        Found::Refused(Refusal::WrongPassphrase) => "p".to_owned(),
-        Found::Refused(Refusal::TooManyTries { retry_after_ms }) => format!("t{retry_after_ms}"),
-        Found::Nothing { expired, certain } => format!("{}{}", if *expired { 'e' } else { 's' }, u8::from(*certain)),
+        GrabAnswer::Refused(Refusal::NotARecipient) => "r".to_owned(),
+        GrabAnswer::Refused(Refusal::WrongPassphrase) => "p".to_owned(),
+        GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms }) => format!("t{retry_after_ms}"),
+        GrabAnswer::Nothing { expired, certain } => {
+            format!("{}{}", if *expired { 'e' } else { 's' }, u8::from(*certain))
+        }
     }
 }
 
 fn outbox_entry(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let (user, value) = text.split_once('\n').unwrap_or((text, ""));
-    if let Some(Held { hold, parked }) = reply::held(user, value) {
+    if let Some(OutboxEntry { hold, parked }) = reply::held(user, value) {
         let reason = parked.map(|reason| format!(":{reason}")).unwrap_or_default();
         assert_eq!(hold.user.as_str(), user);
         assert_eq!(format!("h{}:{}{reason}", hold.slip, hold.at.ms()), value);
@@ -66,20 +68,21 @@ fn owners_answer(data: &[u8]) {
     }
 }
 
-fn rest_answer(data: &[u8]) {
+fn snapshot_answer(data: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(data) else { return };
-    if let Some(Some(rest)) = reply::rest(&answer) {
+    if let Some(Some(snapshot)) = reply::snapshot(&answer) {
         let Value::Array(fields) = &answer else { panic!("{answer:?}") };
-        assert!(fields.len() % 2 == 0 && rest.has.len() <= (fields.len() - 2) / 2, "{answer:?}");
-        assert!(matches!(rest.others, Found::Nothing { .. }), "{answer:?}");
-        let is_theirs = |found: &Found| matches!(found, Found::Confirmed(_) | Found::Held { fresh: false, .. });
-        assert!(rest.has.values().all(is_theirs), "{answer:?}");
+        assert!(fields.len() % 2 == 0 && snapshot.by_user.len() <= (fields.len() - 2) / 2, "{answer:?}");
+        assert!(matches!(snapshot.others, GrabAnswer::Nothing { .. }), "{answer:?}");
+        let is_theirs =
+            |found: &GrabAnswer| matches!(found, GrabAnswer::Confirmed(_) | GrabAnswer::Held { fresh: false, .. });
+        assert!(snapshot.by_user.values().all(is_theirs), "{answer:?}");
     }
 }
 
-fn look_answer(data: &[u8]) {
+fn view_answer(data: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(data) else { return };
-    if let Some(Look::Seen(look)) = reply::look(&answer) {
+    if let Some(ViewResult::Changed(look)) = reply::view(&answer) {
         let Value::Array(fields) = &answer else { panic!("{answer:?}") };
         let pairs = (fields.len() - 3) / 2;
         assert!(fields.len() % 2 == 1 && look.claims.len() + look.holds.len() <= pairs, "{answer:?}");

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_dynamo::AttributeValue;
 use shared::domain::{PacketId, PartId};
-use shared::dynamo::{Item, Key};
 use shared::memory::MemoryTable;
+use shared::ports::{Item, Key};
 
 use crate::violation::{Kind, Violation};
 
@@ -31,15 +31,15 @@ pub struct PacketBooks {
     pub amounts: Vec<u64>,
     /// Whether it is marked as settled.
     pub settled: bool,
-    /// Slip → its fence.
-    pub fences: BTreeMap<u32, Fence>,
+    /// Slip → its decision.
+    pub decisions: BTreeMap<u32, Decision>,
     /// User → his claim.
     pub claims: BTreeMap<String, Claimed>,
 }
 
-/// A fence: who has it (`None`: refunded), how much, since when.
+/// A decision: who has it (`None`: refunded), how much, since when.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fence {
+pub struct Decision {
     /// Who has it; `None`: refunded.
     pub user: Option<String>,
     /// What was in it.
@@ -65,8 +65,8 @@ pub fn amounts_of(table: &MemoryTable, part: PartId) -> Vec<u64> {
 /// The claimed slips of a packet with their amounts.
 pub fn claimed(items: &Items, packet: PacketId) -> Vec<(u32, u64)> {
     let prefix = format!("SLIPS#{packet}#");
-    let fences = items.iter().filter(|(key, item)| key.pk.starts_with(&prefix) && item.get("user_id").is_some());
-    fences.map(|(key, item)| (key.sk.parse().unwrap(), number(item, "amount"))).collect()
+    let decisions = items.iter().filter(|(key, item)| key.pk.starts_with(&prefix) && item.get("user_id").is_some());
+    decisions.map(|(key, item)| (key.sk.parse().unwrap(), number(item, "amount"))).collect()
 }
 
 /// Holds every item against every other.
@@ -91,7 +91,7 @@ struct Refund {
 struct Found<'a> {
     metas: BTreeMap<&'a str, &'a Item>,
     parts: BTreeMap<&'a str, BTreeMap<u32, Vec<u64>>>,
-    fences: BTreeMap<&'a str, BTreeMap<u32, Fence>>,
+    decisions: BTreeMap<&'a str, BTreeMap<u32, Decision>>,
     claims: BTreeMap<&'a str, BTreeMap<&'a str, Claimed>>,
     refunds: BTreeMap<&'a str, Vec<Refund>>,
     sent: BTreeMap<&'a str, Vec<(&'a str, u64)>>,
@@ -112,9 +112,9 @@ impl<'a> Found<'a> {
             ["SLIPS", id, group, slip] => {
                 let slip: u32 = slip.parse().unwrap();
                 let named = group == (slip / 64).to_string() && number(item, "slip") == u64::from(slip);
-                check!(Fence, named, "{}/{}: not the fence of its slip", key.pk, key.sk);
-                let fence = Fence { user: text(item, "user_id"), amount, at: number(item, "at") };
-                self.fences.entry(id).or_default().insert(slip, fence);
+                check!(Decision, named, "{}/{}: not the decision of its slip", key.pk, key.sk);
+                let decision = Decision { user: text(item, "user_id"), amount, at: number(item, "at") };
+                self.decisions.entry(id).or_default().insert(slip, decision);
             }
             ["USER", user, "WALLET"] => drop(self.wallets.insert(user, item)),
             ["USER", user, "DEPOSIT", _] => self.outside.push((user, amount.into())),
@@ -137,7 +137,7 @@ impl<'a> Found<'a> {
     }
 
     fn balance(self) -> Result<Books, Violation> {
-        let named = self.parts.keys().chain(self.fences.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
+        let named = self.parts.keys().chain(self.decisions.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
         let named: BTreeSet<&str> = named.chain(self.sent.keys()).copied().collect();
         for id in named.into_iter().chain(self.keys.keys().map(String::as_str)) {
             check!(Conservation, self.metas.contains_key(id), "something of {id}, which is no packet");
@@ -150,7 +150,7 @@ impl<'a> Found<'a> {
 
         let outside: i128 = self.outside.iter().map(|(_, amount)| amount).sum();
         let in_wallets = i128::from(balances.values().sum::<u64>());
-        let in_slips: i128 = packets.values().map(|packet| i128::from(packet.unfenced_amount())).sum();
+        let in_slips: i128 = packets.values().map(|packet| i128::from(packet.undecided_amount())).sum();
         let moved = in_wallets + in_slips;
         check!(Conservation, outside == moved, "{outside} from outside, {in_wallets} in wallets, {in_slips} in slips");
         Ok(Books { packets, balances })
@@ -164,36 +164,41 @@ impl<'a> Found<'a> {
         check!(Conservation, self.sent.get(id) == Some(&vec![(&*sender, total)]), "{id}: the debit");
         check!(Conservation, self.keys.get(id) == Some(&vec![&*sender]), "{id}: the key");
 
-        let fences = self.fences.get(id).cloned().unwrap_or_default();
-        for (slip, fence) in &fences {
+        let decisions = self.decisions.get(id).cloned().unwrap_or_default();
+        for (slip, decision) in &decisions {
             let amount = amounts.get(*slip as usize);
-            check!(Fence, amount == Some(&fence.amount), "{id}: slip {slip} of {amount:?} has {fence:?}");
+            check!(Decision, amount == Some(&decision.amount), "{id}: slip {slip} of {amount:?} has {decision:?}");
         }
-        let claims = self.claims_of(id, &fences)?;
-        self.refunds_of(id, &sender, &fences)?;
-        let settled = closing(id, meta, &fences, amounts.len())?;
-        Ok(PacketBooks { amounts, settled, fences, claims })
+        let claims = self.claims_of(id, &decisions)?;
+        self.refunds_of(id, &sender, &decisions)?;
+        let settled = closing(id, meta, &decisions, amounts.len())?;
+        Ok(PacketBooks { amounts, settled, decisions, claims })
     }
 
-    /// Each claimed fence has one claim, of that user with the same words, and each claim its fence.
-    fn claims_of(&self, id: &str, fences: &BTreeMap<u32, Fence>) -> Result<BTreeMap<String, Claimed>, Violation> {
+    /// Each claimed decision has one claim, of that user with the same words, and each claim its decision.
+    fn claims_of(&self, id: &str, decisions: &BTreeMap<u32, Decision>) -> Result<BTreeMap<String, Claimed>, Violation> {
         let mut claims = BTreeMap::new();
         for (user, (slip, amount, at)) in self.claims.get(id).into_iter().flatten() {
-            let own = Fence { user: Some((*user).to_owned()), amount: *amount, at: *at };
-            check!(Claim, fences.get(slip) == Some(&own), "{id}: {user} claims {slip}, fenced {:?}", fences.get(slip));
+            let own = Decision { user: Some((*user).to_owned()), amount: *amount, at: *at };
+            check!(
+                Claim,
+                decisions.get(slip) == Some(&own),
+                "{id}: {user} claims {slip}, decided {:?}",
+                decisions.get(slip)
+            );
             claims.insert((*user).to_owned(), (*slip, *amount, *at));
         }
-        for (slip, fence) in fences {
-            let Some(user) = &fence.user else { continue };
+        for (slip, decision) in decisions {
+            let Some(user) = &decision.user else { continue };
             let claim = claims.get(user);
-            let same = claim == Some(&(*slip, fence.amount, fence.at));
-            check!(Claim, same, "{id}: slip {slip} is fenced for {user}, who claims {claim:?}");
+            let same = claim == Some(&(*slip, decision.amount, decision.at));
+            check!(Claim, same, "{id}: slip {slip} is decided for {user}, who claims {claim:?}");
         }
         Ok(claims)
     }
 
-    /// The refunds of one run, which share their time, are the refunded fences of that time.
-    fn refunds_of(&self, id: &str, sender: &str, fences: &BTreeMap<u32, Fence>) -> Result<(), Violation> {
+    /// The refunds of one run, which share their time, are the refunded decisions of that time.
+    fn refunds_of(&self, id: &str, sender: &str, decisions: &BTreeMap<u32, Decision>) -> Result<(), Violation> {
         let mut booked: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for refund in self.refunds.get(id).into_iter().flatten() {
             check!(Wallet, refund.user == sender, "{id}: refunded to {}", refund.user);
@@ -201,11 +206,11 @@ impl<'a> Found<'a> {
             (*slips, *amount) = (*slips + refund.slips, *amount + refund.amount);
         }
         let mut expected: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
-        for fence in fences.values().filter(|fence| fence.user.is_none()) {
-            let (slips, amount) = expected.entry(fence.at).or_default();
-            (*slips, *amount) = (*slips + 1, *amount + fence.amount);
+        for decision in decisions.values().filter(|decision| decision.user.is_none()) {
+            let (slips, amount) = expected.entry(decision.at).or_default();
+            (*slips, *amount) = (*slips + 1, *amount + decision.amount);
         }
-        check!(Conservation, booked == expected, "{id}: refunds {booked:?}, refunded fences {expected:?}");
+        check!(Conservation, booked == expected, "{id}: refunds {booked:?}, refunded decisions {expected:?}");
         Ok(())
     }
 
@@ -236,28 +241,28 @@ impl<'a> Found<'a> {
 }
 
 impl PacketBooks {
-    fn unfenced_amount(&self) -> u64 {
+    fn undecided_amount(&self) -> u64 {
         let slips = (0_u32..).zip(&self.amounts);
-        slips.filter(|(slip, _)| !self.fences.contains_key(slip)).map(|(_, amount)| amount).sum()
+        slips.filter(|(slip, _)| !self.decisions.contains_key(slip)).map(|(_, amount)| amount).sum()
     }
 }
 
-/// Whether a packet is settled; then every slip is fenced, and its totals are those of its fences.
-fn closing(id: &str, meta: &Item, fences: &BTreeMap<u32, Fence>, slips: usize) -> Result<bool, Violation> {
+/// Whether a packet is settled; then every slip is decided, and its totals are those of its decisions.
+fn closing(id: &str, meta: &Item, decisions: &BTreeMap<u32, Decision>, slips: usize) -> Result<bool, Violation> {
     let waits = meta.get("due_shard").is_some();
     if text(meta, "status").as_deref() != Some("settled") {
         check!(Liveness, waits, "{id}: open, and not waiting to be settled");
         return Ok(false);
     }
     check!(Liveness, !waits, "{id}: settled, and still waiting for it");
-    check!(Fence, fences.len() == slips, "{id}: settled with {} fences of {slips}", fences.len());
+    check!(Decision, decisions.len() == slips, "{id}: settled with {} decisions of {slips}", decisions.len());
     let sums = |claimed: bool| {
-        let some = fences.values().filter(move |fence| fence.user.is_some() == claimed);
-        some.fold((0, 0), |(count, amount), fence| (count + 1, amount + fence.amount))
+        let some = decisions.values().filter(move |decision| decision.user.is_some() == claimed);
+        some.fold((0, 0), |(count, amount), decision| (count + 1, amount + decision.amount))
     };
     let said = |kind: &str| (number(meta, &format!("{kind}_count")), number(meta, &format!("{kind}_amount")));
     let right = said("claimed") == sums(true) && said("refunded") == sums(false);
-    check!(Fence, right, "{id}: its totals are not those of its fences");
+    check!(Decision, right, "{id}: its totals are not those of its decisions");
     Ok(true)
 }
 

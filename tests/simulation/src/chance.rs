@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
-use shared::service::Entropy;
+use shared::ports::Entropy;
 
 /// The one source of randomness of a run. Whoever draws, draws from it: the same seed gives the same run.
 #[derive(Debug)]

@@ -259,10 +259,10 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
 fn calls(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) -> Vec<Call> {
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     let mut calls = Vec::new();
-    let written = world.fences(terms.id);
-    for (slip, fence) in &packet.fences {
+    let written = world.decisions(terms.id);
+    for (slip, decision) in &packet.decisions {
         let committed = 2 * written.get(slip).copied().unwrap_or_default();
-        let Some(user) = &fence.user else {
+        let Some(user) = &decision.user else {
             let returned = Some((committed, Ret::Done));
             calls.push(Call { op: Op::Refund(*slip), invoked: committed - 1, returned });
             continue;
@@ -275,7 +275,7 @@ fn calls(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) -> 
         calls.push(Call { op, invoked, returned: Some((committed.max(invoked), Ret::Done)) });
     }
     for (slip, user, since) in world.holds(terms.id) {
-        if packet.fences.get(&slip).is_none_or(|fence| fence.user.as_deref() != Some(user.as_str()))
+        if packet.decisions.get(&slip).is_none_or(|decision| decision.user.as_deref() != Some(user.as_str()))
             && slip < terms.count
         {
             calls.push(Call { op: Op::Stray(slip), invoked: 2 * since, returned: None });

@@ -3,16 +3,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use shared::domain::{Fence, Hold, PartId, Partition, Terms};
+use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::service::{Backlog, Finality, Found, Grabber, Held, HotStore, HotStoreError, Learned, Loaded, Look, Rest};
+use shared::ports::{
+    Backlog, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot, Reconciled,
+    ViewResult,
+};
 
 use crate::faults::Fault;
 use crate::mutants::HotMutant;
 use crate::world::{Life, World};
 
 const FINALITY: &str = "finality";
-const REST: &str = "rest";
+const SNAPSHOT: &str = "rest";
 
 type Answer<V> = Result<V, HotStoreError>;
 
@@ -76,7 +79,7 @@ fn execute<V: fmt::Debug>(
     let answer = script(world.primary(slot));
     world.see_held(part);
     // Owners are a `HashMap`, which shows itself in another order every time.
-    let shown: &dyn fmt::Debug = if [FINALITY, REST].contains(&what) { &answer.is_ok() } else { &answer };
+    let shown: &dyn fmt::Debug = if [FINALITY, SNAPSHOT].contains(&what) { &answer.is_ok() } else { &answer };
     world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
     answer
 }
@@ -91,7 +94,7 @@ pub fn now<V>(future: impl Future<Output = V>) -> V {
 }
 
 impl HotStore for SimHot {
-    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<Found>>> {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
         let asked = grabbers.to_vec();
         let mut found = self.call(part, "grab", move |hot| now(hot.grab(part, &asked))).await?;
         for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
@@ -102,26 +105,32 @@ impl HotStore for SimHot {
         Ok(found)
     }
 
-    async fn learn(&self, part: PartId, count: u32, facts: &[Fence], decided: &[Hold]) -> Answer<Learned> {
-        let (facts, decided) = (facts.to_vec(), decided.to_vec());
-        self.call(part, "learn", move |hot| now(hot.learn(part, count, &facts, &decided))).await
+    async fn reconcile(
+        &self,
+        part: PartId,
+        count: u32,
+        decisions: &[Decision],
+        decided: &[Hold],
+    ) -> Answer<Reconciled> {
+        let (decisions, decided) = (decisions.to_vec(), decided.to_vec());
+        self.call(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &decided))).await
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, facts: &[Fence]) -> Answer<Loaded> {
-        let (terms, facts, mutant) = (terms.clone(), facts.to_vec(), self.world.mutant);
+    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Answer<Loaded> {
+        let (terms, decisions, mutant) = (terms.clone(), decisions.to_vec(), self.world.mutant);
         self.call(part, "load", move |hot| {
             HotMutant::before_load(mutant, hot, part);
-            now(hot.load(part, &terms, &facts))
+            now(hot.load(part, &terms, &decisions))
         })
         .await
     }
 
-    async fn lead(&self, part: PartId, lease: Duration) -> Answer<bool> {
-        self.call(part, "lead", move |hot| now(hot.lead(part, lease))).await
+    async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Answer<bool> {
+        self.call(part, "acquire_load_lease", move |hot| now(hot.acquire_load_lease(part, lease))).await
     }
 
-    async fn follow(&self, part: PartId) -> Answer<()> {
-        self.call(part, "follow", move |hot| now(hot.follow(part))).await
+    async fn release_load_lease(&self, part: PartId) -> Answer<()> {
+        self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
     }
 
     async fn finality(&self, part: PartId) -> Answer<Finality> {
@@ -132,17 +141,17 @@ impl HotStore for SimHot {
         .await
     }
 
-    async fn rest(&self, part: PartId) -> Answer<Option<Rest>> {
-        self.call(part, REST, move |hot| now(hot.rest(part))).await
+    async fn snapshot(&self, part: PartId) -> Answer<Option<PartSnapshot>> {
+        self.call(part, SNAPSHOT, move |hot| now(HotStore::snapshot(hot, part))).await
     }
 
-    async fn look(&self, part: PartId, seen: Option<&str>) -> Answer<Look> {
+    async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {
         let seen = seen.map(str::to_owned);
-        self.call(part, "look", move |hot| now(hot.look(part, seen.as_deref()))).await
+        self.call(part, "view", move |hot| now(hot.view(part, seen.as_deref()))).await
     }
 
-    async fn dirty(&self, partition: Partition) -> Answer<Vec<PartId>> {
-        self.mutant.before_dirty();
+    async fn pending_parts(&self, partition: Partition) -> Answer<Vec<PartId>> {
+        self.mutant.before_pending();
         if self.world.primary(self.slot).is_clean(partition) {
             // Most partitions are empty, and nothing can go wrong with an answer that says so.
             return Ok(Vec::new());
@@ -151,8 +160,8 @@ impl HotStore for SimHot {
         if self.world.strikes(Fault::HotUnsent) {
             return Err(lost());
         }
-        let parts = now(self.world.primary(self.slot).dirty(partition));
-        self.world.note(format_args!("p{} dirty {}: {parts:?}", self.slot, partition.index()));
+        let parts = now(self.world.primary(self.slot).pending_parts(partition));
+        self.world.note(format_args!("p{} pending {}: {parts:?}", self.slot, partition.index()));
         self.world.travel(&self.life).await;
         parts
     }
@@ -168,16 +177,16 @@ impl HotStore for SimHot {
         backlog
     }
 
-    async fn held(&self, part: PartId) -> Answer<Vec<Held>> {
+    async fn outbox(&self, part: PartId) -> Answer<Vec<OutboxEntry>> {
         let mutant = self.world.mutant;
         let held = self
             .call(part, "held", move |hot| {
-                let held = now(hot.held(part));
-                HotMutant::after_held(mutant, hot, part);
+                let held = now(hot.outbox(part));
+                HotMutant::after_outbox(mutant, hot, part);
                 held
             })
             .await?;
-        Ok(self.mutant.held(part, held))
+        Ok(self.mutant.outbox(part, held))
     }
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Answer<()> {
@@ -188,8 +197,8 @@ impl HotStore for SimHot {
 
 impl SimHot {
     /// Lets the hot store say that it holds another slip for a user than it does.
-    fn lie(&self, part: PartId, found: &mut Found) {
-        let Found::Held { slip, .. } = found else { return };
+    fn lie(&self, part: PartId, found: &mut GrabAnswer) {
+        let GrabAnswer::Held { slip, .. } = found else { return };
         let Some(terms) = self.world.terms(part.packet) else { return };
         if self.world.strikes(Fault::Lie) {
             let slips = part.slips(terms.count);

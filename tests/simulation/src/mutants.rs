@@ -3,9 +3,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
-use shared::dynamo::{Item, Key, Reason, TransactError, Write};
 use shared::memory::{Entry, MemoryHot};
-use shared::service::{FinalPart, Finality, Found, Grabber, Held, HotStore, HotStoreError};
+use shared::ports::{FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, OutboxEntry};
+use shared::ports::{Item, Key, Reason, TransactError, Write};
 
 use crate::hot::now;
 use crate::table::terms_of;
@@ -14,10 +14,10 @@ use crate::world::World;
 /// A bug, planted where the stores meet the use cases: the run that does not find it is worth nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mutant {
-    /// A fence is written whether or not there is one.
-    NoSlipFence,
+    /// A decision is written whether or not there is one.
+    NoSlipDecision,
     /// A claim is written whether or not the user has one.
-    NoClaimFence,
+    NoClaimDecision,
     /// A refund is the packet's total less the claims that were counted.
     CountedRefund,
     /// Settle takes a slip out of the outbox before it is committed.
@@ -49,8 +49,8 @@ pub enum Mutant {
 impl Mutant {
     /// All of them.
     pub const ALL: [Self; 15] = [
-        Self::NoSlipFence,
-        Self::NoClaimFence,
+        Self::NoSlipDecision,
+        Self::NoClaimDecision,
         Self::CountedRefund,
         Self::AcknowledgedBeforeCommit,
         Self::UnconfirmedAnswer,
@@ -69,8 +69,8 @@ impl Mutant {
     /// What is wrong with it, in a few words.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::NoSlipFence => "no slip fence",
-            Self::NoClaimFence => "no claim fence",
+            Self::NoSlipDecision => "no slip decision",
+            Self::NoClaimDecision => "no claim decision",
             Self::CountedRefund => "refund = total - counted",
             Self::AcknowledgedBeforeCommit => "outbox acknowledged before the commit",
             Self::UnconfirmedAnswer => "an unconfirmed hold given as the answer",
@@ -78,7 +78,7 @@ impl Mutant {
             Self::FreshTime => "a retry with a fresh time",
             Self::PutBackAfterTimeout => "a slip put back after a time-out",
             Self::AmountFromRedis => "amounts believed from Redis",
-            Self::SettledEarly => "settled before all slips are fenced",
+            Self::SettledEarly => "settled before all slips are decided",
             Self::RedisBeforeLedger => "Redis loaded before the ledger",
             Self::LoaderOverwrites => "a loader without \"only if absent\"",
             Self::CachedBeforeFinal => "empty parts cached before they are final",
@@ -94,7 +94,7 @@ pub struct TableMutant {
     slot: u32,
     /// Tokens of transactions that were sent before.
     sent: Mutex<BTreeSet<String>>,
-    /// What the claims sum to that were seen, by partition key of their fences.
+    /// What the claims sum to that were seen, by partition key of their decisions.
     counted: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -162,15 +162,15 @@ impl TableMutant {
         each_delta(writes, |_, delta| *delta = i64::try_from(amount).unwrap());
     }
 
-    /// Marks a packet as settled, as if what has no fence now were refunded already.
+    /// Marks a packet as settled, as if what has no decision now were refunded already.
     fn settle(&self, packet: PacketId) {
         let Some(terms) = self.world.terms(packet) else { return };
-        let fences = crate::audit::claimed(&self.world.table.items(), packet);
-        let claimed: u64 = fences.iter().map(|(_, amount)| amount).sum();
+        let decisions = crate::audit::claimed(&self.world.table.items(), packet);
+        let claimed: u64 = decisions.iter().map(|(_, amount)| amount).sum();
         let mut closing = Item::default();
-        set(&mut closing, "claimed_count", fences.len() as u64);
+        set(&mut closing, "claimed_count", decisions.len() as u64);
         set(&mut closing, "claimed_amount", claimed);
-        set(&mut closing, "refunded_count", u64::from(terms.count) - fences.len() as u64);
+        set(&mut closing, "refunded_count", u64::from(terms.count) - decisions.len() as u64);
         set(&mut closing, "refunded_amount", terms.total.minor_units() - claimed);
         closing.inner_mut().insert("status".to_owned(), AttributeValue::S("settled".to_owned()));
         let key = Key { pk: format!("PACKET#{packet}"), sk: "META".to_owned() };
@@ -237,8 +237,8 @@ impl TableMutant {
     /// What the table forgets before a transaction takes place.
     pub fn before_commit(world: &World, writes: &[Write]) {
         let forgets = |key: &Key| match world.mutant {
-            Some(Mutant::NoSlipFence) => key.pk.starts_with("SLIPS#"),
-            Some(Mutant::NoClaimFence) => key.sk.starts_with("CLAIM#"),
+            Some(Mutant::NoSlipDecision) => key.pk.starts_with("SLIPS#"),
+            Some(Mutant::NoClaimDecision) => key.sk.starts_with("CLAIM#"),
             _ => false,
         };
         for write in writes {
@@ -268,9 +268,9 @@ impl HotMutant {
     }
 
     /// What the hot store says of the slip that it holds, before it lies about which it is.
-    pub fn before_lie(&self, part: PartId, grabber: &Grabber, found: &Found) {
+    pub fn before_lie(&self, part: PartId, grabber: &Grabber, found: &GrabAnswer) {
         if self.is(Mutant::AmountFromRedis)
-            && let Found::Held { slip, .. } = found
+            && let GrabAnswer::Held { slip, .. } = found
             && let Some(amount) = self.amount(part, *slip)
         {
             self.world.say(part.packet, grabber.user.as_str(), amount);
@@ -278,14 +278,14 @@ impl HotMutant {
     }
 
     /// What is heard in the place of an answer.
-    pub fn after_grab(&self, part: PartId, found: &mut Found) {
+    pub fn after_grab(&self, part: PartId, found: &mut GrabAnswer) {
         match found {
-            Found::Held { slip, at, .. } if self.is(Mutant::UnconfirmedAnswer) => {
+            GrabAnswer::Held { slip, at, .. } if self.is(Mutant::UnconfirmedAnswer) => {
                 if let Some(amount) = self.amount(part, *slip) {
-                    *found = Found::Confirmed(Claim { slip: *slip, amount: Amount::new(amount), at: *at });
+                    *found = GrabAnswer::Confirmed(Claim { slip: *slip, amount: Amount::new(amount), at: *at });
                 }
             }
-            Found::Nothing { certain, .. } if self.is(Mutant::UncertainNegative) => *certain = true,
+            GrabAnswer::Nothing { certain, .. } if self.is(Mutant::UncertainNegative) => *certain = true,
             _ => {}
         }
     }
@@ -317,19 +317,19 @@ impl HotMutant {
     }
 
     /// What becomes of the outbox once it was read.
-    pub fn after_held(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
+    pub fn after_outbox(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::AcknowledgedBeforeCommit) {
             hot.tamper(part, |part| part.claims.retain(|_, entry| matches!(entry, Entry::Confirmed(_))));
         }
     }
 
     /// What is read in the place of the outbox.
-    pub fn held(&self, part: PartId, held: Vec<Held>) -> Vec<Held> {
+    pub fn outbox(&self, part: PartId, held: Vec<OutboxEntry>) -> Vec<OutboxEntry> {
         if self.world.is_refunding(self.slot, part.packet) { Vec::new() } else { held }
     }
 
     /// A run of settle begins.
-    pub fn before_dirty(&self) {
+    pub fn before_pending(&self) {
         self.world.settling(self.slot);
     }
 }

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use futures::future::{Either, select};
 use shared::domain::{AckMode, Limits};
-use shared::dynamo::Ledger;
-use shared::service::{
-    Clock, Entropy, Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets,
-};
+use shared::ledger::Ledger;
+use shared::ports::{Clock, Entropy};
+use shared::service::{Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
 
 use crate::faults::Fault;
 use crate::hot::SimHot;
@@ -72,8 +71,8 @@ impl Process {
         let ledger = Arc::new(Ledger::new(table, entropy()));
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
-        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_crowds_of(CROWD);
-        let grab = grab.with_claims_at_once(setup.claims_at_once);
+        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(CROWD);
+        let grab = grab.with_transactions(setup.claims_at_once);
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),

@@ -5,8 +5,9 @@ use std::time::Duration;
 use shared::domain::{
     Amount, Amounts, PacketId, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed, Terms, Timestamp, split,
 };
-use shared::dynamo::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
-use shared::service::{Clock, Entropy, Failure, GrabOutcome, Report, SendOutcome, Viewed};
+use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
+use shared::ports::{Clock, Entropy};
+use shared::service::{Failure, GrabOutcome, Report, SendOutcome, Viewed};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
@@ -438,7 +439,7 @@ impl Run {
                 (Some(Ok(Viewed::NotFound)), None) => true,
                 (Some(Ok(Viewed::Shown(view))), Some(packet)) => {
                     view.summary.claimed_count as usize == packet.claims.len()
-                        && view.summary.fenced_count() as usize == packet.fences.len()
+                        && view.summary.decided_count() as usize == packet.decisions.len()
                 }
                 _ => false,
             };

@@ -1,7 +1,7 @@
 //! What a packet is to users who come one at a time, for a checker of linearizability.
 //!
 //! What happened to the slips is known from the ledger, so the writes of a history are its commits: a slip is *taken*
-//! between the winner's first call and the commit of its fence, and *refunded* at the commit. The reads are the answers.
+//! between the winner's first call and the commit of its decision, and *refunded* at the commit. The reads are the answers.
 //! A slip that was held for somebody who never got it may have been gone for others from then on, as the promise about
 //! `sold_out` allows: it *strays*.
 

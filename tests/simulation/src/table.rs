@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
 use shared::domain::Terms;
-use shared::dynamo::{Item, Key, Ledger, Query, Reason, Table, TableError, TransactError, Write};
+use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
-use shared::service::Entropy;
+use shared::ports::Entropy;
+use shared::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 use crate::chance::Chance;
 use crate::faults::Fault;
@@ -117,7 +118,7 @@ fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(),
                 && let Some(item) = world.table.read(key)
             {
                 if key.pk.starts_with("SLIPS#") {
-                    world.fenced(key, &item);
+                    world.decided(key, &item);
                 } else if let Some(id) = key.pk.strip_prefix("PACKET#") {
                     world.committed(id.parse().unwrap());
                 }

@@ -5,9 +5,9 @@ use std::fmt;
 pub enum Kind {
     /// 1: money was made or lost.
     Conservation,
-    /// 2: a slip has two fences, none after settlement, or one that changed.
-    Fence,
-    /// 3: a user has two claims of a packet, or a claim and its fence differ.
+    /// 2: a slip has two decisions, none after settlement, or one that changed.
+    Decision,
+    /// 3: a user has two claims of a packet, or a claim and its decision differ.
     Claim,
     /// 4: an answer is not in the ledger, or a later one says otherwise.
     Promise,

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use shared::domain::{PacketId, PartId, Partition, Terms, Timestamp, UserId};
-use shared::dynamo::{Item, Key};
 use shared::memory::{HotSnapshot, MemoryHot, MemoryTable};
-use shared::service::Clock;
+use shared::ports::Clock;
+use shared::ports::{Item, Key};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -107,8 +107,8 @@ struct State {
     held: BTreeMap<(PacketId, u32), (u64, Timestamp)>,
     /// When each slip was first seen to be held for a user.
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
-    /// The fences as they were first written, and when.
-    fences: BTreeMap<Key, (Item, u64)>,
+    /// The decisions as they were first written, and when.
+    decisions: BTreeMap<Key, (Item, u64)>,
     /// Packets whose send has reached the table or may have, with what is known of them, and when they were committed.
     known: BTreeMap<PacketId, Known>,
     /// What the hot store said is in the slip that it holds for a user: the word that only a mutant believes.
@@ -145,7 +145,7 @@ impl World {
             has_lost: false,
             held: BTreeMap::new(),
             holds: BTreeMap::new(),
-            fences: BTreeMap::new(),
+            decisions: BTreeMap::new(),
             known: BTreeMap::new(),
             said: BTreeMap::new(),
             refunding: BTreeMap::new(),
@@ -273,19 +273,19 @@ impl World {
         }
     }
 
-    /// The slips of a packet that were to be had at every moment since `tick`, and for `moment` at least: neither fenced nor held.
+    /// The slips of a packet that were to be had at every moment since `tick`, and for `moment` at least: neither decided nor held.
     pub fn free_since(&self, terms: &Terms, tick: u64, moment: Duration) -> Vec<u32> {
         let now = self.now();
         terms.id.parts().for_each(|part| self.see_held(part));
         let state = self.state();
-        let fenced = |slip: u32| {
+        let decided = |slip: u32| {
             let sk = format!("{slip:06}");
-            state.fences.contains_key(&Key { pk: format!("SLIPS#{}#{}", terms.id, slip / 64), sk })
+            state.decisions.contains_key(&Key { pk: format!("SLIPS#{}#{}", terms.id, slip / 64), sk })
         };
         let was_held = |slip: u32| {
             state.held.get(&(terms.id, slip)).is_some_and(|(seen, at)| *seen >= tick || now < at.after(moment))
         };
-        (0..terms.count).filter(|slip| !fenced(*slip) && !was_held(*slip)).collect()
+        (0..terms.count).filter(|slip| !decided(*slip) && !was_held(*slip)).collect()
     }
 
     /// The hot store loses everything, or one node of it does.
@@ -363,16 +363,16 @@ impl World {
         }
     }
 
-    /// Notes a fence that was just written; one that was written before says the same.
-    pub fn fenced(&self, key: &Key, fence: &Item) {
+    /// Notes a decision that was just written; one that was written before says the same.
+    pub fn decided(&self, key: &Key, decision: &Item) {
         let changed = {
             let mut state = self.state();
             let tick = state.tick;
-            let first = state.fences.entry(key.clone()).or_insert_with(|| (fence.clone(), tick));
-            first.0 != *fence
+            let first = state.decisions.entry(key.clone()).or_insert_with(|| (decision.clone(), tick));
+            first.0 != *decision
         };
         if changed {
-            self.violated(Kind::Fence, format!("the fence {} {} has changed", key.pk, key.sk));
+            self.violated(Kind::Decision, format!("the decision {} {} has changed", key.pk, key.sk));
         }
     }
 
@@ -391,11 +391,11 @@ impl World {
         self.state().known.get(&id).and_then(|known| known.committed).is_some_and(|committed| committed < tick)
     }
 
-    /// When each fence of a packet was written, by slip.
-    pub fn fences(&self, packet: PacketId) -> BTreeMap<u32, u64> {
+    /// When each decision of a packet was written, by slip.
+    pub fn decisions(&self, packet: PacketId) -> BTreeMap<u32, u64> {
         let state = self.state();
         let prefix = format!("SLIPS#{packet}#");
-        let of_packet = state.fences.iter().filter(|(key, _)| key.pk.starts_with(&prefix));
+        let of_packet = state.decisions.iter().filter(|(key, _)| key.pk.starts_with(&prefix));
         of_packet.map(|(key, (_, tick))| (key.sk.parse().unwrap(), *tick)).collect()
     }
 
@@ -420,7 +420,7 @@ impl World {
     pub fn left_in_outboxes(&self) -> Vec<String> {
         let parts = self.known().into_iter().flat_map(|known| known.terms.id.parts());
         let hot = &self.primaries[0];
-        let left = parts.filter(|part| hot.is_dirty(*part) || hot.part(*part).holds_something());
+        let left = parts.filter(|part| hot.is_pending(*part) || hot.part(*part).holds_something());
         left.map(|part| part.to_string()).collect()
     }
 

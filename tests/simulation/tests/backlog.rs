@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use shared::domain::{AckMode, Amount, Limits, Split, UserId};
-use shared::dynamo::{Item, Key, Ledger, Query, Table, TableError, TransactError, Write};
+use shared::ledger::Ledger;
 use shared::memory::{MemoryHot, MemoryTable};
-use shared::service::{
-    Found, Grabber, HotStore, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores, System, Wallets,
-};
+use shared::ports::{GrabAnswer, Grabber, HotStore, System};
+use shared::ports::{Item, Key, Query, Table, TableError, TransactError, Write};
+use shared::service::{NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
 use tokio::time::{Instant, sleep};
 
 /// How long a transaction of a slow table takes.
@@ -88,7 +88,7 @@ async fn backlog() -> Settle<SlowTable, MemoryHot> {
         hot.load(part, &terms, &[]).await.unwrap();
         let grabber = Grabber { user: format!("u{key}").parse().unwrap(), passphrase: None };
         let found = hot.grab(part, &[grabber]).await.unwrap().unwrap();
-        assert!(matches!(found[..], [Found::Held { .. }]), "{found:?}");
+        assert!(matches!(found[..], [GrabAnswer::Held { .. }]), "{found:?}");
     }
     is_slow.store(true, Ordering::Relaxed);
     Settle::new(stores, Duration::ZERO)

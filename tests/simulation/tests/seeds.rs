@@ -8,16 +8,16 @@ const SEEDS: u64 = 2_000;
 /// For each planted bug a seed that finds it, and what it breaks first. Whoever changes what a seed does looks for others:
 /// `make mutants`.
 const FOUND: [(Mutant, u64, Kind); 15] = [
-    (Mutant::NoSlipFence, 4, Kind::Fence),
-    (Mutant::NoClaimFence, 4, Kind::Answer),
+    (Mutant::NoSlipDecision, 4, Kind::Decision),
+    (Mutant::NoClaimDecision, 4, Kind::Answer),
     (Mutant::CountedRefund, 23, Kind::Conservation),
     (Mutant::AcknowledgedBeforeCommit, 11, Kind::Promise),
     (Mutant::UnconfirmedAnswer, 1, Kind::Promise),
     (Mutant::UncertainNegative, 4, Kind::Promise),
     (Mutant::FreshTime, 1, Kind::Promise),
     (Mutant::PutBackAfterTimeout, 1_852, Kind::Promise),
-    (Mutant::AmountFromRedis, 6, Kind::Fence),
-    (Mutant::SettledEarly, 230, Kind::Fence),
+    (Mutant::AmountFromRedis, 6, Kind::Decision),
+    (Mutant::SettledEarly, 230, Kind::Decision),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
     (Mutant::LoaderOverwrites, 11, Kind::Promise),
     (Mutant::CachedBeforeFinal, 6, Kind::Promise),

@@ -4,8 +4,8 @@ use futures::future::{BoxFuture, Shared};
 use redis::RedisResult;
 
 use super::config::RedisConfig;
+use super::freeze_aware_instant::FreezeAwareInstant;
 use super::link::Link;
-use super::moment::Moment;
 
 /// How many response timeouts old a cluster's connection must be before a failure replaces it. A fresh one that fails has
 /// met a dead node, not a dead socket: the calls for that node's keys must not have all nodes reconnected again and
@@ -18,15 +18,15 @@ pub(super) type Attempt = Shared<BoxFuture<'static, RedisResult<(u64, Link)>>>;
 struct Generation {
     id: u64,
     link: Link,
-    born: Moment,
+    born: FreezeAwareInstant,
     /// When it last served a call.
-    used: Moment,
+    used: FreezeAwareInstant,
 }
 
 struct Pending {
     id: u64,
     attempt: Attempt,
-    started: Moment,
+    started: FreezeAwareInstant,
 }
 
 /// The connection in use and the one being made. Every connection has a number, so that who saw one fail replaces that one
@@ -91,13 +91,13 @@ impl Generations {
         if let Some(current) = &mut self.current
             && current.id == id
         {
-            current.used = Moment::now();
+            current.used = FreezeAwareInstant::now();
         }
     }
 
     /// Shares the attempt `id`.
     pub(super) fn began(&mut self, id: u64, attempt: Attempt) {
-        self.pending = Some(Pending { id, attempt, started: Moment::now() });
+        self.pending = Some(Pending { id, attempt, started: FreezeAwareInstant::now() });
     }
 
     /// Ends the attempt `id`, unless a thawed function has given it up.
@@ -105,7 +105,7 @@ impl Generations {
         let Some(pending) = self.pending.take_if(|pending| pending.id == id) else { return };
         match link {
             Some(link) => {
-                let now = Moment::now();
+                let now = FreezeAwareInstant::now();
                 self.current = Some(Generation { id, link, born: now, used: now });
             }
             // The predecessor stays only if it still served someone meanwhile.

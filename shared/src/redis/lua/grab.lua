@@ -1,6 +1,6 @@
 -- grab: takes a slip for each of one or more users, of one or more parts, in one round trip.
 --
--- KEYS for each part (no part twice): claims, dirty
+-- KEYS for each part (no part twice): claims, pending
 -- ARGV: one user for each part; or else for each part: the number of users, the users (none twice); after a number that
 -- ends in 'p', as many digests of their passphrases, or ''
 --
@@ -10,7 +10,7 @@
 --   h<slip>:<at>           the slip that was held for him before: not yet in the ledger; then ':' and why, if it is parked
 --   g<slip>:<amount>:<at>  his confirmed claim: the answer for ever, also after expiry
 --   r, p, t<ms>            turned away: not a recipient, wrong passphrase, too many of them for another <ms>
---   s0, s1, e0, e1         no slip: sold out, or expired; 1 where that is certain, because every slip's fact is known
+--   s0, s1, e0, e1         no slip: sold out, or expired; 1 where that is certain, because every slip's decision is known
 --                          (or because the packet's grabs are answered on the word of the hot store)
 --
 -- The free slips of a part are those from its field `#s` on up to `#e`, and then those of the ranges in `#l`. Its outbox is
@@ -31,7 +31,7 @@ local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', sec
 
 -- What `grab` below does, in the fewest steps, where little is to do: a user has something already; or he has nothing, and the
 -- part has no guard, and a slip in its first range or none at all. The field `#o` says that the part has no guard and is in
--- `dirty` already. (Whatever takes a part out of `dirty` takes the field away too.) Its value is the last millisecond before the
+-- `pending` already. (Whatever takes a part out of `pending` takes the field away too.) Its value is the last millisecond before the
 -- expiry, and then `#e`, so that one field tells both: as text, the time is less until then. A part where there is more to it is
 -- left for what is not even set up otherwise: making a function costs as much as calling it.
 local all, left, next_arg = nil, nil, 1
@@ -107,7 +107,7 @@ for key = 1, #KEYS, 2 do
   if not answer then
     left = left or {}
     left[#left + 1] =
-      { place = #all, claims = claims, dirty = KEYS[key + 1], first = first, users = users, digests = digests }
+      { place = #all, claims = claims, pending = KEYS[key + 1], first = first, users = users, digests = digests }
   end
 end
 if not left then return at .. ';' .. table.concat(all, ';') end
@@ -145,13 +145,13 @@ end
 
 -- The part is about to hold something: it goes into the queue, and its claims, which are the outbox now, stay until that
 -- is empty.
-local function mark(claims, dirty)
-  call('ZADD', dirty, 'NX', at, claims:match(':claims:(.+)$'))
+local function mark(claims, pending)
+  call('ZADD', pending, 'NX', at, claims:match(':claims:(.+)$'))
   call('PERSIST', claims)
 end
 
 -- The answers of a part for the `count` users from ARGV[first] on, whose digests stand from ARGV[digests] on.
-local function grab(claims, dirty, first, count, digests)
+local function grab(claims, pending, first, count, digests)
   local found = call('HMGET', claims, '#x', '#g', '#s', '#e', '#o', unpack(ARGV, first, first + count - 1))
   local expires, guard = tonumber(found[1]), found[2]
   local next_slip, last, is_marked = tonumber(found[3]), tonumber(found[4]), found[5]
@@ -196,7 +196,7 @@ local function grab(claims, dirty, first, count, digests)
   end
   if free > 0 then
     changes[2 * free + 1], changes[2 * free + 2] = '#s', format('%d', next_slip)
-    if not is_marked then mark(claims, dirty) end
+    if not is_marked then mark(claims, pending) end
     if others or not is_marked then
       local function change(field, value) changes[#changes + 1], changes[#changes + 2] = field, value end
       if not guard then change('#o', format('%013d%d', expires - 1, last)) end
@@ -219,6 +219,6 @@ local function grab(claims, dirty, first, count, digests)
 end
 
 for _, part in ipairs(left) do
-  all[part.place] = grab(part.claims, part.dirty, part.first, part.users, part.digests)
+  all[part.place] = grab(part.claims, part.pending, part.first, part.users, part.digests)
 end
 return at .. ';' .. table.concat(all, ';')

@@ -1,0 +1,12 @@
+//! Many requests, few calls: a batcher, single-flight, an admission limiter and a bounded cache. Nothing of this project is in
+//! it.
+
+mod admission;
+mod batcher;
+mod cache;
+mod single_flight;
+
+pub use admission::{AdmissionLimiter, Overloaded, Permit};
+pub use batcher::{Batcher, Caller};
+pub use cache::{Cache, cache};
+pub use single_flight::{Flight, FreshSingleFlight, Promise, SingleFlight};

@@ -1,0 +1,7 @@
+//! The port [`Table`](crate::ports::Table) on the AWS SDK, and the table's schema.
+
+mod schema;
+mod table;
+
+pub use schema::create_table;
+pub use table::SdkTable;

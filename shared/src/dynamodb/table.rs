@@ -1,0 +1,315 @@
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{
+    AttributeValue, CancellationReason, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
+    Update,
+};
+
+use crate::batching::{AdmissionLimiter, Overloaded};
+use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
+use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+
+type Attributes = HashMap<String, AttributeValue>;
+
+/// Transactions of one process under way at once. The SDK opens a connection for each request beyond those that are
+/// free; in a rush of thousands that would be thousands.
+const TRANSACTIONS_AT_ONCE: usize = 256;
+/// Reads of one process under way at once. They have turns of their own: a rush of winners must not keep anyone from
+/// looking.
+const READS_AT_ONCE: usize = 256;
+
+/// How long to wait before what a batch left out is asked for again; twice as long each time, up to the latter.
+const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
+const BATCH_PAUSE_MOST: Duration = Duration::from_secs(2);
+
+/// The table behind the AWS SDK.
+#[derive(Clone, Debug)]
+pub struct SdkTable {
+    client: Client,
+    name: String,
+    transactions: Arc<AdmissionLimiter>,
+    reads: Arc<AdmissionLimiter>,
+}
+
+impl SdkTable {
+    /// The table `name`, as `client` reaches it.
+    pub fn new(client: Client, name: String) -> Self {
+        let transactions = Arc::new(AdmissionLimiter::new(TRANSACTIONS_AT_ONCE));
+        Self { client, name, transactions, reads: Arc::new(AdmissionLimiter::new(READS_AT_ONCE)) }
+    }
+
+    fn write(&self, write: &Write) -> Result<TransactWriteItem, TableError> {
+        match write {
+            Write::PutNew { key, item } => {
+                let mut attributes: Attributes = item.clone().into();
+                attributes.extend(attributes_of(key));
+                let put = Put::builder()
+                    .table_name(&self.name)
+                    .set_item(Some(attributes))
+                    .condition_expression("attribute_not_exists(#pk)")
+                    .expression_attribute_names("#pk", PK)
+                    .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+                    .build();
+                Ok(TransactWriteItem::builder().put(put.map_err(refused)?).build())
+            }
+            Write::Add { key, deltas, bound } => self.add(key, deltas, *bound),
+            Write::Change { key, expect, set, remove } => self.change(key, *expect, set, remove),
+        }
+    }
+
+    fn add(
+        &self,
+        key: &Key,
+        deltas: &[(&'static str, i64)],
+        bound: Option<Bound>,
+    ) -> Result<TransactWriteItem, TableError> {
+        let mut update = Update::builder().table_name(&self.name).set_key(Some(attributes_of(key)));
+        let mut terms = Vec::with_capacity(deltas.len());
+        for (i, (name, delta)) in deltas.iter().enumerate() {
+            terms.push(format!("#a{i} :a{i}"));
+            update = update
+                .expression_attribute_names(format!("#a{i}"), *name)
+                .expression_attribute_values(format!(":a{i}"), AttributeValue::N(delta.to_string()));
+        }
+        update = update.update_expression(format!("ADD {}", terms.join(", ")));
+        if let Some(bound) = bound {
+            let (condition, name, value) = match bound {
+                Bound::AtLeast(name, value) => ("#b >= :b", name, value),
+                Bound::AtMost(name, value) => ("attribute_not_exists(#b) OR #b <= :b", name, value),
+            };
+            update = update
+                .condition_expression(condition)
+                .expression_attribute_names("#b", name)
+                .expression_attribute_values(":b", AttributeValue::N(value.to_string()));
+        }
+        Ok(TransactWriteItem::builder().update(update.build().map_err(refused)?).build())
+    }
+
+    fn change(
+        &self,
+        key: &Key,
+        (name, expected): (&'static str, &'static str),
+        set: &Item,
+        remove: &[&'static str],
+    ) -> Result<TransactWriteItem, TableError> {
+        let mut update = Update::builder()
+            .table_name(&self.name)
+            .set_key(Some(attributes_of(key)))
+            .condition_expression("#e = :e")
+            .expression_attribute_names("#e", name)
+            .expression_attribute_values(":e", AttributeValue::S(expected.to_owned()));
+        let mut sets = Vec::new();
+        for (i, (name, value)) in Attributes::from(set.clone()).into_iter().enumerate() {
+            sets.push(format!("#s{i} = :s{i}"));
+            update = update
+                .expression_attribute_names(format!("#s{i}"), name)
+                .expression_attribute_values(format!(":s{i}"), value);
+        }
+        let mut removes = Vec::new();
+        for (i, name) in remove.iter().enumerate() {
+            removes.push(format!("#r{i}"));
+            update = update.expression_attribute_names(format!("#r{i}"), *name);
+        }
+        let mut expression = format!("SET {}", sets.join(", "));
+        if !removes.is_empty() {
+            expression = format!("{expression} REMOVE {}", removes.join(", "));
+        }
+        Ok(TransactWriteItem::builder().update(update.update_expression(expression).build().map_err(refused)?).build())
+    }
+}
+
+impl Table for SdkTable {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        let _permit = self.reads.acquire().await?;
+        let request =
+            self.client.get_item().table_name(&self.name).set_key(Some(attributes_of(&key))).consistent_read(true);
+        request.send().await.map_err(failed)?.item.map(item).transpose()
+    }
+
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        let _permit = self.reads.acquire().await?;
+        let mut found = Vec::with_capacity(keys.len());
+        let mut wanted: Vec<Attributes> = keys.iter().map(attributes_of).collect();
+        let mut pause = BATCH_PAUSE_FIRST;
+        while !wanted.is_empty() {
+            let asked_for = wanted.len();
+            let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let request = self.client.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
+            let answer = request.send().await.map_err(failed)?;
+            for attributes in answer.responses.into_iter().flatten().flat_map(|(_, items)| items) {
+                found.push(item(attributes)?);
+            }
+            wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
+            // A throttled table gives some of them back, or all: asking again at once would only feed it.
+            if !wanted.is_empty() {
+                if wanted.len() == asked_for && pause > BATCH_PAUSE_MOST {
+                    return Err(TableError::Unavailable("the table is throttled".into()));
+                }
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+        }
+        Ok(found)
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        let _permit = self.reads.acquire().await?;
+        let mut items = Vec::new();
+        let mut start = query.after.as_ref().map(|sk| attributes_of(&Key { pk: query.pk.clone(), sk: sk.clone() }));
+        loop {
+            let missing = query.limit.map(|limit| i32::try_from(limit as usize - items.len()).unwrap_or(i32::MAX));
+            let mut request = self
+                .client
+                .query()
+                .table_name(&self.name)
+                .consistent_read(true)
+                .key_condition_expression("#pk = :pk")
+                .expression_attribute_names("#pk", PK)
+                .expression_attribute_values(":pk", AttributeValue::S(query.pk.clone()))
+                .scan_index_forward(!query.descending)
+                .set_limit(missing)
+                .set_exclusive_start_key(start);
+            if !query.sk_prefix.is_empty() {
+                request = request
+                    .key_condition_expression("#pk = :pk AND begins_with(#sk, :sk)")
+                    .expression_attribute_names("#sk", SK)
+                    .expression_attribute_values(":sk", AttributeValue::S(query.sk_prefix.to_owned()));
+            }
+            let answer = request.send().await.map_err(failed)?;
+            for attributes in answer.items.into_iter().flatten() {
+                items.push(item(attributes)?);
+            }
+            start = answer.last_evaluated_key;
+            if start.is_none() || query.limit.is_some_and(|limit| items.len() >= limit as usize) {
+                return Ok(items);
+            }
+        }
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        until_ms: u64,
+        after: Option<(Key, u64)>,
+        limit: u32,
+    ) -> Result<Vec<Item>, TableError> {
+        let _permit = self.reads.acquire().await?;
+        let number = |n: u64| AttributeValue::N(n.to_string());
+        let mut items = Vec::new();
+        let mut start = after.map(|(key, expires_at)| {
+            let mut start = attributes_of(&key);
+            start.insert(DUE_SHARD.to_owned(), number(shard.into()));
+            start.insert(EXPIRES_AT.to_owned(), number(expires_at));
+            start
+        });
+        loop {
+            let request = self
+                .client
+                .query()
+                .table_name(&self.name)
+                .index_name(DUE_INDEX)
+                .key_condition_expression("#shard = :shard AND #at <= :until")
+                .expression_attribute_names("#shard", DUE_SHARD)
+                .expression_attribute_names("#at", EXPIRES_AT)
+                .expression_attribute_values(":shard", number(shard.into()))
+                .expression_attribute_values(":until", number(until_ms))
+                .limit(i32::try_from(limit as usize - items.len()).unwrap_or(i32::MAX))
+                .set_exclusive_start_key(start);
+            let answer = request.send().await.map_err(failed)?;
+            for attributes in answer.items.into_iter().flatten() {
+                items.push(item(attributes)?);
+            }
+            start = answer.last_evaluated_key;
+            if start.is_none() || items.len() >= limit as usize {
+                return Ok(items);
+            }
+        }
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        let writes = writes.iter().map(|write| self.write(write)).collect::<Result<Vec<_>, _>>()?;
+        let _permit = self.transactions.acquire().await.map_err(TableError::from)?;
+        let request = self.client.transact_write_items().set_transact_items(Some(writes)).client_request_token(token);
+        // The ledger repeats a transaction itself, and knows for how long.
+        let once = Config::builder().retry_config(RetryConfig::disabled());
+        match request.customize().config_override(once).send().await {
+            Ok(_) => Ok(()),
+            Err(error) => match error.as_service_error() {
+                Some(TransactWriteItemsError::TransactionCanceledException(cancelled)) => {
+                    let reasons = cancelled.cancellation_reasons().iter().map(reason).collect::<Option<_>>();
+                    Err(reasons.map_or_else(|| failed(error).into(), TransactError::Cancelled))
+                }
+                Some(TransactWriteItemsError::IdempotentParameterMismatchException(_)) => {
+                    Err(TransactError::TokenSpent(error.into()))
+                }
+                _ => Err(failed(error).into()),
+            },
+        }
+    }
+}
+
+impl From<Overloaded> for TableError {
+    fn from(overloaded: Overloaded) -> Self {
+        Self::Overloaded(overloaded.into())
+    }
+}
+
+/// What a cancellation says of one write; `None` where it calls the write itself wrong.
+fn reason(reason: &CancellationReason) -> Option<Reason> {
+    match reason.code().unwrap_or("None") {
+        "None" => Some(Reason::None),
+        // An item that does not read counts as not shown: whoever then asks for it hears what is wrong with it.
+        "ConditionalCheckFailed" => Some(Reason::ConditionFailed(reason.item().cloned().and_then(|it| item(it).ok()))),
+        "ValidationError" | "ItemCollectionSizeLimitExceeded" => None,
+        busy => Some(Reason::Busy(busy.to_owned())),
+    }
+}
+
+/// An item, unless it has an attribute of a type that the SDK does not know: its conversion would panic there.
+fn item(attributes: Attributes) -> Result<Item, TableError> {
+    if attributes.values().all(is_known) {
+        Ok(attributes.into())
+    } else {
+        Err(TableError::Refused("an attribute of an unknown type".into()))
+    }
+}
+
+fn is_known(value: &AttributeValue) -> bool {
+    match value {
+        AttributeValue::L(values) => values.iter().all(is_known),
+        AttributeValue::M(values) => values.values().all(is_known),
+        other => !other.is_unknown(),
+    }
+}
+
+fn attributes_of(key: &Key) -> Attributes {
+    HashMap::from([
+        (PK.to_owned(), AttributeValue::S(key.pk.clone())),
+        (SK.to_owned(), AttributeValue::S(key.sk.clone())),
+    ])
+}
+
+fn refused(error: aws_sdk_dynamodb::error::BuildError) -> TableError {
+    TableError::Refused(error.into())
+}
+
+/// Errors that say that the request itself is wrong, and would be at any other time; every other one is passing, or
+/// unknown. A missing permission or table is the operator's to mend: until then nothing is known of any request, and a hold
+/// must wait, not be parked.
+const REFUSALS: [&str; 3] = ["ValidationException", "SerializationException", "TransactionCanceledException"];
+
+fn failed<E>(error: SdkError<E>) -> TableError
+where
+    E: ProvideErrorMetadata + std::error::Error + Send + Sync + 'static,
+{
+    let refused =
+        error.code().is_some_and(|code| REFUSALS.contains(&code)) || matches!(error, SdkError::ConstructionFailure(_));
+    if refused { TableError::Refused(error.into()) } else { TableError::Unavailable(error.into()) }
+}

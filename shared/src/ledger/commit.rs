@@ -1,0 +1,67 @@
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{Ledger, LedgerError};
+use crate::ports::{Reason, Table, TableError, TransactError, Write};
+
+/// For how long a transaction is tried. Longer than `DynamoDB` keeps one "in progress" after a lost connection (5 s).
+const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
+const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+const BACKOFF_MOST: Duration = Duration::from_millis(400);
+
+/// How a transaction ended.
+pub(super) enum Committed {
+    /// All of its writes are done, by this attempt or by an earlier one of the same call.
+    Yes,
+    /// None is done, and at least one condition failed: one reason for each write, in order.
+    No(Vec<Reason>),
+}
+
+impl<T: Table> Ledger<T> {
+    /// Tries a transaction until it commits or a condition fails. A conflict, throttling and an unknown result are no
+    /// answer: the very same items are sent again, after a jittered pause.
+    pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
+        // One token for all attempts of this call, so that one whose answer was lost counts as this call's own. It only
+        // saves work: a new one, or none, would end the same.
+        let mut token = hex::encode(self.entropy.bytes16());
+        let give_up = Instant::now() + COMMIT_TIMEOUT;
+        let mut backoff = BACKOFF_FIRST;
+        loop {
+            crash_point!("ledger.before_transaction");
+            let answer = self.table.transact(writes, &token).await;
+            crash_point!("ledger.after_transaction");
+            let error = match answer {
+                Ok(()) => return Ok(Committed::Yes),
+                Err(TransactError::Cancelled(reasons)) => {
+                    if reasons.iter().any(|reason| matches!(reason, Reason::ConditionFailed(_))) {
+                        return Ok(Committed::No(reasons));
+                    }
+                    busy(&reasons)
+                }
+                Err(TransactError::TokenSpent(source)) => {
+                    token = hex::encode(self.entropy.bytes16());
+                    TableError::Unavailable(source)
+                }
+                // Whoever has waited for a turn in vain would only lengthen the queue.
+                Err(TransactError::Failed(error @ (TableError::Refused(_) | TableError::Overloaded(_)))) => {
+                    return Err(error.into());
+                }
+                Err(TransactError::Failed(error)) => error,
+            };
+            if Instant::now() + backoff >= give_up {
+                return Err(error.into());
+            }
+            tokio::time::sleep(self.entropy.jitter(backoff)).await;
+            backoff = (backoff * 2).min(BACKOFF_MOST);
+        }
+    }
+}
+
+fn busy(reasons: &[Reason]) -> TableError {
+    let said: Vec<&str> = reasons
+        .iter()
+        .filter_map(|reason| if let Reason::Busy(code) = reason { Some(&**code) } else { None })
+        .collect();
+    TableError::Unavailable(format!("cancelled: {}", said.join(", ")).into())
+}

@@ -1,0 +1,248 @@
+use std::fmt;
+use std::str::FromStr;
+
+use serde_dynamo::AttributeValue;
+
+use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem};
+use super::keys;
+use super::{Ledger, LedgerError};
+use crate::domain::{Claim, PacketId, RequestKey, Timestamp, UserId};
+use crate::ports::{Item, Query, Table};
+
+/// A piece of a list, and where the next one starts.
+#[derive(Clone, Debug)]
+pub struct Slice<R, C> {
+    /// The rows.
+    pub rows: Vec<R>,
+    /// What to pass on to read on; `None` at the end.
+    pub next: Option<C>,
+}
+
+/// A line of a user's history of claims.
+#[derive(Clone, Debug)]
+pub struct ClaimRecord {
+    /// The packet.
+    pub packet_id: PacketId,
+    /// Who sent it.
+    pub sender: UserId,
+    /// The greeting that came with it.
+    pub greeting: String,
+    /// The slip.
+    pub claim: Claim,
+}
+
+/// What moved money in or out of a wallet.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum MovementKind {
+    /// A slip was claimed.
+    Claim,
+    /// Money came in from outside.
+    Deposit,
+    /// Slips of an expired packet came back.
+    Refund,
+    /// A packet was paid for.
+    Sent,
+    /// Money went outside.
+    Withdrawal,
+}
+
+impl MovementKind {
+    const ALL: [Self; 5] = [Self::Claim, Self::Deposit, Self::Refund, Self::Sent, Self::Withdrawal];
+
+    /// The name that answers use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Deposit => "deposit",
+            Self::Refund => "refund",
+            Self::Sent => "sent",
+            Self::Withdrawal => "withdrawal",
+        }
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Claim => keys::CLAIM,
+            Self::Deposit => keys::DEPOSIT,
+            Self::Refund => keys::REFUND,
+            Self::Sent => keys::SENT,
+            Self::Withdrawal => keys::WITHDRAWAL,
+        }
+    }
+}
+
+/// One change of a wallet's balance.
+#[derive(Clone, Debug)]
+pub struct Movement {
+    /// What moved it.
+    pub kind: MovementKind,
+    /// The movement's name among those of its kind.
+    pub id: String,
+    /// How much; negative where it left the wallet. Minor units.
+    pub amount: i64,
+    /// When.
+    pub at: Timestamp,
+    /// The packet, where one moved it.
+    pub packet_id: Option<PacketId>,
+}
+
+/// A place in the list of a user's movements: the sort key of the last one read.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MovementCursor {
+    kind: MovementKind,
+    sk: String,
+}
+
+impl fmt::Display for MovementCursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sk)
+    }
+}
+
+impl FromStr for MovementCursor {
+    type Err = ();
+
+    /// Takes the sort key of a movement and nothing else: no cursor leads to another kind of item.
+    fn from_str(sk: &str) -> Result<Self, ()> {
+        let split = |kind: MovementKind| Some((kind, sk.strip_prefix(kind.prefix())?));
+        let (kind, id) = MovementKind::ALL.into_iter().find_map(split).ok_or(())?;
+        let well_formed = match kind {
+            MovementKind::Claim | MovementKind::Sent => id.parse::<PacketId>().is_ok(),
+            MovementKind::Deposit | MovementKind::Withdrawal => id.parse::<RequestKey>().is_ok(),
+            MovementKind::Refund => id.split_once('#').is_some_and(|(packet, slip)| {
+                packet.parse::<PacketId>().is_ok() && slip.len() == 6 && slip.bytes().all(|byte| byte.is_ascii_digit())
+            }),
+        };
+        if well_formed { Ok(Self { kind, sk: sk.to_owned() }) } else { Err(()) }
+    }
+}
+
+impl<T: Table> Ledger<T> {
+    /// Up to `limit` of the packets that a user sent, the newest first, before `before`.
+    pub async fn sent(
+        &self,
+        user: &UserId,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<Slice<PacketId, PacketId>, LedgerError> {
+        let after = before.map(|id| keys::sent(user, id).sk);
+        let rows = self.newest(user, keys::SENT, after, limit).await?;
+        let rows = rows.into_iter().map(|item| Ok(items::read::<SentItem>(item)?.packet_id));
+        Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
+    }
+
+    /// Up to `limit` of the slips that a user claimed, those of the newest packets first, before packet `before`.
+    pub async fn claims(
+        &self,
+        user: &UserId,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<Slice<ClaimRecord, PacketId>, LedgerError> {
+        let after = before.map(|id| keys::claim(user, id).sk);
+        let rows = self.newest(user, keys::CLAIM, after, limit).await?;
+        let rows = rows.into_iter().map(|item| {
+            let item: ClaimItem = items::read(item)?;
+            let claim = item.claim();
+            Ok(ClaimRecord { packet_id: item.packet_id, sender: item.sender_id, greeting: item.greeting, claim })
+        });
+        Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |record| record.packet_id))
+    }
+
+    async fn newest(
+        &self,
+        user: &UserId,
+        sk_prefix: &'static str,
+        after: Option<String>,
+        limit: u32,
+    ) -> Result<Vec<Item>, LedgerError> {
+        let query = Query { pk: keys::user(user), sk_prefix, after, descending: true, limit: Some(limit + 1) };
+        Ok(self.table.query(query).await?)
+    }
+
+    /// Up to `limit` movements of a user's wallet, by kind and then by id, after `after`.
+    pub async fn movements(
+        &self,
+        user: &UserId,
+        after: Option<MovementCursor>,
+        limit: u32,
+    ) -> Result<Slice<Movement, MovementCursor>, LedgerError> {
+        let first = after.as_ref().map_or(MovementKind::Claim, |cursor| cursor.kind);
+        let mut after = after.map(|cursor| cursor.sk);
+        let mut rows = Vec::new();
+        for kind in MovementKind::ALL.into_iter().filter(|kind| *kind >= first) {
+            let missing = (limit as usize + 1).saturating_sub(rows.len());
+            if missing == 0 {
+                break;
+            }
+            let query = Query {
+                pk: keys::user(user),
+                sk_prefix: kind.prefix(),
+                after: after.take(),
+                descending: false,
+                limit: u32::try_from(missing).ok(),
+            };
+            for item in self.table.query(query).await? {
+                rows.push(read_movement(kind, item)?);
+            }
+        }
+        let slice = cut(rows, limit, |(cursor, _)| cursor.clone());
+        Ok(Slice { rows: slice.rows.into_iter().map(|(_, movement)| movement).collect(), next: slice.next })
+    }
+}
+
+/// Cuts a list that was read one row beyond `limit`, to know whether there is more.
+fn cut<R, C>(mut rows: Vec<R>, limit: u32, cursor: impl Fn(&R) -> C) -> Slice<R, C> {
+    let more = rows.len() > limit as usize;
+    rows.truncate(limit as usize);
+    let next = if more { rows.last().map(cursor) } else { None };
+    Slice { rows, next }
+}
+
+fn read_movement(kind: MovementKind, item: Item) -> Result<(MovementCursor, Movement), LedgerError> {
+    let Some(AttributeValue::S(sk)) = item.get(keys::SK).cloned() else {
+        return Err(LedgerError::Impossible("an item without a sort key".to_owned()));
+    };
+    let name = sk.strip_prefix(kind.prefix()).unwrap_or_default().to_owned();
+    let (id, amount, at, packet_id) = match kind {
+        MovementKind::Claim => {
+            let item: ClaimItem = items::read(item)?;
+            (name, item.amount, item.at, Some(item.packet_id))
+        }
+        MovementKind::Sent => {
+            let item: SentItem = items::read(item)?;
+            (name, item.amount, item.at, Some(item.packet_id))
+        }
+        MovementKind::Refund => {
+            let lowest = name.split_once('#').and_then(|(_, slip)| slip.parse::<u32>().ok()).unwrap_or_default();
+            let item: RefundItem = items::read(item)?;
+            (format!("{}-{lowest}", item.packet_id), item.amount, item.at, Some(item.packet_id))
+        }
+        MovementKind::Deposit | MovementKind::Withdrawal => {
+            let item: OutsideItem = items::read(item)?;
+            (item.id, item.amount, item.at, None)
+        }
+    };
+    let amount = super::wallet::signed(amount)?;
+    let outgoing = matches!(kind, MovementKind::Sent | MovementKind::Withdrawal);
+    let amount = if outgoing { -amount } else { amount };
+    Ok((MovementCursor { kind, sk }, Movement { kind, id, amount, at, packet_id }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_among_movements_is_a_sort_key_of_one() {
+        let id = "38FS4S83HF3Y07WMYNH727QYT0";
+        let refund = |slip: &str| format!("REFUND#{id}#{slip}");
+        let good = [format!("CLAIM#{id}"), format!("SENT#{id}"), "DEPOSIT#d-1".to_owned(), "WITHDRAW#w_1".to_owned()];
+        for sk in good.into_iter().chain([refund("000090")]) {
+            assert_eq!(sk.parse::<MovementCursor>().map(|cursor| cursor.to_string()), Ok(sk));
+        }
+        let bad = ["", "WALLET", "KEY#k", "CLAIM#", "CLAIM#x", "DEPOSIT#", "DEPOSIT#a b", "REFUND#"].map(str::to_owned);
+        for sk in bad.into_iter().chain(["", "90", "+00090", "0000090", "00009x"].map(refund)) {
+            assert!(sk.parse::<MovementCursor>().is_err(), "{sk}");
+        }
+    }
+}

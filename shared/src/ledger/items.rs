@@ -1,0 +1,203 @@
+//! The items as they are stored, without their keys. Numbers are integers, seeds and digests lower-case hex.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_bytes::ByteBuf;
+
+use super::LedgerError;
+use crate::domain::{
+    AckMode, Amount, Claim, Decision, Guard, Owner, PacketId, PassphraseDigest, Seed, Split, Terms, Timestamp, UserId,
+};
+use crate::ports::Item;
+
+/// The state of a packet that is not yet settled.
+pub const OPEN: &str = "open";
+/// The state of a packet of which every slip is decided, after its expiry.
+pub const SETTLED: &str = "settled";
+
+#[derive(Deserialize, Serialize)]
+pub struct PacketItem {
+    pub packet_id: PacketId,
+    pub sender_id: UserId,
+    pub split: Split,
+    pub split_version: u8,
+    pub seed: String,
+    pub currency: String,
+    pub total_amount: Amount,
+    pub slip_count: u32,
+    pub slip_cap: Amount,
+    pub greeting: String,
+    pub created_at: Timestamp,
+    pub expires_at: Timestamp,
+    pub ack: AckMode,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passphrase_digest: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recipients: Option<Vec<UserId>>,
+    pub status: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub due_shard: Option<u32>,
+    #[serde(flatten)]
+    pub settling: Option<SettledItem>,
+}
+
+/// What settling adds to a packet's item.
+#[derive(Deserialize, Serialize)]
+pub struct SettledItem {
+    pub claimed_count: u32,
+    pub claimed_amount: Amount,
+    pub refunded_count: u32,
+    pub refunded_amount: Amount,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_slip: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_user: Option<UserId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_amount: Option<Amount>,
+}
+
+impl PacketItem {
+    pub fn new(terms: &Terms) -> Self {
+        Self {
+            packet_id: terms.id,
+            sender_id: terms.sender.clone(),
+            split: terms.split,
+            split_version: terms.split_version,
+            seed: hex::encode(terms.seed.0),
+            currency: terms.currency.clone(),
+            total_amount: terms.total,
+            slip_count: terms.count,
+            slip_cap: terms.cap,
+            greeting: terms.greeting.clone(),
+            created_at: terms.created_at,
+            expires_at: terms.expires_at,
+            ack: terms.ack,
+            passphrase_digest: terms.guard.passphrase.map(|digest| hex::encode(digest.0)),
+            recipients: terms.guard.recipients.as_ref().map(|users| users.iter().cloned().collect()),
+            status: OPEN.to_owned(),
+            due_shard: Some(super::packet::due_shard(terms.id.partition())),
+            settling: None,
+        }
+    }
+
+    pub fn into_terms(self) -> Result<Terms, LedgerError> {
+        Ok(Terms {
+            id: self.packet_id,
+            sender: self.sender_id,
+            split: self.split,
+            split_version: self.split_version,
+            seed: Seed(bytes32(&self.seed)?),
+            currency: self.currency,
+            total: self.total_amount,
+            count: self.slip_count,
+            cap: self.slip_cap,
+            greeting: self.greeting,
+            created_at: self.created_at,
+            expires_at: self.expires_at,
+            ack: self.ack,
+            guard: Guard {
+                passphrase: self.passphrase_digest.map(|hex| bytes32(&hex).map(PassphraseDigest)).transpose()?,
+                recipients: self.recipients.map(|users| users.into_iter().collect()),
+            },
+        })
+    }
+}
+
+fn bytes32(text: &str) -> Result<[u8; 32], LedgerError> {
+    let mut bytes = [0; 32];
+    hex::decode_to_slice(text, &mut bytes).map_err(|_| LedgerError::Impossible("not 32 bytes of hex".to_owned()))?;
+    Ok(bytes)
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct AmountsItem {
+    pub amounts: ByteBuf,
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct DecisionItem {
+    pub slip: u32,
+    /// Absent: the slip was refunded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_id: Option<UserId>,
+    pub amount: Amount,
+    pub at: Timestamp,
+}
+
+impl From<&Decision> for DecisionItem {
+    fn from(decision: &Decision) -> Self {
+        Self { slip: decision.slip, user_id: decision.owner.user().cloned(), amount: decision.amount, at: decision.at }
+    }
+}
+
+impl From<DecisionItem> for Decision {
+    fn from(item: DecisionItem) -> Self {
+        let owner = item.user_id.map_or(Owner::Refunded, Owner::User);
+        Self { slip: item.slip, owner, amount: item.amount, at: item.at }
+    }
+}
+
+/// A movement of a wallet that belongs to a packet: a claim, a send, or one chunk of a refund.
+#[derive(Deserialize, Serialize)]
+pub struct ClaimItem {
+    pub packet_id: PacketId,
+    pub slip: u32,
+    pub amount: Amount,
+    pub at: Timestamp,
+    pub sender_id: UserId,
+    pub greeting: String,
+}
+
+impl ClaimItem {
+    pub const fn claim(&self) -> Claim {
+        Claim { slip: self.slip, amount: self.amount, at: self.at }
+    }
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct SentItem {
+    pub packet_id: PacketId,
+    pub amount: Amount,
+    pub at: Timestamp,
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct RefundItem {
+    pub packet_id: PacketId,
+    pub slip_count: u32,
+    pub amount: Amount,
+    pub at: Timestamp,
+}
+
+/// A deposit or a withdrawal.
+#[derive(Deserialize, Serialize)]
+pub struct OutsideItem {
+    pub id: String,
+    pub amount: Amount,
+    pub at: Timestamp,
+}
+
+#[derive(Deserialize, Serialize)]
+pub struct SendKeyItem {
+    pub packet_id: PacketId,
+    pub body_hash: String,
+}
+
+/// The attributes of a wallet; a number that was never added to is absent.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub struct WalletItem {
+    pub balance: Amount,
+    pub sent_count: u64,
+    pub sent_amount: Amount,
+    pub claim_count: u64,
+    pub claim_amount: Amount,
+}
+
+pub fn write<I: Serialize>(item: &I) -> Result<Item, LedgerError> {
+    serde_dynamo::to_item(item).map_err(|error| LedgerError::Impossible(format!("an item does not write: {error}")))
+}
+
+pub fn read<I: DeserializeOwned>(item: Item) -> Result<I, LedgerError> {
+    serde_dynamo::from_item(item).map_err(|error| LedgerError::Impossible(format!("an item does not read: {error}")))
+}

@@ -1,0 +1,97 @@
+//! Every key name of the table. A user id has no `#`, so no user reaches past his place in a key.
+
+use crate::domain::{PacketId, PartId, RequestKey, UserId};
+use crate::ports::Key;
+
+/// The primary key's attributes.
+pub const PK: &str = "PK";
+/// See [`PK`].
+pub const SK: &str = "SK";
+/// The sparse index over packets that are not settled.
+pub const DUE_INDEX: &str = "due";
+/// The index' partition key: a packet's partition divided by 16.
+pub const DUE_SHARD: &str = "due_shard";
+/// The index' sort key, in milliseconds since the epoch.
+pub const EXPIRES_AT: &str = "expires_at";
+
+/// Decisions of 64 neighbouring slips share a partition key: enough to list a packet quickly, few enough to keep a rush
+/// off a single one.
+pub const SLIPS_PER_KEY: u32 = 64;
+
+/// What the sort keys of claims begin with.
+pub const CLAIM: &str = "CLAIM#";
+/// Likewise of deposits.
+pub const DEPOSIT: &str = "DEPOSIT#";
+/// Likewise of refunds.
+pub const REFUND: &str = "REFUND#";
+/// Likewise of debits.
+pub const SENT: &str = "SENT#";
+/// Likewise of withdrawals.
+pub const WITHDRAWAL: &str = "WITHDRAW#";
+
+const PACKET: &str = "PACKET#";
+
+/// A packet's terms and state.
+pub fn packet(id: PacketId) -> Key {
+    Key { pk: format!("{PACKET}{id}"), sk: "META".to_owned() }
+}
+
+/// Which packet's terms lie under a partition key.
+pub fn packet_of(pk: &str) -> Option<PacketId> {
+    pk.strip_prefix(PACKET)?.parse().ok()
+}
+
+/// The amounts of one part. A key of its own, so that no single key takes a whole send.
+pub fn amounts(part: PartId) -> Key {
+    Key { pk: format!("PART#{}#{}", part.packet, part.index), sk: "AMOUNTS".to_owned() }
+}
+
+/// A slip's decision.
+pub fn decision(id: PacketId, slip: u32) -> Key {
+    Key { pk: decisions(id, slip / SLIPS_PER_KEY), sk: format!("{slip:06}") }
+}
+
+/// The partition key of the decisions of slips `64·group` to `64·group + 63`.
+pub fn decisions(id: PacketId, group: u32) -> String {
+    format!("SLIPS#{id}#{group}")
+}
+
+/// All of a user's items.
+pub fn user(user: &UserId) -> String {
+    format!("USER#{user}")
+}
+
+/// A user's wallet: the balance, and the totals that his histories show.
+pub fn wallet(owner: &UserId) -> Key {
+    Key { pk: user(owner), sk: "WALLET".to_owned() }
+}
+
+/// A user's claim of a packet.
+pub fn claim(owner: &UserId, id: PacketId) -> Key {
+    Key { pk: user(owner), sk: format!("{CLAIM}{id}") }
+}
+
+/// A packet's debit from its sender.
+pub fn sent(sender: &UserId, id: PacketId) -> Key {
+    Key { pk: user(sender), sk: format!("{SENT}{id}") }
+}
+
+/// The credit of one chunk of a refund, named by the chunk's lowest slip.
+pub fn refund(sender: &UserId, id: PacketId, lowest: u32) -> Key {
+    Key { pk: user(sender), sk: format!("{REFUND}{id}#{lowest:06}") }
+}
+
+/// A deposit.
+pub fn deposit(owner: &UserId, id: &RequestKey) -> Key {
+    Key { pk: user(owner), sk: format!("{DEPOSIT}{id}") }
+}
+
+/// A withdrawal.
+pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
+    Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
+}
+
+/// An idempotency key of a send.
+pub fn send_key(sender: &UserId, key: &RequestKey) -> Key {
+    Key { pk: user(sender), sk: format!("KEY#{key}") }
+}

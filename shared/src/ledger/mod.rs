@@ -1,0 +1,64 @@
+//! The ledger: what is true. One `DynamoDB` table holds packets, slips' decisions, claims, refunds and wallets.
+//!
+//! [`Ledger`] is the protocol: which items a step writes in one transaction, and what a refusal means. It stands on
+//! [`Table`], which knows keys, items and conditions but nothing of packets; `dynamodb::SdkTable` is the real one.
+
+mod claim;
+mod commit;
+mod history;
+mod items;
+pub mod keys;
+mod packet;
+mod refund;
+#[cfg(test)]
+mod tests;
+mod wallet;
+
+use std::sync::Arc;
+
+pub use claim::{CLAIMS_MAX, ClaimOutcome};
+pub use history::{ClaimRecord, Movement, MovementCursor, MovementKind, Slice};
+pub use packet::{Best, Due, Packet, SendOutcome, SendRequest, Summary, due_shard};
+pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
+pub use wallet::{MovementOutcome, Wallet};
+
+use crate::ports::{Entropy, Table, TableError};
+
+/// Why the ledger did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// It did not answer, or not in time. Nothing is known of what was asked: it may yet have happened.
+    #[error("the ledger did not answer")]
+    Unavailable(#[source] TableError),
+    /// It answered what can't be: an item that does not read, or a request it calls malformed. A defect.
+    #[error("the ledger holds or was told something impossible: {0}")]
+    Impossible(String),
+}
+
+impl From<TableError> for LedgerError {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Refused(_) => Self::Impossible(error.chain()),
+            TableError::Unavailable(_) | TableError::Overloaded(_) => Self::Unavailable(error),
+        }
+    }
+}
+
+/// The ledger's protocol over a [`Table`].
+pub struct Ledger<T> {
+    table: T,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl<T: Table> Ledger<T> {
+    /// A ledger in `table`; `entropy` feeds the jitter of its retries and the tokens of its transactions.
+    pub fn new(table: T, entropy: Arc<dyn Entropy>) -> Self {
+        Self { table, entropy }
+    }
+
+    /// What it is in.
+    #[cfg(test)]
+    pub(crate) const fn table(&self) -> &T {
+        &self.table
+    }
+}

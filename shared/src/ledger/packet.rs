@@ -1,0 +1,248 @@
+use std::collections::BTreeSet;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::claim::read_decision;
+use super::commit::Committed;
+use super::items::{self, AmountsItem, PacketItem, SendKeyItem, SentItem};
+use super::keys;
+use super::{Ledger, LedgerError};
+use crate::domain::{
+    Amount, Amounts, Decision, Owner, PARTITIONS, PacketId, PartId, Partition, RequestKey, Terms, Timestamp, UserId,
+};
+use crate::ports::{Bound, Key, Query, Reason, Table, Write};
+
+/// Queries under way at once for one packet's decisions.
+const DECISION_QUERIES: usize = 16;
+const DUE_SHARDS: u32 = 16;
+
+/// The shard of the index `due` in which the packets of a partition wait for their settlement, 0 to 15.
+pub const fn due_shard(partition: Partition) -> u32 {
+    partition.index() / (PARTITIONS / DUE_SHARDS)
+}
+
+/// All that a send writes.
+pub struct SendRequest<'a> {
+    /// The packet's terms.
+    pub terms: &'a Terms,
+    /// The amounts of each part, in order.
+    pub amounts: &'a [Amounts],
+    /// The client's idempotency key.
+    pub key: &'a RequestKey,
+    /// A hash of what the client asked for.
+    pub body_hash: [u8; 32],
+}
+
+/// How a send ended.
+#[derive(Debug, Eq, PartialEq)]
+pub enum SendOutcome {
+    /// The packet is paid for, and under way.
+    Sent,
+    /// This key has sent this packet before.
+    Replayed(PacketId),
+    /// This key has sent another packet.
+    KeyReused,
+    /// The wallet can't pay. The key stays free.
+    InsufficientBalance,
+}
+
+/// A packet as the ledger knows it.
+#[derive(Clone, Debug)]
+pub struct Packet {
+    /// Its terms.
+    pub terms: Terms,
+    /// What its decisions sum to; known once it is settled.
+    pub settled: Option<Summary>,
+}
+
+/// The luckiest claim of a packet.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Best {
+    /// The slip.
+    pub slip: u32,
+    /// Who has it.
+    pub user: UserId,
+    /// What was in it.
+    pub amount: Amount,
+}
+
+/// What a packet's decisions sum to.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Summary {
+    /// Slips that were claimed.
+    pub claimed_count: u32,
+    /// What was in them.
+    pub claimed_amount: Amount,
+    /// Slips that went back.
+    pub refunded_count: u32,
+    /// What was in them.
+    pub refunded_amount: Amount,
+    /// The largest claim; of equal ones the earliest.
+    pub best: Option<Best>,
+}
+
+impl Summary {
+    /// Sums up decisions.
+    pub fn of<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> Self {
+        let (claimed, refunded): (Vec<&Decision>, Vec<&Decision>) =
+            decisions.into_iter().partition(|decision| matches!(decision.owner, Owner::User(_)));
+        let total = |decisions: &[&Decision]| decisions.iter().map(|decision| decision.amount).sum();
+        let count = |decisions: &[&Decision]| u32::try_from(decisions.len()).unwrap_or(u32::MAX);
+        let first = |decision: &&&Decision| (decision.amount, std::cmp::Reverse((decision.at, decision.slip)));
+        let best = claimed.iter().max_by_key(first).and_then(|decision| {
+            Some(Best { slip: decision.slip, user: decision.owner.user()?.clone(), amount: decision.amount })
+        });
+        Self {
+            claimed_count: count(&claimed),
+            claimed_amount: total(&claimed),
+            refunded_count: count(&refunded),
+            refunded_amount: total(&refunded),
+            best,
+        }
+    }
+
+    /// The number of slips that have a decision.
+    pub const fn decided_count(&self) -> u32 {
+        self.claimed_count + self.refunded_count
+    }
+}
+
+/// A packet that is past its expiry, as the index shows it: perhaps settled since.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Due {
+    /// The packet.
+    pub id: PacketId,
+    /// When it expired.
+    pub expires_at: Timestamp,
+}
+
+impl<T: Table> Ledger<T> {
+    /// Creates a packet and takes its money from the sender's wallet, all in one transaction: the key, the terms, the
+    /// amounts, the debit, the wallet.
+    pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
+        let SendRequest { terms, amounts, key, body_hash } = request;
+        let total = super::wallet::signed(terms.total)?;
+        let send_key = SendKeyItem { packet_id: terms.id, body_hash: hex::encode(body_hash) };
+        let sent = SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at };
+        let mut writes = vec![
+            Write::PutNew { key: keys::send_key(&terms.sender, key), item: items::write(&send_key)? },
+            Write::PutNew { key: keys::packet(terms.id), item: items::write(&PacketItem::new(terms))? },
+            Write::PutNew { key: keys::sent(&terms.sender, terms.id), item: items::write(&sent)? },
+            Write::Add {
+                key: keys::wallet(&terms.sender),
+                deltas: vec![("balance", -total), ("sent_count", 1), ("sent_amount", total)],
+                bound: Some(Bound::AtLeast("balance", terms.total.minor_units())),
+            },
+        ];
+        for (part, amounts) in terms.id.parts().zip(*amounts) {
+            let item = AmountsItem { amounts: amounts.as_bytes().to_vec().into() };
+            writes.push(Write::PutNew { key: keys::amounts(part), item: items::write(&item)? });
+        }
+        match self.commit(&writes).await? {
+            Committed::Yes => Ok(SendOutcome::Sent),
+            Committed::No(reasons) => self.why_not_sent(request, reasons).await,
+        }
+    }
+
+    /// A key that is there decides, before the balance does: the debit that emptied the wallet may be this very send's,
+    /// whose answer was lost.
+    async fn why_not_sent(&self, request: &SendRequest<'_>, reasons: Vec<Reason>) -> Result<SendOutcome, LedgerError> {
+        let SendRequest { terms, key, body_hash, .. } = request;
+        let found = match reasons.into_iter().next() {
+            Some(Reason::ConditionFailed(Some(item))) => Some(item),
+            _ => self.table.get(keys::send_key(&terms.sender, key)).await?,
+        };
+        let Some(found) = found.map(items::read::<SendKeyItem>).transpose()? else {
+            return Ok(SendOutcome::InsufficientBalance);
+        };
+        Ok(if found.packet_id == terms.id {
+            SendOutcome::Sent
+        } else if found.body_hash == hex::encode(body_hash) {
+            SendOutcome::Replayed(found.packet_id)
+        } else {
+            SendOutcome::KeyReused
+        })
+    }
+
+    /// A packet.
+    pub async fn packet(&self, id: PacketId) -> Result<Option<Packet>, LedgerError> {
+        self.table.get(keys::packet(id)).await?.map(read_packet).transpose()
+    }
+
+    /// Those of up to 100 packets that exist, in no order.
+    pub async fn packets(&self, ids: &[PacketId]) -> Result<Vec<Packet>, LedgerError> {
+        let keys: Vec<Key> = ids.iter().map(|id| keys::packet(*id)).collect();
+        self.table.batch_get(keys).await?.into_iter().map(read_packet).collect()
+    }
+
+    /// The amounts of one part's slips.
+    pub async fn amounts(&self, part: PartId) -> Result<Amounts, LedgerError> {
+        let item = self.table.get(keys::amounts(part)).await?;
+        let item = item.ok_or_else(|| LedgerError::Impossible(format!("{part}: a packet without amounts")))?;
+        Amounts::from_bytes(items::read::<AmountsItem>(item)?.amounts.into_vec())
+            .map_err(|error| LedgerError::Impossible(format!("{part}: {error}")))
+    }
+
+    /// The decisions of those of `slips` (in ascending order) that have one, in ascending order.
+    pub async fn decisions(
+        &self,
+        id: PacketId,
+        slips: impl IntoIterator<Item = u32>,
+    ) -> Result<Vec<Decision>, LedgerError> {
+        let slips: BTreeSet<u32> = slips.into_iter().collect();
+        let groups: BTreeSet<u32> = slips.iter().map(|slip| slip / keys::SLIPS_PER_KEY).collect();
+        let groups: Vec<Vec<Decision>> = stream::iter(groups)
+            .map(|group| self.decision_group(id, group))
+            .buffered(DECISION_QUERIES)
+            .try_collect()
+            .await?;
+        Ok(groups.into_iter().flatten().filter(|decision| slips.contains(&decision.slip)).collect())
+    }
+
+    async fn decision_group(&self, id: PacketId, group: u32) -> Result<Vec<Decision>, LedgerError> {
+        let pk = keys::decisions(id, group);
+        let query = Query { pk, sk_prefix: "", after: None, descending: false, limit: None };
+        self.table.query(query).await?.into_iter().map(read_decision).collect()
+    }
+
+    /// Up to `limit` packets of a shard that expired at or before `until` and are not seen to be settled, the earliest
+    /// first, after `after`.
+    pub async fn due(
+        &self,
+        shard: u32,
+        until: Timestamp,
+        after: Option<Due>,
+        limit: u32,
+    ) -> Result<Vec<Due>, LedgerError> {
+        let after = after.map(|due| (keys::packet(due.id), due.expires_at.ms()));
+        let items = self.table.due(shard, until.ms(), after, limit).await?;
+        items.into_iter().map(read_due).collect()
+    }
+}
+
+fn read_packet(item: crate::ports::Item) -> Result<Packet, LedgerError> {
+    let mut item: PacketItem = items::read(item)?;
+    let settled = item.settling.take().map(|settling| Summary {
+        claimed_count: settling.claimed_count,
+        claimed_amount: settling.claimed_amount,
+        refunded_count: settling.refunded_count,
+        refunded_amount: settling.refunded_amount,
+        best: match (settling.best_slip, settling.best_user, settling.best_amount) {
+            (Some(slip), Some(user), Some(amount)) => Some(Best { slip, user, amount }),
+            _ => None,
+        },
+    });
+    Ok(Packet { terms: item.into_terms()?, settled })
+}
+
+fn read_due(item: crate::ports::Item) -> Result<Due, LedgerError> {
+    #[derive(serde::Deserialize)]
+    struct DueItem {
+        #[serde(rename = "PK")]
+        pk: String,
+        expires_at: Timestamp,
+    }
+    let DueItem { pk, expires_at } = items::read(item)?;
+    let id = keys::packet_of(&pk).ok_or_else(|| LedgerError::Impossible(format!("{pk} in the index of packets")))?;
+    Ok(Due { id, expires_at })
+}

@@ -1,0 +1,189 @@
+use super::*;
+use crate::domain::{Claim, Decision, Owner};
+use crate::ledger::items::{ClaimItem, DecisionItem};
+use crate::ledger::{ClaimOutcome, LedgerError};
+
+fn wanted() -> Claim {
+    Claim { slip: 2, amount: Amount::new(520), at: at(11) }
+}
+
+fn decision(slip: u32, owner: Owner) -> Decision {
+    Decision { slip, owner, amount: Amount::new(520), at: at(11) }
+}
+
+fn of(name: &str) -> Owner {
+    Owner::User(user(name))
+}
+
+fn claim_item(claim: &Claim) -> ClaimItem {
+    let Terms { id, sender, greeting, .. } = terms();
+    ClaimItem { packet_id: id, slip: claim.slip, amount: claim.amount, at: claim.at, sender_id: sender, greeting }
+}
+
+async fn claim(ledger: &Ledger<Told>) -> Result<ClaimOutcome, LedgerError> {
+    ledger.claim(&terms(), &user("ann"), &wanted()).await
+}
+
+#[tokio::test]
+async fn a_claim_is_a_decision_a_claim_and_its_amount() {
+    let ledger = ledger();
+    assert!(matches!(claim(&ledger).await.unwrap(), ClaimOutcome::Committed));
+    let deltas = vec![("balance", 520), ("claim_count", 1), ("claim_amount", 520)];
+    let expected = [
+        put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision(2, of("ann")))),
+        put(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted())),
+        Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None },
+    ];
+    assert_eq!(ledger.written(), expected);
+}
+
+#[tokio::test]
+async fn anothers_decision_takes_the_slip() {
+    for owner in [of("bob"), Owner::Refunded] {
+        let decision = decision(2, owner);
+        // Shown with the refusal, or read after it.
+        let shown = cancelled([there(&DecisionItem::from(&decision)), Reason::None, Reason::None]);
+        let read = cancelled([Reason::ConditionFailed(None), Reason::None, Reason::None]);
+        read.holds(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision));
+        for (ledger, reads) in [(shown, vec![]), (read, vec![keys::decision(packet_id(1), 2)])] {
+            let outcome = claim(&ledger).await.unwrap();
+            assert_eq!(*ledger.table.reads.lock().unwrap(), reads, "what was shown is not read again");
+            assert!(matches!(&outcome, ClaimOutcome::Taken(found) if *found == decision), "{outcome:?}");
+            assert_eq!(outcome.decisions(&user("ann"), &wanted()), std::slice::from_ref(&decision));
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_users_own_claim_decides_the_answer() {
+    let earlier = Claim { slip: 0, amount: Amount::new(77), at: at(9) };
+    for foreign in [None, Some(decision(2, of("bob")))] {
+        let decision_reason = || foreign.as_ref().map_or(Reason::None, |decision| there(&DecisionItem::from(decision)));
+        let shown = cancelled([decision_reason(), there(&claim_item(&earlier)), Reason::None]);
+        let read = cancelled([decision_reason(), Reason::ConditionFailed(None), Reason::None]);
+        read.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&earlier));
+        for ledger in [shown, read] {
+            let outcome = claim(&ledger).await.unwrap();
+            let ClaimOutcome::Already { claim, foreign: found } = &outcome else { panic!("{outcome:?}") };
+            assert_eq!((claim, found), (&earlier, &foreign));
+            let decisions: Vec<Decision> = foreign.iter().cloned().chain([earlier.decision(&user("ann"))]).collect();
+            assert_eq!(outcome.decisions(&user("ann"), &wanted()), decisions);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_earlier_attempt_of_the_same_claim_is_his_own() {
+    let own = DecisionItem::from(&decision(2, of("ann")));
+    let shown = cancelled([there(&own), there(&claim_item(&wanted())), Reason::None]);
+    let read = cancelled([there(&own), Reason::None, Reason::None]);
+    read.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
+    for ledger in [shown, read] {
+        let outcome = claim(&ledger).await.unwrap();
+        assert!(
+            matches!(&outcome, ClaimOutcome::Already { claim, foreign: None } if *claim == wanted()),
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.decisions(&user("ann"), &wanted()), [decision(2, of("ann"))]);
+    }
+    assert_eq!(ClaimOutcome::Committed.decisions(&user("ann"), &wanted()), [decision(2, of("ann"))]);
+}
+
+#[tokio::test]
+async fn a_decision_without_its_claim_is_a_defect() {
+    let own = DecisionItem::from(&decision(2, of("ann")));
+    for reasons in
+        [[there(&own), Reason::None, Reason::None], [Reason::None, Reason::ConditionFailed(None), Reason::None]]
+    {
+        assert!(matches!(claim(&cancelled(reasons)).await, Err(LedgerError::Impossible(_))));
+    }
+}
+
+#[tokio::test]
+async fn claims_and_decisions_are_found() {
+    let ledger = ledger();
+    ledger.holds(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted()));
+    ledger.holds(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision(2, of("ann"))));
+    assert_eq!(ledger.claim_of(&user("ann"), packet_id(1)).await.unwrap(), Some(wanted()));
+    assert_eq!(ledger.claim_of(&user("bob"), packet_id(1)).await.unwrap(), None);
+    assert_eq!(ledger.decision(packet_id(1), 2).await.unwrap(), Some(decision(2, of("ann"))));
+    assert_eq!(ledger.decision(packet_id(1), 1).await.unwrap(), None);
+    assert_eq!(decision(2, of("ann")).claim(), Some((&user("ann"), wanted())));
+    assert_eq!(decision(2, Owner::Refunded).claim(), None);
+}
+
+/// Claims of so many users, each of another slip.
+fn several(count: u32) -> Vec<(UserId, Claim)> {
+    (0..count).map(|slip| (user(&format!("u{slip}")), Claim { slip, ..wanted() })).collect()
+}
+
+#[tokio::test]
+async fn several_claims_go_together() {
+    let ledger = ledger();
+    // What became of an attempt without an answer the next one reconciles by their token.
+    ledger.answer(Err(unavailable()));
+    let claims = several(3);
+    let outcomes = ledger.claim_each(&terms(), &claims).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(ClaimOutcome::Committed))), "{outcomes:?}");
+    assert_eq!(outcomes.len(), 3);
+    let transactions = ledger.table.transactions.lock().unwrap().clone();
+    assert_eq!(transactions.len(), 2);
+    assert_eq!(transactions[0], transactions[1]);
+    let mut apart = Vec::new();
+    for (user, claim) in &claims {
+        let alone = super::ledger();
+        alone.claim(&terms(), user, claim).await.unwrap();
+        apart.extend(alone.written());
+    }
+    assert_eq!(transactions[0].0, apart);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_in_the_way_of_one_claim_is_in_nobody_elses() {
+    let foreign = decision(1, of("bob"));
+    let anothers = || there(&DecisionItem::from(&foreign));
+    let busy = || Reason::Busy("TransactionConflict".to_owned());
+    let refused = || TransactError::from(TableError::Refused("too large".into()));
+    // Of nine writes something is in the way of one.
+    let cancelled = |place: usize, reason: Reason| {
+        let mut reasons = vec![Reason::None; 9];
+        reasons[place] = reason;
+        TransactError::Cancelled(reasons)
+    };
+    let together = [
+        vec![cancelled(3, anothers())],
+        vec![cancelled(5, busy())],
+        vec![refused()],
+        vec![unavailable(), unavailable()],
+    ];
+    for answers in together {
+        let ledger = ledger();
+        let said = format!("{answers:?}");
+        let tries = answers.len();
+        for answer in answers {
+            ledger.answer(Err(answer));
+        }
+        // By itself each is answered as if there had been no others.
+        ledger.answer(Ok(()));
+        ledger.answer(Err(TransactError::Cancelled(vec![anothers(), Reason::None, Reason::None])));
+        ledger.answer(Ok(()));
+        let outcomes = ledger.claim_each(&terms(), &several(3)).await;
+        let [Ok(ClaimOutcome::Committed), Ok(ClaimOutcome::Taken(taken)), Ok(ClaimOutcome::Committed)] = &outcomes[..]
+        else {
+            panic!("{said}: {outcomes:?}")
+        };
+        assert_eq!(*taken, foreign, "{said}");
+        assert_eq!(ledger.tokens().len(), tries + 3, "{said}");
+    }
+}
+
+#[tokio::test]
+async fn no_transaction_names_an_item_twice() {
+    let [ann, bob] = ["ann", "bob"].map(user);
+    let other = Claim { slip: 3, ..wanted() };
+    for claims in [[(ann.clone(), wanted()), (ann.clone(), other)], [(ann, wanted()), (bob, wanted())]] {
+        let ledger = ledger();
+        ledger.claim_each(&terms(), &claims).await;
+        assert!(ledger.table.transactions.lock().unwrap().iter().all(|(writes, _)| writes.len() == 3));
+    }
+}

@@ -1,0 +1,153 @@
+use super::*;
+use crate::domain::{Amounts, Decision, Owner, PARTITIONS, PartId, Partition};
+use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, SendKeyItem, SentItem};
+use crate::ledger::{Best, Due, LedgerError, SendOutcome, SendRequest, Summary, due_shard};
+use crate::ports::Bound;
+
+const HASH: [u8; 32] = [0xab; 32];
+
+fn decision(slip: u32, name: Option<&str>, amount: u64, at_ms: u64) -> Decision {
+    let owner = name.map_or(Owner::Refunded, |name| Owner::User(user(name)));
+    Decision { slip, owner, amount: Amount::new(amount), at: at(at_ms) }
+}
+
+async fn send(ledger: &Ledger<Told>, terms: &Terms) -> SendOutcome {
+    let amounts: Vec<Amounts> = terms.id.parts().map(|_| Amounts::pack(&[300, 20, 680]).unwrap()).collect();
+    let request = SendRequest { terms, amounts: &amounts, key: &"k1".parse().unwrap(), body_hash: HASH };
+    ledger.send(&request).await.unwrap()
+}
+
+fn send_key(packet_id: PacketId, hash: [u8; 32]) -> SendKeyItem {
+    SendKeyItem { packet_id, body_hash: hex::encode(hash) }
+}
+
+#[tokio::test]
+async fn a_send_is_a_key_a_packet_a_debit_and_the_amounts() {
+    let (ledger, alice) = (ledger(), user("alice"));
+    let terms = Terms { id: PacketId::new(at(10), 2, [1; 10]), ..terms() };
+    assert_eq!(send(&ledger, &terms).await, SendOutcome::Sent);
+    let amounts = AmountsItem { amounts: Amounts::pack(&[300, 20, 680]).unwrap().as_bytes().to_vec().into() };
+    let part = |index| keys::amounts(PartId { packet: terms.id, index });
+    let expected = [
+        put(keys::send_key(&alice, &"k1".parse().unwrap()), &send_key(terms.id, HASH)),
+        put(keys::packet(terms.id), &PacketItem::new(&terms)),
+        put(keys::sent(&alice, terms.id), &SentItem { packet_id: terms.id, amount: terms.total, at: at(10) }),
+        Write::Add {
+            key: keys::wallet(&alice),
+            deltas: vec![("balance", -1_000), ("sent_count", 1), ("sent_amount", 1_000)],
+            bound: Some(Bound::AtLeast("balance", 1_000)),
+        },
+        put(part(0), &amounts),
+        put(part(1), &amounts),
+    ];
+    assert_eq!(ledger.written(), expected);
+}
+
+#[tokio::test]
+async fn a_key_that_is_there_decides_before_the_balance() {
+    let poor = || [Reason::None, Reason::None, Reason::None, Reason::ConditionFailed(None)];
+    assert_eq!(send(&cancelled(poor()), &terms()).await, SendOutcome::InsufficientBalance);
+    for (found, outcome) in [
+        (send_key(packet_id(1), [0; 32]), SendOutcome::Sent),
+        (send_key(packet_id(2), HASH), SendOutcome::Replayed(packet_id(2))),
+        (send_key(packet_id(2), [0; 32]), SendOutcome::KeyReused),
+    ] {
+        let shown = cancelled([there(&found)]);
+        let read = cancelled(poor());
+        read.holds(keys::send_key(&user("alice"), &"k1".parse().unwrap()), &found);
+        for ledger in [shown, read] {
+            assert_eq!(send(&ledger, &terms()).await, outcome);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_packet_reads_as_it_was_sent_and_closed() {
+    let ledger = ledger();
+    assert!(ledger.packet(packet_id(1)).await.unwrap().is_none());
+    ledger.holds(keys::packet(packet_id(1)), &PacketItem::new(&terms()));
+    let packet = ledger.packet(packet_id(1)).await.unwrap().unwrap();
+    assert_eq!((packet.terms, packet.settled), (terms(), None));
+    for best in [None, Some(Best { slip: 1, user: user("bob"), amount: Amount::new(300) })] {
+        let summary = Summary {
+            claimed_count: 1,
+            claimed_amount: Amount::new(300),
+            refunded_count: 2,
+            refunded_amount: Amount::new(700),
+            best,
+        };
+        ledger.mark_settled(&terms(), &summary).await.unwrap();
+        let Some((writes, _)) = ledger.table.transactions.lock().unwrap().pop() else { panic!("no write") };
+        let [Write::Change { set, .. }] = &writes[..] else { panic!("{writes:?}") };
+        let mut item = items::write(&PacketItem::new(&terms())).unwrap();
+        item.extend(set.clone().into_inner());
+        ledger.table.items.lock().unwrap().insert(keys::packet(packet_id(1)), item);
+        let [packet] = &ledger.packets(&[packet_id(1), packet_id(9)]).await.unwrap()[..] else { panic!("one packet") };
+        assert_eq!((&packet.terms, packet.settled.as_ref()), (&terms(), Some(&summary)));
+    }
+}
+
+#[tokio::test]
+async fn amounts_are_found_by_their_part() {
+    let (ledger, part) = (ledger(), PartId { packet: packet_id(1), index: 0 });
+    assert!(matches!(ledger.amounts(part).await, Err(LedgerError::Impossible(_))));
+    let amounts = Amounts::pack(&[300, 20, 680]).unwrap();
+    ledger.holds(keys::amounts(part), &AmountsItem { amounts: amounts.as_bytes().to_vec().into() });
+    assert_eq!(ledger.amounts(part).await.unwrap(), amounts);
+    ledger.holds(keys::amounts(part), &AmountsItem { amounts: vec![9].into() });
+    assert!(matches!(ledger.amounts(part).await, Err(LedgerError::Impossible(_))));
+}
+
+#[tokio::test]
+async fn the_decisions_of_some_slips_come_in_their_order() {
+    let ledger = ledger();
+    let all = [0, 1, 63, 64, 130].map(|slip| decision(slip, (slip != 63).then_some("bob"), 5, 9));
+    for decision in &all {
+        ledger.holds(keys::decision(packet_id(1), decision.slip), &DecisionItem::from(decision));
+    }
+    let found = ledger.decisions(packet_id(1), [130, 64, 63, 0, 2]).await.unwrap();
+    assert_eq!(found, [0, 2, 3, 4].map(|i| all[i].clone()));
+    assert_eq!(ledger.table.queries.lock().unwrap().len(), 3, "one query for 64 neighbours");
+}
+
+#[tokio::test]
+async fn what_is_due_is_named_by_its_key() {
+    let ledger = ledger();
+    for n in [1, 2] {
+        ledger.holds(keys::packet(packet_id(n)), &BTreeMap::from([("expires_at", n)]));
+    }
+    let due = [1, 2].map(|n| Due { id: packet_id(n), expires_at: at(n.into()) });
+    assert_eq!(ledger.due(0, at(9), None, 5).await.unwrap(), due);
+    assert_eq!(ledger.due(0, at(9), Some(due[0]), 5).await.unwrap(), due[1..]);
+    ledger.holds(keys::wallet(&user("ann")), &BTreeMap::from([("expires_at", 1)]));
+    assert!(matches!(ledger.due(0, at(9), None, 5).await, Err(LedgerError::Impossible(_))));
+}
+
+#[test]
+fn a_shard_of_what_is_due_is_sixteen_neighbouring_partitions() {
+    for partition in 0..PARTITIONS {
+        assert_eq!(due_shard(Partition::wrapping(partition)), partition / 16);
+    }
+}
+
+#[test]
+fn a_summary_counts_and_finds_the_best() {
+    let none = Summary::of(&[]);
+    assert_eq!((none.decided_count(), none.best), (0, None));
+    let decisions = [
+        decision(0, Some("ann"), 300, 12),
+        decision(1, Some("bob"), 400, 13),
+        decision(2, None, 900, 10),
+        decision(3, Some("carol"), 400, 11),
+        decision(4, Some("dave"), 400, 11),
+    ];
+    let expected = Summary {
+        claimed_count: 4,
+        claimed_amount: Amount::new(1_500),
+        refunded_count: 1,
+        refunded_amount: Amount::new(900),
+        best: Some(Best { slip: 3, user: user("carol"), amount: Amount::new(400) }),
+    };
+    assert_eq!(Summary::of(&decisions), expected);
+    assert_eq!(expected.decided_count(), 5);
+}

@@ -1,0 +1,76 @@
+use super::*;
+use crate::domain::{MAX_BALANCE, RequestKey};
+use crate::ledger::items::OutsideItem;
+use crate::ledger::wallet::signed;
+use crate::ledger::{LedgerError, MovementOutcome, Wallet};
+use crate::ports::Bound;
+
+fn id() -> RequestKey {
+    "d1".parse().unwrap()
+}
+
+fn movement(amount: u64) -> OutsideItem {
+    OutsideItem { id: "d1".to_owned(), amount: Amount::new(amount), at: at(7) }
+}
+
+async fn deposit(ledger: &Ledger<Told>) -> MovementOutcome {
+    ledger.deposit(&user("ann"), &id(), Amount::new(500), at(7)).await.unwrap()
+}
+
+async fn withdraw(ledger: &Ledger<Told>) -> MovementOutcome {
+    ledger.withdraw(&user("ann"), &id(), Amount::new(500), at(7)).await.unwrap()
+}
+
+fn expected(key: Key, delta: i64, bound: Bound) -> [Write; 2] {
+    let wallet = Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", delta)], bound: Some(bound) };
+    [put(key, &movement(500)), wallet]
+}
+
+#[tokio::test]
+async fn money_comes_in_up_to_the_bound_and_goes_out_down_to_nothing() {
+    let ledger_in = ledger();
+    assert_eq!(deposit(&ledger_in).await, MovementOutcome::Moved);
+    let bound = Bound::AtMost("balance", MAX_BALANCE.minor_units() - 500);
+    assert_eq!(ledger_in.written(), expected(keys::deposit(&user("ann"), &id()), 500, bound));
+
+    let ledger_out = ledger();
+    assert_eq!(withdraw(&ledger_out).await, MovementOutcome::Moved);
+    let bound = Bound::AtLeast("balance", 500);
+    assert_eq!(ledger_out.written(), expected(keys::withdrawal(&user("ann"), &id()), -500, bound));
+}
+
+#[tokio::test]
+async fn a_movement_that_is_there_decides_before_the_balance() {
+    for (amount, outcome) in [(500, MovementOutcome::Replayed), (501, MovementOutcome::IdReused)] {
+        let shown = || cancelled([there(&movement(amount)), Reason::ConditionFailed(None)]);
+        assert_eq!((deposit(&shown()).await, withdraw(&shown()).await), (outcome, outcome));
+        let read = cancelled([Reason::None, Reason::ConditionFailed(None)]);
+        read.holds(keys::deposit(&user("ann"), &id()), &movement(amount));
+        assert_eq!(deposit(&read).await, outcome);
+    }
+    let out_of_bounds = || cancelled([Reason::None, Reason::ConditionFailed(None)]);
+    assert_eq!(deposit(&out_of_bounds()).await, MovementOutcome::TooFull);
+    assert_eq!(withdraw(&out_of_bounds()).await, MovementOutcome::InsufficientBalance);
+}
+
+#[tokio::test]
+async fn a_wallet_shows_its_totals_and_a_new_user_nothing() {
+    let ledger = ledger();
+    assert_eq!(ledger.wallet(&user("ann")).await.unwrap(), Wallet::default());
+    let totals = [("balance", 5), ("sent_count", 1), ("sent_amount", 7), ("claim_count", 2), ("claim_amount", 12)];
+    ledger.holds(keys::wallet(&user("ann")), &BTreeMap::from(totals));
+    let wallet = Wallet {
+        balance: Amount::new(5),
+        sent_count: 1,
+        sent_amount: Amount::new(7),
+        claim_count: 2,
+        claim_amount: Amount::new(12),
+    };
+    assert_eq!(ledger.wallet(&user("ann")).await.unwrap(), wallet);
+}
+
+#[test]
+fn an_amount_that_no_ledger_can_hold_is_a_defect() {
+    assert_eq!(signed(Amount::new(i64::MAX.unsigned_abs())).unwrap(), i64::MAX);
+    assert!(matches!(signed(Amount::new(1 << 63)), Err(LedgerError::Impossible(_))));
+}

@@ -1,0 +1,114 @@
+use super::commit::Committed;
+use super::items::{self, OutsideItem, WalletItem};
+use super::keys;
+use super::{Ledger, LedgerError};
+use crate::domain::{Amount, MAX_BALANCE, RequestKey, Timestamp, UserId};
+use crate::ports::{Bound, Item, Key, Reason, Table, Write};
+
+/// A user's wallet, and the totals that his histories show. A user never seen before has nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Wallet {
+    /// What he has.
+    pub balance: Amount,
+    /// Packets he sent.
+    pub sent_count: u64,
+    /// What was in them, gross of refunds.
+    pub sent_amount: Amount,
+    /// Slips he claimed.
+    pub claim_count: u64,
+    /// What was in them.
+    pub claim_amount: Amount,
+}
+
+/// How a deposit or a withdrawal ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum MovementOutcome {
+    /// The money is moved.
+    Moved,
+    /// It was moved before, under this id.
+    Replayed,
+    /// This id has moved another amount.
+    IdReused,
+    /// A withdrawal of more than there is; its id stays free.
+    InsufficientBalance,
+    /// A deposit that would fill the wallet above [`MAX_BALANCE`]; its id stays free.
+    TooFull,
+}
+
+impl<T: Table> Ledger<T> {
+    /// A user's wallet.
+    pub async fn wallet(&self, user: &UserId) -> Result<Wallet, LedgerError> {
+        let item = self.table.get(keys::wallet(user)).await?;
+        let wallet = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
+        Ok(Wallet {
+            balance: wallet.balance,
+            sent_count: wallet.sent_count,
+            sent_amount: wallet.sent_amount,
+            claim_count: wallet.claim_count,
+            claim_amount: wallet.claim_amount,
+        })
+    }
+
+    /// Puts money from outside into a wallet, once for each id.
+    pub async fn deposit(
+        &self,
+        user: &UserId,
+        id: &RequestKey,
+        amount: Amount,
+        at: Timestamp,
+    ) -> Result<MovementOutcome, LedgerError> {
+        let most = MAX_BALANCE.minor_units().saturating_sub(amount.minor_units());
+        let wallet = Write::Add {
+            key: keys::wallet(user),
+            deltas: vec![("balance", signed(amount)?)],
+            bound: Some(Bound::AtMost("balance", most)),
+        };
+        let item = OutsideItem { id: id.to_string(), amount, at };
+        self.move_once(keys::deposit(user, id), &item, wallet, MovementOutcome::TooFull).await
+    }
+
+    /// Takes money out of a wallet, once for each id.
+    pub async fn withdraw(
+        &self,
+        user: &UserId,
+        id: &RequestKey,
+        amount: Amount,
+        at: Timestamp,
+    ) -> Result<MovementOutcome, LedgerError> {
+        let wallet = Write::Add {
+            key: keys::wallet(user),
+            deltas: vec![("balance", -signed(amount)?)],
+            bound: Some(Bound::AtLeast("balance", amount.minor_units())),
+        };
+        let item = OutsideItem { id: id.to_string(), amount, at };
+        self.move_once(keys::withdrawal(user, id), &item, wallet, MovementOutcome::InsufficientBalance).await
+    }
+
+    /// A movement that is there already decides, before the balance does.
+    async fn move_once(
+        &self,
+        key: Key,
+        movement: &OutsideItem,
+        wallet: Write,
+        out_of_bounds: MovementOutcome,
+    ) -> Result<MovementOutcome, LedgerError> {
+        let writes = [Write::PutNew { key: key.clone(), item: items::write(movement)? }, wallet];
+        let reasons = match self.commit(&writes).await? {
+            Committed::Yes => return Ok(MovementOutcome::Moved),
+            Committed::No(reasons) => reasons,
+        };
+        let found: Option<Item> = match reasons.into_iter().next() {
+            Some(Reason::ConditionFailed(Some(item))) => Some(item),
+            _ => self.table.get(key).await?,
+        };
+        Ok(match found.map(items::read::<OutsideItem>).transpose()? {
+            Some(found) if found.amount == movement.amount => MovementOutcome::Replayed,
+            Some(_) => MovementOutcome::IdReused,
+            None => out_of_bounds,
+        })
+    }
+}
+
+pub(super) fn signed(amount: Amount) -> Result<i64, LedgerError> {
+    i64::try_from(amount.minor_units()).map_err(|_| LedgerError::Impossible(format!("an amount of {amount}")))
+}

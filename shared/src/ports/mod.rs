@@ -1,0 +1,13 @@
+//! What the ledger, the adapters and the use cases ask of the world: a table, a hot store, a clock and randomness, with
+//! their plain types. Below it is only the domain.
+
+mod environment;
+mod hot_store;
+mod table;
+
+pub use environment::{Clock, Entropy, System};
+pub use hot_store::{
+    Ask, Backlog, FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
+    PartView, Reconciled, ViewResult,
+};
+pub use table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -1,0 +1,22 @@
+-- owners: who has the slips of a part of which every slip's decision is known, so that a process can answer by itself.
+--
+-- KEYS[1] claims
+--
+-- Returns {0} if the part is not loaded, {1} if it is not final yet, {2} if it is final but has a guard (whose answers
+-- only grab gives), else {3, expiry, user, claim, user, claim, ...}.
+
+local claims = KEYS[1]
+local terms = redis.call('HMGET', claims, '#x', '#n', '#c', '#g')
+if not terms[1] then return {0} end
+if terms[2] ~= terms[3] then return {1} end
+if terms[4] then return {2} end
+
+local all = redis.call('HGETALL', claims)
+local owners = {3, terms[1]}
+for i = 1, #all, 2 do
+  if all[i]:sub(1, 1) ~= '#' then
+    owners[#owners + 1] = all[i]
+    owners[#owners + 1] = all[i + 1]
+  end
+end
+return owners

@@ -1,0 +1,198 @@
+#!lua flags=allow-oom
+-- reconcile: tells a part what the ledger says of slips. The only way back from the ledger to the hot store: it confirms a
+-- win, repairs a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order
+-- it ends the same, since decisions never change.
+--
+-- It runs when memory is full too: it mostly makes room, and a promise that is kept in the ledger must not wait in the
+-- outbox for it.
+--
+-- KEYS[1] claims  KEYS[2] decisions  KEYS[3] pending
+-- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of decisions
+-- then the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
+-- then the holds that were decided by them: "<slip> <user>"
+--
+-- Returns 0 if the part is not loaded (it holds nothing then), 1 if it is, 2 if every slip's decision is known.
+
+local call, format, sub, ARGV = redis.call, string.format, string.sub, ARGV
+local claims, decisions, pending = KEYS[1], KEYS[2], KEYS[3]
+local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+
+-- Fields of the terms, which are read before those of the owners.
+local TERMS = 5
+local fields, slips, confirmed = {'#x', '#s', '#b', '#c', '#k'}, {}, {}
+for i = 1, count do
+  local slip, amount, at, owner = ARGV[4 + i]:match('^(%d+) (%d+) (%d+) (.*)$')
+  slips[i], fields[TERMS + i] = slip, owner
+  confirmed[i] = 'g' .. slip .. ':' .. amount .. ':' .. at
+end
+local terms = call('HMGET', claims, unpack(fields))
+if not terms[1] then
+  call('ZREM', pending, part)
+  return 0
+end
+-- The next free slip, and how many are held.
+local next_slip = tonumber(terms[2])
+local held = next_slip - terms[3]
+
+-- What nearly every decision is: news of a slip that is held for its owner. It is confirmed in the fewest steps. What else there is
+-- is left for what is not even set up otherwise: making a function costs as much as calling it.
+local owners, are_kept, changes, has_news, left = {}, {}, {}, false, nil
+for i = 1, count do
+  local slip, owner, claim = slips[i], fields[TERMS + i], terms[TERMS + i]
+  local place, number = slip - first, #changes
+  owners[slip], are_kept[slip .. ' ' .. owner] = owner, true
+  -- As text: a number that Lua hands over is written with a fraction's care.
+  if claim and sub(claim, 1, #slip + 2) == 'h' .. slip .. ':'
+    and place >= 0 and place < last - first and call('SETBIT', decisions, format('%d', place), '1') == 0
+  then
+    changes[number + 1], changes[number + 2] = owner, confirmed[i]
+    held, has_news = held - 1, true
+  else
+    left = left or {}
+    left[#left + 1] = i
+  end
+end
+-- Holds that gave way to another's decision.
+local lost
+for i = 5 + count, #ARGV do
+  if not are_kept[ARGV[i]] then
+    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
+    if owners[slip] then
+      lost = lost or {}
+      lost[#lost + 1] = {slip, user}
+    end
+  end
+end
+
+-- Without decisions this is to tidy up: then nothing is believed but what is there.
+local is_tidying = #ARGV == 4
+if left or lost or is_tidying then
+  if has_news then call('HSET', claims, unpack(changes)) end
+  local rest = call('HMGET', claims, '#e', '#o')
+  local end_of_range = tonumber(rest[1])
+
+  local function held_slip(claim)
+    return claim and claim:match('^h(%d+):')
+  end
+
+  -- The whole outbox: slip -> for whom it is held.
+  local function find_holds()
+    local holders, number, all = {}, 0, call('HGETALL', claims)
+    for i = 1, #all, 2 do
+      local slip = all[i]:sub(1, 1) ~= '#' and held_slip(all[i + 1])
+      if slip then holders[slip], number = all[i], number + 1 end
+    end
+    return holders, number
+  end
+
+  -- For whom a slip is held although the ledger gave it to another: looked for in repairs alone, and once.
+  local holders
+  local function holder(slip)
+    if held == 0 then return nil end
+    holders = holders or find_holds()
+    return holders[slip]
+  end
+
+  -- Takes back what `user` was given of a slip that is another's, unless that was decided meanwhile; whether it was not.
+  local function retract(slip, user)
+    if held_slip(call('HGET', claims, user)) ~= slip then return false end
+    call('HDEL', claims, user)
+    held = held - 1
+    return true
+  end
+
+  -- The ranges of free slips after the first one, each {from, to}: read where one of them changes, which is in repairs.
+  local others
+  local function other_ranges()
+    if not others then
+      others = {}
+      for from, to in call('HGET', claims, '#l'):gmatch('(%d+):(%d+);') do
+        others[#others + 1] = {tonumber(from), tonumber(to)}
+      end
+    end
+    return others
+  end
+
+  -- Takes a slip out of the free ones, where it only is in repairs: a rollback had made it free again. Whatever its range has
+  -- on both sides stays free.
+  local function take_out(slip)
+    local ranges = other_ranges()
+    if next_slip <= slip and slip < end_of_range then
+      if slip + 1 < end_of_range then table.insert(ranges, 1, {slip + 1, end_of_range}) end
+      end_of_range = slip
+      return
+    end
+    for place, range in ipairs(ranges) do
+      local from, to = range[1], range[2]
+      if from <= slip and slip < to then
+        table.remove(ranges, place)
+        if slip + 1 < to then table.insert(ranges, place, {slip + 1, to}) end
+        if from < slip then table.insert(ranges, place, {from, slip}) end
+        return
+      end
+    end
+  end
+
+  local function put_back(slip)
+    local ranges = other_ranges()
+    ranges[#ranges + 1] = {slip, slip + 1}
+  end
+
+  if is_tidying then
+    local _, number = find_holds()
+    held = number
+  end
+
+  local time = call('TIME')
+  local is_open = time[1] * 1000 + math.floor(time[2] / 1000) < tonumber(terms[1])
+  -- Nothing more is taken of an expired part: its free slips need not be told one by one that they are not.
+  if not is_open then next_slip, others = end_of_range, {} end
+
+  for _, i in ipairs(left or {}) do
+    local slip, owner = slips[i], fields[TERMS + i]
+    local number, place = tonumber(slip), slip - first
+    local hold = owner ~= '' and held_slip(call('HGET', claims, owner))
+    if place >= 0 and number < last then
+      local is_news = call('SETBIT', decisions, place, 1) == 0
+      has_news = has_news or is_news
+      if is_news and hold ~= slip then
+        local user = holder(slip)
+        if not (user and retract(slip, user)) then take_out(number) end
+      end
+    end
+    if owner ~= '' then
+      if hold then
+        held = held - 1
+        local other = tonumber(hold)
+        local is_free = hold ~= slip and is_open and other >= first and other < last
+        if is_free and call('GETBIT', decisions, other - first) == 0 then put_back(other) end
+      end
+      call('HSET', claims, owner, confirmed[i])
+    end
+  end
+  for _, hold in ipairs(lost or {}) do retract(hold[1], hold[2]) end
+
+  changes = {'#s', format('%d', next_slip)}
+  if others then
+    local texts = {}
+    for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
+    call('HSET', claims, '#e', end_of_range, '#l', table.concat(texts))
+    -- After a time, of 13 digits, `#o` has the same. It stays as long as the part holds something: look counts the fields.
+    if rest[2] then call('HSET', claims, '#o', sub(rest[2], 1, 13) .. end_of_range) end
+  end
+end
+
+-- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
+local known = has_news and format('%d', call('BITCOUNT', decisions)) or call('HGET', claims, '#n')
+local number = #changes
+changes[number + 1], changes[number + 2] = '#b', format('%d', next_slip - held)
+changes[number + 3], changes[number + 4] = '#n', known
+call('HSET', claims, unpack(changes))
+if held == 0 then
+  local marks = call('ZREM', pending, part) + call('HDEL', claims, '#o')
+  if marks > 0 then
+    call('PEXPIREAT', decisions, terms[5])
+    call('PEXPIREAT', claims, terms[5])
+  end
+end
+return known == terms[4] and 2 or 1

@@ -1,0 +1,252 @@
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use foldhash::HashMap;
+use futures::FutureExt;
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout};
+
+use super::probe::ProbeResult;
+use crate::batching::{Cache, SingleFlight, cache};
+use crate::domain::{PartId, UserId};
+use crate::lock;
+use crate::ports::{Entropy, FinalPart, Finality, HotStore, PartSnapshot};
+use crate::service::Failure;
+
+/// How long a process answers from a final part by itself. The part cannot change, but a process must not keep what nobody
+/// asks for.
+const FINAL_TTL: Duration = Duration::from_secs(5);
+/// How long a process answers losers from the snapshot of a part that had nothing left. A slip may come back to such a part,
+/// though it hardly ever does: after a rollback of the hot store, or when a user turns out to have one of another part.
+const SNAPSHOT_TTL: Duration = Duration::from_millis(100);
+/// Owners that a process remembers in all.
+const OWNERS_MAX: u64 = 200_000;
+const OWNERS_OF_A_PART: u64 = 100;
+
+/// The time between two refreshes of a part that turned out not to be final, or to have a guard.
+const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
+const REFRESHED_PARTS_MAX: u64 = 10_000;
+
+/// How long losers wait for the part to become final, between the last slip's hold and its commit.
+const FINAL_TIMEOUT: Duration = Duration::from_millis(1_500);
+const POLL_FIRST: Duration = Duration::from_millis(4);
+const POLL_MAX: Duration = Duration::from_millis(100);
+
+/// The parts that somebody waits for, and how to start their next poll early.
+type Awaited = Arc<Mutex<HashMap<PartId, Arc<Notify>>>>;
+
+/// What this process knows of exhausted parts, and since when.
+type Known = Arc<Cache<PartId, (Instant, Exhausted)>>;
+
+/// A part that gives out nothing more.
+#[derive(Clone)]
+enum Exhausted {
+    /// Nor will it ever.
+    Final(Arc<FinalPart>),
+    /// At the moment of this snapshot: its holds have yet to become claims.
+    Snapshot(Arc<PartSnapshot>),
+}
+
+/// The parts that this process knows to be exhausted, with their owners: they need no call to the hot store.
+pub struct ExhaustedParts<H> {
+    hot: Arc<H>,
+    entropy: Arc<dyn Entropy>,
+    known: Known,
+    /// When a part was refreshed last.
+    refreshed: Cache<PartId, Instant>,
+    waits: SingleFlight<PartId, Result<(), Failure>>,
+    awaited: Awaited,
+}
+
+impl<H: HotStore> ExhaustedParts<H> {
+    /// Of the parts in `hot`.
+    pub fn new(hot: Arc<H>, entropy: Arc<dyn Entropy>) -> Self {
+        let owners = |(_, exhausted): &(Instant, Exhausted)| match exhausted {
+            Exhausted::Final(part) => part.owners.len() + 1,
+            Exhausted::Snapshot(snapshot) => snapshot.by_user.len() + 1,
+        };
+        let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
+        let refreshed = cache(REFRESHED_PARTS_MAX, 1, |_| 1);
+        Self { hot, entropy, known, refreshed, waits: SingleFlight::new(), awaited: Awaited::default() }
+    }
+
+    /// A part, if it is known to be final.
+    pub fn final_part(&self, part: PartId) -> Option<Arc<FinalPart>> {
+        match self.known.get(&part)? {
+            (since, Exhausted::Final(known)) if since.elapsed() < FINAL_TTL => Some(known),
+            _ => None,
+        }
+    }
+
+    /// What a part has for `user`, if that needs no call: the part is known to be final, or a recent snapshot had nothing for
+    /// them. Users who had something must probe again: their hold may be a claim by now.
+    pub fn answer_for(&self, part: PartId, user: &UserId) -> Option<ProbeResult> {
+        match self.known.get(&part)? {
+            (since, Exhausted::Final(known)) if since.elapsed() < FINAL_TTL => Some(ProbeResult::Final(known)),
+            (since, Exhausted::Snapshot(snapshot))
+                if since.elapsed() < SNAPSHOT_TTL && !snapshot.by_user.contains_key(user) =>
+            {
+                Some(ProbeResult::Answer(snapshot.others.clone()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Remembers a snapshot for a short time after it was `asked` for, unless more is known of the part: a late answer may be
+    /// that old.
+    ///
+    /// Where the snapshot leaves losers in doubt, they ask on. A certain "no" of a part that is not final is Redis' own word,
+    /// with `GRAB_ACK=redis`: where Redis loses it, losers receive it for that short time longer.
+    pub fn remember(&self, part: PartId, asked: Instant, snapshot: Arc<PartSnapshot>) {
+        if self.final_part(part).is_none() {
+            self.known.insert(part, (asked, Exhausted::Snapshot(snapshot)));
+        }
+    }
+
+    /// Waits until a part is final, but at most [`FINAL_TIMEOUT`]. One poll serves all who wait. The caller probes the part
+    /// again afterwards.
+    pub fn wait_until_final(&self, part: PartId) -> impl Future<Output = Result<(), Failure>> + use<H> {
+        let (flight, promise) = self.waits.enter(part);
+        if let Some(promise) = promise {
+            let (hot, known, entropy) = (Arc::clone(&self.hot), Arc::clone(&self.known), Arc::clone(&self.entropy));
+            let waiting = Waiting::new(Arc::clone(&self.awaited), part);
+            tokio::spawn(async move { promise.resolve(poll_until_final(&*hot, &known, &*entropy, waiting).await) });
+        }
+        flight.result().map(|result| result.unwrap_or_else(|| Err(Failure::defect("waiting for a part was lost"))))
+    }
+
+    /// Lets those who wait for a part poll at once, because it is final by now.
+    pub fn notify_final(&self, part: PartId) {
+        if let Some(wake) = lock(&self.awaited).get(&part) {
+            wake.notify_one();
+        }
+    }
+
+    /// Reads the owners of a part that gave a loser a certain "no", for later losers. Nobody waits for it.
+    pub fn refresh_later(&self, part: PartId) {
+        if self.refreshed.get(&part).is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
+            return;
+        }
+        self.refreshed.insert(part, Instant::now());
+        let (hot, known) = (Arc::clone(&self.hot), Arc::clone(&self.known));
+        tokio::spawn(async move {
+            if let Err(failure) = refresh(&*hot, &known, part).await {
+                tracing::debug!(%part, error = crate::error_chain(&failure), "its owners are not known");
+            }
+        });
+    }
+}
+
+/// A part that somebody waits for, until this is dropped.
+struct Waiting {
+    awaited: Awaited,
+    part: PartId,
+    wake: Arc<Notify>,
+}
+
+impl Waiting {
+    fn new(awaited: Awaited, part: PartId) -> Self {
+        let wake = Arc::<Notify>::default();
+        lock(&awaited).insert(part, Arc::clone(&wake));
+        Self { awaited, part, wake }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        lock(&self.awaited).remove(&self.part);
+    }
+}
+
+async fn poll_until_final<H: HotStore>(
+    hot: &H,
+    known: &Known,
+    entropy: &dyn Entropy,
+    waiting: Waiting,
+) -> Result<(), Failure> {
+    let give_up = Instant::now() + FINAL_TIMEOUT;
+    let mut pause = POLL_FIRST;
+    loop {
+        // Not later than that: this process may see it first.
+        let _ = timeout(entropy.jitter(pause), waiting.wake.notified()).await;
+        match refresh(hot, known, waiting.part).await? {
+            Finality::NotYet if Instant::now() < give_up => pause = (pause * 2).min(POLL_MAX),
+            _ => return Ok(()),
+        }
+    }
+}
+
+async fn refresh<H: HotStore>(hot: &H, known: &Known, part: PartId) -> Result<Finality, Failure> {
+    let finality = hot.finality(part).await?;
+    if let Finality::Final(owners) = &finality {
+        known.insert(part, (Instant::now(), Exhausted::Final(Arc::clone(owners))));
+    }
+    Ok(finality)
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::domain::{Amount, Decision, Owner, Terms, Timestamp};
+    use crate::memory::MemoryHot;
+    use crate::ports::GrabAnswer;
+    use crate::ports::{Clock, System};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_snapshot_answers_users_without_a_slip_for_a_short_time() {
+        let (part, hot) = (PartId { packet: Terms::sample().id, index: 0 }, Arc::new(MemoryHot::new(Arc::new(System))));
+        let exhausted = ExhaustedParts::new(hot, Arc::new(System));
+        let (ann, bob): (UserId, UserId) = ("ann".parse().unwrap(), "bob".parse().unwrap());
+        let held = GrabAnswer::Held { slip: 0, at: Timestamp::from_ms(1), fresh: false };
+        let nothing = GrabAnswer::Nothing { expired: false, certain: false };
+        let snapshot =
+            Arc::new(PartSnapshot { by_user: [(ann.clone(), held)].into_iter().collect(), others: nothing.clone() });
+        assert!(exhausted.answer_for(part, &bob).is_none());
+
+        exhausted.remember(part, Instant::now() - SNAPSHOT_TTL, Arc::clone(&snapshot));
+        assert!(exhausted.answer_for(part, &bob).is_none(), "the answer came too late");
+        exhausted.remember(part, Instant::now(), Arc::clone(&snapshot));
+        assert!(matches!(exhausted.answer_for(part, &bob), Some(ProbeResult::Answer(found)) if found == nothing));
+        assert!(exhausted.answer_for(part, &ann).is_none(), "by now it may be a claim");
+        assert!(exhausted.final_part(part).is_none(), "it may change");
+        tokio::time::advance(SNAPSHOT_TTL).await;
+        assert!(exhausted.answer_for(part, &bob).is_none());
+
+        let known = FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::default() };
+        exhausted.known.insert(part, (Instant::now(), Exhausted::Final(Arc::new(known))));
+        exhausted.remember(part, Instant::now(), snapshot);
+        assert!(
+            matches!(exhausted.answer_for(part, &ann), Some(ProbeResult::Final(_))),
+            "what was read before tells less"
+        );
+        tokio::time::advance(FINAL_TTL).await;
+        assert!(exhausted.answer_for(part, &ann).is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiters_go_on_at_once_when_this_process_sees_the_last_claim() {
+        let now = System.now();
+        let terms = Terms { count: 1, expires_at: now.after(Duration::from_hours(1)), ..Terms::sample() };
+        let (part, hot) = (PartId { packet: terms.id, index: 0 }, Arc::new(MemoryHot::new(Arc::new(System))));
+        hot.load(part, &terms, &[]).await.unwrap();
+        let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&hot), Arc::new(System)));
+
+        let waiting = tokio::spawn({
+            let exhausted = Arc::clone(&exhausted);
+            async move { exhausted.wait_until_final(part).await }
+        });
+        // Long enough that the polls have become rare.
+        tokio::time::sleep(POLL_MAX * 3).await;
+        assert!(!waiting.is_finished());
+        let decision =
+            Decision { slip: 0, owner: Owner::User("a".parse().unwrap()), amount: Amount::new(100), at: now };
+        hot.reconcile(part, 1, &[decision], &[]).await.unwrap();
+        let notified = Instant::now();
+        exhausted.notify_final(part);
+        waiting.await.unwrap().unwrap();
+        // Time stands still as long as there is something to do.
+        assert_eq!(notified.elapsed(), Duration::ZERO);
+        assert!(exhausted.final_part(part).is_some());
+        assert!(lock(&exhausted.awaited).is_empty());
+    }
+}

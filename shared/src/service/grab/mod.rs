@@ -1,0 +1,328 @@
+//! Grabbing a slip: the only use case whose speed decides a rush.
+
+mod commit;
+mod exhausted;
+mod probe;
+mod reconcile;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use self::commit::Committer;
+use self::exhausted::ExhaustedParts;
+use self::probe::{ProbeResult, Prober};
+use self::reconcile::Reconciler;
+use crate::domain::{AckMode, Claim, Decision, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
+use crate::ledger::ClaimOutcome;
+use crate::ports::Table;
+use crate::ports::{GrabAnswer, Grabber, HotStore};
+use crate::service::Failure;
+use crate::service::Stores;
+use crate::service::load::{Ensured, Loader};
+use crate::telemetry::Meter;
+
+/// How long one grab keeps trying before it answers that it does not know.
+const GRAB_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long, of that, a loser waits for certainty before their own claim item is read.
+const DOUBT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How a grab ended.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum GrabOutcome {
+    /// The user has a slip: a promise.
+    Grabbed {
+        /// Which slip, and its amount.
+        claim: Claim,
+        /// Whether the user had it before this grab.
+        replayed: bool,
+    },
+    /// Every slip is taken, and the user has none.
+    SoldOut,
+    /// The packet has expired, and the user has no slip.
+    Expired,
+    /// The packet's guard refused the user.
+    Refused(Refusal),
+    /// There is no such packet.
+    NotFound,
+}
+
+/// The use case of grabbing a slip.
+pub struct GrabSlip<T: Table, H: HotStore> {
+    stores: Stores<T, H>,
+    loader: Arc<Loader<T, H>>,
+    prober: Prober<H>,
+    committer: Committer<T>,
+    reconciler: Reconciler<H>,
+    exhausted: Arc<ExhaustedParts<H>>,
+    currency: String,
+    /// Whether the process runs on once it has answered.
+    runs_on: bool,
+}
+
+/// How one pass over a packet's parts ended.
+enum Pass {
+    Done(GrabOutcome),
+    /// A part was loaded or repaired: probe again.
+    Again,
+    /// The hot store has no slip for the user. This part is not certain, and perhaps others.
+    InDoubt {
+        part: PartId,
+        expired: bool,
+    },
+}
+
+impl<T: Table, H: HotStore> GrabSlip<T, H> {
+    /// Over the two stores, whose money is all in `currency` (ISO 4217).
+    pub fn new(stores: Stores<T, H>, currency: String) -> Self {
+        let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
+        Self {
+            loader: Arc::new(Loader::new(stores.clone())),
+            prober: Prober::new(Arc::clone(&stores.hot), Arc::clone(&exhausted)),
+            committer: Committer::new(Arc::clone(&stores.ledger)),
+            reconciler: Reconciler::new(Arc::clone(&stores.hot), Arc::clone(&exhausted)),
+            exhausted,
+            stores,
+            currency,
+            runs_on: false,
+        }
+    }
+
+    /// For a process that runs on between requests: it answers a winner once their claim is committed, and reconciles the hot
+    /// store meanwhile. A process that freezes between requests would leave that to settle, and the outbox full until then.
+    #[must_use]
+    pub fn running_on(self) -> Self {
+        Self { runs_on: true, ..self }
+    }
+
+    /// With bulk waiters from `bulk_min` requests on: a simulation has few.
+    #[must_use]
+    pub fn with_bulk_min(self, bulk_min: usize) -> Self {
+        let (hot, exhausted) = (Arc::clone(&self.stores.hot), Arc::clone(&self.exhausted));
+        Self { prober: Prober::with_bulk_min(hot, exhausted, bulk_min), ..self }
+    }
+
+    /// With at most `transactions_max` transactions of a packet in flight: a simulation has few.
+    #[must_use]
+    pub fn with_transactions(self, transactions_max: usize) -> Self {
+        let committer = Committer::with_transactions(Arc::clone(&self.stores.ledger), transactions_max);
+        Self { committer, ..self }
+    }
+
+    /// The currency of every packet (ISO 4217).
+    pub fn currency(&self) -> &str {
+        &self.currency
+    }
+
+    /// What is counted while it grabs.
+    pub const fn meter(&self) -> &Arc<Meter> {
+        &self.stores.meter
+    }
+
+    // Thousands of grabs wait at once, and the processor's caches hold a few megabytes. So a waiting grab takes little room:
+    // what few grabs need, or what waits for the ledger anyway, is boxed.
+
+    /// Grabs a slip of packet `id` for `user`; `passphrase` is the digest of what the user gave, if anything.
+    pub fn grab(
+        &self,
+        id: PacketId,
+        user: &UserId,
+        passphrase: Option<PassphraseDigest>,
+    ) -> impl Future<Output = Result<GrabOutcome, Failure>> + use<'_, T, H> {
+        let grabber = Grabber { user: user.clone(), passphrase };
+        async move {
+            let started = Instant::now();
+            loop {
+                let (part, expired) = match self.pass(id, &grabber).await? {
+                    Pass::Done(outcome) => return Ok(outcome),
+                    Pass::Again if started.elapsed() < GRAB_TIMEOUT => continue,
+                    Pass::Again => return Err(Failure::unavailable("the packet did not come to rest")),
+                    Pass::InDoubt { part, expired } => (part, expired),
+                };
+                if expired || started.elapsed() >= DOUBT_TIMEOUT {
+                    return Box::pin(self.ask_the_ledger(id, &grabber.user, expired)).await;
+                }
+                // The last slip is held, and its commit takes milliseconds: mostly the part is final soon.
+                self.exhausted.wait_until_final(part).await?;
+            }
+        }
+    }
+
+    /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
+    async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
+        let mut expired = false;
+        // The first part that is not certain.
+        let mut doubt = None;
+        for part in PartId::probe_order(id, &grabber.user) {
+            let result = match self.exhausted.answer_for(part, &grabber.user) {
+                Some(result) => result,
+                None => self.prober.probe(part, grabber.clone()).await?,
+            };
+            match result {
+                ProbeResult::NotLoaded => return Box::pin(self.load(part, grabber)).await,
+                ProbeResult::Final(known) => match known.owners.get(&grabber.user) {
+                    Some(claim) => return Ok(Pass::Done(replayed(claim.clone()))),
+                    None => expired |= self.stores.clock.now() >= known.expires_at,
+                },
+                ProbeResult::Answer(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
+                ProbeResult::Answer(GrabAnswer::Held { slip, at, fresh }) => {
+                    let hold = Hold { slip, user: grabber.user.clone(), at };
+                    return Box::pin(self.take(part, hold, fresh)).await;
+                }
+                ProbeResult::Answer(GrabAnswer::Refused(refusal)) => {
+                    return Ok(Pass::Done(GrabOutcome::Refused(refusal)));
+                }
+                ProbeResult::Answer(GrabAnswer::Nothing { expired: is_over, certain }) => {
+                    expired |= is_over;
+                    if certain {
+                        self.exhausted.refresh_later(part);
+                    } else {
+                        doubt = doubt.or(Some(part.index));
+                    }
+                }
+            }
+        }
+        Ok(match doubt {
+            Some(index) => Pass::InDoubt { part: PartId { packet: id, index }, expired },
+            None => Pass::Done(nothing(expired)),
+        })
+    }
+
+    /// Brings a held slip to the ledger: only then is it the user's.
+    async fn take(&self, part: PartId, hold: Hold, fresh: bool) -> Result<Pass, Failure> {
+        let terms = self.stores.packets.terms(part.packet).await?;
+        let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
+        // The amount is the ledger's: whatever the hot store says, it cannot change what is in a slip.
+        let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
+            return Box::pin(self.refuse(part, &terms, hold)).await.map(Pass::Done);
+        };
+        let claim = Claim { slip: hold.slip, amount, at: hold.at };
+        if terms.ack == AckMode::Redis {
+            return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
+        }
+        Box::pin(self.commit(part, &terms, hold, claim)).await
+    }
+
+    /// Commits a claim to the ledger.
+    async fn commit(&self, part: PartId, terms: &Arc<Terms>, hold: Hold, claim: Claim) -> Result<Pass, Failure> {
+        crash_point!("grab.before_claim");
+        let begun = Instant::now();
+        let outcome = self.committer.claim(terms, hold.user.clone(), claim.clone()).await?;
+        self.stores.meter.claimed(begun.elapsed());
+        crash_point!("grab.after_claim");
+        let decisions = outcome.decisions(&hold.user, &claim);
+        match outcome {
+            ClaimOutcome::Committed => {
+                self.reconcile(part, terms, decisions, hold).await;
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: false }))
+            }
+            ClaimOutcome::Already { claim, foreign: None } => {
+                self.reconcile(part, terms, decisions, hold).await;
+                Ok(Pass::Done(replayed(claim)))
+            }
+            ClaimOutcome::Already { claim, foreign: Some(_) } => {
+                // The answer stands whether or not the hot store can be repaired now.
+                if let Err(failure) = self.loader.repair(part, terms, &decisions, hold).await {
+                    tracing::warn!(%part, error = crate::error_chain(&failure), "a part was not repaired");
+                }
+                Ok(Pass::Done(replayed(claim)))
+            }
+            ClaimOutcome::Taken(_) => {
+                crash_point!("grab.before_repair");
+                self.loader.repair(part, terms, &decisions, hold).await?;
+                crash_point!("grab.after_repair");
+                Ok(Pass::Again)
+            }
+        }
+    }
+
+    /// A hold of a slip that does not exist. It gives nobody anything, but a user with a claim is answered with it all the same.
+    async fn refuse(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
+        let Some(claim) = self.stores.ledger.claim_of(&hold.user, terms.id).await? else {
+            return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
+        };
+        self.reconcile(part, terms, vec![claim.decision(&hold.user)], hold).await;
+        Ok(replayed(claim))
+    }
+
+    /// Applies decisions to the hot store. If it cannot be reached, the answer stands all the same, and settle reconciles later.
+    async fn reconcile(&self, part: PartId, terms: &Terms, decisions: Vec<Decision>, resolved: Hold) {
+        let reconciled = self.reconciler.reconcile(part, terms.count, decisions, resolved);
+        if !self.runs_on {
+            reconciled.await;
+        }
+    }
+
+    /// Loads a part that is not loaded, or answers in its place.
+    async fn load(&self, part: PartId, grabber: &Grabber) -> Result<Pass, Failure> {
+        match self.loader.ensure(part).await? {
+            Ensured::AskAgain => Ok(Pass::Again),
+            Ensured::NotFound => Ok(Pass::Done(GrabOutcome::NotFound)),
+            Ensured::Expired(terms) => self.expired_and_forgotten(&terms, grabber).await.map(Pass::Done),
+        }
+    }
+
+    /// An expired packet that the hot store has forgotten: the ledger answers for it.
+    async fn expired_and_forgotten(&self, terms: &Terms, grabber: &Grabber) -> Result<GrabOutcome, Failure> {
+        if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
+            return Ok(replayed(claim));
+        }
+        if let Err(refusal) = terms.guard.admit(&grabber.user, grabber.passphrase) {
+            return Ok(GrabOutcome::Refused(refusal));
+        }
+        if terms.ack == AckMode::Redis {
+            // A promise may still be in the outbox: until the packet is settled nobody can say no.
+            let packet = self.stores.ledger.packet(terms.id).await?;
+            if packet.is_none_or(|packet| packet.settled.is_none()) {
+                return Err(Failure::unavailable("a packet acknowledged by the hot store is not settled yet"));
+            }
+            // It may have been settled since the user's claim was read: read it once more.
+            if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
+                return Ok(replayed(claim));
+            }
+        }
+        Ok(GrabOutcome::Expired)
+    }
+
+    /// Ends all doubt with a consistent read of the user's own claim item.
+    async fn ask_the_ledger(&self, id: PacketId, user: &UserId, expired: bool) -> Result<GrabOutcome, Failure> {
+        crash_point!("grab.in_doubt");
+        let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };
+        if let Some(terms) = self.stores.packets.terms(id).await?
+            && let Some(part) = PartId::of_slip(id, terms.count, claim.slip)
+        {
+            let resolved = Hold { slip: claim.slip, user: user.clone(), at: claim.at };
+            self.reconcile(part, &terms, vec![claim.decision(user)], resolved).await;
+        }
+        Ok(replayed(claim))
+    }
+}
+
+const fn replayed(claim: Claim) -> GrabOutcome {
+    GrabOutcome::Grabbed { claim, replayed: true }
+}
+
+const fn nothing(expired: bool) -> GrabOutcome {
+    if expired { GrabOutcome::Expired } else { GrabOutcome::SoldOut }
+}
+
+#[cfg(all(test, feature = "memory"))]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::memory::{MemoryHot, MemoryTable};
+    use crate::ports::System;
+    use crate::service::Stores;
+
+    #[test]
+    fn a_waiting_grab_takes_little_room() {
+        // In a rush ten thousand wait, and the processor's caches hold a few megabytes.
+        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+        let hot = Arc::new(MemoryHot::new(Arc::new(System)));
+        let grab = GrabSlip::new(Stores::new(ledger, hot, Arc::new(System), Arc::new(System)), "CNY".to_owned());
+        let terms = Terms::sample();
+        let bytes = size_of_val(&grab.grab(terms.id, &terms.sender, None));
+        assert!(bytes <= 384, "a grab that waits takes {bytes} bytes");
+    }
+}

@@ -1,0 +1,356 @@
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use foldhash::{HashMap, HashMapExt};
+use futures::FutureExt;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use super::exhausted::ExhaustedParts;
+use crate::batching::{Batcher, Caller};
+use crate::domain::{PartId, UserId};
+use crate::ports::{Ask, FinalPart, GrabAnswer, Grabber, HotStore, HotStoreError};
+use crate::service::Failure;
+
+/// The most users in one call: more gain nothing, and keep Redis busy for longer.
+const BATCH_MAX: usize = 64;
+
+/// The most calls of a lane in flight: one is written and another read while a third is executed.
+const IN_FLIGHT_MAX: usize = 6;
+
+/// The number of waiting requests for a part that had nothing from which on one snapshot of it answers them all. It reads the
+/// whole part, so that requests which fit into one call of [`BATCH_MAX`] are better off with that.
+const BULK_MIN: usize = BATCH_MAX;
+
+/// Probes parts for users. Requests of a lane that arrive while calls for it are in flight share the next call, whatever
+/// packets they are for. Requests for a part that turns out to be final need no call.
+pub struct Prober<H: HotStore>(Arc<Batcher<Probing<H>>>);
+
+/// What a part has for a user.
+#[derive(Clone, Debug)]
+pub enum ProbeResult {
+    /// The answer of the hot store.
+    Answer(GrabAnswer),
+    /// The part is not loaded.
+    NotLoaded,
+    /// The part is final: its owners tell.
+    Final(Arc<FinalPart>),
+}
+
+type Outcome = Result<ProbeResult, Failure>;
+
+struct Probing<H> {
+    hot: Arc<H>,
+    exhausted: Arc<ExhaustedParts<H>>,
+    bulk_min: usize,
+}
+
+/// A probe of one part.
+struct Request {
+    grabber: Grabber,
+    answer: oneshot::Sender<Outcome>,
+}
+
+/// The equal requests of one user.
+type Waiters = Vec<oneshot::Sender<Outcome>>;
+
+/// What one call asks, and who waits for which of its answers.
+#[derive(Default)]
+struct Batch {
+    asks: Vec<Ask>,
+    /// For each part, for each user.
+    waiters: Vec<Vec<Waiters>>,
+    /// Instead of those: all requests for a part that seems to have nothing left.
+    bulk: Option<Bulk>,
+    /// Requests for parts that are final by now.
+    final_parts: Vec<(Arc<FinalPart>, VecDeque<Request>)>,
+}
+
+/// A part, and the bulk waiters for it.
+type Bulk = (PartId, VecDeque<Request>);
+
+/// What a call has shown of its lane.
+#[derive(Default)]
+struct Seen {
+    /// The hot store does not answer.
+    failure: Option<Failure>,
+    /// The parts that had nothing for somebody.
+    had_nothing: Vec<PartId>,
+    /// The bulk waiters that each need a probe after all.
+    one_by_one: Option<Bulk>,
+}
+
+/// The waiting requests of a lane, by part: the more users a part has in a call, the less each costs.
+#[derive(Default)]
+struct Queue {
+    parts: HashMap<PartId, PartQueue>,
+    /// The parts with waiting requests, the next one first.
+    order: VecDeque<PartId>,
+    len: usize,
+}
+
+#[derive(Default)]
+struct PartQueue {
+    requests: VecDeque<Request>,
+    snapshot: Snapshot,
+}
+
+/// Whether one snapshot of a part answers all requests that wait for it.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Snapshot {
+    /// Nobody who probed the part lately got nothing.
+    #[default]
+    TooEarly,
+    /// It may.
+    Due,
+    /// It did not: each user needs a probe.
+    InVain,
+}
+
+impl<H: HotStore> Prober<H> {
+    /// In front of `hot`, for parts that are not known to be exhausted.
+    pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>) -> Self {
+        Self::with_bulk_min(hot, exhausted, BULK_MIN)
+    }
+
+    /// The same, with bulk waiters from `bulk_min` on.
+    pub fn with_bulk_min(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>, bulk_min: usize) -> Self {
+        Self(Arc::new(Batcher::new(Probing { hot, exhausted, bulk_min })))
+    }
+
+    /// What `part` has for `grabber`. The request is queued once this returns: what is left is to wait, in little room.
+    pub fn probe(&self, part: PartId, grabber: Grabber) -> impl Future<Output = Outcome> + use<H> {
+        let (answer, answered) = oneshot::channel();
+        let lane = self.0.caller().hot.lane(part.partition());
+        self.0.submit(lane, |queue| queue.push(part, Request { grabber, answer }));
+        answered.map(|answer| answer.unwrap_or_else(|_| Err(Failure::unavailable("the call of this probe was lost"))))
+    }
+}
+
+impl<H: HotStore> Caller for Probing<H> {
+    /// Fewer would cost more in calls than they gain by not waiting. Were it a full batch, Redis would idle while a few
+    /// requests go back and forth.
+    const WORTH_A_CALL: usize = 5;
+
+    type Key = u32;
+    type Queue = Queue;
+    type Batch = Batch;
+    type Seen = Seen;
+
+    fn in_flight_max(&self) -> usize {
+        IN_FLIGHT_MAX
+    }
+
+    fn waiting(queue: &Queue) -> usize {
+        queue.len
+    }
+
+    fn next_batch(&self, queue: &mut Queue) -> Batch {
+        queue.next_batch(self.bulk_min, |part| self.exhausted.final_part(part))
+    }
+
+    async fn call(&self, _lane: &u32, batch: Batch) -> Seen {
+        for (known, requests) in batch.final_parts {
+            for request in requests {
+                let _ = request.answer.send(Ok(ProbeResult::Final(Arc::clone(&known))));
+            }
+        }
+        match batch.bulk {
+            Some((part, requests)) => self.answer_in_bulk(part, requests).await,
+            None => self.answer_each(batch.asks, batch.waiters).await,
+        }
+    }
+
+    fn absorb(&self, queue: &mut Queue, seen: Seen) {
+        queue.absorb(seen);
+    }
+}
+
+impl<H: HotStore> Probing<H> {
+    /// Probes the parts of a batch for its users.
+    async fn answer_each(&self, asks: Vec<Ask>, waiters: Vec<Vec<Waiters>>) -> Seen {
+        let mut seen = Seen::default();
+        if asks.is_empty() {
+            return seen;
+        }
+        crash_point!("grab.before_script");
+        let result = self.hot.grab_each(&asks).await;
+        crash_point!("grab.after_script");
+        match result {
+            Ok(answers) => {
+                for (((part, _), waiters), answers) in asks.into_iter().zip(waiters).zip(answers) {
+                    if answers.iter().flatten().any(|answer| matches!(answer, GrabAnswer::Nothing { .. })) {
+                        seen.had_nothing.push(part);
+                    }
+                    send(waiters, Ok(answers));
+                }
+            }
+            // One part whose keys are damaged must not fail the others: each by itself. They may be probed twice.
+            Err(HotStoreError::Impossible(_)) if asks.len() > 1 => {
+                for ((part, grabbers), waiters) in asks.into_iter().zip(waiters) {
+                    send(waiters, self.hot.grab(part, &grabbers).await.map_err(Failure::from));
+                }
+            }
+            Err(error) => {
+                // A damaged part says nothing of the lane's other parts, which may wait for the next call.
+                let concerns_all = matches!(error, HotStoreError::Unavailable(_));
+                let failure = Failure::from(error);
+                for waiters in waiters {
+                    send(waiters, Err(failure.clone()));
+                }
+                seen.failure = concerns_all.then_some(failure);
+            }
+        }
+        seen
+    }
+
+    /// Answers all who wait for a part that seems to have nothing left. They waited before it is read, so that each receives
+    /// what a probe might have found.
+    async fn answer_in_bulk(&self, part: PartId, requests: VecDeque<Request>) -> Seen {
+        let mut seen = Seen::default();
+        let asked = Instant::now();
+        match self.hot.snapshot(part).await {
+            Ok(Some(snapshot)) => {
+                // First, so that later requests need not wait behind all of these.
+                let snapshot = Arc::new(snapshot);
+                self.exhausted.remember(part, asked, Arc::clone(&snapshot));
+                for Request { grabber, answer } in requests {
+                    let _ = answer.send(Ok(ProbeResult::Answer(snapshot.answer_for(&grabber.user))));
+                }
+                // The requests that have come meanwhile may be bulk waiters again.
+                seen.had_nothing.push(part);
+            }
+            // A probe tells those whom a damaged entry concerns.
+            Ok(None) | Err(HotStoreError::Impossible(_)) => seen.one_by_one = Some((part, requests)),
+            Err(error @ HotStoreError::Unavailable(_)) => {
+                let failure = Failure::from(error);
+                for request in requests {
+                    let _ = request.answer.send(Err(failure.clone()));
+                }
+                seen.failure = Some(failure);
+            }
+        }
+        seen
+    }
+}
+
+/// Sends the users of one part their answers.
+fn send(waiters: Vec<Waiters>, answers: Result<Option<Vec<GrabAnswer>>, Failure>) {
+    let outcomes: Vec<Outcome> = match answers {
+        Ok(Some(answers)) => answers.into_iter().map(|answer| Ok(ProbeResult::Answer(answer))).collect(),
+        Ok(None) => vec![Ok(ProbeResult::NotLoaded); waiters.len()],
+        Err(failure) => vec![Err(failure); waiters.len()],
+    };
+    for (waiters, outcome) in waiters.into_iter().zip(outcomes) {
+        for waiter in waiters {
+            // A caller who is gone needs no answer. Settle persists what is held for them.
+            let _ = waiter.send(outcome.clone());
+        }
+    }
+}
+
+impl Queue {
+    fn push(&mut self, part: PartId, request: Request) {
+        let of_part = self.parts.entry(part).or_default();
+        if of_part.requests.is_empty() {
+            self.order.push_back(part);
+        }
+        of_part.requests.push_back(request);
+        self.len += 1;
+    }
+
+    /// Up to [`BATCH_MAX`] users, each once a part with all of their equal requests; what is left of a part comes again after
+    /// the others. Or all requests for one part, if there are `bulk_min` and a snapshot may answer them.
+    fn next_batch(&mut self, bulk_min: usize, final_part: impl Fn(PartId) -> Option<Arc<FinalPart>>) -> Batch {
+        let mut batch = Batch::default();
+        let mut room = BATCH_MAX;
+        // Each part once: what is left of one does not come again in this call.
+        for _ in 0..self.order.len() {
+            if room == 0 {
+                break;
+            }
+            let Some(part) = self.order.pop_front() else { break };
+            let Entry::Occupied(mut of_part) = self.parts.entry(part) else { continue };
+            let waiting = of_part.get().requests.len();
+            if let Some(known) = final_part(part) {
+                batch.final_parts.push((known, of_part.remove().requests));
+                self.len -= waiting;
+                continue;
+            }
+            if of_part.get().snapshot == Snapshot::Due && waiting >= bulk_min {
+                if batch.asks.is_empty() {
+                    batch.bulk = Some((part, of_part.remove().requests));
+                    self.len -= waiting;
+                } else {
+                    self.order.push_front(part);
+                }
+                break;
+            }
+            let (grabbers, waiters) = take_users(&mut of_part.get_mut().requests, room);
+            self.len -= waiting - of_part.get().requests.len();
+            room -= grabbers.len();
+            batch.asks.push((part, grabbers));
+            batch.waiters.push(waiters);
+            if of_part.get().requests.is_empty() {
+                of_part.remove();
+            } else {
+                self.order.push_back(part);
+            }
+        }
+        batch
+    }
+
+    /// Takes in what a call has shown.
+    fn absorb(&mut self, seen: Seen) {
+        if let Some((part, mut requests)) = seen.one_by_one {
+            self.len += requests.len();
+            let of_part = self.parts.entry(part).or_default();
+            if of_part.requests.is_empty() {
+                self.order.push_back(part);
+            }
+            requests.append(&mut of_part.requests);
+            *of_part = PartQueue { requests, snapshot: Snapshot::InVain };
+        }
+        for part in seen.had_nothing {
+            if let Some(of_part) = self.parts.get_mut(&part).filter(|queue| queue.snapshot == Snapshot::TooEarly) {
+                of_part.snapshot = Snapshot::Due;
+            }
+        }
+        if let Some(failure) = seen.failure {
+            // The waiting requests would receive the same, only later.
+            for request in std::mem::take(self).parts.into_values().flat_map(|of_part| of_part.requests) {
+                let _ = request.answer.send(Err(failure.clone()));
+            }
+        }
+    }
+}
+
+/// Takes up to `room` users, at least one, from the front of a part's queue, each with the senders of their equal requests. It
+/// reads no more of the queue than that: in a rush it is long.
+fn take_users(queue: &mut VecDeque<Request>, room: usize) -> (Vec<Grabber>, Vec<Waiters>) {
+    let most = room.min(queue.len());
+    let (mut grabbers, mut waiters) = (Vec::<Grabber>::with_capacity(most), Vec::<Waiters>::with_capacity(most));
+    let mut places = HashMap::<UserId, usize>::with_capacity(most);
+    let mut others = Vec::new();
+    while grabbers.len() + others.len() < room {
+        let Some(Request { grabber, answer }) = queue.pop_front() else { break };
+        match places.get(&grabber.user) {
+            Some(&place) if grabbers[place] == grabber => waiters[place].push(answer),
+            // The same user with another passphrase is another question.
+            Some(_) => others.push(Request { grabber, answer }),
+            None => {
+                places.insert(grabber.user.clone(), grabbers.len());
+                grabbers.push(grabber);
+                waiters.push(vec![answer]);
+            }
+        }
+    }
+    for request in others.into_iter().rev() {
+        queue.push_front(request);
+    }
+    (grabbers, waiters)
+}
+
+#[cfg(test)]
+mod tests;

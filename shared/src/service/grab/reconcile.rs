@@ -1,0 +1,100 @@
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio::sync::oneshot;
+
+use super::exhausted::ExhaustedParts;
+use crate::batching::{Batcher, Caller};
+use crate::domain::{Decision, Hold, PartId};
+use crate::ports::{HotStore, HotStoreError, Reconciled};
+
+/// The most grabs in one call, so that nobody else's call waits long for it.
+const BATCH_MAX: usize = 64;
+
+/// Applies to the hot store what the ledger decided of grabs.
+///
+/// Winners of a rush share calls. What cannot be applied is left to settle, since the ledger has it.
+pub struct Reconciler<H: HotStore>(Arc<Batcher<Reconciling<H>>>);
+
+struct Reconciling<H> {
+    hot: Arc<H>,
+    exhausted: Arc<ExhaustedParts<H>>,
+}
+
+/// What the ledger decided of one grab.
+#[derive(Debug)]
+pub struct News {
+    /// The number of slips in the packet.
+    count: u32,
+    decisions: Vec<Decision>,
+    /// The hold that these decide.
+    resolved: Hold,
+    /// Dropped once the hot store knows, or could not be reached.
+    done: oneshot::Sender<()>,
+}
+
+impl<H: HotStore> Caller for Reconciling<H> {
+    type Key = PartId;
+    type Queue = Vec<News>;
+    type Batch = Vec<News>;
+    /// Whether the hot store can be reached.
+    type Seen = bool;
+
+    fn in_flight_max(&self) -> usize {
+        1
+    }
+
+    fn waiting(queue: &Self::Queue) -> usize {
+        queue.len()
+    }
+
+    fn next_batch(&self, queue: &mut Self::Queue) -> Self::Batch {
+        queue.drain(..queue.len().min(BATCH_MAX)).collect()
+    }
+
+    async fn call(&self, part: &PartId, batch: Self::Batch) -> bool {
+        let Some(count) = batch.first().map(|news| news.count) else { return true };
+        let (mut decisions, mut resolved, mut done) = (Vec::new(), Vec::new(), Vec::new());
+        for news in batch {
+            decisions.extend(news.decisions);
+            resolved.push(news.resolved);
+            done.push(news.done);
+        }
+        let reconciled = self.hot.reconcile(*part, count, &decisions, &resolved).await;
+        crash_point!("grab.after_reconcile");
+        match &reconciled {
+            Ok(Reconciled::Final) => self.exhausted.notify_final(*part),
+            Ok(Reconciled::Loaded | Reconciled::NotLoaded) => {}
+            Err(error) => tracing::warn!(%part, error = crate::error_chain(error), "grabs are left to settle"),
+        }
+        !matches!(reconciled, Err(HotStoreError::Unavailable(_)))
+    }
+
+    fn absorb(&self, queue: &mut Self::Queue, is_reachable: bool) {
+        if !is_reachable {
+            // The hot store would not answer these either, only later.
+            queue.clear();
+        }
+    }
+}
+
+impl<H: HotStore> Reconciler<H> {
+    /// In front of `hot`. Requests that wait for a part among `exhausted` go on once it is final.
+    pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>) -> Self {
+        Self(Arc::new(Batcher::new(Reconciling { hot, exhausted })))
+    }
+
+    /// Applies to `part` of a packet of `count` slips what the ledger decided, and which hold that resolves. It is applied
+    /// whether or not the result is awaited, which ends when that is done or has failed.
+    pub fn reconcile(
+        &self,
+        part: PartId,
+        count: u32,
+        decisions: Vec<Decision>,
+        resolved: Hold,
+    ) -> impl Future<Output = ()> + use<H> {
+        let (done, is_done) = oneshot::channel();
+        self.0.submit(part, |queue| queue.push(News { count, decisions, resolved, done }));
+        is_done.map(|_| ())
+    }
+}

@@ -1,0 +1,122 @@
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use super::Failure;
+use super::stores::Stores;
+use crate::batching::SingleFlight;
+use crate::domain::{Decision, Hold, PartId, Terms};
+use crate::ports::Table;
+use crate::ports::{HotStore, Loaded};
+
+/// After this long another process may take over from one that set out to load a part. A load takes a read of the ledger
+/// and a script. Two that load at once do no harm; one that died holds up everybody until its lease is over.
+const LEASE: Duration = Duration::from_millis(500);
+/// How long those who don't load wait before they ask again.
+const PAUSE: Duration = Duration::from_millis(20);
+/// Parts of one packet that are loaded at once after a send.
+const PARTS_AT_ONCE: usize = 16;
+
+/// Loads parts from the ledger into the hot store.
+pub struct Loader<T, H> {
+    stores: Stores<T, H>,
+    flights: SingleFlight<PartId, Result<Ensured, Failure>>,
+    repairs: SingleFlight<PartId, Result<(), Failure>>,
+}
+
+/// What a part that was not loaded turned out to be.
+#[derive(Clone, Debug)]
+pub enum Ensured {
+    /// It may be loaded now: ask again.
+    AskAgain,
+    /// It is expired, and not loaded again: the ledger answers for it.
+    Expired(Arc<Terms>),
+    /// There is no such packet.
+    NotFound,
+}
+
+impl<T: Table, H: HotStore> Loader<T, H> {
+    /// Between the two stores.
+    pub fn new(stores: Stores<T, H>) -> Self {
+        Self { stores, flights: SingleFlight::new(), repairs: SingleFlight::new() }
+    }
+
+    /// Sees to it that a part that the hot store does not have gets loaded: by one of all who ask, in whatever process,
+    /// while the others wait a little.
+    pub async fn ensure(self: &Arc<Self>, part: PartId) -> Result<Ensured, Failure> {
+        let this = Arc::clone(self);
+        let work = move || async move { this.ensure_alone(part).await };
+        self.flights.run(part, work).await.unwrap_or_else(|| Err(Failure::defect("loading a part panicked")))
+    }
+
+    async fn ensure_alone(&self, part: PartId) -> Result<Ensured, Failure> {
+        let Some(terms) = self.stores.packets.terms(part.packet).await? else { return Ok(Ensured::NotFound) };
+        if self.stores.clock.now() >= terms.expires_at {
+            return Ok(Ensured::Expired(terms));
+        }
+        crash_point!("load.before_lease");
+        if !self.stores.hot.acquire_load_lease(part, LEASE).await? {
+            tokio::time::sleep(self.stores.entropy.jitter(PAUSE)).await;
+            return Ok(Ensured::AskAgain);
+        }
+        crash_point!("load.after_lease");
+        let loaded = self.load(part, &terms).await;
+        crash_point!("load.after_load");
+        // The lease ends by itself: that it could not be given up costs others a moment, not this grab its answer.
+        if let Err(error) = self.stores.hot.release_load_lease(part).await {
+            tracing::warn!(%part, error = crate::error_chain(&error), "the lease of a load was left to run out");
+        }
+        crash_point!("load.after_release");
+        Ok(match loaded? {
+            Loaded::Yes => Ensured::AskAgain,
+            Loaded::Expired => Ensured::Expired(terms),
+        })
+    }
+
+    async fn load(&self, part: PartId, terms: &Terms) -> Result<Loaded, Failure> {
+        let decisions = self.stores.ledger.decisions(terms.id, part.slips(terms.count)).await?;
+        crash_point!("load.after_decisions");
+        Ok(self.stores.hot.load(part, terms, &decisions).await?)
+    }
+
+    /// Loads all parts of a packet that was just sent and thus has no decisions.
+    pub async fn load_new(&self, terms: &Terms) -> Result<(), Failure> {
+        stream::iter(terms.id.parts())
+            .map(|part| async move { self.stores.hot.load(part, terms, &[]).await })
+            .buffer_unordered(PARTS_AT_ONCE)
+            .try_for_each(|_| async { Ok(()) })
+            .await?;
+        Ok(())
+    }
+
+    /// Tells a part all that the ledger knows of it, and `met`: after a decision was met that the part did not know of, which
+    /// is a sign that it was rolled back. One read of the part costs less than a failed transaction for each such slip, and
+    /// one is enough for all who meet such a decision at the same time.
+    /// `decided` is the hold that met it.
+    pub async fn repair(
+        self: &Arc<Self>,
+        part: PartId,
+        terms: &Arc<Terms>,
+        met: &[Decision],
+        decided: Hold,
+    ) -> Result<(), Failure> {
+        // The read that this call joins may have begun before what it met was written.
+        crash_point!("repair.before_reconcile");
+        self.stores.hot.reconcile(part, terms.count, met, &[decided]).await?;
+        crash_point!("repair.after_reconcile");
+        let (this, terms) = (Arc::clone(self), Arc::clone(terms));
+        let work = move || async move { this.repair_alone(part, &terms).await };
+        self.repairs.run(part, work).await.unwrap_or_else(|| Err(Failure::defect("repairing a part panicked")))
+    }
+
+    async fn repair_alone(&self, part: PartId, terms: &Terms) -> Result<(), Failure> {
+        tracing::warn!(%part, "the hot store did not know of a slip's decision: repairing the part");
+        self.stores.meter.repaired();
+        let decisions = self.stores.ledger.decisions(terms.id, part.slips(terms.count)).await?;
+        crash_point!("repair.after_decisions");
+        self.stores.hot.reconcile(part, terms.count, &decisions, &[]).await?;
+        crash_point!("repair.after_all");
+        Ok(())
+    }
+}

@@ -1,0 +1,29 @@
+use crate::domain::{Hold, PartId, Terms};
+use crate::ports::Table;
+use crate::ports::{HotStore, Reconciled};
+use crate::service::Failure;
+use crate::service::Stores;
+
+/// The operator's use case: the hot store is told all that the ledger knows of a packet.
+///
+/// It does what a load and a repair do, so it is safe at any time: what is held stays held, save what a decision decides.
+pub struct Rebuild<T, H> {
+    stores: Stores<T, H>,
+}
+
+impl<T: Table, H: HotStore> Rebuild<T, H> {
+    /// Over the two stores.
+    pub const fn new(stores: Stores<T, H>) -> Self {
+        Self { stores }
+    }
+
+    /// Loads a part if it is absent and not expired, and tells it all decisions of its slips.
+    pub async fn part(&self, part: PartId, terms: &Terms) -> Result<Reconciled, Failure> {
+        // What is held is read before the decisions: a hold that these decide is one that was there.
+        let held = self.stores.hot.outbox(part).await?;
+        let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
+        let decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
+        self.stores.hot.load(part, terms, &decisions).await?;
+        Ok(self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?)
+    }
+}

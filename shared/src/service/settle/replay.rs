@@ -1,0 +1,74 @@
+use crate::domain::{Claim, Decision, Hold, PartId, Partition};
+use crate::ledger::{ClaimOutcome, LedgerError};
+use crate::ports::Table;
+use crate::ports::{HotStore, OutboxEntry};
+use crate::service::Failure;
+use crate::service::Stores;
+
+/// The operator's use case: holds that settle could not persist, and parked, are tried again.
+///
+/// It is settle's own step, so it is safe to run twice, and beside settle.
+pub struct Replay<T, H> {
+    stores: Stores<T, H>,
+}
+
+/// What became of a parked hold.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Replayed {
+    /// The ledger has the claim now.
+    Committed(Claim),
+    /// The user had this claim of the packet before, and keeps it: of this very slip, or of another one, in which case the
+    /// hold is void.
+    HadClaim(Claim),
+    /// The slip is another's, or was refunded: the hold is void.
+    Taken(Decision),
+    /// It can't be persisted, and stays parked for this reason.
+    StillParked(String),
+}
+
+impl<T: Table, H: HotStore> Replay<T, H> {
+    /// Over the two stores.
+    pub const fn new(stores: Stores<T, H>) -> Self {
+        Self { stores }
+    }
+
+    /// The parked holds of a partition, by part and then by time.
+    pub async fn parked(&self, partition: Partition) -> Result<Vec<(PartId, OutboxEntry)>, Failure> {
+        let mut parked = Vec::new();
+        for part in self.stores.hot.pending_parts(partition).await? {
+            let held = self.stores.hot.outbox(part).await?;
+            parked.extend(held.into_iter().filter(|held| held.parked.is_some()).map(|held| (part, held)));
+        }
+        Ok(parked)
+    }
+
+    /// Tries to bring one hold to the ledger.
+    pub async fn replay(&self, part: PartId, hold: &Hold) -> Result<Replayed, Failure> {
+        let Some(terms) = self.stores.packets.terms(part.packet).await? else {
+            return self.still_parked(part, hold, "no such packet").await;
+        };
+        let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
+            return self.still_parked(part, hold, "no such slip").await;
+        };
+        let claim = Claim { slip: hold.slip, amount, at: hold.at };
+        let outcome = match self.stores.ledger.claim(&terms, &hold.user, &claim).await {
+            Ok(outcome) => outcome,
+            Err(error @ LedgerError::Impossible(_)) => {
+                return self.still_parked(part, hold, &error.to_string()).await;
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let decisions = outcome.decisions(&hold.user, &claim);
+        self.stores.hot.reconcile(part, terms.count, &decisions, std::slice::from_ref(hold)).await?;
+        Ok(match outcome {
+            ClaimOutcome::Committed => Replayed::Committed(claim),
+            ClaimOutcome::Already { claim, .. } => Replayed::HadClaim(claim),
+            ClaimOutcome::Taken(decision) => Replayed::Taken(decision),
+        })
+    }
+
+    async fn still_parked(&self, part: PartId, hold: &Hold, reason: &str) -> Result<Replayed, Failure> {
+        self.stores.hot.park(part, hold, reason).await?;
+        Ok(Replayed::StillParked(reason.to_owned()))
+    }
+}

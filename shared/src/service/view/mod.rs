@@ -1,0 +1,264 @@
+//! Viewing packets, claims and histories.
+
+mod live;
+
+use std::sync::Arc;
+
+use futures::stream::{self, StreamExt, TryStreamExt};
+
+use self::live::{Live, PacketSnapshot};
+use crate::domain::{Claim, Decision, PacketId, Terms, UserId};
+use crate::ledger::{ClaimRecord, Ledger, Packet, Slice, Summary, Wallet};
+use crate::ports::HotStore;
+use crate::ports::Table;
+use crate::service::Failure;
+use crate::service::Stores;
+
+/// Slips whose decisions are read at once in search of a page of claims.
+const WINDOW: u32 = 1_024;
+/// Packets of one page whose decisions are read at once.
+const PACKETS_AT_ONCE: usize = 8;
+
+/// What a packet is at, as users see it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Status {
+    /// It can be grabbed.
+    Open,
+    /// Every slip is claimed.
+    SoldOut,
+    /// Its time is over.
+    Expired,
+    /// Its time is over and every slip is claimed or refunded.
+    Settled,
+}
+
+impl Status {
+    /// The name that answers use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::SoldOut => "sold_out",
+            Self::Expired => "expired",
+            Self::Settled => "settled",
+        }
+    }
+}
+
+/// An answer about a packet, for those who may look at it.
+#[derive(Clone, Debug)]
+pub enum Viewed<V> {
+    /// Here it is.
+    Shown(V),
+    /// It is for others.
+    NotForYou,
+    /// There is no such packet.
+    NotFound,
+}
+
+/// A packet as one of its viewers sees it.
+#[derive(Clone, Debug)]
+pub struct PacketView {
+    /// Its terms. What is secret in them the edge leaves out.
+    pub terms: Arc<Terms>,
+    /// What it is at.
+    pub status: Status,
+    /// What its claims and refunds sum to.
+    pub summary: Summary,
+    /// The viewer's own claim.
+    pub mine: Option<Claim>,
+    /// Whether nobody can win any more: then the luckiest claim and the seed are shown.
+    pub over: bool,
+}
+
+/// A claim in a packet's list.
+#[derive(Clone, Debug)]
+pub struct ListedClaim {
+    /// Who.
+    pub user: UserId,
+    /// What.
+    pub claim: Claim,
+    /// Whether it is the luckiest, once nobody can win any more.
+    pub best: bool,
+}
+
+/// A page of a packet's list of claims.
+#[derive(Clone, Debug)]
+pub struct ClaimsView {
+    /// The page.
+    pub claims: Slice<ListedClaim, u32>,
+    /// Whether nothing of the list changes any more.
+    pub is_final: bool,
+}
+
+/// A packet in its sender's history.
+#[derive(Clone, Debug)]
+pub struct SentRecord {
+    /// Its terms.
+    pub terms: Terms,
+    /// What it is at.
+    pub status: Status,
+    /// What its decisions sum to.
+    pub summary: Summary,
+}
+
+/// The use case of looking. What a packet is at comes from the hot store as long as it changes, all else from the ledger.
+pub struct ViewPackets<T, H> {
+    live: Arc<Live<T, H>>,
+    currency: String,
+}
+
+impl<T: Table, H: HotStore> ViewPackets<T, H> {
+    /// Over the two stores, whose money is all in `currency`.
+    pub fn new(stores: Stores<T, H>, currency: String) -> Self {
+        Self { live: Arc::new(Live::new(stores)), currency }
+    }
+
+    /// The currency of every wallet (ISO 4217).
+    pub fn currency(&self) -> &str {
+        &self.currency
+    }
+
+    /// A packet, for `viewer`.
+    pub async fn packet(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<PacketView>, Failure> {
+        let terms = match self.visible(id, viewer).await? {
+            Viewed::Shown(terms) => terms,
+            Viewed::NotForYou => return Ok(Viewed::NotForYou),
+            Viewed::NotFound => return Ok(Viewed::NotFound),
+        };
+        let snapshot = self.live.snapshot(&terms).await?;
+        let mine = match &snapshot.claims {
+            Some(claims) => claims.iter().find(|(user, _)| user == viewer).map(|(_, claim)| claim.clone()),
+            None => self.ledger().claim_of(viewer, id).await?,
+        };
+        let past = self.is_past(&terms, &snapshot);
+        let status = status(&terms, &snapshot.summary, snapshot.is_decided, past);
+        let over = snapshot.is_decided || past;
+        Ok(Viewed::Shown(PacketView { status, summary: snapshot.summary.clone(), mine, over, terms }))
+    }
+
+    /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
+    pub async fn claims(
+        &self,
+        id: PacketId,
+        viewer: &UserId,
+        after: Option<u32>,
+        limit: u32,
+    ) -> Result<Viewed<ClaimsView>, Failure> {
+        let terms = match self.visible(id, viewer).await? {
+            Viewed::Shown(terms) => terms,
+            Viewed::NotForYou => return Ok(Viewed::NotForYou),
+            Viewed::NotFound => return Ok(Viewed::NotFound),
+        };
+        let snapshot = self.live.snapshot(&terms).await?;
+        let start = after.map_or(0, |slip| slip.saturating_add(1));
+        let mut claims = match &snapshot.claims {
+            Some(claims) => {
+                let after = claims.partition_point(|(_, claim)| claim.slip < start);
+                claims.iter().skip(after).take(limit as usize + 1).cloned().collect()
+            }
+            None => self.claims_of_the_ledger(&terms, start, limit).await?,
+        };
+        let more = claims.len() > limit as usize;
+        claims.truncate(limit as usize);
+        let next = if more { claims.last().map(|(_, claim)| claim.slip) } else { None };
+
+        let over = snapshot.is_decided || self.is_past(&terms, &snapshot);
+        let best = snapshot.summary.best.as_ref().filter(|_| over).map(|best| best.slip);
+        let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
+        let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
+        Ok(Viewed::Shown(ClaimsView { claims, is_final: snapshot.is_decided }))
+    }
+
+    /// A page of claims and one more, if there are so many.
+    async fn claims_of_the_ledger(
+        &self,
+        terms: &Terms,
+        mut start: u32,
+        limit: u32,
+    ) -> Result<Vec<(UserId, Claim)>, Failure> {
+        let mut claims: Vec<(UserId, Claim)> = Vec::new();
+        while start < terms.count && claims.len() <= limit as usize {
+            let end = start.saturating_add(WINDOW).min(terms.count);
+            let decisions = self.ledger().decisions(terms.id, start..end).await?;
+            claims.extend(decisions.iter().filter_map(Decision::claim).map(|(user, claim)| (user.clone(), claim)));
+            start = end;
+        }
+        Ok(claims)
+    }
+
+    /// A user's wallet.
+    pub async fn wallet(&self, user: &UserId) -> Result<Wallet, Failure> {
+        Ok(self.ledger().wallet(user).await?)
+    }
+
+    /// Up to `limit` packets that a user sent, the newest first, before `before`; and his wallet, for the totals.
+    pub async fn sent(
+        &self,
+        user: &UserId,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<(Slice<SentRecord, PacketId>, Wallet), Failure> {
+        let (ids, wallet) = futures::try_join!(self.ledger().sent(user, before, limit), self.ledger().wallet(user))?;
+        let mut packets = if ids.rows.is_empty() { Vec::new() } else { self.ledger().packets(&ids.rows).await? };
+        packets.sort_by_key(|packet| std::cmp::Reverse(packet.terms.id));
+        let rows = stream::iter(packets)
+            .map(|packet| async move {
+                let summary = self.summary(&packet).await?;
+                let past = self.live.stores().clock.now() >= packet.terms.expires_at;
+                let status = status(&packet.terms, &summary, summary.decided_count() == packet.terms.count, past);
+                Ok::<_, Failure>(SentRecord { terms: packet.terms, status, summary })
+            })
+            .buffered(PACKETS_AT_ONCE)
+            .try_collect()
+            .await?;
+        Ok((Slice { rows, next: ids.next }, wallet))
+    }
+
+    /// Up to `limit` slips that a user claimed, those of the newest packets first, before packet `before`; and his wallet,
+    /// for the totals.
+    pub async fn claimed(
+        &self,
+        user: &UserId,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<(Slice<ClaimRecord, PacketId>, Wallet), Failure> {
+        Ok(futures::try_join!(self.ledger().claims(user, before, limit), self.ledger().wallet(user))?)
+    }
+
+    fn ledger(&self) -> &Ledger<T> {
+        &self.live.stores().ledger
+    }
+
+    async fn visible(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<Arc<Terms>>, Failure> {
+        Ok(match self.live.stores().packets.terms(id).await? {
+            None => Viewed::NotFound,
+            Some(terms) if terms.sender == *viewer || terms.guard.invites(viewer) => Viewed::Shown(terms),
+            Some(_) => Viewed::NotForYou,
+        })
+    }
+
+    async fn summary(&self, packet: &Packet) -> Result<Summary, Failure> {
+        match &packet.settled {
+            Some(summary) => Ok(summary.clone()),
+            None => Ok(Summary::of(&self.ledger().decisions(packet.terms.id, 0..packet.terms.count).await?)),
+        }
+    }
+
+    /// Whether a packet's time is over. What can still change is shown as of the moment before it was read: it may lack what
+    /// has happened since.
+    fn is_past(&self, terms: &Terms, snapshot: &PacketSnapshot) -> bool {
+        if snapshot.is_decided { self.live.stores().clock.now() >= terms.expires_at } else { snapshot.is_past }
+    }
+}
+
+fn status(terms: &Terms, summary: &Summary, is_decided: bool, past: bool) -> Status {
+    if past && is_decided {
+        Status::Settled
+    } else if summary.claimed_count == terms.count {
+        Status::SoldOut
+    } else if past {
+        Status::Expired
+    } else {
+        Status::Open
+    }
+}

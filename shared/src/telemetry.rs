@@ -1,0 +1,215 @@
+//! What the functions tell `CloudWatch`: lines of its embedded metric format in the log, and what a process counts for them.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+/// The namespace of all metrics.
+const NAMESPACE: &str = "hongbao";
+
+/// One line of `CloudWatch`'s embedded metric format under construction.
+///
+/// Every metric has the table as a dimension, so that two deployments of an account don't mix.
+#[derive(Debug)]
+pub struct MetricLine {
+    fields: Map<String, Value>,
+    directives: Vec<Value>,
+}
+
+/// A metric's name, its unit and its value: a number, or up to 100 of them.
+pub type Metric = (&'static str, &'static str, Value);
+
+impl MetricLine {
+    /// A line of the deployment whose ledger is `table`.
+    pub fn new(table: &str) -> Self {
+        let fields = Map::from_iter([("Table".to_owned(), json!(table))]);
+        Self { fields, directives: Vec::new() }
+    }
+
+    /// With these metrics of the table.
+    #[must_use]
+    pub fn with(self, metrics: impl IntoIterator<Item = Metric>) -> Self {
+        self.add(&json!(["Table"]), metrics)
+    }
+
+    /// With these metrics of the table that have another dimension besides.
+    #[must_use]
+    pub fn with_by(mut self, dimension: &'static str, value: &str, metrics: impl IntoIterator<Item = Metric>) -> Self {
+        self.fields.insert(dimension.to_owned(), json!(value));
+        self.add(&json!(["Table", dimension]), metrics)
+    }
+
+    fn add(mut self, dimensions: &Value, metrics: impl IntoIterator<Item = Metric>) -> Self {
+        let mut declared = Vec::new();
+        for (name, unit, value) in metrics {
+            declared.push(json!({"Name": name, "Unit": unit}));
+            self.fields.insert(name.to_owned(), value);
+        }
+        if !declared.is_empty() {
+            self.directives.push(json!({"Namespace": NAMESPACE, "Dimensions": [dimensions], "Metrics": declared}));
+        }
+        self
+    }
+
+    /// The line, for what was measured at `now_ms`.
+    pub fn at(mut self, now_ms: u64) -> Value {
+        let meta = json!({"Timestamp": now_ms, "CloudWatchMetrics": self.directives});
+        self.fields.insert("_aws".to_owned(), meta);
+        Value::Object(self.fields)
+    }
+}
+
+/// How a grab ended, for the metric `Grabs`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum GrabEnd {
+    /// The user has a slip, from this grab or from before.
+    Grabbed,
+    /// None was left.
+    SoldOut,
+    /// The packet's time was over.
+    Expired,
+    /// It could not be: a bad request, no such packet, not for this user.
+    Refused,
+    /// It had no answer: a store did not answer, or a defect.
+    Unavailable,
+}
+
+impl GrabEnd {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 5] = [Self::Grabbed, Self::SoldOut, Self::Expired, Self::Refused, Self::Unavailable];
+
+    /// Its value of the dimension `Outcome`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Grabbed => "grabbed",
+            Self::SoldOut => "sold_out",
+            Self::Expired => "expired",
+            Self::Refused => "refused",
+            Self::Unavailable => "unavailable",
+        }
+    }
+}
+
+/// What a process counts while it grabs. It costs a grab some atomic additions, and is read only by who emits metrics.
+#[derive(Debug, Default)]
+pub struct Meter {
+    ends: [AtomicU64; GrabEnd::ALL.len()],
+    replays: AtomicU64,
+    repairs: AtomicU64,
+    script_calls: AtomicU64,
+    /// How many claims took so many milliseconds. Its size is bounded by how long a grab is patient.
+    claims_ms: Mutex<BTreeMap<u64, u64>>,
+}
+
+/// What a [`Meter`] has counted since it was last read.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Counts {
+    /// Grabs by how they ended, those that did.
+    pub ends: Vec<(GrabEnd, u64)>,
+    /// Grabs that were answered with a claim from before.
+    pub replays: u64,
+    /// Parts that were told anew what the ledger knows, since they had forgotten a decision.
+    pub repairs: u64,
+    /// Calls of scripts in the hot store.
+    pub script_calls: u64,
+    /// What each claim's transaction took, retries included, in milliseconds and ascending.
+    pub claims_ms: Vec<u64>,
+}
+
+impl Meter {
+    /// A grab ended.
+    pub fn ended(&self, end: GrabEnd) {
+        self.ends[end as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A grab was answered with a claim from before.
+    pub fn replayed(&self) {
+        self.replays.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A part was repaired.
+    pub fn repaired(&self) {
+        self.repairs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A script was called.
+    pub fn called_script(&self) {
+        self.script_calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A claim's transaction was answered after this time.
+    pub fn claimed(&self, took: Duration) {
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        let mut claims_ms = crate::lock(&self.claims_ms);
+        *claims_ms.entry(took_ms).or_default() += 1;
+    }
+
+    /// What was counted since this was called last.
+    pub fn take(&self) -> Counts {
+        let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
+        let ends = GrabEnd::ALL.into_iter().map(|end| (end, take(&self.ends[end as usize])));
+        let claims_ms = std::mem::take(&mut *crate::lock(&self.claims_ms));
+        let repeat = |(took_ms, count)| std::iter::repeat_n(took_ms, usize::try_from(count).unwrap_or(usize::MAX));
+        Counts {
+            ends: ends.filter(|(_, count)| *count > 0).collect(),
+            replays: take(&self.replays),
+            repairs: take(&self.repairs),
+            script_calls: take(&self.script_calls),
+            claims_ms: claims_ms.into_iter().flat_map(repeat).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_declares_each_metric_under_its_dimensions() {
+        let line = MetricLine::new("hongbao")
+            .with_by("Outcome", "grabbed", [("Grabs", "Count", json!(2))])
+            .with([("Replays", "Count", json!(1)), ("ClaimLatency", "Milliseconds", json!([3, 4]))])
+            .with([])
+            .at(7);
+        let directive = |dimensions: Value, metrics: Value| json!({"Namespace": "hongbao", "Dimensions": [dimensions], "Metrics": metrics});
+        let expected = json!({
+            "_aws": {
+                "Timestamp": 7,
+                "CloudWatchMetrics": [
+                    directive(json!(["Table", "Outcome"]), json!([{"Name": "Grabs", "Unit": "Count"}])),
+                    directive(json!(["Table"]), json!([
+                        {"Name": "Replays", "Unit": "Count"}, {"Name": "ClaimLatency", "Unit": "Milliseconds"}
+                    ])),
+                ],
+            },
+            "Table": "hongbao", "Outcome": "grabbed", "Grabs": 2, "Replays": 1, "ClaimLatency": [3, 4],
+        });
+        assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn what_was_taken_is_not_counted_again() {
+        let meter = Meter::default();
+        for end in GrabEnd::ALL.into_iter().chain([GrabEnd::SoldOut]) {
+            meter.ended(end);
+        }
+        meter.replayed();
+        meter.repaired();
+        meter.called_script();
+        meter.called_script();
+        for took_ms in [9, 3, 9] {
+            meter.claimed(Duration::from_millis(took_ms));
+        }
+        let counts = meter.take();
+        assert_eq!(
+            counts.ends.iter().map(|(end, count)| (end.name(), *count)).collect::<Vec<_>>(),
+            [("grabbed", 1), ("sold_out", 2), ("expired", 1), ("refused", 1), ("unavailable", 1)]
+        );
+        assert_eq!((counts.replays, counts.repairs, counts.script_calls), (1, 1, 2));
+        assert_eq!(counts.claims_ms, [3, 9, 9]);
+        assert_eq!(meter.take(), Counts::default());
+    }
+}

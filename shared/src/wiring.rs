@@ -1,0 +1,143 @@
+//! The parts of a deployment, put together once per process: what the functions and the local stack are made of.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_config::ecs::EcsCredentialsProvider;
+use aws_config::environment::EnvironmentVariableCredentialsProvider;
+use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::retry::RetryConfig;
+use aws_config::timeout::TimeoutConfig;
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_sdk_dynamodb::Client;
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+
+use crate::config::Config;
+use crate::dynamodb::SdkTable;
+use crate::ledger::Ledger;
+use crate::ports::System;
+use crate::redis::{Connection, RedisConfigError, RedisStore};
+use crate::service::{GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
+use crate::telemetry::Meter;
+
+/// How long to wait for a connection to `DynamoDB`.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long to wait for one answer: well above a slow transaction, which `DynamoDB` would go on calling "in progress".
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Tries of one call; the ledger goes on with its transactions beyond them.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// The ledger, and what goes with it.
+pub struct LedgerWiring {
+    ledger: Arc<Ledger<SdkTable>>,
+    config: Config,
+}
+
+/// Both stores, and what goes with them.
+pub struct Wiring {
+    base: LedgerWiring,
+    stores: Stores<SdkTable, RedisStore>,
+}
+
+/// What Lambda gives a function in its environment: the region, the credentials of its role, and perhaps another endpoint.
+///
+/// Nothing else is searched. What reads profiles and asks AWS for other roles is a tenth of a function, which needs none of
+/// it; a tool that does loads its configuration with `aws_config` and brings it along.
+pub fn environment() -> SdkConfig {
+    let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    // Credentials in variables do not change in a process; where one lives for longer than they do, it is told where to get
+    // new ones.
+    let credentials = CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new())
+        .or_else("container", EcsCredentialsProvider::builder().build());
+    let mut config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION")).map(Region::new))
+        .credentials_provider(SharedCredentialsProvider::new(credentials))
+        .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
+        .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"));
+    config.set_endpoint_url(env("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| env("AWS_ENDPOINT_URL")));
+    config.build()
+}
+
+/// A `DynamoDB` client for the region, credentials and endpoint that `aws` names.
+pub fn dynamodb(aws: &SdkConfig) -> Client {
+    let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(ATTEMPT_TIMEOUT);
+    let config = aws_sdk_dynamodb::config::Builder::from(aws)
+        .timeout_config(timeouts.build())
+        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX));
+    Client::from_conf(config.build())
+}
+
+/// A client for another implementation of the `DynamoDB` API at `url`. Where the environment names no credentials or no
+/// region, it gets made-up ones, which such an implementation does not look at.
+pub fn dynamodb_at(url: &str) -> Client {
+    let mut aws = environment().into_builder().endpoint_url(url);
+    if env("AWS_ACCESS_KEY_ID").is_none() {
+        let credentials = Credentials::new("local", "local", None, None, "local");
+        aws = aws.credentials_provider(SharedCredentialsProvider::new(credentials));
+    }
+    if env("AWS_REGION").is_none() {
+        aws = aws.region(Region::new("local"));
+    }
+    dynamodb(&aws.build())
+}
+
+fn env(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl LedgerWiring {
+    /// Over the table that `config` names.
+    pub fn new(config: Config, dynamodb: Client) -> Self {
+        let table = SdkTable::new(dynamodb, config.table.clone());
+        Self { ledger: Arc::new(Ledger::new(table, Arc::new(System))), config }
+    }
+
+    /// The operator's use cases.
+    pub fn wallets(&self) -> Wallets<SdkTable> {
+        Wallets::new(Arc::clone(&self.ledger), Arc::new(System), self.config.policy.currency.clone())
+    }
+}
+
+impl Wiring {
+    /// Over the two stores that `config` names. Connects to nothing yet.
+    pub fn new(mut config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
+        // A configuration without a Redis names no server, which is as wrong as one that names none that parses.
+        let redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
+        let meter = Arc::new(Meter::default());
+        let hot = Arc::new(RedisStore::new(Connection::new(&redis)?).metered(Arc::clone(&meter)));
+        let base = LedgerWiring::new(config, dynamodb);
+        let stores = Stores::new(Arc::clone(&base.ledger), hot, Arc::new(System), Arc::new(System));
+        Ok(Self { base, stores: stores.metered(meter) })
+    }
+
+    /// What needs the ledger alone.
+    pub const fn ledger_wiring(&self) -> &LedgerWiring {
+        &self.base
+    }
+
+    /// Both stores, for the operator's tools.
+    pub const fn stores(&self) -> &Stores<SdkTable, RedisStore> {
+        &self.stores
+    }
+
+    /// The use case of sending.
+    pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore> {
+        SendPacket::new(self.stores.clone(), self.base.config.policy.clone())
+    }
+
+    /// The use case of grabbing.
+    pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
+        GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
+    }
+
+    /// The use case of looking.
+    pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore> {
+        ViewPackets::new(self.stores.clone(), self.base.config.policy.currency.clone())
+    }
+
+    /// The scheduled use case.
+    pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
+        Settle::new(self.stores.clone(), self.base.config.settle_grace)
+    }
+}

@@ -1,0 +1,315 @@
+use super::*;
+
+#[tokio::test]
+async fn a_win_is_confirmed() {
+    on_both(async |rig| {
+        let packet = Packet::of(20);
+        rig.load(&packet, &[]).await;
+        for (slip, user) in (0..).zip(ODD_USERS) {
+            assert_eq!(rig.hold(&packet, user).await.slip, slip);
+            assert_eq!(rig.reconcile(&packet, &[won(slip, user)], &[]).await, Reconciled::Loaded);
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
+            let state = rig.state(packet.part).await;
+            assert!(state.held.is_empty() && !state.is_pending);
+            assert_eq!(state.decisions, (0..=slip).collect());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_is_in_the_queue_until_it_holds_nothing() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
+        assert!(rig.state(packet.part).await.is_pending);
+        rig.reconcile(&packet, &[won(1, "bob")], &[]).await;
+        assert!(!rig.state(packet.part).await.is_pending);
+        // One that holds nothing leaves the queue without any decision.
+        let keys = packet.keys();
+        let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
+        rig.reconcile(&packet, &[], &[]).await;
+        assert!(!rig.state(packet.part).await.is_pending);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_decision_makes_a_part_final() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        assert_eq!(rig.reconcile(&packet, &[], &[]).await, Reconciled::Loaded);
+        assert_eq!(rig.reconcile(&packet, &[won(2, "ann"), refunded(0)], &[]).await, Reconciled::Loaded);
+        assert_eq!(rig.reconcile(&packet, &[won(1, "bob")], &[]).await, Reconciled::Final);
+        let late = [refunded(0), won(1, "bob"), won(2, "ann")];
+        assert_eq!(rig.reconcile(&packet, &late, &[]).await, Reconciled::Final);
+        assert_eq!(rig.state(packet.part).await.terms["#n"], "3");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await;
+        let () = rig.run(["DEL", &packet.keys().decided]).await;
+        // Told again what it knew: the third slip is still to be had.
+        assert_eq!(rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await, Reconciled::Loaded);
+        assert_eq!(rig.hold(&packet, "eve").await.slip, 2);
+        assert_eq!(rig.grab(&packet, "zoe").await, GrabAnswer::Nothing { expired: false, certain: false });
+        assert_eq!(rig.reconcile(&packet, &[won(2, "eve")], &[]).await, Reconciled::Final);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_foreign_decision_drops_the_hold_and_the_claim_that_it_contradicts() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.reconcile(&packet, &[won(0, "bob")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert!(state.held.is_empty() && !state.is_pending);
+        assert!(!state.claims.contains_key("ann"));
+        // Both go on: he has his, she gets another.
+        assert_eq!(rig.grab(&packet, "bob").await, GrabAnswer::Confirmed(claim_of(0)));
+        assert_eq!(rig.hold(&packet, "ann").await.slip, 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slip_that_a_rollback_made_free_again_is_taken_out() {
+    on_both(async |rig| {
+        let packet = Packet::of(12);
+        rig.load(&packet, &[]).await;
+        // Names that contain one another.
+        rig.reconcile(&packet, &[won(1, "ann"), refunded(10)], &[]).await;
+        assert_eq!(rig.state(packet.part).await.free, [0, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_slip_that_a_winner_of_another_held_goes_back() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[refunded(2)]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        assert!(rig.state(packet.part).await.free.is_empty(), "the last one was taken");
+        // What Bob held is hers: a rollback had forgotten it. Then what she held is free, and is Bob's on his next grab.
+        assert_eq!(rig.reconcile(&packet, &[won(1, "ann")], &[]).await, Reconciled::Loaded);
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len()), (vec![0], 0));
+        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(1)));
+        assert_eq!(rig.hold(&packet, "bob").await.slip, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_what_he_held() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        assert_eq!(rig.reconcile(&packet, &[won(3, "ann"), refunded(2)], &[]).await, Reconciled::Loaded);
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free.clone(), state.held.len(), state.is_pending), (vec![1, 0], 0, false));
+        assert_eq!((state.decisions.len(), &*state.terms["#n"]), (0, "0"), "it is no decision of this part");
+        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(3)));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn nothing_goes_back_after_expiry() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.expire(packet.part).await;
+        rig.reconcile(&packet, &[won(3, "ann")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_a_decision_does_not_go_back() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 4);
+        // Bob has the slip that Ann held. Whether the part hears first of his or of hers, it is not free again.
+        for decisions in [[won(0, "bob"), won(3, "ann")], [won(3, "ann"), won(0, "bob")]] {
+            rig.forget(packet.part).await;
+            rig.load(&packet, &[]).await;
+            rig.hold(&packet, "ann").await;
+            rig.reconcile(&packet, &decisions, &[]).await;
+            let state = rig.state(packet.part).await;
+            assert_eq!((state.free, state.held.len(), state.decisions), (vec![1], 0, [0].into()));
+        }
+        // Nor where the hold outlived its decision, which only a store that lies shows.
+        let keys = packet.keys();
+        let () = rig.run(["HSET", &keys.claims, "eve", "h0:7"]).await;
+        let () = rig.run(["HINCRBY", &keys.claims, "#b", "-1"]).await;
+        rig.reconcile(&packet, &[won(2, "eve")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len()), (vec![1], 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refund_takes_a_slip_from_whoever_held_it() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        assert_eq!(rig.reconcile(&packet, &[refunded(0), refunded(1)], &[]).await, Reconciled::Loaded);
+        let state = rig.state(packet.part).await;
+        assert!(state.claims.is_empty() && state.held.is_empty() && !state.is_pending);
+        assert_eq!((state.free, state.decisions), (vec![2], [0, 1].into()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_that_is_not_loaded_reconciles_nothing_and_leaves_the_queue() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 12);
+        rig.load(&packet, &[]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        rig.forget(packet.part).await;
+        assert!(rig.state(packet.part).await.is_pending);
+        assert_eq!(rig.reconcile(&packet, &[won(0, "ann"), refunded(4)], &[hold]).await, Reconciled::NotLoaded);
+        assert!(rig.state(packet.part).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_decision_decides_of_a_hold_says_nothing_of_a_newer_one() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        rig.load(&packet, &[]).await;
+        let holds = [rig.hold(&packet, "}").await, rig.hold(&packet, "bob").await, rig.hold(&packet, "eve").await];
+        // Said of one that is not so, of one that is so, and of one that no decision decides.
+        rig.reconcile(&packet, &[won(0, "zoe"), won(1, "bob")], &holds).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["bob", "eve", "zoe"]);
+        assert_eq!(rig.grab(&packet, "bob").await, GrabAnswer::Confirmed(claim_of(1)));
+        assert_eq!(rig.hold(&packet, "}").await.slip, 3);
+        rig.reconcile(&packet, &[won(0, "zoe")], &holds).await;
+        assert!(matches!(rig.grab(&packet, "}").await, GrabAnswer::Held { slip: 3, fresh: false, .. }));
+    })
+    .await;
+}
+
+/// No history leads there, but what is wrong must not stay so for ever.
+#[tokio::test]
+async fn a_slip_that_is_held_against_better_knowledge_is_taken_back_once_that_is_said() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[won(0, "bob")]).await;
+        let keys = packet.keys();
+        let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
+        let () = rig.run(["HINCRBY", &keys.claims, "#b", "-1"]).await;
+        let hold = Hold { slip: 0, user: id("ann"), at: Timestamp::from_ms(7) };
+        rig.reconcile(&packet, &[won(0, "bob")], &[hold]).await;
+        let state = rig.state(packet.part).await;
+        assert!(state.held.is_empty() && !state.claims.contains_key("ann"), "{state:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_without_decisions_counts_the_holds_anew() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let keys = packet.keys();
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        for wrong in ["1", "-2"] {
+            let () = rig.run(["HINCRBY", &keys.claims, "#b", wrong]).await;
+            rig.reconcile(&packet, &[], &[]).await;
+            let state = rig.state(packet.part).await;
+            assert!(state.held.len() == 1 && state.is_pending, "{state:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_any_order_and_in_any_batches_it_ends_the_same() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 10);
+        // Ann's is what she held, Bob's is what Eve held, Eve's is elsewhere, Zoe's was free, one went back.
+        let decisions = [won(0, "ann"), won(2, "bob"), won(7, "eve"), won(4, "zoe"), refunded(3)];
+        let mut ends = BTreeSet::new();
+        for first in 0..decisions.len() {
+            for stride in 1..decisions.len() {
+                for batch in [1, 2, decisions.len()] {
+                    rig.forget(packet.part).await;
+                    rig.load(&packet, &[]).await;
+                    for user in ["ann", "bob", "eve"] {
+                        rig.hold(&packet, user).await;
+                    }
+                    let order: Vec<Decision> = (0..decisions.len())
+                        .map(|i| decisions[(first + i * stride) % decisions.len()].clone())
+                        .collect();
+                    for decisions in order.chunks(batch) {
+                        rig.reconcile(&packet, decisions, &[]).await;
+                    }
+                    // Late, after all the others.
+                    rig.reconcile(&packet, &order[..1], &[]).await;
+                    ends.insert(format!("{:?}", rig.state(packet.part).await.sorted()));
+                }
+            }
+        }
+        assert_eq!(ends.len(), 1, "{ends:#?}");
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1], 0, false));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn more_decisions_than_one_call_takes_are_all_reconciled() {
+    on_both(async |rig| {
+        let packet = Packet::of(1_000);
+        rig.load(&packet, &[]).await;
+        let decisions: Vec<Decision> = (0..1_000).rev().map(|slip| won(slip, &format!("user-{slip}"))).collect();
+        assert_eq!(rig.reconcile(&packet, &decisions, &[]).await, Reconciled::Final);
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.decisions.len(), state.claims.len(), state.free.len()), (1_000, 1_000, 0));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_looks_again_sees_a_grab_whatever_was_put_back_meanwhile() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(2, 20);
+        rig.load(&packet, &[]).await;
+        for user in ["ann", "bob", "cat"] {
+            rig.hold(&packet, user).await;
+        }
+        let ViewResult::Changed(seen) = rig.store.view(packet.part, None).await.unwrap() else { panic!("not loaded") };
+        // What two of them held goes back, for slips of the other part are theirs; that is no news here.
+        rig.reconcile(&packet, &[won(11, "ann")], &[]).await;
+        let hold = rig.hold(&packet, "dan").await;
+        rig.reconcile(&packet, &[won(12, "bob")], &[]).await;
+        let again = rig.store.view(packet.part, Some(&seen.version)).await.unwrap();
+        assert!(matches!(&again, ViewResult::Changed(look) if look.holds.contains(&hold)), "{again:?}");
+    })
+    .await;
+}
