@@ -7,50 +7,73 @@ use plotters::prelude::*;
 
 use crate::BoxError;
 use crate::cell::Cell;
+use crate::summary::{self, Pair};
 
 const WIDTH: u32 = 1_000;
 const ROW: u32 = 26;
 const MARGINS: u32 = 110;
-/// Room for the schemes' names.
+/// Room for the labels of the rows.
 const NAMES: u32 = 330;
 const OURS: RGBColor = RGBColor(0xd9, 0x2d, 0x20);
 const THEIRS: RGBColor = RGBColor(0x8a, 0x94, 0xa6);
 
-/// Draws throughput, cost and latencies of each workload into a folder.
+/// Draws throughput, Redis CPU and latencies of each workload into a folder, and each mode of this engine beside lua-queue.
 pub fn draw(cells: &[Cell], out: &Path) -> Result<(), BoxError> {
     let mut workloads: Vec<&str> = cells.iter().map(|cell| cell.workload).collect();
     workloads.dedup();
     for workload in workloads {
         let cells: Vec<&Cell> = cells.iter().filter(|cell| cell.workload == workload).collect();
         let name = workload.to_lowercase();
-        let throughput = |cell: &Cell| cell.per_s.median;
-        bars(
-            &cells,
-            &out.join(format!("{name}-throughput.svg")),
-            &format!("{workload}: answers a second"),
-            throughput,
-        )?;
+        let row = |cell: &&Cell| Row { label: cell.scheme.clone(), cell: (*cell).clone() };
+        let rows: Vec<Row> = cells.iter().map(row).collect();
+        throughput(&rows, &out.join(format!("{name}-throughput.svg")), workload)?;
         if cells.iter().any(|cell| cell.redis_cpu_us > 0.0) {
-            let cost = |cell: &Cell| cell.redis_cpu_us;
-            bars(&cells, &out.join(format!("{name}-cost.svg")), &format!("{workload}: Redis CPU µs an answer"), cost)?;
+            cost(&rows, &out.join(format!("{name}-cost.svg")), workload)?;
         }
         latencies(&cells, &out.join(format!("{name}-latency.svg")), &format!("{workload}: answered within"))?;
     }
+    for mode in [summary::ONE_USER, summary::COLLECTED] {
+        let pair = |pair: Pair<'_>| {
+            [(pair.ours, "ours"), (pair.theirs, "lua-queue")].map(|(cell, scheme)| Row {
+                label: format!("{}, {}: {scheme}", cell.workload, pair.under_way),
+                cell: cell.clone(),
+            })
+        };
+        let rows: Vec<Row> = summary::pairs(cells, mode).flat_map(pair).collect();
+        if !rows.is_empty() {
+            throughput(&rows, &out.join(format!("{}-throughput.svg", mode.file)), mode.title)?;
+            cost(&rows, &out.join(format!("{}-cost.svg", mode.file)), mode.title)?;
+        }
+    }
     Ok(())
+}
+
+/// A bar of a chart.
+struct Row {
+    label: String,
+    cell: Cell,
+}
+
+fn throughput(rows: &[Row], file: &Path, what: &str) -> Result<(), BoxError> {
+    bars(rows, file, &format!("{what}: answers per second"), |cell| cell.per_s.median)
+}
+
+fn cost(rows: &[Row], file: &Path, what: &str) -> Result<(), BoxError> {
+    bars(rows, file, &format!("{what}: Redis CPU per answer, µs"), |cell| cell.redis_cpu_us)
 }
 
 fn is_ours(cell: &Cell) -> bool {
     cell.scheme.starts_with("ours")
 }
 
-/// A bar for each scheme.
-fn bars(cells: &[&Cell], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64) -> Result<(), BoxError> {
-    let rows = u32::try_from(cells.len())?;
-    let area = SVGBackend::new(file, (WIDTH, rows * ROW + MARGINS)).into_drawing_area();
+/// A bar for each row.
+fn bars(rows: &[Row], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64) -> Result<(), BoxError> {
+    let height = u32::try_from(rows.len())? * ROW + MARGINS;
+    let area = SVGBackend::new(file, (WIDTH, height)).into_drawing_area();
     area.fill(&WHITE)?;
-    let most = cells.iter().map(|cell| figure(cell)).fold(0.0, f64::max) * 1.1;
-    // Of a segmented range the end is a segment too, and nothing is drawn in a single one.
-    let last = cells.len().saturating_sub(1).max(1);
+    let most = rows.iter().map(|row| figure(&row.cell)).fold(0.0, f64::max) * 1.1;
+    // plotters counts the end of a segmented range as a segment, and draws nothing in a range of one.
+    let last = rows.len().saturating_sub(1).max(1);
     let mut chart = ChartBuilder::on(&area)
         .caption(title, ("sans-serif", 20))
         .margin(12)
@@ -59,23 +82,23 @@ fn bars(cells: &[&Cell], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64
         .y_label_area_size(NAMES)
         .build_cartesian_2d(0.0..most, (0..last).into_segmented())?;
     let name = |row: &SegmentValue<usize>| match row {
-        // The first scheme is at the top.
-        SegmentValue::CenterOf(row) => cells.iter().rev().nth(*row).map(|cell| cell.scheme.clone()).unwrap_or_default(),
+        // The first row is at the top.
+        SegmentValue::CenterOf(row) => rows.iter().rev().nth(*row).map(|row| row.label.clone()).unwrap_or_default(),
         _ => String::new(),
     };
     let number = |value: &f64| if most > 1e4 { format!("{:.0}k", value / 1e3) } else { format!("{value:.1}") };
     chart
         .configure_mesh()
         .disable_y_mesh()
-        .y_labels(cells.len())
+        .y_labels(rows.len())
         .y_label_formatter(&name)
         .x_label_formatter(&number)
         .label_style(("sans-serif", 13))
         .draw()?;
-    chart.draw_series(cells.iter().rev().enumerate().map(|(row, cell)| {
-        let color = if is_ours(cell) { OURS } else { THEIRS };
-        let end = if row < last { SegmentValue::Exact(row + 1) } else { SegmentValue::Last };
-        let bar = [(0.0, SegmentValue::Exact(row)), (figure(cell), end)];
+    chart.draw_series(rows.iter().rev().enumerate().map(|(place, row)| {
+        let color = if is_ours(&row.cell) { OURS } else { THEIRS };
+        let end = if place < last { SegmentValue::Exact(place + 1) } else { SegmentValue::Last };
+        let bar = [(0.0, SegmentValue::Exact(place)), (figure(&row.cell), end)];
         let mut bar = Rectangle::new(bar, color.filled());
         bar.set_margin(4, 4, 0, 0);
         bar
@@ -84,7 +107,7 @@ fn bars(cells: &[&Cell], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64
     Ok(())
 }
 
-/// Which share of the answers came within which time, for each scheme.
+/// For each scheme, the share of the answers that came within a time.
 fn latencies(cells: &[&Cell], file: &Path, title: &str) -> Result<(), BoxError> {
     let area = SVGBackend::new(file, (WIDTH, 520)).into_drawing_area();
     area.fill(&WHITE)?;

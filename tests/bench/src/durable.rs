@@ -83,7 +83,7 @@ pub async fn settle(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError>
         let bare = flights::heat(&bare, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
         ratios.push(bare.elapsed.as_secs_f64() / took.as_secs_f64());
     }
-    let name = "Settle: claims/s, of bare claim transactions";
+    let name = "Settle: claims/s ÷ bare claim transactions";
     lab.report.reached(Ratio::new(name, Goal::AtLeast(0.7), Spread::of(ratios).median));
     Ok(())
 }

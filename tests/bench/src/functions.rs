@@ -99,7 +99,7 @@ impl Functions {
             ratios.push(bounded("zipped, MB", 4.5, function.zipped_mb));
         }
         let waited = self.empty_ms + self.bare_ms;
-        let name = "grab: a warm call, of an empty one and the bare round trips";
+        let name = "grab: a warm call ÷ an empty call and the bare round trips";
         ratios.push(Ratio::new(name, Goal::AtMost(1.3), self.warm_ms / waited));
         ratios
     }

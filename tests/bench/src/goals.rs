@@ -1,13 +1,13 @@
-//! What is to be reached, as ratios of figures of one run.
+//! The goals: figures of one run, most of them ratios, and their bounds.
 
 use serde::Serialize;
 
 use crate::cell::Cell;
 
-/// A goal, and what became of it.
+/// A goal and the value that a run reached.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratio {
-    /// What is compared with what.
+    /// What is measured, for example one figure ÷ another.
     pub name: String,
     /// The bound.
     pub goal: Goal,
@@ -53,7 +53,7 @@ impl Ratio {
     }
 }
 
-/// How two cells of a workload are compared.
+/// A goal that divides a figure of one cell by the same figure of another.
 struct Comparison {
     name: &'static str,
     workload: &'static str,
@@ -77,7 +77,7 @@ const LUA_QUEUE_PIPELINED: &str = "lua-queue pipelined, 1000 under way";
 
 const COMPARISONS: [Comparison; 12] = [
     Comparison {
-        name: "A: grabs/s, of lua-queue's as published",
+        name: "A: grabs/s, collected ÷ lua-queue as published",
         workload: "A",
         ours: COLLECTED,
         theirs: LUA_QUEUE,
@@ -85,7 +85,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(5.0),
     },
     Comparison {
-        name: "A: grabs/s, of lua-queue's with our client, 1,000 under way",
+        name: "A: grabs/s, collected ÷ lua-queue pipelined, 1,000 under way",
         workload: "A",
         ours: COLLECTED,
         theirs: LUA_QUEUE_PIPELINED,
@@ -93,7 +93,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(1.8),
     },
     Comparison {
-        name: "A: the same, 20 under way",
+        name: "A: grabs/s, collected ÷ lua-queue pipelined, 20 under way",
         workload: "A",
         ours: "ours, collected, 20 under way",
         theirs: "lua-queue pipelined, 20 under way",
@@ -101,7 +101,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(1.3),
     },
     Comparison {
-        name: "A: grabs/s, of the raw script's",
+        name: "A: grabs/s, collected ÷ the raw script",
         workload: "A",
         ours: COLLECTED,
         theirs: "ours, the raw script with 64 users a call",
@@ -109,7 +109,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(0.6),
     },
     Comparison {
-        name: "A: Redis CPU a grab, of lua-queue's, collected",
+        name: "A: Redis CPU per grab, collected ÷ lua-queue pipelined",
         workload: "A",
         ours: COLLECTED,
         theirs: LUA_QUEUE_PIPELINED,
@@ -117,7 +117,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtMost(0.4),
     },
     Comparison {
-        name: "A: Redis CPU a grab, of lua-queue's, one user a call",
+        name: "A: Redis CPU per grab, one user a call ÷ lua-queue pipelined",
         workload: "A",
         ours: "ours, one user a call, 1000 under way",
         theirs: LUA_QUEUE_PIPELINED,
@@ -125,7 +125,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtMost(1.1),
     },
     Comparison {
-        name: "B: grabs/s, of lock-counter's as published",
+        name: "B: grabs/s, collected ÷ lock-counter as published",
         workload: "B",
         ours: "ours, collected, 10000 under way",
         theirs: "lock-counter",
@@ -133,7 +133,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(10.0),
     },
     Comparison {
-        name: "B: grabs/s, of lua-queue's as published",
+        name: "B: grabs/s, collected ÷ lua-queue as published",
         workload: "B",
         ours: "ours, collected, 10000 under way",
         theirs: LUA_QUEUE,
@@ -141,7 +141,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(5.0),
     },
     Comparison {
-        name: "C: grabs/s, of lua-queue's as published",
+        name: "C: grabs/s, collected ÷ lua-queue as published",
         workload: "C",
         ours: COLLECTED,
         theirs: LUA_QUEUE,
@@ -149,7 +149,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(3.0),
     },
     Comparison {
-        name: "E: requests/s of losers, of a constant answer's",
+        name: "E: requests/s, losers ÷ a constant answer",
         workload: "E",
         ours: "ours, losers",
         theirs: "a constant answer",
@@ -157,7 +157,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtLeast(0.5),
     },
     Comparison {
-        name: "B, ledger: the last answer, of the time that its winners' transactions take",
+        name: "B with the ledger: time to the last answer ÷ time of the winners' bare transactions",
         workload: "B",
         ours: "ours, acknowledged by the ledger",
         theirs: "bare claim transactions of the 100 winners",
@@ -165,7 +165,7 @@ const COMPARISONS: [Comparison; 12] = [
         goal: Goal::AtMost(1.5),
     },
     Comparison {
-        name: "D: grabs/s, of the same without repeats",
+        name: "D: grabs/s, collected ÷ A without repeats",
         workload: "D",
         ours: COLLECTED,
         theirs: COLLECTED,
@@ -174,12 +174,12 @@ const COMPARISONS: [Comparison; 12] = [
     },
 ];
 
-/// Seconds of a rush, on average.
+/// Median seconds of a rush.
 const fn rush_took(cell: &Cell) -> f64 {
     cell.rush_s
 }
 
-/// What the cells say about the goals. A goal whose cells were not measured is left out.
+/// The goals of these cells. A goal whose cells were not measured is left out.
 #[must_use]
 pub fn of(cells: &[Cell]) -> Vec<Ratio> {
     let find =
@@ -193,11 +193,11 @@ pub fn of(cells: &[Cell]) -> Vec<Ratio> {
     };
     let mut ratios: Vec<Ratio> = COMPARISONS.iter().filter_map(compare).collect();
     if let Some(ours) = find("B", "ours, collected, 10000 under way") {
-        ratios.push(Ratio::new("B: slips oversold", Goal::AtMost(0.0), count(ours.oversold)));
-        ratios.push(Ratio::new("B: Redis calls a request", Goal::AtMost(0.05), ours.redis_calls));
+        ratios.push(Ratio::new("B: slips oversold, collected", Goal::AtMost(0.0), count(ours.oversold)));
+        ratios.push(Ratio::new("B: Redis calls per request, collected", Goal::AtMost(0.05), ours.redis_calls));
     }
     if let (Some(ours), Some(bare)) = (find("E", "ours, winners"), find("E", "bare claim transactions")) {
-        let name = "E: p99 of a winner, of the p50 of a bare claim transaction";
+        let name = "E: p99 of a winner ÷ p50 of a bare claim transaction";
         ratios.push(Ratio::new(name, Goal::AtMost(3.0), ours.p99_us / bare.p50_us));
     }
     ratios

@@ -46,13 +46,13 @@ impl Growth {
     #[must_use]
     pub fn ratios(&self) -> Vec<Ratio> {
         let either_way = |what: &str, ratio: f64| {
-            Ratio::new(format!("{what} (or the other way round)"), Goal::AtMost(1.1), ratio.max(1.0 / ratio))
+            Ratio::new(format!("{what}, or its inverse"), Goal::AtMost(1.1), ratio.max(1.0 / ratio))
         };
         vec![
-            either_way("Redis CPU a grab with 100,000 slips, of that with 10", self.by_slips),
-            either_way("Redis CPU a grab with 100,000 live packets, of that with 10", self.by_packets),
-            Ratio::new("Sending 100,000 slips, ms", Goal::AtMost(500.0), self.send_ms.median),
-            Ratio::new("The longest that this keeps Redis busy, ms", Goal::AtMost(5.0), self.blocked_ms),
+            either_way("Redis CPU per grab: 100,000 slips ÷ 10 slips", self.by_slips),
+            either_way("Redis CPU per grab: 100,000 live packets ÷ 10", self.by_packets),
+            Ratio::new("Send of 100,000 slips, ms", Goal::AtMost(500.0), self.send_ms.median),
+            Ratio::new("Longest command of that send in Redis, ms", Goal::AtMost(5.0), self.blocked_ms),
         ]
     }
 }

@@ -21,6 +21,7 @@ mod redis_apart;
 mod report;
 mod rush;
 mod spread;
+mod summary;
 mod threads;
 
 use std::path::PathBuf;

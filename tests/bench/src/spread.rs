@@ -100,7 +100,7 @@ impl Cluster {
         seen.sort_by(|one, other| one.deviation().total_cmp(&other.deviation()));
         if !seen.is_empty() {
             let middle = seen.swap_remove(seen.len() / 2);
-            let name = format!("{scheme}: the node furthest from a third of the calls, off by");
+            let name = format!("{scheme}: largest deviation of a node from a third of the calls");
             lab.report.reached(Ratio::new(name, Goal::AtMost(0.1), middle.deviation()));
             lab.report.add_nodes(middle);
         }
