@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Computes the cost of a million grabs on AWS: the work of a grab times published prices. Options change both:
+"""Computes the cost of a million grabs on AWS, and the resources for a load, from the work of a grab and published prices.
+
+Both inputs are printed, and options change them:
 
     scripts/cost.py
     scripts/cost.py --winner-ms 40 --write-price 0.7125 --node-price 0.2
 """
 
 import argparse
+import math
 
 # Prices in US dollars, us-east-1, from the services' pricing pages of 2025. API Gateway: HTTP APIs, the first 300 million a
 # month. Lambda on arm64, DynamoDB on demand, ElastiCache for Valkey.
@@ -18,15 +21,18 @@ PRICES = {
     "node-price": (0.1264, "an hour of a cache.m7g.large node with Valkey"),
 }
 WORK = {
-    "memory-mb": (512, "the memory of the grab function in MB, as in template.yaml"),
-    "winner-ms": (25, "the time of a winning call in ms: one transaction, and some milliseconds around it"),
-    "loser-ms": (3, "the time of a losing call in ms: one round trip to Redis, or none"),
-    "winner-writes": (6, "write request units of a win: slip decision, claim and wallet, each counted twice in a transaction"),
-    "slip-writes": (0.13, "write request units of a slip in a packet of 100: the send's five items, the index, and marking it settled"),
-    "loser-reads": (0.01, "read request units of a loss: most are answered without DynamoDB"),
-    "nodes": (3, "nodes in the cluster, idle or not"),
+    "memory-mb": (512, "MB of the grab function, as in template.yaml"),
+    "winner-ms": (25, "ms of a winning call (assumed): one transaction and some milliseconds"),
+    "loser-ms": (3, "ms of a losing call (assumed): at most one round trip to Redis"),
+    "winner-writes": (6, "write request units of a win: slip decision, claim and wallet, two each in a transaction"),
+    "slip-writes": (0.13, "write request units of a slip: its share of the send, index and settlement of a packet of 100"),
+    "loser-reads": (0.01, "read request units of a loss (assumed): most losers are answered without DynamoDB"),
+    "nodes": (3, "nodes of the Redis cluster, idle or not"),
+    "shard-grabs": (50_000, "grabs a second that one Redis shard is planned for, one user a call"),
 }
 HOURS_A_MONTH = 730
+# Loads to size for: grabs a second, and how many of them win.
+LOADS = [(1_000, 1_000), (100_000, 5_000), (1_000_000, 20_000)]
 
 
 def arguments():
@@ -56,7 +62,13 @@ def main():
     for part in winners:
         print(f"{part:<12}{winners[part]:>10.2f}{losers[part]:>10.2f}")
     print(f"{'together':<12}{sum(winners.values()):>10.2f}{sum(losers.values()):>10.2f}")
-    print(f"\nRedis, under any load: {given.nodes * given.node_price * HOURS_A_MONTH:.2f} a month")
+    print(f"\nRedis, busy or idle: {given.nodes * given.node_price * HOURS_A_MONTH:.2f} a month")
+
+    print(f"\n{'grabs/s':>10}{'won/s':>10}{'executions':>12}{'shards':>8}{'write units/s':>15}")
+    for grabs, won in LOADS:
+        executions = math.ceil(((grabs - won) * given.loser_ms + won * given.winner_ms) / 1000)
+        shards, writes = math.ceil(grabs / given.shard_grabs), math.ceil(won * given.winner_writes)
+        print(f"{grabs:>10,}{won:>10,}{executions:>12,}{shards:>8}{writes:>15,}")
 
 
 if __name__ == "__main__":
