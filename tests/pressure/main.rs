@@ -1,5 +1,5 @@
-//! Recorded runs of what the system meets when more is asked of it than it can do. They print figures and fail if
-//! anything was lost; they assert no speed.
+//! Runs under more load than the system can serve. They print figures, and fail if anything was lost; they assert no
+//! speed.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,13 +9,13 @@ mod stack;
 
 use clap::Parser;
 
-/// More load than the system can serve, and backlogs.
+/// More load than the system can serve, and backlogs
 #[derive(Parser)]
 #[command(name = "pressure")]
 enum Run {
-    /// Settle has a large outbox to bring to the ledger
+    /// Settle persists a large outbox
     Backlog(backlog::Options),
-    /// More winners come than claims can be committed
+    /// More winners arrive than claims can be committed
     Overload(overload::Options),
 }
 

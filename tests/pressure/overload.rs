@@ -1,5 +1,5 @@
-//! More winners than the table can take: each grab is a new user's on a packet of 100,000 slips, so that each needs a
-//! transaction of its own.
+//! More winners than the table can take. Each grab is by a new user on a packet of 100,000 slips, so each has a claim to
+//! commit.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,30 +17,29 @@ const SLIPS: u32 = 100_000;
 /// Requests under way while the capacity is measured.
 const CLOSED_LOOP: usize = 64;
 const TICK: Duration = Duration::from_millis(10);
-/// Requests that this process has under way at the most: each needs a connection, and so a file. Who comes beyond them
-/// stays away.
+/// The most requests that this process has under way. Each needs a connection, and so a file. Further arrivals are not sent.
 const UNDER_WAY_MAX: usize = 8_192;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How many times what can be served is asked for
+    /// The load, as a multiple of the measured capacity
     #[arg(long, default_value_t = 3)]
     times: u64,
-    /// For how long, in seconds
+    /// The time under load, in seconds
     #[arg(long, default_value_t = 20)]
     seconds: u64,
 }
 
-/// Sends grabs of users who have not grabbed before.
+/// Sends grabs, each by a new user.
 struct Crowd {
     operator: Client,
     packets: Vec<String>,
     next: AtomicU64,
 }
 
-/// When an answer came, and what it was.
+/// An answer and its latency.
 struct Answer {
-    /// 0: there was none, which the log explains.
+    /// The HTTP status; 0 if no answer came, which the log explains.
     status: u16,
     retry_after: bool,
     took: Duration,
@@ -51,11 +50,11 @@ pub async fn run(options: &Options) {
     let crowd = Arc::new(Crowd::open(&stack.url, 10).await);
 
     let capacity = crowd.capacity(Duration::from_secs(5)).await;
-    println!("served with {CLOSED_LOOP} requests under way: {capacity} grabs/s, {} MB", stack.resident_mb());
+    println!("capacity with {CLOSED_LOOP} requests under way: {capacity} grabs/s, {} MB", stack.resident_mb());
     let overload = capacity * options.times;
     let seconds = Duration::from_secs(options.seconds);
     let answers = crowd.arrive(overload, seconds, &stack).await;
-    report(&format!("{overload} grabs/s asked for, for {seconds:?}"), &answers);
+    report(&format!("{overload} grabs/s for {seconds:?}"), &answers);
     println!("memory at the end: {} MB", stack.resident_mb());
     assert!(answers.iter().all(|answer| answer.status != 0), "grabs without an answer");
     assert!(answers.iter().all(|answer| answer.status != 500), "server errors");
@@ -64,7 +63,7 @@ pub async fn run(options: &Options) {
     let calm = (capacity / 4).max(1);
     for second in 1..=5 {
         let answers = crowd.arrive(calm, Duration::from_secs(1), &stack).await;
-        report(&format!("second {second} after it, {calm} grabs/s asked for"), &answers);
+        report(&format!("second {second} afterwards, {calm} grabs/s"), &answers);
     }
 }
 
@@ -72,7 +71,7 @@ impl Crowd {
     /// Sends `packets` packets to grab from.
     async fn open(url: &str, packets: usize) -> Self {
         let http = reqwest::Client::builder().timeout(Duration::from_mins(1)).build().unwrap();
-        // What is measured is what one request hears.
+        // Without retries: each request is measured by itself.
         let operator = Client::new(http, url, Caller::Nobody).retrying(Retries::NONE);
         operator.deposit("sender", "d", 1_000_000_000).await.unwrap();
         let sender = operator.by(Caller::Local("sender".to_owned()));
@@ -101,7 +100,7 @@ impl Crowd {
         Answer { status, retry_after, took: begun.elapsed() }
     }
 
-    /// Grabs per second with a bounded number of requests under way.
+    /// Grabs per second that are served with [`CLOSED_LOOP`] requests under way.
     async fn capacity(&self, time: Duration) -> u64 {
         let end = Instant::now() + time;
         let grabs = stream::repeat(()).take_while(|()| std::future::ready(Instant::now() < end)).map(|()| self.grab());
@@ -109,19 +108,19 @@ impl Crowd {
         u64::try_from(served.count().await).unwrap() / time.as_secs()
     }
 
-    /// Grabs arrive at a rate, however many are still waiting for their answers.
+    /// Grabs arrive at a rate, regardless of how many still wait for their answers.
     async fn arrive(self: &Arc<Self>, per_second: u64, time: Duration, stack: &Stack) -> Vec<Answer> {
         let (answered, mut answers) = mpsc::unbounded_channel();
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Burst);
         let room = Arc::new(Semaphore::new(UNDER_WAY_MAX));
-        let (begun, mut sent, mut stayed_away, mut most_mb) = (Instant::now(), 0, 0, 0);
+        let (begun, mut sent, mut unsent, mut most_mb) = (Instant::now(), 0, 0, 0);
         while begun.elapsed() < time {
             tick.tick().await;
             let due = per_second * u64::try_from(begun.elapsed().as_millis()).unwrap() / 1_000;
             for _ in sent..due {
                 let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
-                    stayed_away += 1;
+                    unsent += 1;
                     continue;
                 };
                 let (crowd, answered) = (Arc::clone(self), answered.clone());
@@ -143,8 +142,8 @@ impl Crowd {
         if most_mb > 0 {
             println!("the stack took up to {most_mb} MB");
         }
-        if stayed_away > 0 {
-            println!("{stayed_away} grabs found {UNDER_WAY_MAX} under way, and were not sent");
+        if unsent > 0 {
+            println!("{unsent} grabs were not sent, because {UNDER_WAY_MAX} were under way");
         }
         all
     }

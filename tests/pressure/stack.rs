@@ -1,23 +1,23 @@
-//! The local stack as a process of its own, so that its memory can be told from that of whoever presses on it.
+//! The local stack as a process of its own, so that its memory is not mixed with that of the client.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use std::io::{BufRead, BufReader};
 
-/// A running local stack that keeps nothing.
+/// A running local stack without files.
 pub struct Stack {
     child: Child,
-    /// Where the API is.
+    /// The address of the API.
     pub url: String,
-    /// Where its Redis is.
+    /// The address of its Redis.
     pub redis_url: String,
-    /// Where its `DynamoDB` is.
+    /// The address of its `DynamoDB`.
     pub dynamodb_url: String,
 }
 
 impl Stack {
-    /// Starts the program `local` that lies beside this one.
+    /// Starts the program `local` in this program's folder.
     pub fn start() -> Self {
         let program = std::env::current_exe().unwrap().with_file_name("local");
         assert!(Path::new(&program).exists(), "{} is missing: make pressure builds it", program.display());

@@ -8,19 +8,19 @@ use serde::Serialize;
 use crate::heat::{Heat, Shares};
 use crate::rush::Rush;
 
-/// The least, the middle and the most of several figures.
+/// The minimum, median and maximum of several figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// The least.
+    /// The minimum.
     pub min: f64,
-    /// The one in the middle.
+    /// The median.
     pub median: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of at least one figure.
+    /// The spread of at least one figure.
     #[must_use]
     pub fn of(mut figures: Vec<f64>) -> Self {
         figures.sort_by(f64::total_cmp);
@@ -35,37 +35,37 @@ impl Spread {
 /// A cell.
 #[derive(Clone, Debug, Serialize)]
 pub struct Cell {
-    /// Which workload.
+    /// The workload's name, for example "A".
     pub workload: &'static str,
-    /// Which scheme.
+    /// The scheme's name in the report.
     pub scheme: String,
-    /// Answers a second, over the rounds.
+    /// Answers per second, over the rounds.
     pub per_s: Spread,
-    /// A rush took so many seconds, from its beginning to its last answer; the middle of all.
+    /// Median seconds of a rush, from its beginning to its last answer.
     pub rush_s: f64,
-    /// Half of the answers came within so many microseconds.
+    /// Microseconds within which half of the answers came.
     pub p50_us: f64,
-    /// 99 % of them.
+    /// Microseconds within which 99 % of them came.
     pub p99_us: f64,
-    /// 99.9 % of them.
+    /// Microseconds within which 99.9 % of them came.
     pub p999_us: f64,
-    /// Redis' processor time an answer, in microseconds; the middle of the rounds.
+    /// Redis' processor time per answer, in microseconds: the median of the rounds.
     pub redis_cpu_us: f64,
-    /// Round trips to Redis an answer.
+    /// Round trips to Redis per answer.
     pub redis_calls: f64,
-    /// Users with a slip, in the rush with the fewest.
+    /// Users with a slip: the minimum of the rushes.
     pub winners: u64,
-    /// Slips given out beyond those that there are, in the rush with the most.
+    /// Slips given out beyond those of the packets: the maximum of the rushes.
     pub oversold: u64,
-    /// Users with two slips of one packet, in the rush with the most.
+    /// Users with two slips of one packet: the maximum of the rushes.
     pub double_winners: u64,
-    /// Slips that nobody has after everybody has asked, in the rush with the most; none if no rush came to its end.
+    /// Slips that nobody has after all requests: the maximum of the rushes. `None` if no rush came to its end.
     pub left: Option<u64>,
-    /// For the charts: latencies in microseconds, with the share of answers within each.
+    /// For the charts: latencies in microseconds, each with the share of the answers within it.
     pub latencies: Vec<(f64, f64)>,
 }
 
-/// Collects heats into a cell.
+/// Collects the heats of a cell.
 #[derive(Debug)]
 pub struct Collector {
     workload: &'static str,
@@ -78,7 +78,7 @@ pub struct Collector {
     shares: Option<Shares>,
 }
 
-/// What the heats of a round add up to.
+/// The sums of a round's heats.
 #[derive(Debug, Default)]
 struct Round {
     answers: u64,
@@ -89,7 +89,7 @@ struct Round {
 const NANOS_MOST: u64 = 60_000_000_000;
 
 impl Collector {
-    /// For heats of one scheme at one workload.
+    /// An empty collector for one scheme at one workload.
     ///
     /// # Panics
     /// Never: the bounds of its histogram are valid.
@@ -108,24 +108,24 @@ impl Collector {
         }
     }
 
-    /// Whether it is of this scheme at this workload.
+    /// Whether it collects this scheme at this workload.
     #[must_use]
     pub fn is_of(&self, workload: &str, scheme: &str) -> bool {
         self.workload == workload && self.scheme == scheme
     }
 
-    /// The next heats belong to another round.
+    /// Begins a round: the next heats belong to it.
     pub fn begin_round(&mut self) {
         self.rounds.push(Round::default());
     }
 
-    /// For how long the heats of this round went on.
+    /// The time that the heats of this round took together.
     #[must_use]
     pub fn round_took(&self) -> Duration {
         self.rounds.last().map_or(Duration::ZERO, |round| round.took)
     }
 
-    /// Adds a heat at `rush` to the round.
+    /// Adds a heat to the round. `rush` is what its design met.
     pub fn add(&mut self, rush: &Rush, heat: &Heat) {
         if let Some(round) = self.rounds.last_mut() {
             round.answers += heat.answers.len() as u64;
@@ -150,7 +150,7 @@ impl Collector {
         });
     }
 
-    /// The cell.
+    /// The cell of all heats so far.
     #[must_use]
     pub fn cell(&self) -> Cell {
         let micros = |nanos: u64| float(nanos) / 1e3;
@@ -177,7 +177,7 @@ impl Collector {
     }
 }
 
-/// A count, to be divided.
+/// A count as a number that can be divided.
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
 #[must_use]
 pub const fn float(count: u64) -> f64 {

@@ -17,21 +17,21 @@ use crate::flights::Grabs;
 use crate::rush::{Got, Rush};
 
 const TABLE: &str = "designs";
-/// How often an optimistic design tries before it tells the user that he has lost.
+/// Tries of an optimistic design before it answers that the user has lost.
 const TRIES: usize = 10;
-/// How long who waits for a lock waits before he looks again.
+/// The pause between two tries for a lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
-/// Which of them.
+/// A design with a database.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Way {
-    /// One distributed lock a packet around reading and writing its row.
+    /// One distributed lock per packet, around reading and writing its row.
     Lock,
-    /// A version of the packet's row.
+    /// The packet's row has a version.
     Optimistic,
     /// The packet's row is locked while it is changed.
     Pessimistic,
-    /// A row a slip, taken if it is still free.
+    /// One row per slip, which a user takes if it is still free.
     SlipOptimistic,
     /// A slip from a list in Redis, then the row. A crash in between loses the slip.
     QueueThenDatabase,
@@ -40,7 +40,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// All of them.
+    /// All designs, in the order of the report.
     pub const ALL: [Self; 6] = [
         Self::Lock,
         Self::Optimistic,
@@ -75,14 +75,14 @@ pub struct Database {
 }
 
 impl Database {
-    /// Over a table of its own.
+    /// A design over the table that [`Self::create_table`] creates.
     pub async fn new(way: Way, db: Client, redis_url: &str) -> Result<Self, BoxError> {
         let patient = AsyncConnectionConfig::new().set_response_timeout(Some(crate::RESPONSE_TIMEOUT));
         let redis = redis::Client::open(redis_url)?.get_multiplexed_async_connection_with_config(&patient).await?;
         Ok(Self { way, db, redis, next: AtomicU64::new(0) })
     }
 
-    /// Makes that table.
+    /// Creates the table of these designs.
     pub async fn create_table(db: &Client) -> Result<(), BoxError> {
         let mut create = db.create_table().table_name(TABLE).billing_mode(BillingMode::PayPerRequest);
         for (name, kind) in [("pk", KeyType::Hash), ("sk", KeyType::Range)] {
@@ -113,7 +113,7 @@ impl Database {
         Ok(get.consistent_read(true).send().await?.item.unwrap_or_default())
     }
 
-    /// Changes a row if `condition` holds. Returns the row as it is then; none if it does not hold.
+    /// Changes a row if `condition` holds, and returns the changed row. Returns `None` if it does not hold.
     async fn update(
         &self,
         (pk, sk): (&str, &str),
@@ -171,7 +171,7 @@ impl Database {
             if seen == 0 {
                 return Ok(Got::Nothing);
             }
-            // What is left only falls, so it is its own version.
+            // The counter only falls, so it is its own version.
             let values = [(":left", number(seen - 1)), (":seen", number(seen))];
             let changed =
                 self.update((&row(packet), "packet"), "SET left_ = :left", Some("left_ = :seen"), &values).await?;
@@ -224,7 +224,7 @@ impl Database {
             if free.is_empty() {
                 return Ok(Got::Nothing);
             }
-            // As good as random: no two users begin with the same one for long.
+            // As good as random: users who arrive together choose different slips.
             let chosen = &free[usize::try_from(self.slip())? % free.len()];
             let Some(sk) = chosen.get("sk").and_then(|sk| sk.as_s().ok()) else { continue };
             let values = [(":me", text(user))];
@@ -251,7 +251,7 @@ impl Database {
         Ok(Got::Slip(slip))
     }
 
-    /// What the consumer of [`Way::QueueAsync`] does until nothing is left.
+    /// The consumer of [`Way::QueueAsync`]: writes all records that are left.
     async fn consume(&self) -> Result<(), BoxError> {
         let mut redis = self.redis.clone();
         loop {

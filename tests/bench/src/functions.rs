@@ -1,5 +1,5 @@
-//! The functions as they are deployed: their size, and under the Lambda runtime interface emulator their start, their calls and
-//! their memory.
+//! The functions as they are deployed: their size, and their start, calls and memory under the Lambda runtime interface
+//! emulator.
 
 use std::fmt;
 use std::io::Write as _;
@@ -27,43 +27,43 @@ const TABLE: &str = "functions";
 const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 const STARTS: usize = 20;
 const STARTS_QUICK: usize = 3;
-/// Warm calls. They go on a packet of one part.
+/// Warm calls, on a packet of one part.
 const CALLS: u32 = 200;
-/// Calls of a function before its figures are read.
+/// Calls of a function before its memory and its durations are read.
 const WARM_UP: u32 = 10;
 
-/// One function.
+/// The figures of one function.
 #[derive(Debug, Serialize)]
 pub struct Measured {
     name: &'static str,
-    /// Of its program in a deployment package.
+    /// The program in a deployment package, in MB.
     zipped_mb: f64,
     /// From its start until it asks for its first event, in milliseconds.
     init_ms: Spread,
-    /// The most memory that its process ever took, in MB.
+    /// The peak memory of its process, in MB.
     memory_mb: f64,
 }
 
-/// All functions, and a warm grab beside what it has to wait for.
+/// All functions, and a warm grab beside the calls that it waits for.
 #[derive(Debug, Serialize)]
 pub struct Functions {
     all: Vec<Measured>,
-    /// A warm grab that wins, in milliseconds, as the emulator reports it.
+    /// A warm grab that wins, in milliseconds as the emulator reports them.
     warm_ms: f64,
-    /// A call that asks no store.
+    /// A call that asks no store, in milliseconds.
     empty_ms: f64,
-    /// The round trips of a grab that wins, one after the other: the script, the transaction, and the script that confirms it.
+    /// The round trips of a winning grab, in milliseconds: the script, the transaction, and the script that reconciles.
     bare_ms: f64,
 }
 
-/// Measures the programs that lie beside this one. Their size is that of the ones in `deployed`, each in a folder of its own,
-/// as cargo-lambda puts them: those are for another processor.
+/// Measures the programs beside this one. The sizes are of those in `deployed`, which are for another processor; cargo-lambda
+/// puts each into a folder of its own.
 pub async fn run(lab: &Lab, deployed: Option<&Path>) -> Result<Functions, BoxError> {
     let starts = if lab.time.rounds > 1 { STARTS } else { STARTS_QUICK };
     let calls = lab.scaled(CALLS);
     let (redis, dynamodb) = (TestServer::start(&[]).await, DynamoDb::start(None).await?);
     let engine = Engine::new(&redis.url(), &dynamodb.url(), TABLE, "ledger").await?;
-    // A rehearsal is of a debug build, whose programs are large.
+    // A rehearsal runs a debug build, whose programs are large.
     let compression = if lab.time.divisor > 1 { Compression::fast() } else { Compression::best() };
     let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url() };
     let mut functions = Vec::new();
@@ -74,7 +74,7 @@ pub async fn run(lab: &Lab, deployed: Option<&Path>) -> Result<Functions, BoxErr
     }
     let grab = stores.function("grab").await?;
     let [warm_ms, empty_ms, bare_ms] = warm(&grab, &engine, calls).await?;
-    // What it keeps of a rush is its memory too.
+    // Its caches after many grabs count as well.
     if let Some(measured) = functions.iter_mut().find(|function| function.name == "grab") {
         measured.memory_mb = measured.memory_mb.max(peak_mb(grab.process().ok_or("no process")?)?);
     }
@@ -84,7 +84,7 @@ pub async fn run(lab: &Lab, deployed: Option<&Path>) -> Result<Functions, BoxErr
 }
 
 impl Functions {
-    /// Beside the bounds.
+    /// The goals of the functions.
     #[must_use]
     pub fn ratios(&self) -> Vec<Ratio> {
         let mut ratios = Vec::new();
@@ -157,8 +157,8 @@ impl Stores {
     }
 }
 
-/// Medians of a grab that wins, of a call that asks no store, and of the round trips of such a grab by themselves, in
-/// milliseconds. One of each in turn, so that what else the machine does concerns all three.
+/// Median milliseconds of a winning grab, of a call that asks no store, and of the bare round trips of such a grab. The three
+/// take turns, so that other load on the machine affects all of them.
 async fn warm(grab: &Function, engine: &Engine, calls: u32) -> Result<[f64; 3], BoxError> {
     let (id, bare) = (engine.send(calls + WARM_UP).await?, engine.send(calls + WARM_UP).await?);
     let bare = engine.stores().packets.terms(bare).await?.ok_or("a packet that was sent")?;
@@ -184,7 +184,7 @@ async fn warm(grab: &Function, engine: &Engine, calls: u32) -> Result<[f64; 3], 
     Ok([median(2 * warm_up), median(2 * warm_up + 1), Spread::of(bare_ms.split_off(warm_up)).median])
 }
 
-/// The round trips of a grab that wins, one after the other, in milliseconds.
+/// Milliseconds of the round trips of a winning grab, one after the other.
 async fn round_trips(engine: &Engine, terms: &Terms, slip: u32) -> Result<f64, BoxError> {
     let ping = || shared::redis::Call::from(redis::cmd("PING"));
     let user: UserId = format!("bare-{slip}").parse()?;
@@ -202,19 +202,19 @@ fn zipped_mb(program: &Path, compression: Compression) -> Result<f64, BoxError> 
     Ok(float(deflated.finish()?.len()) / 1e6)
 }
 
-/// The numbers after a label.
+/// The numbers after a label in a log.
 fn reported<'a>(log: &'a str, label: &'a str) -> impl Iterator<Item = f64> + 'a {
     log.split(label).skip(1).filter_map(|rest| rest.split([' ', ')']).next()?.parse().ok())
 }
 
-/// The most memory that a process has ever taken, in MB.
+/// The peak memory of a process, in MB.
 fn peak_mb(process: u32) -> Result<f64, BoxError> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no peak memory")?;
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
 }
 
-/// A program of the same build.
+/// The path of a program of the same build.
 fn program(name: &str) -> Result<PathBuf, BoxError> {
     let program = std::env::current_exe()?.with_file_name(name);
     if program.is_file() {

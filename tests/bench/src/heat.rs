@@ -1,4 +1,4 @@
-//! One go of a scheme at a rush, and what is counted of it.
+//! A heat: one run of a scheme through a rush, and its counts.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -7,45 +7,45 @@ use redis::{Commands, Connection, RedisResult};
 
 use crate::rush::{Got, Rush};
 
-/// An answer, and how long it took.
+/// An answer and its latency.
 #[derive(Clone, Copy, Debug)]
 pub struct Answer {
-    /// Which request of the rush.
+    /// The request's index in the rush.
     pub request: usize,
-    /// What it got.
+    /// The slip, if any.
     pub got: Got,
-    /// After how many nanoseconds.
+    /// Nanoseconds until the answer.
     pub nanos: u64,
 }
 
-/// What one go came to.
+/// The result of one run of a scheme through a rush.
 #[derive(Debug)]
 pub struct Heat {
     /// From the first request to the last answer.
     pub elapsed: Duration,
-    /// All answers; fewer than requests if the time was over before.
+    /// All answers: fewer than requests if the time was over before.
     pub answers: Vec<Answer>,
     /// Round trips to Redis.
     pub calls: u64,
-    /// Redis' own work, in microseconds of its processor.
+    /// Redis' processor time, in microseconds.
     pub cpu_us: u64,
 }
 
-/// Who got what in a heat.
+/// The slips of a heat, counted by owner.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Shares {
-    /// Users, of each packet, who have a slip.
+    /// Users who have a slip, summed over the packets.
     pub winners: u64,
-    /// Slips given out beyond those that there are.
+    /// Slips given out beyond those of the packets.
     pub oversold: u64,
-    /// Users who have two of one packet.
+    /// Users who have two slips of one packet.
     pub double_winners: u64,
-    /// Slips that nobody has, though there were users without one. None where the time was over first.
+    /// Slips that nobody has although users without one asked. `None` if the time was over first.
     pub left: Option<u64>,
 }
 
 impl Heat {
-    /// Counts who got what.
+    /// Counts the slips by owner.
     #[must_use]
     pub fn shares(&self, rush: &Rush) -> Shares {
         let mut slips_of = HashSet::new();
@@ -54,7 +54,7 @@ impl Heat {
         for answer in &self.answers {
             let request = rush.requests[answer.request];
             let Got::Slip(slip) = answer.got else { continue };
-            // The same slip again is the same answer again.
+            // The same slip again is a repeated answer.
             if slips_of.insert((request.packet, request.user, slip)) {
                 taken[request.packet] += 1;
                 if !winners.insert((request.packet, request.user)) {
@@ -73,7 +73,7 @@ impl Heat {
     }
 }
 
-/// Redis' own figures, read before and after a heat.
+/// Redis' own counters, read before and after a heat.
 #[derive(Clone, Copy, Debug)]
 pub struct Usage {
     cpu_us: u64,
@@ -81,7 +81,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Reads them.
+    /// Reads the counters.
     pub fn read(redis: &mut Connection) -> RedisResult<Self> {
         let info: String = redis::cmd("INFO").arg("cpu").arg("commandstats").query(redis)?;
         let seconds = |name: &str| -> u64 {
@@ -99,31 +99,31 @@ impl Usage {
         })
     }
 
-    /// What was used since `before`: processor time in microseconds, and calls of scripts.
+    /// The difference from `before`: processor time in microseconds, and calls of scripts.
     #[must_use]
     pub const fn since(&self, before: &Self) -> (u64, u64) {
         (self.cpu_us - before.cpu_us, self.script_calls - before.script_calls)
     }
 }
 
-/// What a Redis says of itself under a name.
+/// A field of Redis' `INFO server`. Empty if it has none of this name.
 pub fn info(redis: &redis::Client, name: &str) -> RedisResult<String> {
     let info: String = redis::cmd("INFO").arg("server").query(&mut redis.get_connection()?)?;
     let said = info.lines().filter_map(|line| line.split_once(':')).find(|(said, _)| *said == name);
     Ok(said.map(|(_, value)| value.trim().to_owned()).unwrap_or_default())
 }
 
-/// Empties a Redis.
+/// Deletes all keys of a Redis.
 pub fn empty(redis: &mut Connection) -> RedisResult<()> {
     redis.flushall()
 }
 
-/// The number in a user's name.
+/// The number at the end of a user's name.
 pub fn number(user: &str) -> Result<u32, std::num::ParseIntError> {
     user.rsplit('-').next().unwrap_or_default().parse()
 }
 
-/// How long a request took that was there since `begun` or since `asked`.
+/// Nanoseconds of a request: since `begun` if all requests of the rush exist from then, else since `asked`.
 #[must_use]
 pub fn nanos(rush: &Rush, begun: Instant, asked: Instant, answered: Instant) -> u64 {
     let since = if rush.at_once { begun } else { asked };
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_heat_counts_who_got_what() {
+    fn a_heat_counts_slips_by_owner() {
         let rush = Rush::crowd(2, 4);
         let shares = heat(&[(0, Got::Slip(1)), (1, Got::Slip(2)), (2, Got::Nothing), (3, Got::Nothing)]).shares(&rush);
         assert_eq!(shares, Shares { winners: 2, oversold: 0, double_winners: 0, left: Some(0) });

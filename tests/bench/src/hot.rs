@@ -1,4 +1,4 @@
-//! Workloads A to D: the hot path alone, acknowledged by Redis, as all published designs do.
+//! Workloads A to D: the hot path by itself, acknowledged by Redis as in all published designs.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::ours::{Collected, Engine, OneByOne};
 use crate::rush::Rush;
 
 const SLIPS: u32 = 100_000;
-/// Requests for a packet that is sold out at once, all of them under way.
+/// Requests of B, all under way at once.
 const CROWD: u32 = 10_000;
-/// Requests under way at once.
+/// Requests under way at once in A, C and D.
 const MANY: usize = 1_000;
 const FEW: usize = 20;
 
-/// (A) All win.
+/// (A) Everybody wins.
 pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::all_win(lab.scaled(SLIPS)));
     let redis = lab.redis().clone();
@@ -33,7 +33,7 @@ pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// (B) A crowd, and few slips.
+/// (B) Many users and few slips.
 pub async fn b(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(100, lab.scaled(CROWD)));
     for _ in 0..lab.time.rounds {
@@ -63,7 +63,7 @@ pub async fn d(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// All designs with the client that they were published with.
+/// All designs with their published clients.
 async fn published(lab: &mut Lab, workload: &'static str, rush: &Rush) -> Result<(), BoxError> {
     let (counter, guarded, no_lock) = (LockCounter::new(false), LockCounter::new(true), NoLock::default());
     let designs: [&dyn Design; 6] = [&LuaQueue, &counter, &guarded, &no_lock, &CheckLockPop, &PureQueue];

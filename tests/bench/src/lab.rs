@@ -1,4 +1,4 @@
-//! Where everything is measured: a Redis, a `DynamoDB`, the time for each cell, and the report.
+//! The lab: a Redis, a `DynamoDB`, the time for each cell, and the report.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,27 +14,27 @@ use crate::report::Report;
 use crate::rush::Rush;
 use crate::{BoxError, flights, threads};
 
-/// For how long each cell is measured, and with how much data.
+/// The time and the amount of data of each cell.
 #[derive(Clone, Copy, Debug)]
 pub struct TimeBox {
-    /// How often.
+    /// Rounds of each cell.
     pub rounds: usize,
-    /// For how long at least.
+    /// The time of a round, at least.
     pub time: Duration,
-    /// After how long a rush is broken off.
+    /// The time after which a rush is broken off.
     pub rush_most: Duration,
-    /// Everything is so many times smaller than its name says.
+    /// All amounts are divided by this.
     pub divisor: u32,
-    /// How many pairs of rushes are compared where the ratio of two is asked for.
+    /// Pairs of rushes per ratio of two costs.
     pub pairs: usize,
 }
 
 impl TimeBox {
-    /// As the report is meant.
+    /// For the report.
     pub const FULL: Self = Self::of(3, Duration::from_secs(3), 41);
     /// One short round of each cell.
     pub const QUICK: Self = Self::of(1, Duration::from_millis(500), 5);
-    /// One rush of each cell, small enough to come to its end: whether everything works.
+    /// One rush of each cell, small enough to come to its end. It shows that everything works.
     pub const REHEARSAL: Self =
         Self { rounds: 1, time: Duration::ZERO, rush_most: Duration::from_mins(2), divisor: 50, pairs: 1 };
 
@@ -43,21 +43,21 @@ impl TimeBox {
     }
 }
 
-/// The servers, and what was measured so far.
+/// The servers and the figures so far.
 pub struct Lab {
     server: TestServer,
     dynamodb: DynamoDb,
     redis: redis::Client,
-    /// For how long each cell is measured.
+    /// The time and the amount of data of each cell.
     pub time: TimeBox,
     scheme: String,
     cells: Vec<Collector>,
-    /// What was measured.
+    /// The report so far.
     pub report: Report,
 }
 
 impl Lab {
-    /// With servers of its own, for the schemes whose name contains `scheme`, to add to a report.
+    /// Starts servers. Only schemes whose names contain `scheme` will be measured and added to the report.
     pub async fn open(time: TimeBox, scheme: String, mut report: Report) -> Result<Self, BoxError> {
         let server = TestServer::start(&[]).await;
         let dynamodb = DynamoDb::start(None).await?;
@@ -66,12 +66,12 @@ impl Lab {
         Ok(Self { server, dynamodb, redis, time, scheme, cells: Vec::new(), report })
     }
 
-    /// Where its Redis is.
+    /// The address of its Redis.
     pub fn redis_url(&self) -> String {
         self.server.url()
     }
 
-    /// Where its `DynamoDB` is.
+    /// The address of its `DynamoDB`.
     pub fn dynamodb_url(&self) -> String {
         self.dynamodb.url()
     }
@@ -81,19 +81,19 @@ impl Lab {
         &self.redis
     }
 
-    /// So many users, slips or packets, or the part of them that is measured with.
+    /// This many users, slips or packets, divided for a rehearsal.
     pub const fn scaled(&self, count: u32) -> u32 {
         count / self.time.divisor
     }
 
-    /// Ends the servers, and the cells.
+    /// Stops the servers, and adds the cells to the report.
     pub async fn close(mut self) -> Report {
         self.dynamodb.stop().await;
         self.report.add_cells(self.cells.iter().map(Collector::cell));
         self.report
     }
 
-    /// A round of a design with the client that it was published with.
+    /// A round of a design with its published client.
     pub async fn threads(&mut self, workload: &'static str, design: &dyn Design, rush: &Rush) -> Result<(), BoxError> {
         let redis = self.redis.clone();
         let heat = async |time| Ok(tokio::task::block_in_place(|| threads::heat(design, &redis, rush, time))?);
@@ -114,8 +114,8 @@ impl Lab {
         self.round(workload, name, rush, heat).await
     }
 
-    /// A round of a cell whose heats `heat` makes, each within the time that it is given. The rounds of a workload's cells are
-    /// made in turn, so that each of them meets the machine's good and bad moments.
+    /// A round of a cell. `heat` makes its heats, each within the given time. The cells of a workload take turns, round by
+    /// round, so that each meets the machine's good and bad moments.
     pub async fn round(
         &mut self,
         workload: &'static str,

@@ -1,4 +1,4 @@
-//! This engine beside every published design: the same Redis, the same number of connections, the same data, in turn.
+//! This engine beside every published design, in turn: the same Redis, number of connections and data.
 
 #![allow(clippy::expect_used, clippy::float_arithmetic)]
 
@@ -36,17 +36,17 @@ use ours::Engine;
 use redis_apart::RedisApart;
 use report::{Machine, Report};
 
-/// As the local stack has it.
+/// The local stack's allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Whatever can go wrong: then there is no report.
+/// Any error. It ends the run without a report.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The workloads in which Redis has a processor of its own.
+/// The workloads during which Redis has a processor of its own.
 const HOT_PATH: [&str; 4] = ["A", "B", "C", "D"];
 
-/// How long a design waits for Redis: a machine that is busy with something else is no reason to end the run.
+/// How long a design waits for Redis. Long, so that other load on the machine does not end the run.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The benchmark.
@@ -56,19 +56,19 @@ struct Options {
     /// One short round of each cell
     #[arg(long)]
     quick: bool,
-    /// One small rush of each cell, to its end: shows that everything works, and its figures say nothing
+    /// One small rush of each cell: shows that everything works; its figures mean nothing
     #[arg(long, conflicts_with = "quick")]
     rehearse: bool,
     /// Only these workloads
     #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
-    /// Only schemes whose name contains this
+    /// Only schemes whose names contain this
     #[arg(long, default_value = "")]
     scheme: String,
-    /// Where the functions are as they are deployed, whose size is asked for: without it, it is that of this build
+    /// The folder of the deployed functions, for their sizes; by default the sizes are of this build
     #[arg(long)]
     deployed: Option<PathBuf>,
-    /// Where to write the report
+    /// The folder for the report
     #[arg(long, default_value = "target/bench")]
     out: PathBuf,
 }
@@ -141,8 +141,8 @@ impl Options {
     }
 }
 
-/// With a worker for each of the machine's processors, even where clients may use only some of them: with a single worker a few
-/// of a thousand requests wait for a long time behind the others.
+/// A runtime with a worker per processor of the machine, even if the clients may use only some of them. With a single worker a
+/// few of a thousand requests wait for long behind the others.
 fn runtime(cores: usize) -> std::io::Result<Runtime> {
     Builder::new_multi_thread().worker_threads(cores).enable_all().build()
 }

@@ -1,7 +1,7 @@
 //! A processor of its own for Redis.
 //!
-//! In production it has a machine of its own. Here it shares one with its clients, and whether the scheduler puts the two beside
-//! each other or in each other's way would decide more than what is compared.
+//! In production Redis has a machine of its own. Here it shares one with its clients. Without this, the scheduler's choice of
+//! processors would decide more than the designs do.
 
 #[cfg(not(target_os = "linux"))]
 pub use elsewhere::RedisApart;
@@ -16,14 +16,14 @@ mod on_linux {
     use crate::BoxError;
     use crate::heat::info;
 
-    /// One processor is for Redis, the others are for all threads that this one starts.
+    /// A split of the processors: one for Redis, the others for the threads that this one starts.
     pub struct RedisApart {
         all: CpuSet,
         for_redis: CpuSet,
     }
 
     impl RedisApart {
-        /// From now on; `None` where there is but one processor.
+        /// Begins the split. `None` if there is only one processor.
         pub fn begin() -> Result<Option<Self>, BoxError> {
             let all = sched_getaffinity(None)?;
             let Some(last) = (0..CpuSet::MAX_CPU).rev().find(|cpu| all.is_set(*cpu)).filter(|_| all.count() > 1) else {
@@ -36,7 +36,7 @@ mod on_linux {
             Ok(Some(Self { all, for_redis }))
         }
 
-        /// Gives its processor to this Redis.
+        /// Moves a Redis to its processor.
         pub fn take_there(&self, redis: &redis::Client) -> Result<(), BoxError> {
             let process = info(redis, "process_id")?;
             for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
@@ -46,7 +46,7 @@ mod on_linux {
             Ok(())
         }
 
-        /// All processors are for this thread again, and for those that it starts from now on.
+        /// Ends the split: this thread, and those that it starts from now on, may use all processors.
         pub fn end(self) -> Result<(), BoxError> {
             Ok(sched_setaffinity(None, &self.all)?)
         }
@@ -57,21 +57,21 @@ mod on_linux {
 mod elsewhere {
     use crate::BoxError;
 
-    /// Nobody has a processor of his own here.
+    /// Processors are not split on this system.
     pub enum RedisApart {}
 
     impl RedisApart {
-        /// Never.
+        /// Begins no split.
         pub const fn begin() -> Result<Option<Self>, BoxError> {
             Ok(None)
         }
 
-        /// Never.
+        /// Cannot be called.
         pub const fn take_there(&self, _: &redis::Client) -> Result<(), BoxError> {
             match *self {}
         }
 
-        /// Never.
+        /// Cannot be called.
         pub const fn end(self) -> Result<(), BoxError> {
             match self {}
         }

@@ -1,31 +1,31 @@
-//! What is asked for: packets, and who grabs of which in what order.
+//! A rush: packets, and the order of the grabs.
 
 /// One grab.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Request {
-    /// Which packet, counted from 0.
+    /// The packet's index.
     pub packet: usize,
-    /// Which user, counted from 0.
+    /// The user's index.
     pub user: usize,
 }
 
-/// Packets, and the grabs of them.
+/// Packets and their grabs.
 #[derive(Debug)]
 pub struct Rush {
-    /// How many packets there are.
+    /// The number of packets.
     pub packets: usize,
-    /// How many slips each of them has.
+    /// Slips per packet.
     pub slips: u32,
-    /// The grabs, in the order in which they come.
+    /// The grabs, in the order of their arrival.
     pub requests: Vec<Request>,
-    /// Whether all of them are there at once, so that the time until an answer counts from the beginning of the rush; else each
-    /// comes when one before it has been answered.
+    /// Whether all grabs exist from the beginning, so that latencies count from there. Otherwise a client makes the next grab
+    /// after the answer to the one before.
     pub at_once: bool,
     /// The users' names.
     pub users: Vec<String>,
 }
 
-/// Between a user's grab and its repeat in [`Rush::with_repeats`] lie so many other grabs.
+/// The number of grabs after which a user's repeat follows in [`Rush::with_repeats`].
 const REPEATED_AFTER: usize = 500;
 
 impl Rush {
@@ -35,7 +35,7 @@ impl Rush {
         Self { packets, slips, requests, at_once, users }
     }
 
-    /// (A) One packet, and as many users as it has slips.
+    /// (A) One packet, with a user per slip.
     #[must_use]
     pub fn all_win(slips: u32) -> Self {
         Self::new(1, slips, (0..slips as usize).map(|user| Request { packet: 0, user }).collect(), false)
@@ -47,7 +47,7 @@ impl Rush {
         Self::new(1, slips, (0..users as usize).map(|user| Request { packet: 0, user }).collect(), true)
     }
 
-    /// (C) Many packets with a user for each slip, in turns.
+    /// (C) Many packets with a user per slip, in turn.
     #[must_use]
     pub fn spread(packets: u32, slips: u32) -> Self {
         let packets = packets as usize;
@@ -64,10 +64,10 @@ impl Rush {
     }
 }
 
-/// What a grab was answered.
+/// The answer to a grab.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Got {
-    /// The user has this slip, now or since before. Designs without numbers of their own number each win.
+    /// The user has this slip, from now on or from before. Designs without slip numbers count their wins instead.
     Slip(u64),
     /// No slip.
     Nothing,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn in_a_rush_with_repeats_each_user_asks_twice() {
+    fn in_a_rush_with_repeats_each_user_grabs_twice() {
         let rush = Rush::with_repeats(1_200);
         let mut times = BTreeMap::new();
         for request in &rush.requests {

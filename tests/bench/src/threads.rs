@@ -1,4 +1,4 @@
-//! The published clients: threads with a connection each, one command under way on each of them.
+//! The published clients: threads, each with one connection and one command under way.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use crate::rush::Rush;
 /// Connections of a published client.
 pub const CONNECTIONS: u64 = 20;
 
-/// Lets a design meet a rush, for at most `time`.
+/// Runs a design through a rush, for at most `time`.
 pub fn heat(design: &dyn Design, redis: &redis::Client, rush: &Rush, time: Duration) -> RedisResult<Heat> {
     let mut control = redis.get_connection()?;
     empty(&mut control)?;
@@ -42,7 +42,7 @@ pub fn heat(design: &dyn Design, redis: &redis::Client, rush: &Rush, time: Durat
     Ok(Heat { elapsed: ended - begun, answers, calls, cpu_us })
 }
 
-/// What one thread did.
+/// The answers and calls of one thread.
 struct Part {
     answers: Vec<Answer>,
     calls: u64,

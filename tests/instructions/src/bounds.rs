@@ -1,4 +1,4 @@
-//! The recorded figures, and what is too far from them.
+//! The recorded figures, and the bounds around them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,42 +8,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::BoxError;
 
-/// What was recorded, by build and case: another processor has other instructions for the same work, and so has a compiler
-/// that was told otherwise.
+/// The recorded figures by build and case. The same work takes other instructions on another processor or with other compiler
+/// options.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// How many per cent more are too many.
+    /// The tolerance above and below a recorded figure, in per cent.
     pub tolerance_percent: u64,
-    /// Instructions of one grab.
+    /// Instructions of one grab, by build and case.
     instructions: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// What this program was built as, as the bounds name it.
+/// The name of this program's build in the bounds.
 pub fn build() -> String {
     let profile = if cfg!(debug_assertions) { " dev" } else { "" };
     format!("{}{profile}", std::env::consts::ARCH)
 }
 
-/// A figure beside its bound.
+/// The comparison of a figure with its bound.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Verdict {
-    /// As recorded.
+    /// Within the tolerance.
     Within {
         /// The bound.
         most: u64,
     },
-    /// So few that the bound should be recorded anew: it would let what was gained be lost again.
+    /// Below the tolerance. The bound should be recorded again, or the gain could be lost unnoticed.
     Fewer {
         /// The bound.
         most: u64,
     },
-    /// Beyond the bound.
+    /// Above the bound.
     TooMany {
         /// The bound.
         most: u64,
     },
-    /// Nothing was recorded for this build.
+    /// No figure is recorded for this build.
     Unknown,
 }
 
@@ -59,17 +59,17 @@ impl fmt::Display for Verdict {
 }
 
 impl Bounds {
-    /// From a file.
+    /// Reads a file.
     pub fn read(file: &Path) -> Result<Self, BoxError> {
         Ok(serde_json::from_slice(&std::fs::read(file)?)?)
     }
 
-    /// To a file.
+    /// Writes a file.
     pub fn write(&self, file: &Path) -> Result<(), BoxError> {
         Ok(std::fs::write(file, serde_json::to_string_pretty(self)? + "\n")?)
     }
 
-    /// Holds a figure against what was recorded here.
+    /// Compares a figure with the recorded one.
     pub fn judge(&self, case: &str, measured: u64) -> Verdict {
         let recorded = self.instructions.get(&build()).and_then(|cases| cases.get(case));
         let Some(&recorded) = recorded else { return Verdict::Unknown };

@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 
 use crate::BoxError;
 
-/// Where the profiles of the last runs are.
+/// The folder of the last runs' profiles.
 pub const FOLDER: &str = "target/instructions/callgrind";
 
-/// How many instructions this program takes with these arguments.
+/// The instructions that this program takes with these arguments.
 ///
 /// # Errors
 /// If Valgrind is missing, or the run fails.
@@ -27,7 +27,7 @@ pub fn instructions<'a>(name: &str, arguments: impl Iterator<Item = &'a str>) ->
     collected(&log).ok_or_else(|| format!("valgrind counted nothing:\n{log}").into())
 }
 
-/// The number of a line like `==42== Collected : 123456`.
+/// The number in a line like `==42== Collected : 123456`.
 fn collected(log: &str) -> Option<u64> {
     let line = log.lines().find_map(|line| line.split_once("Collected :"))?;
     line.1.trim().parse().ok()
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_count_is_read_from_what_valgrind_says() {
+    fn the_count_is_read_from_valgrinds_output() {
         let log = "==7== Callgrind\n==7== Events    : Ir\n==7== Collected : 123456789\n==7== \n";
         assert_eq!(collected(log), Some(123_456_789));
         assert_eq!(collected("==7== Events    : Ir\n"), None);

@@ -1,13 +1,14 @@
-//! How many instructions a grab takes through the edge, in one thread and over stores in memory, held against recorded bounds.
+//! Instructions of a grab from the event's JSON to the answer's, in one thread over stores in memory, compared with recorded
+//! bounds.
 //!
-//! Valgrind counts them, so that no other load on the machine, clock rate or cache changes the result. What a run takes before its
-//! first grab falls out: each figure is the difference of two runs, one with twice the grabs of the other. It counts the engine
-//! and the edge, and the stores in memory too, which stand in for clients and servers; `make bench` measures those.
+//! Valgrind counts them, so that other load, clock rate and caches do not change the result. Each figure is the difference of two
+//! runs, one with twice the grabs of the other, so that the set-up does not count. The stores in memory do count. They stand in
+//! for clients and servers, which `make bench` measures.
 //!
 //! ```text
 //! instructions                       measures all cases, and fails if one is beyond its bound
 //! instructions record                measures all cases, and records them as the bounds
-//! instructions run CASE GRABS        makes so many grabs: what is counted
+//! instructions run CASE GRABS        makes this many grabs; Valgrind counts this run
 //! ```
 
 mod bounds;
@@ -20,12 +21,12 @@ use std::process::ExitCode;
 use bounds::{Bounds, Verdict};
 use cases::Case;
 
-/// Whatever can go wrong.
+/// Any error.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Grabs of the shorter of two runs.
 const GRABS: usize = 200;
-/// Grabs that every run is set up for.
+/// The grabs that every run prepares.
 const GRABS_MOST: usize = 2 * GRABS;
 const BOUNDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bounds.json");
 
@@ -40,12 +41,12 @@ fn main() -> Result<ExitCode, BoxError> {
     }
 }
 
-/// The argument of a run that does more than is needed.
+/// The argument of a run that deliberately does more than it needs.
 const PLANTED: &str = "planted";
 
 fn run(case: &str, grabs: &str, planted: bool) -> Result<ExitCode, BoxError> {
     let case = Case::ALL.into_iter().find(|known| known.name() == case).ok_or("no such case")?;
-    // One thread, and time that moves only when nothing else is left to do: the same run every time.
+    // One thread, and time that moves only when no task can run: the same run every time.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
     runtime.block_on(cases::run(case, grabs.parse()?, planted))?;
     Ok(ExitCode::SUCCESS)
@@ -70,7 +71,7 @@ fn measure(case: Case, planted: bool) -> Result<u64, BoxError> {
 fn check() -> Result<ExitCode, BoxError> {
     let bounds = Bounds::read(Path::new(BOUNDS))?;
     let mut code = ExitCode::SUCCESS;
-    println!("instructions a grab ({}; {} % more is too many):", bounds::build(), bounds.tolerance_percent);
+    println!("instructions per grab ({}; {} % more is too many):", bounds::build(), bounds.tolerance_percent);
     for case in Case::ALL {
         let measured = measure(case, false)?;
         let verdict = bounds.judge(case.name(), measured);
@@ -79,11 +80,11 @@ fn check() -> Result<ExitCode, BoxError> {
             code = ExitCode::FAILURE;
         }
     }
-    // A check that can't fail would be none: one more parse of the event must be noticed.
+    // A bound that is too wide finds nothing: one more parse of the event must exceed it.
     let planted = bounds.judge(Case::Loser.name(), measure(Case::Loser, true)?);
     println!("  a loser whose event is parsed twice: {planted}");
     if matches!(planted, Verdict::Within { .. } | Verdict::Fewer { .. }) {
-        println!("that went unnoticed: the bound is too wide");
+        println!("the second parse is within the bound: the bound is too wide");
         code = ExitCode::FAILURE;
     }
     println!("where they go: callgrind_annotate --inclusive=yes {}/winner-{GRABS_MOST}.out", callgrind::FOLDER);

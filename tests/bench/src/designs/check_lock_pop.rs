@@ -3,8 +3,9 @@ use redis::{Connection, RedisResult, cmd};
 use super::{Client, Design, fill_lists};
 use crate::rush::{Got, Rush};
 
-/// The user's earlier result, a counter, a lock for each user, a list. The check stands outside the lock. What it records
-/// elsewhere, asynchronously, is left out here: nobody waits for it.
+/// The user's earlier result, a counter, a lock per user, a list. The check stands outside the lock.
+///
+/// It also records claims elsewhere, asynchronously. This is left out here, because nobody waits for it.
 pub struct CheckLockPop;
 
 fn queue(packet: usize) -> String {
@@ -39,7 +40,7 @@ impl Design for CheckLockPop {
             return Ok(Got::Nothing);
         }
         let slip: Option<u64> = client.ask(cmd("RPOP").arg(queue(packet)))?;
-        // As published: who finds the list empty leaves the lock to its time-out.
+        // As published: if the list is empty, the lock stays until its timeout.
         let Some(slip) = slip else { return Ok(Got::Nothing) };
         let _: i64 = client.ask(cmd("DECR").arg(&counter))?;
         let _: String = client.ask(cmd("SET").arg(&result).arg(slip))?;

@@ -10,16 +10,16 @@ static TAKE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lu
 static TAKE_GUARDED: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/take_guarded.lua")));
 static UNLOCK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("../lua/unlock.lua")));
 
-/// A counter of what is left, and a lock for each user. The amount is drawn afterwards.
+/// A counter of the slips that are left, and a lock per user. The amount is drawn afterwards.
 pub struct LockCounter {
-    /// Whether the script looks at the counter before it counts down.
+    /// Whether the script checks the counter before it counts down.
     pub guarded: bool,
-    /// Its slips have no numbers.
+    /// Numbers for its slips, which have none.
     pub next: AtomicU64,
 }
 
 impl LockCounter {
-    /// As published, or with the guard that is named beside it.
+    /// As published, or with the guard that the publication mentions.
     #[must_use]
     pub fn new(guarded: bool) -> Self {
         Self { guarded, next: AtomicU64::new(0) }
@@ -29,7 +29,7 @@ impl LockCounter {
         client.ask(cmd("DECRBY").arg(counter).arg(0))
     }
 
-    /// With the lock held.
+    /// Takes a slip. The caller holds the lock.
     fn take(&self, client: &mut Client, counter: &str, packet: usize, user: &str) -> RedisResult<Got> {
         let grabbed = grabbed(packet);
         if Self::left(client, counter)? < 0 || client.ask(cmd("SISMEMBER").arg(&grabbed).arg(user))? {
@@ -71,7 +71,7 @@ impl Design for LockCounter {
     }
 }
 
-/// The same without a lock, and without a look at what the counter says afterwards.
+/// The same without a lock, and without a check of the counter afterwards.
 #[derive(Default)]
 pub struct NoLock {
     next: AtomicU64,

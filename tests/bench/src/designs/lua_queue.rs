@@ -3,20 +3,20 @@ use redis::{Connection, RedisResult};
 use super::{Client, Design, fill_lists};
 use crate::rush::{Got, Rush};
 
-/// The script.
+/// The published script.
 pub const SCRIPT: &str = include_str!("../lua/lua_queue.lua");
 
-/// Slips as JSON in a list; a script moves one to another list, once a user. Its text is sent each time.
+/// Slips as JSON in a list; a script moves one to another list, once per user. The client sends its text each time.
 pub struct LuaQueue;
 
 impl LuaQueue {
-    /// The keys of a packet: free, consumed, map.
+    /// The keys of a packet: free slips, consumed slips, map of users.
     #[must_use]
     pub fn keys(packet: usize) -> [String; 3] {
         ["hongBaoList", "hongBaoConsumedList", "hongBaoConsumedMap"].map(|key| format!("{key}:{packet}"))
     }
 
-    /// What the script's answer means: nothing both for a loser and for who has a slip.
+    /// Reads the script's answer, which is nil for a loser and for a user who has a slip already.
     #[must_use]
     pub fn got(answer: Option<&str>) -> Got {
         // {"userId":"…","id":17,"money":…}: the fields come in any order.
@@ -25,7 +25,7 @@ impl LuaQueue {
         id.map_or(Got::Nothing, Got::Slip)
     }
 
-    /// Puts the packets there.
+    /// Writes the packets of a rush.
     pub fn fill(redis: &mut Connection, rush: &Rush) -> RedisResult<()> {
         let slip = |id| format!("{{\"id\":{id},\"money\":{}}}", id % 200 + 1);
         fill_lists(redis, rush, |packet| Self::keys(packet)[0].clone(), slip)

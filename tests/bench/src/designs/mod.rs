@@ -1,4 +1,4 @@
-//! The designs, each as it was published, with its faults.
+//! The published designs, each with its faults.
 
 mod check_lock_pop;
 mod counter;
@@ -18,7 +18,7 @@ pub use pure_queue::PureQueue;
 
 use crate::rush::{Got, Rush};
 
-/// A design whose clients are threads with a connection each, and one command under way on it.
+/// A design whose clients are threads, each with one connection and one command under way.
 pub trait Design: Sync {
     /// Its name in the report.
     fn name(&self) -> &'static str;
@@ -30,11 +30,11 @@ pub trait Design: Sync {
     fn grab(&self, client: &mut Client, packet: usize, user: &str) -> RedisResult<Got>;
 }
 
-/// A thread's connection, and how often it was used.
+/// A thread's connection, which counts its round trips.
 pub struct Client {
     redis: Connection,
     calls: u64,
-    /// For values that no other client writes.
+    /// The client's number, which no other client has.
     number: u64,
 }
 
@@ -51,7 +51,7 @@ impl Client {
         self.calls
     }
 
-    /// A value that is written by this client alone, and once.
+    /// A value that only this client writes, and only once.
     fn token(&self) -> u64 {
         (self.number << 40) | self.calls
     }
@@ -70,7 +70,7 @@ impl Client {
         invocation.invoke(&mut self.redis)
     }
 
-    /// `SET key value NX PX 3000`: whether the lock is the caller's now.
+    /// `SET key value NX PX 3000`: whether the caller has the lock now.
     fn lock(&mut self, key: &str, value: u64) -> RedisResult<bool> {
         let mut set = redis::cmd("SET");
         set.arg(key).arg(value).arg("NX").arg("PX").arg(3_000);
@@ -78,7 +78,7 @@ impl Client {
     }
 }
 
-/// Lists of slips, the numbers from 1 on, written in pieces of bounded size.
+/// Writes a list of slips per packet, numbered from 1, in pieces of bounded size.
 fn fill_lists(
     redis: &mut Connection,
     rush: &Rush,

@@ -3,7 +3,7 @@ use redis::{Connection, RedisResult, cmd};
 use super::{Client, Design};
 use crate::rush::{Got, Rush};
 
-/// No design: PING for each grab, the most that a client with one command under way on each connection can have.
+/// Not a design: PING instead of a grab. No client with one command under way per connection can be faster.
 pub struct Ping;
 
 impl Design for Ping {

@@ -5,7 +5,7 @@ use crate::BoxError;
 use crate::flights::Grabs;
 use crate::rush::{Got, Rush};
 
-/// lua-queue with this engine's client: the script by its hash, pipelined over one connection.
+/// lua-queue with this engine's client: it calls the script by its hash, pipelined over one connection.
 pub struct LuaQueuePipelined {
     redis: redis::Client,
     connection: Connection,
@@ -13,7 +13,7 @@ pub struct LuaQueuePipelined {
 }
 
 impl LuaQueuePipelined {
-    /// At a Redis.
+    /// A client of the Redis at `url`.
     pub fn new(url: &str) -> Result<Self, BoxError> {
         Ok(Self {
             redis: redis::Client::open(url)?,

@@ -3,7 +3,7 @@ use redis::{Connection, RedisResult, cmd};
 use super::{Client, Design, fill_lists};
 use crate::rush::{Got, Rush};
 
-/// A list of slips, popped under one lock a packet. Who does not get the lock tries again at once.
+/// A list of slips, popped under one lock per packet. A client without the lock tries again at once.
 pub struct PureQueue;
 
 fn queue(packet: usize) -> String {

@@ -1,8 +1,8 @@
--- lua-queue, as published: a slip from the list of the free ones, once a user.
+-- lua-queue, as published: takes a slip from the list of the free ones, once per user.
 --
 -- KEYS[1] free  KEYS[2] consumed  KEYS[3] map of users who have one  KEYS[4] the user
 --
--- Returns the slip as JSON with its user; nil both for a user who has one and where none is left.
+-- Returns the slip as JSON with its user; nil for a user who has one, and if none is left.
 if redis.call('hexists', KEYS[3], KEYS[4]) ~= 0 then
   return nil
 else

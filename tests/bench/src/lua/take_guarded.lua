@@ -1,4 +1,4 @@
--- lock-counter with a guard: nothing is counted below zero.
+-- lock-counter with a guard: the counter never falls below zero.
 --
 -- KEYS[1] users who have grabbed  KEYS[2] counter  ARGV[1] the user
 if tonumber(redis.call('get', KEYS[2])) <= 0 then return -2 end
