@@ -2,7 +2,7 @@
 # Changes the code in small ways, one at a time, and lists the changes that no test notices. Uses cargo-mutants.
 #
 #   scripts/mutants.sh domain    shared/src/domain, by its own tests
-#   scripts/mutants.sh ledger    the ledger's transactions and histories in shared/src/dynamo, by the tests beside them
+#   scripts/mutants.sh ledger    the ledger's transactions and histories in shared/src/ledger, by the tests beside them
 #
 # Further arguments go to cargo-mutants: --iterate skips the changes that the last run caught.
 #
@@ -28,14 +28,10 @@ modules=domain
 case $part in
     domain) ;;
     ledger)
-        # The ledger uses only the port Table, not the SDK, which takes longest to build.
-        modules="domain dynamo service"
-        dependencies="$dependencies futures rand serde_bytes serde_dynamo tokio"
-        mkdir "$work/src/service"
-        cp -R shared/src/dynamo "$work/src"
-        cp shared/src/service/environment.rs "$work/src/service/mod.rs"
-        rm "$work/src/dynamo/sdk.rs" "$work/src/dynamo/schema.rs"
-        sed -E '/(mod|use) (sdk|schema)/d' shared/src/dynamo/mod.rs >"$work/src/dynamo/mod.rs"
+        # The ledger uses only the ports, not the SDK, which takes longest to build.
+        modules="domain ports ledger"
+        dependencies="$dependencies foldhash futures rand serde_bytes serde_dynamo tokio"
+        cp -R shared/src/ports shared/src/ledger "$work/src"
         cp shared/src/crash.rs "$work/src"
         {
             printf '#[macro_use]\nmod crash;\n'
@@ -69,8 +65,8 @@ case $part in
         mutants split --file src/domain/split.rs "$@" -- --lib -- domain::split || status=$?
         ;;
     ledger)
-        mutants ledger --file 'src/dynamo/{commit,claim,packet,refund,wallet,history}.rs' $quick "$@" \
-            -- --lib -- dynamo || status=$?
+        mutants ledger --file 'src/ledger/{commit,claim,packet,refund,wallet,history}.rs' $quick "$@" \
+            -- --lib -- ledger || status=$?
         ;;
 esac
 exit "$status"
