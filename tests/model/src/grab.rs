@@ -1,4 +1,4 @@
-//! A grab: `GrabSlip` in `service/grab.rs`, with `Loader::ensure` and `Loader::repair` of `service/loader.rs`.
+//! A grab: `GrabSlip` in `service/grab/mod.rs`, with `Loader::ensure` and `Loader::repair` of `service/load.rs`.
 
 use crate::call::{Call, Reply};
 use crate::hot::{GrabAnswer, Holds};

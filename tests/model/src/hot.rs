@@ -116,7 +116,7 @@ impl Queue {
     }
 }
 
-/// What grab says to a user: `GrabAnswer` in `service/hot_store.rs`.
+/// What grab says to a user: `GrabAnswer` in `ports/hot_store.rs`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum GrabAnswer {
     /// The part is not loaded.

@@ -34,7 +34,7 @@ pub enum Decision {
     Refunded,
 }
 
-/// How a claim's transaction ended: `ClaimOutcome` in `dynamo/claim.rs`.
+/// How a claim's transaction ended: `ClaimOutcome` in `ledger/claim.rs`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ClaimOutcome {
     /// It is committed.
@@ -70,7 +70,7 @@ impl Ledger {
         if let Decision::Claimed(user) = self.decisions[usize::from(slip)] { Some(user) } else { None }
     }
 
-    /// `Ledger::claim` and `what_stands` (`dynamo/claim.rs`): a decision and a claim, each if absent, and the amount to the
+    /// `Ledger::claim` and `what_stands` (`ledger/claim.rs`): a decision and a claim, each if absent, and the amount to the
     /// wallet; else what stands there.
     pub fn claim(&mut self, instance: &Instance, user: User, slip: Slip) -> ClaimOutcome {
         let decision = self.decisions[usize::from(slip)];
@@ -92,7 +92,7 @@ impl Ledger {
         }
     }
 
-    /// `Ledger::refund` and `decisions_in_the_way` (`dynamo/refund.rs`): a decision for each slip of a chunk, each if absent, and
+    /// `Ledger::refund` and `decisions_in_the_way` (`ledger/refund.rs`): a decision for each slip of a chunk, each if absent, and
     /// `sum` to the sender's wallet. (The refund's own item is there if and only if its lowest slip's decision is.) Returns
     /// the slips whose decisions stood in the way: none if it is done.
     pub fn refund(&mut self, slips: Set, sum: u8) -> Set {

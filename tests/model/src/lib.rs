@@ -7,13 +7,13 @@
 //! | here | in the engine (`shared/src`) |
 //! |---|---|
 //! | [`hot`]: `grab`, `reconcile`, `load` | `redis/lua/{grab,reconcile,load}.lua` |
-//! | [`hot`]: `is_final`, and the action `Look` | `redis/lua/final_owners.lua`, `service/finals.rs` |
-//! | [`ledger`]: `claim`, `refund` | `dynamo/claim.rs`, `dynamo/refund.rs`, with the retries of `dynamo/commit.rs` |
-//! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab.rs` |
+//! | [`hot`]: `is_final`, and the action `Look` | `redis/lua/final_owners.lua`, `service/grab/exhausted.rs` |
+//! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
+//! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab/mod.rs` |
 //! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
-//! | [`grab`]: `NotLoaded`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/loader.rs` |
+//! | [`grab`]: `NotLoaded`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
-//! | [`settle`]: `Ready` to `IsEmpty` | `Settle::drain`, `persist`, `drain_packet` in `service/settle.rs` |
+//! | [`settle`]: `Ready` to `IsEmpty` | `Outboxes::drain`, `persist` in `service/settle/outbox.rs`; `Settle::drain_packet` in `service/settle/mod.rs` |
 //! | [`settle`]: `Packet` to `Spread` | `Settle::settle_packet`, `refund_chunk`, `tell` |
 //! | [`state::Sender`] | `SendPacket::send` in `service/send.rs` |
 //!

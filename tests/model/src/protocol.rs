@@ -58,7 +58,7 @@ pub enum Action {
     Expire,
     /// Long after that the hot store forgets the parts that hold nothing.
     Forget,
-    /// A process finds out whether a part is final (`service/finals.rs` and `final_owners.lua`).
+    /// A process finds out whether a part is final (`service/grab/exhausted.rs` and `final_owners.lua`).
     Look(Part),
     /// A snapshot of the hot store is written.
     Snapshot,

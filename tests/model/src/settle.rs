@@ -1,4 +1,4 @@
-//! A run of settle: `Settle` in `service/settle.rs`. What the engine does for several parts at once is done here one part
+//! A run of settle: `Settle` in `service/settle/mod.rs`. What the engine does for several parts at once is done here one part
 //! after another; two runs at once show the rest.
 
 use crate::call::{Call, Reply};

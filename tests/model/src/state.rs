@@ -25,7 +25,7 @@ pub struct State {
     pub grabs: [Grab; GRABS],
     /// The runs of settle.
     pub settles: [Settle; SETTLERS],
-    /// What the process of the grabs remembers of parts as final: the decisions that were known (`service/finals.rs`).
+    /// What the process of the grabs remembers of parts as final: the decisions that were known (`service/grab/exhausted.rs`).
     pub finals: [Option<Set>; PARTS],
     /// A call that nobody waits for, but that will be executed.
     pub late: Option<Call>,
