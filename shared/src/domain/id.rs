@@ -5,7 +5,6 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use ulid::Ulid;
 
-use super::part::{MAX_PARTS, PARTITIONS, PartId, Partition};
 use super::time::Timestamp;
 
 /// Random bytes in a packet id: 80 bits, so that one can't be guessed.
@@ -13,6 +12,9 @@ pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
 const RANDOM_BITS: u32 = 80;
 const PARTS_BITS: u32 = 6;
+
+/// The most parts that a packet can have: what the low bits of its id can say.
+pub(super) const MAX_PARTS: u32 = 1 << PARTS_BITS;
 
 /// Why a text is not an id. It says what would be one, never what was given.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -49,18 +51,6 @@ impl PacketId {
     #[must_use]
     pub const fn part_count(self) -> u32 {
         low_byte(self.0) as u32 % (1 << PARTS_BITS) + 1
-    }
-
-    /// The packet's parts, in order.
-    pub fn parts(self) -> impl DoubleEndedIterator<Item = PartId> + Clone {
-        (0..self.part_count()).map(move |index| PartId { packet: self, index })
-    }
-
-    /// The partition of the packet, which is that of its first part: eight of the random bits.
-    #[must_use]
-    pub const fn partition(self) -> Partition {
-        const _: () = assert!(PARTITIONS == 256);
-        Partition::wrapping(low_byte(self.0 >> PARTS_BITS) as u32)
     }
 }
 
@@ -180,6 +170,7 @@ as_string!(PacketId, UserId, RequestKey);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::Partition;
 
     #[test]
     fn a_packet_id_carries_its_parts_and_sorts_by_time() {

@@ -9,7 +9,9 @@ mod packet;
 mod part;
 mod slip;
 mod split;
+mod summary;
 mod time;
+mod wallet;
 
 pub use amounts::{Amounts, AmountsError};
 pub use id::{IdError, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, UserId};
@@ -19,4 +21,6 @@ pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};
 pub use part::{PARTITIONS, PartId, Partition, part_count};
 pub use slip::{Claim, Decision, Hold, Owner};
 pub use split::{SPLIT_VERSION, Seed, Split, SplitError, commitment, split, split_unshuffled};
+pub use summary::{Best, Summary};
 pub use time::Timestamp;
+pub use wallet::{ClaimRecord, Movement, MovementKind, Wallet};

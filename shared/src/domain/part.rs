@@ -4,13 +4,10 @@ use std::str::FromStr;
 
 use sha2::{Digest, Sha256};
 
-use super::id::{PacketId, UserId};
+use super::id::{MAX_PARTS, PacketId, UserId};
 
 /// Partitions of the hot store, a constant of every deployment: the packets in Redis lie where it says.
 pub const PARTITIONS: u32 = 256;
-
-/// The most parts a packet can have.
-pub(super) const MAX_PARTS: u32 = 64;
 
 /// A packet up to this many slips is one part.
 const SLIPS_PER_PART: u32 = 1_000;
@@ -46,6 +43,21 @@ pub struct PartId {
     pub packet: PacketId,
     /// Which part of it, from 0.
     pub index: u32,
+}
+
+impl PacketId {
+    /// The packet's parts, in order.
+    pub fn parts(self) -> impl DoubleEndedIterator<Item = PartId> + Clone {
+        (0..self.part_count()).map(move |index| PartId { packet: self, index })
+    }
+
+    /// The partition of the packet, which is that of its first part: the lowest eight of its random bits.
+    #[must_use]
+    pub const fn partition(self) -> Partition {
+        const _: () = assert!(PARTITIONS == 256);
+        let [.., high, low] = self.to_be_bytes();
+        Partition::wrapping(((high << 2) | (low >> 6)) as u32)
+    }
 }
 
 impl PartId {

@@ -7,7 +7,7 @@ use super::items::{self, ClaimItem, DecisionItem};
 use super::keys;
 use super::{Ledger, LedgerError};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
-use crate::ports::{Item, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Reason, Table, TableError, TransactError, Write};
 
 /// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes; but the more there are, the longer all of
 /// them take, and the sooner does something that is in the way of one send all of them back.
@@ -93,7 +93,7 @@ impl<T: Table> Ledger<T> {
     ) -> Result<ClaimOutcome, LedgerError> {
         let mut reasons = reasons.into_iter();
         let decision = match reasons.next() {
-            Some(Reason::ConditionFailed(Some(item))) => Some(read_decision(item)?),
+            Some(Reason::ConditionFailed(Some(item))) => Some(items::read_decision(item)?),
             Some(Reason::ConditionFailed(None)) => self.decision(id, slip).await?,
             _ => None,
         };
@@ -119,7 +119,7 @@ impl<T: Table> Ledger<T> {
 
     /// The decision of a slip, if it has one.
     pub async fn decision(&self, id: PacketId, slip: u32) -> Result<Option<Decision>, LedgerError> {
-        self.table.get(keys::decision(id, slip)).await?.map(read_decision).transpose()
+        self.table.get(keys::decision(id, slip)).await?.map(items::read_decision).transpose()
     }
 }
 
@@ -134,7 +134,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], Led
         sender_id: terms.sender.clone(),
         greeting: terms.greeting.clone(),
     };
-    let amount = super::wallet::signed(claim.amount)?;
+    let amount = items::signed(claim.amount)?;
     Ok([
         Write::PutNew {
             key: keys::decision(terms.id, claim.slip),
@@ -147,10 +147,6 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], Led
             bound: None,
         },
     ])
-}
-
-pub(super) fn read_decision(item: Item) -> Result<Decision, LedgerError> {
-    Ok(items::read::<DecisionItem>(item)?.into())
 }
 
 impl ClaimOutcome {

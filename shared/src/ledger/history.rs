@@ -6,7 +6,7 @@ use serde_dynamo::AttributeValue;
 use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem};
 use super::keys;
 use super::{Ledger, LedgerError};
-use crate::domain::{Claim, PacketId, RequestKey, Timestamp, UserId};
+use crate::domain::{ClaimRecord, Movement, MovementKind, PacketId, RequestKey, UserId};
 use crate::ports::{Item, Query, Table};
 
 /// A piece of a list, and where the next one starts.
@@ -18,72 +18,15 @@ pub struct Slice<R, C> {
     pub next: Option<C>,
 }
 
-/// A line of a user's history of claims.
-#[derive(Clone, Debug)]
-pub struct ClaimRecord {
-    /// The packet.
-    pub packet_id: PacketId,
-    /// Who sent it.
-    pub sender: UserId,
-    /// The greeting that came with it.
-    pub greeting: String,
-    /// The slip.
-    pub claim: Claim,
-}
-
-/// What moved money in or out of a wallet.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum MovementKind {
-    /// A slip was claimed.
-    Claim,
-    /// Money came in from outside.
-    Deposit,
-    /// Slips of an expired packet came back.
-    Refund,
-    /// A packet was paid for.
-    Sent,
-    /// Money went outside.
-    Withdrawal,
-}
-
-impl MovementKind {
-    const ALL: [Self; 5] = [Self::Claim, Self::Deposit, Self::Refund, Self::Sent, Self::Withdrawal];
-
-    /// The name that answers use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Claim => "claim",
-            Self::Deposit => "deposit",
-            Self::Refund => "refund",
-            Self::Sent => "sent",
-            Self::Withdrawal => "withdrawal",
-        }
+/// What the sort keys of a kind's movements begin with.
+const fn prefix(kind: MovementKind) -> &'static str {
+    match kind {
+        MovementKind::Claim => keys::CLAIM,
+        MovementKind::Deposit => keys::DEPOSIT,
+        MovementKind::Refund => keys::REFUND,
+        MovementKind::Sent => keys::SENT,
+        MovementKind::Withdrawal => keys::WITHDRAWAL,
     }
-
-    const fn prefix(self) -> &'static str {
-        match self {
-            Self::Claim => keys::CLAIM,
-            Self::Deposit => keys::DEPOSIT,
-            Self::Refund => keys::REFUND,
-            Self::Sent => keys::SENT,
-            Self::Withdrawal => keys::WITHDRAWAL,
-        }
-    }
-}
-
-/// One change of a wallet's balance.
-#[derive(Clone, Debug)]
-pub struct Movement {
-    /// What moved it.
-    pub kind: MovementKind,
-    /// The movement's name among those of its kind.
-    pub id: String,
-    /// How much; negative where it left the wallet. Minor units.
-    pub amount: i64,
-    /// When.
-    pub at: Timestamp,
-    /// The packet, where one moved it.
-    pub packet_id: Option<PacketId>,
 }
 
 /// A place in the list of a user's movements: the sort key of the last one read.
@@ -104,7 +47,7 @@ impl FromStr for MovementCursor {
 
     /// Takes the sort key of a movement and nothing else: no cursor leads to another kind of item.
     fn from_str(sk: &str) -> Result<Self, ()> {
-        let split = |kind: MovementKind| Some((kind, sk.strip_prefix(kind.prefix())?));
+        let split = |kind: MovementKind| Some((kind, sk.strip_prefix(prefix(kind))?));
         let (kind, id) = MovementKind::ALL.into_iter().find_map(split).ok_or(())?;
         let well_formed = match kind {
             MovementKind::Claim | MovementKind::Sent => id.parse::<PacketId>().is_ok(),
@@ -176,7 +119,7 @@ impl<T: Table> Ledger<T> {
             }
             let query = Query {
                 pk: keys::user(user),
-                sk_prefix: kind.prefix(),
+                sk_prefix: prefix(kind),
                 after: after.take(),
                 descending: false,
                 limit: u32::try_from(missing).ok(),
@@ -202,7 +145,7 @@ fn read_movement(kind: MovementKind, item: Item) -> Result<(MovementCursor, Move
     let Some(AttributeValue::S(sk)) = item.get(keys::SK).cloned() else {
         return Err(LedgerError::Impossible("an item without a sort key".to_owned()));
     };
-    let name = sk.strip_prefix(kind.prefix()).unwrap_or_default().to_owned();
+    let name = sk.strip_prefix(prefix(kind)).unwrap_or_default().to_owned();
     let (id, amount, at, packet_id) = match kind {
         MovementKind::Claim => {
             let item: ClaimItem = items::read(item)?;
@@ -222,7 +165,7 @@ fn read_movement(kind: MovementKind, item: Item) -> Result<(MovementCursor, Move
             (item.id, item.amount, item.at, None)
         }
     };
-    let amount = super::wallet::signed(amount)?;
+    let amount = items::signed(amount)?;
     let outgoing = matches!(kind, MovementKind::Sent | MovementKind::Withdrawal);
     let amount = if outgoing { -amount } else { amount };
     Ok((MovementCursor { kind, sk }, Movement { kind, id, amount, at, packet_id }))

@@ -75,7 +75,7 @@ impl PacketItem {
             passphrase_digest: terms.guard.passphrase.map(|digest| hex::encode(digest.0)),
             recipients: terms.guard.recipients.as_ref().map(|users| users.iter().cloned().collect()),
             status: OPEN.to_owned(),
-            due_shard: Some(super::packet::due_shard(terms.id.partition())),
+            due_shard: Some(super::keys::due_shard(terms.id.partition())),
             settling: None,
         }
     }
@@ -200,4 +200,14 @@ pub fn write<I: Serialize>(item: &I) -> Result<Item, LedgerError> {
 
 pub fn read<I: DeserializeOwned>(item: Item) -> Result<I, LedgerError> {
     serde_dynamo::from_item(item).map_err(|error| LedgerError::Impossible(format!("an item does not read: {error}")))
+}
+
+/// A slip decision, read from its item.
+pub fn read_decision(item: Item) -> Result<Decision, LedgerError> {
+    Ok(read::<DecisionItem>(item)?.into())
+}
+
+/// An amount as the table adds it to a number.
+pub fn signed(amount: Amount) -> Result<i64, LedgerError> {
+    i64::try_from(amount.minor_units()).map_err(|_| LedgerError::Impossible(format!("an amount of {amount}")))
 }

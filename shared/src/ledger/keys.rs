@@ -1,6 +1,6 @@
 //! Every key name of the table. A user id has no `#`, so no user reaches past his place in a key.
 
-use crate::domain::{PacketId, PartId, RequestKey, UserId};
+use crate::domain::{PARTITIONS, PacketId, PartId, Partition, RequestKey, UserId};
 use crate::ports::Key;
 
 /// The primary key's attributes.
@@ -13,6 +13,14 @@ pub const DUE_INDEX: &str = "due";
 pub const DUE_SHARD: &str = "due_shard";
 /// The index' sort key, in milliseconds since the epoch.
 pub const EXPIRES_AT: &str = "expires_at";
+
+/// The shards of the index [`DUE_INDEX`].
+const DUE_SHARDS: u32 = 16;
+
+/// The shard in which the packets of a partition wait for their settlement, 0 to 15.
+pub const fn due_shard(partition: Partition) -> u32 {
+    partition.index() / (PARTITIONS / DUE_SHARDS)
+}
 
 /// Decisions of 64 neighbouring slips share a partition key: enough to list a packet quickly, few enough to keep a rush
 /// off a single one.

@@ -17,10 +17,11 @@ mod wallet;
 use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome};
-pub use history::{ClaimRecord, Movement, MovementCursor, MovementKind, Slice};
-pub use packet::{Best, Due, Packet, SendOutcome, SendRequest, Summary, due_shard};
+pub use history::{MovementCursor, Slice};
+pub use keys::due_shard;
+pub use packet::{Due, Packet, SendOutcome, SendRequest};
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
-pub use wallet::{MovementOutcome, Wallet};
+pub use wallet::MovementOutcome;
 
 use crate::ports::{Entropy, Table, TableError};
 

@@ -2,24 +2,15 @@ use std::collections::BTreeSet;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use super::claim::read_decision;
 use super::commit::Committed;
 use super::items::{self, AmountsItem, PacketItem, SendKeyItem, SentItem};
 use super::keys;
 use super::{Ledger, LedgerError};
-use crate::domain::{
-    Amount, Amounts, Decision, Owner, PARTITIONS, PacketId, PartId, Partition, RequestKey, Terms, Timestamp, UserId,
-};
+use crate::domain::{Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
 use crate::ports::{Bound, Key, Query, Reason, Table, Write};
 
 /// Queries under way at once for one packet's decisions.
 const DECISION_QUERIES: usize = 16;
-const DUE_SHARDS: u32 = 16;
-
-/// The shard of the index `due` in which the packets of a partition wait for their settlement, 0 to 15.
-pub const fn due_shard(partition: Partition) -> u32 {
-    partition.index() / (PARTITIONS / DUE_SHARDS)
-}
 
 /// All that a send writes.
 pub struct SendRequest<'a> {
@@ -55,58 +46,6 @@ pub struct Packet {
     pub settled: Option<Summary>,
 }
 
-/// The luckiest claim of a packet.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Best {
-    /// The slip.
-    pub slip: u32,
-    /// Who has it.
-    pub user: UserId,
-    /// What was in it.
-    pub amount: Amount,
-}
-
-/// What a packet's decisions sum to.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Summary {
-    /// Slips that were claimed.
-    pub claimed_count: u32,
-    /// What was in them.
-    pub claimed_amount: Amount,
-    /// Slips that went back.
-    pub refunded_count: u32,
-    /// What was in them.
-    pub refunded_amount: Amount,
-    /// The largest claim; of equal ones the earliest.
-    pub best: Option<Best>,
-}
-
-impl Summary {
-    /// Sums up decisions.
-    pub fn of<'a>(decisions: impl IntoIterator<Item = &'a Decision>) -> Self {
-        let (claimed, refunded): (Vec<&Decision>, Vec<&Decision>) =
-            decisions.into_iter().partition(|decision| matches!(decision.owner, Owner::User(_)));
-        let total = |decisions: &[&Decision]| decisions.iter().map(|decision| decision.amount).sum();
-        let count = |decisions: &[&Decision]| u32::try_from(decisions.len()).unwrap_or(u32::MAX);
-        let first = |decision: &&&Decision| (decision.amount, std::cmp::Reverse((decision.at, decision.slip)));
-        let best = claimed.iter().max_by_key(first).and_then(|decision| {
-            Some(Best { slip: decision.slip, user: decision.owner.user()?.clone(), amount: decision.amount })
-        });
-        Self {
-            claimed_count: count(&claimed),
-            claimed_amount: total(&claimed),
-            refunded_count: count(&refunded),
-            refunded_amount: total(&refunded),
-            best,
-        }
-    }
-
-    /// The number of slips that have a decision.
-    pub const fn decided_count(&self) -> u32 {
-        self.claimed_count + self.refunded_count
-    }
-}
-
 /// A packet that is past its expiry, as the index shows it: perhaps settled since.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Due {
@@ -121,7 +60,7 @@ impl<T: Table> Ledger<T> {
     /// amounts, the debit, the wallet.
     pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
         let SendRequest { terms, amounts, key, body_hash } = request;
-        let total = super::wallet::signed(terms.total)?;
+        let total = items::signed(terms.total)?;
         let send_key = SendKeyItem { packet_id: terms.id, body_hash: hex::encode(body_hash) };
         let sent = SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at };
         let mut writes = vec![
@@ -202,7 +141,7 @@ impl<T: Table> Ledger<T> {
     async fn decision_group(&self, id: PacketId, group: u32) -> Result<Vec<Decision>, LedgerError> {
         let pk = keys::decisions(id, group);
         let query = Query { pk, sk_prefix: "", after: None, descending: false, limit: None };
-        self.table.query(query).await?.into_iter().map(read_decision).collect()
+        self.table.query(query).await?.into_iter().map(items::read_decision).collect()
     }
 
     /// Up to `limit` packets of a shard that expired at or before `until` and are not seen to be settled, the earliest

@@ -1,10 +1,8 @@
-use super::claim::read_decision;
 use super::commit::Committed;
 use super::items::{self, DecisionItem, RefundItem, SettledItem};
 use super::keys;
-use super::packet::Summary;
 use super::{Ledger, LedgerError};
-use crate::domain::{Amount, Decision, Owner, Terms, Timestamp};
+use crate::domain::{Amount, Decision, Owner, Summary, Terms, Timestamp};
 use crate::ports::{Reason, Table, Write};
 
 /// The most slips that one refund can take back: a transaction has at most 100 writes.
@@ -44,7 +42,7 @@ impl<T: Table> Ledger<T> {
         });
         writes.push(Write::Add {
             key: keys::wallet(&terms.sender),
-            deltas: vec![("balance", super::wallet::signed(amount)?)],
+            deltas: vec![("balance", items::signed(amount)?)],
             bound: None,
         });
         match self.commit(&writes).await? {
@@ -63,7 +61,7 @@ impl<T: Table> Ledger<T> {
         let mut seen = Vec::new();
         for (&(slip, _), reason) in slips.iter().zip(reasons) {
             match reason {
-                Reason::ConditionFailed(Some(item)) => seen.push(read_decision(item)?),
+                Reason::ConditionFailed(Some(item)) => seen.push(items::read_decision(item)?),
                 Reason::ConditionFailed(None) => seen.extend(self.decision(terms.id, slip).await?),
                 Reason::None | Reason::Busy(_) => {}
             }

@@ -2,23 +2,8 @@ use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
 use super::keys;
 use super::{Ledger, LedgerError};
-use crate::domain::{Amount, MAX_BALANCE, RequestKey, Timestamp, UserId};
+use crate::domain::{Amount, MAX_BALANCE, RequestKey, Timestamp, UserId, Wallet};
 use crate::ports::{Bound, Item, Key, Reason, Table, Write};
-
-/// A user's wallet, and the totals that his histories show. A user never seen before has nothing.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Wallet {
-    /// What he has.
-    pub balance: Amount,
-    /// Packets he sent.
-    pub sent_count: u64,
-    /// What was in them, gross of refunds.
-    pub sent_amount: Amount,
-    /// Slips he claimed.
-    pub claim_count: u64,
-    /// What was in them.
-    pub claim_amount: Amount,
-}
 
 /// How a deposit or a withdrawal ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -60,7 +45,7 @@ impl<T: Table> Ledger<T> {
         let most = MAX_BALANCE.minor_units().saturating_sub(amount.minor_units());
         let wallet = Write::Add {
             key: keys::wallet(user),
-            deltas: vec![("balance", signed(amount)?)],
+            deltas: vec![("balance", items::signed(amount)?)],
             bound: Some(Bound::AtMost("balance", most)),
         };
         let item = OutsideItem { id: id.to_string(), amount, at };
@@ -77,7 +62,7 @@ impl<T: Table> Ledger<T> {
     ) -> Result<MovementOutcome, LedgerError> {
         let wallet = Write::Add {
             key: keys::wallet(user),
-            deltas: vec![("balance", -signed(amount)?)],
+            deltas: vec![("balance", -items::signed(amount)?)],
             bound: Some(Bound::AtLeast("balance", amount.minor_units())),
         };
         let item = OutsideItem { id: id.to_string(), amount, at };
@@ -107,8 +92,4 @@ impl<T: Table> Ledger<T> {
             None => out_of_bounds,
         })
     }
-}
-
-pub(super) fn signed(amount: Amount) -> Result<i64, LedgerError> {
-    i64::try_from(amount.minor_units()).map_err(|_| LedgerError::Impossible(format!("an amount of {amount}")))
 }

@@ -2,7 +2,8 @@ use std::sync::Arc;
 
 use super::Failure;
 use crate::domain::{Amount, RequestKey, UserId};
-use crate::ledger::{Ledger, Movement, MovementCursor, MovementOutcome, Slice, Wallet};
+use crate::domain::{Movement, Wallet};
+use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::Clock;
 use crate::ports::Table;
 

@@ -8,9 +8,10 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
+use shared::domain::MovementKind;
 use shared::domain::{AckMode, Amount, Claim, Guard, PacketId, PartId, Seed, Split, Terms, Timestamp, UserId};
 use shared::dynamodb::SdkTable;
-use shared::ledger::{ClaimOutcome, Ledger, MovementKind, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
+use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
 use shared::ports::Entropy;
 
 /// `DynamoDB` as a connection that gives these answers, one after another, and then none. They are separated by a zero
@@ -123,7 +124,7 @@ pub fn cancellations(data: &[u8]) {
             1 => refund(&told).await,
             2 => send(&told).await,
             3 => outside(&told).await,
-            _ => drop(told.ledger.mark_settled(&terms(), &shared::ledger::Summary::default()).await),
+            _ => drop(told.ledger.mark_settled(&terms(), &shared::domain::Summary::default()).await),
         }
     });
 }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::domain::{Amounts, Decision, Owner, PARTITIONS, PartId, Partition};
+use crate::domain::{Best, Summary};
 use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, SendKeyItem, SentItem};
-use crate::ledger::{Best, Due, LedgerError, SendOutcome, SendRequest, Summary, due_shard};
+use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
 use crate::ports::Bound;
 
 const HASH: [u8; 32] = [0xab; 32];

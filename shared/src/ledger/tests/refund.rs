@@ -1,7 +1,8 @@
 use super::*;
+use crate::domain::{Best, Summary};
 use crate::domain::{Decision, Owner};
 use crate::ledger::items::{DecisionItem, RefundItem, SettledItem};
-use crate::ledger::{Best, LedgerError, RefundOutcome, Summary};
+use crate::ledger::{LedgerError, RefundOutcome};
 
 const SLIPS: [(u32, Amount); 2] = [(1, Amount::new(300)), (2, Amount::new(20))];
 

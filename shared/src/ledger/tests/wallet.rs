@@ -1,8 +1,9 @@
 use super::*;
+use crate::domain::Wallet;
 use crate::domain::{MAX_BALANCE, RequestKey};
 use crate::ledger::items::OutsideItem;
-use crate::ledger::wallet::signed;
-use crate::ledger::{LedgerError, MovementOutcome, Wallet};
+use crate::ledger::items::signed;
+use crate::ledger::{LedgerError, MovementOutcome};
 use crate::ports::Bound;
 
 fn id() -> RequestKey {

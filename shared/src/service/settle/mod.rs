@@ -13,8 +13,9 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use self::outbox::{Emptied, Outboxes};
+use crate::domain::Summary;
 use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Terms, Timestamp};
-use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, Summary, due_shard};
+use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::ports::Table;
 use crate::ports::{Backlog, HotStore};
 use crate::service::Failure;

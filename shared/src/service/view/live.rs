@@ -7,8 +7,8 @@ use tokio::time::Instant;
 
 use crate::batching::FreshSingleFlight;
 use crate::batching::{Cache, cache};
+use crate::domain::Summary;
 use crate::domain::{AckMode, Claim, Decision, Owner, PacketId, PartId, Terms, UserId};
-use crate::ledger::Summary;
 use crate::ports::Table;
 use crate::ports::{HotStore, HotStoreError, PartView, ViewResult};
 use crate::service::Failure;

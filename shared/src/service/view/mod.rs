@@ -8,7 +8,8 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::live::{Live, PacketSnapshot};
 use crate::domain::{Claim, Decision, PacketId, Terms, UserId};
-use crate::ledger::{ClaimRecord, Ledger, Packet, Slice, Summary, Wallet};
+use crate::domain::{ClaimRecord, Summary, Wallet};
+use crate::ledger::{Ledger, Packet, Slice};
 use crate::ports::HotStore;
 use crate::ports::Table;
 use crate::service::Failure;

@@ -1,0 +1,78 @@
+use super::id::{PacketId, UserId};
+use super::money::Amount;
+use super::slip::Claim;
+use super::time::Timestamp;
+
+/// A user's wallet, and the totals that his histories show. A user never seen before has nothing.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct Wallet {
+    /// What he has.
+    pub balance: Amount,
+    /// Packets he sent.
+    pub sent_count: u64,
+    /// What was in them, gross of refunds.
+    pub sent_amount: Amount,
+    /// Slips he claimed.
+    pub claim_count: u64,
+    /// What was in them.
+    pub claim_amount: Amount,
+}
+
+/// What moved money in or out of a wallet.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum MovementKind {
+    /// A slip was claimed.
+    Claim,
+    /// Money came in from outside.
+    Deposit,
+    /// Slips of an expired packet came back.
+    Refund,
+    /// A packet was paid for.
+    Sent,
+    /// Money went outside.
+    Withdrawal,
+}
+
+impl MovementKind {
+    /// All of them, in the order of their sort keys.
+    pub const ALL: [Self; 5] = [Self::Claim, Self::Deposit, Self::Refund, Self::Sent, Self::Withdrawal];
+
+    /// The name that answers use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Claim => "claim",
+            Self::Deposit => "deposit",
+            Self::Refund => "refund",
+            Self::Sent => "sent",
+            Self::Withdrawal => "withdrawal",
+        }
+    }
+}
+
+/// One change of a wallet's balance.
+#[derive(Clone, Debug)]
+pub struct Movement {
+    /// What moved it.
+    pub kind: MovementKind,
+    /// The movement's name among those of its kind.
+    pub id: String,
+    /// How much; negative where it left the wallet. Minor units.
+    pub amount: i64,
+    /// When.
+    pub at: Timestamp,
+    /// The packet, where one moved it.
+    pub packet_id: Option<PacketId>,
+}
+
+/// A line of a user's history of claims.
+#[derive(Clone, Debug)]
+pub struct ClaimRecord {
+    /// The packet.
+    pub packet_id: PacketId,
+    /// Who sent it.
+    pub sender: UserId,
+    /// The greeting that came with it.
+    pub greeting: String,
+    /// The slip.
+    pub claim: Claim,
+}
