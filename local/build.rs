@@ -1,5 +1,6 @@
-//! The page is part of the program: a file that is new in it has to be seen too.
+//! The page and its client are part of the program: build again for a new file too.
 
 fn main() {
     println!("cargo::rerun-if-changed=../web");
+    println!("cargo::rerun-if-changed=../clients/js");
 }

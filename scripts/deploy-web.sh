@@ -1,14 +1,14 @@
 #!/bin/sh
 # Uploads the page to the bucket of a deployed stack, or removes it. Needs the AWS CLI with credentials.
 #
-#   scripts/deploy-web.sh STACK           uploads web/ with this deployment's config.json, and invalidates CloudFront's copies
+#   scripts/deploy-web.sh STACK           uploads web/ and its client with this deployment's config.json, and invalidates CloudFront's copies
 #   scripts/deploy-web.sh STACK --remove  empties the bucket: CloudFormation deletes only empty ones
 #
 # Does nothing for a stack without the page (parameter Page).
 set -eu
 
 stack=${1:?usage: scripts/deploy-web.sh STACK [--remove]}
-web=$(cd "$(dirname "$0")/../web" && pwd)
+cd "$(dirname "$0")/.."
 
 output() {
     aws cloudformation describe-stacks --stack-name "$stack" --output text \
@@ -34,17 +34,21 @@ config=$(mktemp)
 trap 'rm -f "$config"' EXIT
 output PageConfig >"$config"
 
-cd "$web"
 # The index comes last, so that the files that it names exist. Documents and types are not uploaded: the page does not
 # need them.
-for file in $(find assets client -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' \) | LC_ALL=C sort) index.html; do
+for file in $(find web/assets clients/js -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' \) | LC_ALL=C sort) web/index.html; do
     case $file in
         *.js) type='text/javascript; charset=utf-8' ;;
         *.css) type='text/css; charset=utf-8' ;;
         *.svg) type=image/svg+xml ;;
         *.html) type='text/html; charset=utf-8' ;;
     esac
-    put "$file" "$file" "$type" no-cache
+    # The page's modules import the client from client/.
+    case $file in
+        clients/js/*) name=client/${file#clients/js/} ;;
+        *) name=${file#web/} ;;
+    esac
+    put "$file" "$name" "$type" no-cache
 done
 put "$config" config.json application/json no-store
 aws cloudfront create-invalidation --distribution-id "$(output PageDistributionId)" --paths '/*' --output text --query Invalidation.Id >/dev/null

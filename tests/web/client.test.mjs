@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
-import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../web/client/hongbao.js';
+import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../clients/js/hongbao.js';
 
 /** @typedef {{url: string, method: string, key: string | null, body: string | null, user: string | null}} Seen */
 
@@ -21,7 +21,7 @@ const cut = () => {
 /**
  * A client whose service gives these answers, one after another.
  * @param {(() => Response)[]} answers
- * @param {import('../../web/client/hongbao.js').Options} [options]
+ * @param {import('../../clients/js/hongbao.js').Options} [options]
  */
 function serving(answers, options = {}) {
   /** @type {Seen[]} */

@@ -30,7 +30,7 @@ async function shop() {
   runs += 1;
   const document = await readFile(new URL('../../docs/INTEGRATE.md', import.meta.url), 'utf8');
   const source = /```js\n([\s\S]*?)```/.exec(document)?.[1] ?? '';
-  const client = new URL('../../web/client/hongbao.js', import.meta.url).href;
+  const client = new URL('../../clients/js/hongbao.js', import.meta.url).href;
   const file = join(folder, `shop-${runs}.mjs`);
   await writeFile(file, source.replace("'hongbao-client'", JSON.stringify(client)).replaceAll("'shop-", `'shop${runs}-`));
   return import(pathToFileURL(file).href);

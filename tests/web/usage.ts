@@ -1,7 +1,7 @@
 // What a user of the client in TypeScript relies on. It is compiled, not run.
 
-import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../web/client/hongbao.js';
-import type { GrabResult, Packet, ProblemCode, SendRequest } from '../../web/client/hongbao.js';
+import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../clients/js/hongbao.js';
+import type { GrabResult, Packet, ProblemCode, SendRequest } from '../../clients/js/hongbao.js';
 
 const client = new Hongbao({ baseUrl: 'http://127.0.0.1:3000', headers: () => ({ Authorization: 'Bearer …' }) });
 const body: SendRequest = { split: 'random', total_amount: 10_000, count: 10 };

@@ -37,7 +37,13 @@ const CONTENT_TYPES: [(&str, &str); 4] = [
 
 #[derive(RustEmbed)]
 #[folder = "../web"]
-struct Files;
+struct Page;
+
+/// The page's modules import the client from `/client/`.
+#[derive(RustEmbed)]
+#[folder = "../clients/js"]
+#[prefix = "client/"]
+struct Client;
 
 /// A file of the page, ready to be sent.
 struct Ready {
@@ -130,8 +136,9 @@ fn config(limits: &Limits) -> Response<Body> {
 fn ready() -> &'static HashMap<String, Ready> {
     static READY: OnceLock<HashMap<String, Ready>> = OnceLock::new();
     READY.get_or_init(|| {
-        let named = Files::iter().filter_map(|name| Some((name.to_string(), prepare(&name, &Files::get(&name)?)?)));
-        named.collect()
+        let page = Page::iter().map(|name| (Page::get(&name), name));
+        let client = Client::iter().map(|name| (Client::get(&name), name));
+        page.chain(client).filter_map(|(file, name)| Some((name.to_string(), prepare(&name, &file?)?))).collect()
     })
 }
 

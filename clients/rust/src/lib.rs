@@ -1,6 +1,6 @@
 //! A client of the HTTP API, for programs in Rust: typed requests and answers, and retries that count once.
 //!
-//! It knows the contract (`openapi.yaml`) and nothing of the engine. `web/client` is the same for pages.
+//! It knows the contract (`openapi.yaml`) and nothing of the engine. `clients/js` is the same for pages.
 
 mod answers;
 mod error;
