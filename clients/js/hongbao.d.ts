@@ -1,4 +1,4 @@
-/** A key for one send. Keep it with the body until the send is answered. */
+/** Returns a new key for one send. Keep the key and the body until the send is answered. */
 export function newKey(): string;
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
 /** @typedef {Schemas['ProblemCode']} ProblemCode */
@@ -16,20 +16,20 @@ export function newKey(): string;
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /**
  * @typedef {object} Options
- * @property {string} [baseUrl] Where the API is; without it the page's own origin.
- * @property {() => HeadersInit | Promise<HeadersInit>} [headers] What says who asks: asked anew for each try.
- * @property {typeof globalThis.fetch} [fetch] Another fetch: one that signs, or a test's.
- * @property {number} [triesMax] How often a request is sent at most.
- * @property {number} [timeoutMs] How long one try may take.
- * @property {number} [waitMaxMs] The longest wait between tries; a longer Retry-After is left to the caller.
- * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Told before each wait.
+ * @property {string} [baseUrl] The API's URL. Default: the page's own origin.
+ * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
+ * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
+ * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
+ * @property {number} [timeoutMs] The longest duration of one try. Default: 15,000.
+ * @property {number} [waitMaxMs] The longest wait between two tries. If Retry-After asks for more, the client throws. Default: 8,000.
+ * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
 /**
  * Every code that a problem can have.
  * @type {readonly ProblemCode[]}
  */
 export const PROBLEM_CODES: readonly ProblemCode[];
-/** The service refused, and `code` says why. */
+/** The service refused the request; `code` is the reason. */
 export class Problem extends Error {
     /**
      * @param {number} status
@@ -51,17 +51,17 @@ export class Problem extends Error {
     requestId: string;
     retryAfterS: number | null;
 }
-/** No answer came, so nothing is known: the request may have been done. The same request again tells. */
+/** No answer came. The service may have carried out the request; the same request again returns its outcome. */
 export class Unreachable extends Error {
     /** @param {unknown} cause */
     constructor(cause: unknown);
 }
-/** The client. */
+/** A client of one API, for one caller. */
 export class Hongbao {
     /** @param {Options} [options] */
     constructor(options?: Options);
     /**
-     * Sends a packet. The same key and body again give the first answer again, and move no money.
+     * Sends a packet. The same key and body again return the first answer and move no money.
      * @param {SendRequest} body
      * @param {Call & {key: string}} call
      * @returns {Promise<{packet: SentPacket, replayed: boolean}>}
@@ -82,45 +82,46 @@ export class Hongbao {
         passphrase?: string;
     }): Promise<GrabResult>;
     /**
+     * Returns a packet.
      * @param {string} packetId
      * @param {Call} [call]
      * @returns {Promise<Packet>}
      */
     packet(packetId: string, { signal }?: Call): Promise<Packet>;
     /**
-     * A page of a packet's claims, in the order of the slips.
+     * Returns one page of a packet's claims, in the order of the slips.
      * @param {string} packetId
      * @param {Page & Call} [page]
      * @returns {Promise<PacketClaims>}
      */
     claims(packetId: string, page?: Page & Call): Promise<PacketClaims>;
     /**
-     * All of a packet's claims, page by page.
+     * Yields all of a packet's claims. Reads one page at a time.
      * @param {string} packetId
      * @param {Call} [call]
      * @returns {AsyncGenerator<PacketClaim, void, void>}
      */
     allClaims(packetId: string, { signal }?: Call): AsyncGenerator<PacketClaim, void, void>;
     /**
-     * The caller's wallet.
+     * Returns the caller's wallet.
      * @param {Call} [call]
      * @returns {Promise<Wallet>}
      */
     wallet({ signal }?: Call): Promise<Wallet>;
     /**
-     * A page of what the caller sent.
+     * Returns one page of the packets that the caller sent.
      * @param {Page & Call} [page]
      * @returns {Promise<MyPackets>}
      */
     myPackets(page?: Page & Call): Promise<MyPackets>;
     /**
-     * A page of what the caller grabbed.
+     * Returns one page of the caller's claims.
      * @param {Page & Call} [page]
      * @returns {Promise<MyClaims>}
      */
     myClaims(page?: Page & Call): Promise<MyClaims>;
     /**
-     * The operator's: money comes in. The same id and amount again move nothing.
+     * For the operator: pays money into a wallet. The same id and amount again move no money.
      * @param {string} userId
      * @param {string} depositId
      * @param {number} amount in minor units
@@ -129,7 +130,7 @@ export class Hongbao {
      */
     deposit(userId: string, depositId: string, amount: number, { signal }?: Call): Promise<Wallet>;
     /**
-     * The operator's: money goes out. The same id and amount again move nothing.
+     * For the operator: takes money out of a wallet. The same id and amount again move no money.
      * @param {string} userId
      * @param {string} withdrawalId
      * @param {number} amount in minor units
@@ -138,14 +139,14 @@ export class Hongbao {
      */
     withdraw(userId: string, withdrawalId: string, amount: number, { signal }?: Call): Promise<Wallet>;
     /**
-     * The operator's: anybody's wallet.
+     * For the operator: returns any user's wallet.
      * @param {string} userId
      * @param {Call} [call]
      * @returns {Promise<Wallet>}
      */
     walletOf(userId: string, { signal }?: Call): Promise<Wallet>;
     /**
-     * The operator's: a page of what moved a wallet.
+     * For the operator: returns one page of a wallet's movements.
      * @param {string} userId
      * @param {Page & Call} [page]
      * @returns {Promise<Movements>}
@@ -174,31 +175,31 @@ export type Call = {
 };
 export type Options = {
     /**
-     * Where the API is; without it the page's own origin.
+     * The API's URL. Default: the page's own origin.
      */
     baseUrl?: string;
     /**
-     * What says who asks: asked anew for each try.
+     * The headers that identify the caller. Called for each try: a token may have been renewed.
      */
     headers?: () => HeadersInit | Promise<HeadersInit>;
     /**
-     * Another fetch: one that signs, or a test's.
+     * Replaces `globalThis.fetch`, for example to sign requests.
      */
     fetch?: typeof globalThis.fetch;
     /**
-     * How often a request is sent at most.
+     * The most tries of one request, the first included. Default: 4.
      */
     triesMax?: number;
     /**
-     * How long one try may take.
+     * The longest duration of one try. Default: 15,000.
      */
     timeoutMs?: number;
     /**
-     * The longest wait between tries; a longer Retry-After is left to the caller.
+     * The longest wait between two tries. If Retry-After asks for more, the client throws. Default: 8,000.
      */
     waitMaxMs?: number;
     /**
-     * Told before each wait.
+     * Called before each wait.
      */
     onRetry?: (wait: {
         tries: number;

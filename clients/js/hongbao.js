@@ -1,8 +1,8 @@
-// The client of the hongbao API, in plain JavaScript with types: it runs as it is, in browsers and in Node.
+// A client of the hongbao API, in plain JavaScript with types. It runs unchanged in browsers and in Node.
 //
-// Every request of this API can be repeated safely, so the client repeats what got no answer, or one that says "later":
-// with the same key, after the time that Retry-After names. What it can't settle it throws: a `Problem` where the service
-// answered, `Unreachable` where nothing is known.
+// Every request of this API can be repeated safely. The client therefore retries a request that got no answer, or the answer
+// `unavailable` or `too-many-requests`. It sends the same key and body again, after the time in Retry-After. If the last try
+// fails too, it throws: `Problem` if the service answered, `Unreachable` if no answer came.
 
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
 /** @typedef {Schemas['ProblemCode']} ProblemCode */
@@ -21,13 +21,13 @@
 
 /**
  * @typedef {object} Options
- * @property {string} [baseUrl] Where the API is; without it the page's own origin.
- * @property {() => HeadersInit | Promise<HeadersInit>} [headers] What says who asks: asked anew for each try.
- * @property {typeof globalThis.fetch} [fetch] Another fetch: one that signs, or a test's.
- * @property {number} [triesMax] How often a request is sent at most.
- * @property {number} [timeoutMs] How long one try may take.
- * @property {number} [waitMaxMs] The longest wait between tries; a longer Retry-After is left to the caller.
- * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Told before each wait.
+ * @property {string} [baseUrl] The API's URL. Default: the page's own origin.
+ * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
+ * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
+ * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
+ * @property {number} [timeoutMs] The longest duration of one try. Default: 15,000.
+ * @property {number} [waitMaxMs] The longest wait between two tries. If Retry-After asks for more, the client throws. Default: 8,000.
+ * @property {(wait: {tries: number, waitMs: number}) => void} [onRetry] Called before each wait.
  */
 
 /**
@@ -52,7 +52,7 @@ export const PROBLEM_CODES = Object.freeze([
 ]);
 
 /**
- * What an answer without a code means: API Gateway answers some requests by itself, with a message alone.
+ * The code of an answer that has none. API Gateway answers some requests by itself, with only a message.
  * @type {Readonly<Record<number, ProblemCode>>}
  */
 const CODE_OF_STATUS = Object.freeze({
@@ -70,7 +70,7 @@ const CODE_OF_STATUS = Object.freeze({
   504: 'unavailable',
 });
 
-/** The service refused, and `code` says why. */
+/** The service refused the request; `code` is the reason. */
 export class Problem extends Error {
   /**
    * @param {number} status
@@ -88,7 +88,7 @@ export class Problem extends Error {
   }
 }
 
-/** No answer came, so nothing is known: the request may have been done. The same request again tells. */
+/** No answer came. The service may have carried out the request; the same request again returns its outcome. */
 export class Unreachable extends Error {
   /** @param {unknown} cause */
   constructor(cause) {
@@ -97,13 +97,13 @@ export class Unreachable extends Error {
   }
 }
 
-/** A key for one send. Keep it with the body until the send is answered. */
+/** Returns a new key for one send. Keep the key and the body until the send is answered. */
 export function newKey() {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
-/** The client. */
+/** A client of one API, for one caller. */
 export class Hongbao {
   #baseUrl;
   #headers;
@@ -125,7 +125,7 @@ export class Hongbao {
   }
 
   /**
-   * Sends a packet. The same key and body again give the first answer again, and move no money.
+   * Sends a packet. The same key and body again return the first answer and move no money.
    * @param {SendRequest} body
    * @param {Call & {key: string}} call
    * @returns {Promise<{packet: SentPacket, replayed: boolean}>}
@@ -147,6 +147,7 @@ export class Hongbao {
   }
 
   /**
+   * Returns a packet.
    * @param {string} packetId
    * @param {Call} [call]
    * @returns {Promise<Packet>}
@@ -156,7 +157,7 @@ export class Hongbao {
   }
 
   /**
-   * A page of a packet's claims, in the order of the slips.
+   * Returns one page of a packet's claims, in the order of the slips.
    * @param {string} packetId
    * @param {Page & Call} [page]
    * @returns {Promise<PacketClaims>}
@@ -166,7 +167,7 @@ export class Hongbao {
   }
 
   /**
-   * All of a packet's claims, page by page.
+   * Yields all of a packet's claims. Reads one page at a time.
    * @param {string} packetId
    * @param {Call} [call]
    * @returns {AsyncGenerator<PacketClaim, void, void>}
@@ -183,7 +184,7 @@ export class Hongbao {
   }
 
   /**
-   * The caller's wallet.
+   * Returns the caller's wallet.
    * @param {Call} [call]
    * @returns {Promise<Wallet>}
    */
@@ -192,7 +193,7 @@ export class Hongbao {
   }
 
   /**
-   * A page of what the caller sent.
+   * Returns one page of the packets that the caller sent.
    * @param {Page & Call} [page]
    * @returns {Promise<MyPackets>}
    */
@@ -201,7 +202,7 @@ export class Hongbao {
   }
 
   /**
-   * A page of what the caller grabbed.
+   * Returns one page of the caller's claims.
    * @param {Page & Call} [page]
    * @returns {Promise<MyClaims>}
    */
@@ -210,7 +211,7 @@ export class Hongbao {
   }
 
   /**
-   * The operator's: money comes in. The same id and amount again move nothing.
+   * For the operator: pays money into a wallet. The same id and amount again move no money.
    * @param {string} userId
    * @param {string} depositId
    * @param {number} amount in minor units
@@ -223,7 +224,7 @@ export class Hongbao {
   }
 
   /**
-   * The operator's: money goes out. The same id and amount again move nothing.
+   * For the operator: takes money out of a wallet. The same id and amount again move no money.
    * @param {string} userId
    * @param {string} withdrawalId
    * @param {number} amount in minor units
@@ -236,7 +237,7 @@ export class Hongbao {
   }
 
   /**
-   * The operator's: anybody's wallet.
+   * For the operator: returns any user's wallet.
    * @param {string} userId
    * @param {Call} [call]
    * @returns {Promise<Wallet>}
@@ -246,7 +247,7 @@ export class Hongbao {
   }
 
   /**
-   * The operator's: a page of what moved a wallet.
+   * For the operator: returns one page of a wallet's movements.
    * @param {string} userId
    * @param {Page & Call} [page]
    * @returns {Promise<Movements>}
@@ -269,10 +270,10 @@ export class Hongbao {
    * @param {string} method
    * @param {string} path
    * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal | undefined}} request
-   * @returns {Promise<Response>} a good answer
+   * @returns {Promise<Response>} an answer with a status of success
    */
   async #request(method, path, { body, headers = {}, signal }) {
-    // Written once: a repeated request is the same request.
+    // Serialized once, so that each try sends the same bytes.
     const text = body === undefined ? undefined : JSON.stringify(body);
     for (let tries = 1; ; tries += 1) {
       signal?.throwIfAborted();
@@ -303,10 +304,10 @@ export class Hongbao {
     signal?.addEventListener('abort', stop);
     try {
       const request = { method, headers: all, body: text ?? null, signal: limit.signal };
-      // Not as a method: the browser's own fetch refuses to be anybody else's.
+      // Not called as a method: the browser's fetch throws if `this` is another object.
       const fetch = this.#fetch;
       const response = await fetch(this.#baseUrl + path, request);
-      // Read within the limit: an answer that breaks off is none.
+      // The body is read within the timeout too: an answer that breaks off counts as no answer.
       const bytes = await response.arrayBuffer();
       const { status, statusText } = response;
       const whole = new Response(bytes.byteLength > 0 ? bytes : null, { status, statusText, headers: response.headers });
@@ -348,8 +349,9 @@ async function problem(response) {
 }
 
 /**
- * Seconds, or a date.
+ * Parses Retry-After, which holds seconds or a date.
  * @param {string | null} text
+ * @returns {number | null} seconds
  */
 function retryAfter(text) {
   if (text === null) return null;
@@ -358,14 +360,14 @@ function retryAfter(text) {
 }
 
 /**
- * How long to wait before the next try; null where a next one would not help.
+ * Returns the wait before the next try in milliseconds; null if another try would not help.
  * @param {Problem | Unreachable} error
  * @param {number} tries
  */
 function waitBefore(error, tries) {
   const later = error instanceof Unreachable || error.code === 'unavailable' || error.code === 'too-many-requests';
   if (!later) return null;
-  // Full jitter on top of what the service asked for: those who were turned away together should not return together.
+  // Full jitter on top of Retry-After: clients that were rejected together should not return together.
   const jitter = Math.random() * Math.min(4_000, 250 * 2 ** (tries - 1));
   return (error instanceof Problem ? (error.retryAfterS ?? 0) * 1000 : 0) + jitter;
 }

@@ -1,6 +1,6 @@
-"""What openapi.yaml can't say to Schemathesis: who calls, and which of a body's values must fit one another.
+"""Adds to Schemathesis what openapi.yaml can't express: the caller, and the values of a body that depend on each other.
 
-Counts the answers besides, by operation and status, in target/fuzz-api/answers.json.
+Also counts the answers by operation and status, in target/fuzz-api/answers.json.
 """
 
 import atexit
@@ -20,9 +20,9 @@ answers = collections.defaultdict(collections.Counter)
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Gives the local stack its stand-in for a user's token: one of a few users, the same whenever a case is repeated.
+    """Names one of a few users in place of a token: the same user whenever a case is repeated.
 
-    A case that leaves the token out stays without a caller.
+    A case without a token stays without a caller.
     """
     if "Authorization" in case.headers:
         asked = repr((case.path_parameters, case.query, case.body))
@@ -36,7 +36,7 @@ def after_call(context, case, response):
 
 @schemathesis.hook
 def map_case(context, case):
-    """Makes a good body one that this API takes: its integers are written as such, and the slips can hold the total."""
+    """Makes a valid body acceptable: writes its integers as integers, and chooses a total that the slips can hold."""
     if case.meta.generation.mode.is_positive and isinstance(case.body, dict):
         case.body = {name: whole(value) for name, value in case.body.items()}
         if case.operation.label == "POST /packets":
@@ -46,7 +46,7 @@ def map_case(context, case):
 
 
 def whole(value):
-    """JSON Schema takes 1.0 for an integer."""
+    """Converts a value such as 1.0, which JSON Schema accepts as an integer."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,4 +1,4 @@
-// For everybody: both languages, small screens, keyboards, screen readers, light and dark, with and without motion.
+// Accessibility: both languages, small screens, keyboards, screen readers, light and dark, with and without animations.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -6,7 +6,7 @@ import { createRequire } from 'node:module';
 
 import { browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
 
-browse('the language is the browser’s, and can be switched and kept', async () => {
+browse('the language follows the browser; a switch of it survives a reload', async () => {
   for (const [locale, title, lang] of /** @type {const} */ ([['zh-TW', '发红包', 'zh-CN'], ['en-GB', 'Send a red packet', 'en'], ['fr-FR', 'Send a red packet', 'en']])) {
     const page = await person({ locale });
     await page.goto(stack.url);
@@ -20,7 +20,7 @@ browse('the language is the browser’s, and can be switched and kept', async ()
     await page.waitForSelector('form');
     assert.equal(await textOf(page, 'h1'), other);
   }
-  // Both say everything, with the same gaps to fill.
+  // Both languages have the same texts with the same placeholders.
   const source = await readFile(new URL('../../web/assets/i18n.js', import.meta.url), 'utf8');
   const part = (/** @type {RegExp} */ from) => new Map([...(source.split(from)[1] ?? '').split('\n};')[0]?.matchAll(/^ {2}'([\w.-]+)': ["'](.*)["'],$/gm) ?? []].map((match) => [match[1], [...(match[2] ?? '').matchAll(/\{\w+\}/g)].map(String).sort().join()]));
   const [en, zh] = [part(/const en = \{/), part(/const zh = \{/)];
@@ -30,7 +30,7 @@ browse('the language is the browser’s, and can be switched and kept', async ()
   assert.deepEqual(gaps, []);
 });
 
-browse('each screen has a title of its own', async () => {
+browse('each screen has its own title', async () => {
   const { id, sender } = await packet();
   const page = await person({ name: sender, locale: 'en-US' });
   const titles = new Set();
@@ -42,7 +42,7 @@ browse('each screen has a title of its own', async () => {
   assert.equal(titles.size, 6, `${[...titles]}`);
 });
 
-browse('nothing is wider than a small phone, in either language', async () => {
+browse('no screen is wider than a small phone, in either language', async () => {
   const { link, id, sender } = await packet({ greeting: '恭'.repeat(64), count: 2 });
   await grab(`${'x'.repeat(120)}${someone()}`.slice(0, 128), id);
   await grab(someone(), id);
@@ -59,7 +59,7 @@ browse('nothing is wider than a small phone, in either language', async () => {
   assert.ok(link);
 });
 
-browse('all of it by keyboard', async () => {
+browse('a keyboard is enough for every step', async () => {
   const alice = someone('alice');
   await fund(alice, 100_000);
   const page = await person({ name: alice, locale: 'en-US', width: 1100, height: 800 });
@@ -71,10 +71,10 @@ browse('all of it by keyboard', async () => {
       await page.keyboard.press('Tab');
       if ((await focused()) === wanted) return;
     }
-    throw new Error(`Tab never comes to ${wanted}`);
+    throw new Error(`Tab never reaches ${wanted}`);
   };
   await page.keyboard.press('Tab');
-  assert.equal(await focused(), 'skip', 'the first stop');
+  assert.equal(await focused(), 'skip', 'the first stop of Tab');
   await tabTo('total');
   await page.keyboard.type('12.34');
   await tabTo('count');
@@ -95,7 +95,7 @@ browse('all of it by keyboard', async () => {
   await page.waitForSelector('.proof[data-fair=true]');
 });
 
-browse('who wants no motion sees none', async () => {
+browse('nothing moves for users who prefer reduced motion', async () => {
   const { link } = await packet();
   for (const still of [true, false]) {
     const page = await person({ name: someone(), still });

@@ -1,4 +1,4 @@
-// Somebody with a browser, against a local stack that is started for the first test of a file that needs one.
+// Users with browsers, against a local stack that starts before the first browser test of a file.
 
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
@@ -14,7 +14,7 @@ export let stack;
 let browser;
 /** @type {ReturnType<typeof apiOf>} */
 export let api;
-/** What a test opened, and what went wrong in it. @type {{context: import('playwright-core').BrowserContext, faults: string[]}[]} */
+/** The browser contexts that the current test opened, and the faults seen in each. @type {{context: import('playwright-core').BrowserContext, faults: string[]}[]} */
 let opened = [];
 
 /** @type {Promise<void> | undefined} */
@@ -28,11 +28,11 @@ after(async () => {
   await stack?.stop();
 });
 
-// A cut of all tests is chosen here: with --test-name-pattern Node leaves out the hook above where it leaves out a file's first test.
+// CUT=1 selects tests here. With --test-name-pattern, Node would skip the hook above whenever it skips a file's first test.
 const chosen = process.env['CUT'] ? /^(send, share|a double click|a passphrase|the browser proves|a rush|axe)/ : /^/;
 
 /**
- * A test whose pages may report nothing: no error in the console, no exception, no violation of the policy.
+ * A test that fails if a page reports anything: an error in the console, an exception, or a violation of the policy.
  * @param {string} name
  * @param {() => Promise<void>} run
  */
@@ -43,14 +43,14 @@ export function browse(name, run) {
     opened = [];
     try {
       await run();
-      assert.deepEqual(opened.flatMap(({ faults }) => faults), [], 'what the console says');
+      assert.deepEqual(opened.flatMap(({ faults }) => faults), [], 'faults in the console');
     } finally {
       await Promise.all(opened.map(({ context }) => context.close()));
     }
   });
 }
 
-/** Somebody with a browser. @param {Person} [person] */
+/** Opens a page for a user. @param {Person} [person] */
 export async function person({ name = 'alice', locale = 'zh-CN', width = 390, height = 844, scale = 1, dark = false, still = false, allow } = {}) {
   const context = await browser.newContext({
     locale,
@@ -77,13 +77,13 @@ export async function person({ name = 'alice', locale = 'zh-CN', width = 390, he
 }
 
 let users = 0;
-/** A user whom nobody has seen before. @param {string} [name] */
+/** Returns the name of a new user. @param {string} [name] */
 export const someone = (name = 'user') => `${name}-${(users += 1)}`;
 
 /** @param {string} user @param {number} amount */
 export const fund = (user, amount) => api(user, 'PUT', `/wallets/${user}/deposits/d${(users += 1)}`, { amount });
 
-/** A packet of somebody new. @param {object} [terms] */
+/** Sends a packet from a new user. @param {object} [terms] */
 export async function packet(terms = {}) {
   const sender = someone('sender');
   await fund(sender, 100_000);
@@ -105,7 +105,7 @@ export const yuan = async (page) => Math.round(Number((await textOf(page, '.won 
 export async function assertSoon(holds) {
   const end = Date.now() + 20_000;
   while (!(await holds())) {
-    assert.ok(Date.now() < end, 'it did not come to hold');
+    assert.ok(Date.now() < end, 'the condition did not come true in time');
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -1,10 +1,10 @@
-// What the page may cost, in a real browser.
+// The limits on the page's size and its time to first paint, in a real browser.
 
 import assert from 'node:assert/strict';
 
 import { browse, packet, person, stack } from './browser.mjs';
 
-browse('budgets: the first paint within a second, less than 100 KB for all screens together', async () => {
+browse('the first paint comes within a second, and all screens together take less than 100 KB', async () => {
   const { id, sender } = await packet({ count: 1 });
   const page = await person({ name: sender });
   const session = await page.context().newCDPSession(page);
@@ -29,7 +29,7 @@ browse('budgets: the first paint within a second, less than 100 KB for all scree
   await page.click('a.verify');
   await page.waitForSelector('.proof[data-fair=true]');
   console.log(`first paint ${Math.round(paint)} ms; ${first} bytes for the first screen, ${bytes} for all`);
-  assert.deepEqual([...origins], [stack.url], 'nobody else is asked for anything');
+  assert.deepEqual([...origins], [stack.url], 'the page sends no request to another origin');
   assert.ok(paint < 1_000, `${paint} ms`);
   assert.ok(first > 5_000 && bytes < 100_000, `${bytes} bytes`);
 });

@@ -1,4 +1,4 @@
-// The client against a stand-in for the service: what it repeats, what it gives up on, and what it makes of each answer.
+// The JavaScript client against a fake service: when it retries, when it gives up, and how it reads each answer.
 
 import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
@@ -19,7 +19,7 @@ const cut = () => {
 };
 
 /**
- * A client whose service gives these answers, one after another.
+ * Returns a client whose fake service gives these answers, one after another.
  * @param {(() => Response)[]} answers
  * @param {import('../../clients/js/hongbao.js').Options} [options]
  */
@@ -44,16 +44,16 @@ function serving(answers, options = {}) {
 
 const terms = /** @type {const} */ ({ split: 'random', total_amount: 100, count: 2 });
 
-test('a send that got no answer is repeated with the same key and body', async () => {
+test('a send without an answer is retried with the same key and body', async () => {
   const { client, seen } = serving([cut, refusal('unavailable', 503), answer(200, PACKET, { 'Idempotent-Replayed': 'true' })]);
   const sent = await client.send(terms, { key: 'k-1' });
   assert.deepEqual(sent, { packet: PACKET, replayed: true });
   assert.deepEqual(seen.map(({ method, key, body }) => [method, key, body]), Array(3).fill(['POST', 'k-1', JSON.stringify(terms)]));
   assert.deepEqual(seen.map(({ url }) => url), Array(3).fill('http://hongbao.test/packets'));
-  assert.deepEqual(seen.map(({ user }) => user), ['alice-0', 'alice-1', 'alice-2'], 'asked anew, for a token may have been renewed');
+  assert.deepEqual(seen.map(({ user }) => user), ['alice-0', 'alice-1', 'alice-2'], 'each try calls headers(): a token may have been renewed');
 });
 
-test('it waits as long as Retry-After says, and leaves a longer one to the caller', async () => {
+test('it waits as long as Retry-After asks, and throws if that is too long', async () => {
   const { client, waits } = serving([refusal('too-many-requests', 429, { 'Retry-After': '1' }), answer(200, { balance: 5 })]);
   const begun = performance.now();
   await client.wallet();
@@ -64,13 +64,13 @@ test('it waits as long as Retry-After says, and leaves a longer one to the calle
   assert.equal(seen.length, 1);
 });
 
-test('a Retry-After can be a date', async () => {
+test('Retry-After can be a date', async () => {
   const at = new Date(Date.now() + 90_000).toUTCString();
   const { client } = serving([refusal('unavailable', 503, { 'Retry-After': at })]);
   await assert.rejects(client.wallet(), (error) => error instanceof Problem && Number(error.retryAfterS) > 80 && Number(error.retryAfterS) <= 90);
 });
 
-test('what another try would not change is not tried again', async () => {
+test('final refusals are not retried', async () => {
   for (const code of PROBLEM_CODES.filter((code) => code !== 'unavailable' && code !== 'too-many-requests')) {
     const { client, seen } = serving([refusal(code, 400)]);
     await assert.rejects(client.grab('p'), (error) => error instanceof Problem && error.code === code && error.message === `about ${code}`);
@@ -78,13 +78,13 @@ test('what another try would not change is not tried again', async () => {
   }
 });
 
-test('in the end nothing is known, and it says so', async () => {
+test('after the last try without an answer it throws Unreachable', async () => {
   const { client, seen } = serving([], { triesMax: 3 });
   await assert.rejects(client.grab('p'), (error) => error instanceof Unreachable && error.cause instanceof TypeError);
   assert.equal(seen.length, 3);
 });
 
-test('a service that does not answer is no answer', async () => {
+test('a timeout counts as no answer', async () => {
   const client = new Hongbao({
     triesMax: 1,
     timeoutMs: 30,
@@ -93,7 +93,7 @@ test('a service that does not answer is no answer', async () => {
   await assert.rejects(client.wallet(), Unreachable);
 });
 
-test('who stops waiting hears that, and no more is sent', async () => {
+test('an aborted call throws AbortError and sends nothing more', async () => {
   const { client, seen } = serving([refusal('unavailable', 503, { 'Retry-After': '5' })]);
   const stop = new AbortController();
   const waiting = client.wallet({ signal: stop.signal });
@@ -102,7 +102,7 @@ test('who stops waiting hears that, and no more is sent', async () => {
   assert.equal(seen.length, 1);
 });
 
-test('what API Gateway answers by itself has a code too', async () => {
+test('API Gateway’s own answers get a code too', async () => {
   for (const [status, code] of /** @type {const} */ ([[401, 'unauthenticated'], [403, 'forbidden'], [404, 'route-not-found'], [413, 'payload-too-large'], [429, 'too-many-requests'], [500, 'internal'], [504, 'unavailable'], [418, 'internal']])) {
     const { client } = serving([answer(status, { message: 'from the gateway' })], { triesMax: 1 });
     await assert.rejects(client.wallet(), (error) => error instanceof Problem && error.code === code && error.message === 'from the gateway');
@@ -117,7 +117,7 @@ test('the codes are those of the contract', async () => {
   assert.deepEqual([...list.matchAll(/- ([a-z-]+)/g)].map((match) => match[1]), [...PROBLEM_CODES]);
 });
 
-test('each call asks for what its name says', async () => {
+test('each method sends its request', async () => {
   const good = () => answer(200, { claims: [], packets: [], next_cursor: null })();
   const { client, seen } = serving(Array(12).fill(good));
   await client.packet('P');
@@ -138,7 +138,7 @@ test('each call asks for what its name says', async () => {
   ]);
 });
 
-test('all claims come page by page, each once', async () => {
+test('allClaims reads page by page and yields each claim once', async () => {
   const page = (/** @type {number[]} */ slips, /** @type {string | null} */ next) => answer(200, { claims: slips.map((slip) => ({ slip })), next_cursor: next });
   const { client, seen } = serving([page([0, 1], 'x'), page([2], 'y'), page([], null)]);
   const slips = [];
@@ -146,7 +146,7 @@ test('all claims come page by page, each once', async () => {
   assert.deepEqual([slips, seen.length], [[0, 1, 2], 3]);
 });
 
-test('keys are as the contract wants them, and none is like another', () => {
+test('keys follow the contract, and no two are equal', () => {
   const keys = new Set(Array.from({ length: 1000 }, newKey));
   assert.equal(keys.size, 1000);
   for (const key of keys) assert.match(key, /^[A-Za-z0-9_-]{1,64}$/);

@@ -1,7 +1,7 @@
-// Measures the split's distribution with the page's implementation, and draws it beside the published one:
+// Measures the distribution of the page's split and draws it beside the published one:
 //   node fairness.mjs [packets]     writes docs/images/fairness-*.svg and prints the tables of docs/FAIRNESS.md
 //
-// Its seeds count up from one fixed seed, so that every run gives the same.
+// The seeds count up from one fixed seed, so that every run gives the same result.
 
 import { writeFile } from 'node:fs/promises';
 
@@ -18,11 +18,11 @@ function seedOf(number) {
   return seed;
 }
 
-// The published split, as everybody writes it: continuous double mean, in the order of the draw, its mixture over the
-// places after a shuffle. It is computed here by drawing as well, in floating point, from another source.
+// The published split: continuous double mean, in the order of the draw. Its distribution over the places is drawn here too, in
+// floating point, from another source of randomness.
 let state = 0x2545f491;
 function uniform() {
-  // xorshift32: a stream that has nothing to do with the one that is measured.
+  // xorshift32, which is independent of the stream that is measured.
   state ^= state << 13;
   state ^= state >>> 17;
   state ^= state << 5;
@@ -41,7 +41,7 @@ function doubleMean() {
   return amounts;
 }
 
-/** The published variance at each place of the draw, in squares of the mean. */
+/** Returns the published variance at each place of the draw, in squares of the mean. */
 function publishedVariances() {
   const variances = [];
   let product = 4 / 3;

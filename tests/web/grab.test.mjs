@@ -1,10 +1,10 @@
-// Grabbing, in a real browser: everything that can come of it, and a network that fails.
+// Grabs in a real browser: every outcome, and a network that fails.
 
 import assert from 'node:assert/strict';
 
 import { api, assertSoon, browse, fund, grab, packet, person, someone, stack, textOf, yuan } from './browser.mjs';
 
-browse('send, share, grab as a second user, sold out as a third, and a reload says the same', async () => {
+browse('send, share, grab as a second user, sold out for a third, and a reload shows the same', async () => {
   const alice = someone('alice');
   await fund(alice, 100_000);
   const page = await person({ name: alice });
@@ -27,12 +27,12 @@ browse('send, share, grab as a second user, sold out as a third, and a reload sa
   const amount = await yuan(bob);
   assert.ok(amount >= 1 && amount < 8_888);
   assert.equal(await bob.locator('.claim').count(), 1);
-  assert.equal(await bob.locator('.claim.best').count(), 0, 'nobody is the best before the end');
+  assert.equal(await bob.locator('.claim.best').count(), 0, 'no claim is the best before the last slip is claimed');
 
   const carol = someone('carol');
   const other = (await grab(carol, id)).amount;
   assert.equal(amount + other, 8_888);
-  // The list fills by itself, and at the end the best is crowned.
+  // The list grows by itself. After the last claim, the best one gets its mark.
   await bob.waitForSelector('.claim.best');
   assert.equal(await bob.locator('.claim').count(), 2);
   assert.equal(await bob.isVisible('.luck'), amount > other || (await bob.locator('.claim.best.me').count()) === 1);
@@ -47,14 +47,14 @@ browse('send, share, grab as a second user, sold out as a third, and a reload sa
   await bob.reload();
   await bob.waitForSelector('.result[data-outcome=grabbed]');
   assert.equal(await yuan(bob), amount);
-  // Also where this tab remembers nothing.
+  // Also if this tab remembers nothing.
   await bob.evaluate(() => Object.keys(sessionStorage).filter((key) => key.startsWith('hongbao.grabbed')).forEach((key) => sessionStorage.removeItem(key)));
   await bob.reload();
   await bob.waitForSelector('.result[data-outcome=grabbed]');
   assert.equal(await yuan(bob), amount);
 });
 
-browse('who waits for news hears that there is none, and no more', async () => {
+browse('a poll without news is answered with 304', async () => {
   const { id, link } = await packet();
   await grab(someone(), id);
   const page = await person({ name: someone() });
@@ -65,7 +65,7 @@ browse('who waits for news hears that there is none, and no more', async () => {
   const network = await page.context().newCDPSession(page);
   await network.send('Network.enable');
   network.on('Network.requestWillBeSent', ({ requestId, request }) => urls.set(requestId, request.url));
-  // What came over the wire: the page itself is shown the whole answer again.
+  // The statuses on the wire: the browser turns a 304 into the cached 200 before the page sees it.
   network.on('Network.responseReceivedExtraInfo', ({ requestId, statusCode }) => {
     if (urls.get(requestId)?.endsWith(`/packets/${id}`)) statuses.push(statusCode);
   });
@@ -77,7 +77,7 @@ browse('who waits for news hears that there is none, and no more', async () => {
   await page.waitForFunction(() => document.querySelectorAll('.claim').length === 2);
 });
 
-browse('who waits asks more and more rarely, and not at all while nobody looks', async () => {
+browse('the pauses between polls grow, and a hidden page does not poll', async () => {
   const { link, id } = await packet();
   await grab(someone(), id);
   const page = await person({ name: someone() });
@@ -92,7 +92,7 @@ browse('who waits asks more and more rarely, and not at all while nobody looks',
   await page.clock.install();
   await page.goto(link);
   await page.waitForSelector('.claim');
-  // Two minutes, of which the pauses grow from a second to fifteen.
+  // In two minutes the pauses grow from 1 s to 15 s.
   for (let second = 0; second < 120; second += 1) {
     await page.clock.runFor(1_000);
     await assertSoon(async () => answered === asked);
@@ -104,9 +104,9 @@ browse('who waits asks more and more rarely, and not at all while nobody looks',
   });
   await page.clock.runFor(60_000);
   const unseen = asked;
-  assert.ok(unseen <= calls + 1, 'one may have been under way');
+  assert.ok(unseen <= calls + 1, 'one poll may have been in flight');
   await page.clock.runFor(60_000);
-  assert.equal(asked, unseen, 'nobody looks');
+  assert.equal(asked, unseen, 'the page is hidden');
   await page.evaluate(() => {
     Object.defineProperty(document, 'hidden', { value: false, configurable: true });
     document.dispatchEvent(new Event('visibilitychange'));
@@ -114,7 +114,7 @@ browse('who waits asks more and more rarely, and not at all while nobody looks',
   await assertSoon(async () => asked > unseen);
 });
 
-browse('who taps when the last slip has just gone hears so', async () => {
+browse('a tap after the last slip was taken shows "sold out"', async () => {
   const { id, link } = await packet({ count: 1 });
   const page = await person({ name: someone() });
   await page.goto(link);
@@ -124,7 +124,7 @@ browse('who taps when the last slip has just gone hears so', async () => {
   await page.waitForSelector('.result[data-outcome=sold_out]');
 });
 
-browse('a passphrase is asked for, and a wrong one is told', async () => {
+browse('a passphrase is asked for, and a wrong one is refused', async () => {
   const { link, id } = await packet({ passphrase: '芝麻开门' });
   const user = someone();
   const page = await person({ name: user, allow: /status of 403 .*\/grab$/ });
@@ -141,7 +141,7 @@ browse('a passphrase is asked for, and a wrong one is told', async () => {
   assert.equal((await grab(user, id)).amount, await yuan(page));
 });
 
-browse('too many wrong passphrases: it says how long to wait', async () => {
+browse('after too many wrong passphrases the page says how long to wait', async () => {
   const { link } = await packet({ passphrase: 'sesame' });
   const page = await person({ name: someone(), locale: 'en-US', allow: /status of (403|429) .*\/grab$/ });
   await page.goto(link);
@@ -156,7 +156,7 @@ browse('too many wrong passphrases: it says how long to wait', async () => {
   assert.match(await textOf(page, '.envelope-status'), /Again in \d+ s/);
 });
 
-browse('a packet for others, and one that is not there', async () => {
+browse('a packet for other recipients, and one that does not exist', async () => {
   const { link } = await packet({ recipients: ['friend'] });
   const page = await person({ name: someone(), allow: /status of (403|404)/ });
   await page.goto(link);
@@ -167,7 +167,7 @@ browse('a packet for others, and one that is not there', async () => {
   await page.waitForSelector('.notice a[href="#/"]');
 });
 
-browse('a packet expires, and what is left comes back', async () => {
+browse('a packet expires, and the undecided slips are refunded', async () => {
   const alice = someone('alice');
   await fund(alice, 10_000);
   const page = await person({ name: alice, locale: 'en-US' });
@@ -186,7 +186,7 @@ browse('a packet expires, and what is left comes back', async () => {
   await late.waitForSelector('#open');
   const { expires_at } = await api(alice, 'GET', `/packets/${id}`);
   await page.waitForTimeout(Math.max(0, Date.parse(expires_at) - Date.now()) + 200);
-  // It was open when the page was loaded; now the tap comes too late.
+  // The packet was open when the page was loaded; it has expired before the tap.
   await late.click('#open');
   await late.waitForSelector('.result[data-outcome=expired]');
   assert.match(await textOf(late, 'h1'), /Too late/);
@@ -204,7 +204,7 @@ browse('a packet expires, and what is left comes back', async () => {
   assert.match(await textOf(page, '.history .tag'), /Over/);
 });
 
-browse('slow: it says so, and the answer counts once', async () => {
+browse('a slow grab: the page says so, and the grab takes effect once', async () => {
   const { link, id } = await packet();
   const user = someone();
   const page = await person({ name: user, locale: 'en-US' });
@@ -222,7 +222,7 @@ browse('slow: it says so, and the answer counts once', async () => {
   assert.equal((await api(user, 'GET', `/packets/${id}`)).claimed_count, 1);
 });
 
-browse('slow from the start: every screen says that something is on its way', async () => {
+browse('a slow start: every screen says that it is loading', async () => {
   const { id, sender } = await packet();
   const page = await person({ name: sender, locale: 'en-US' });
   for (const [path, selector] of /** @type {const} */ ([['/', '#total'], ['/mine', '.purse'], [`/p/${id}`, '#open'], [`/sent/${id}`, '.qr']])) {
@@ -246,14 +246,14 @@ browse('slow from the start: every screen says that something is on its way', as
   }
 });
 
-browse('no answer: it says what is not known, and trying again gives the slip that was won', async () => {
+browse('no answer: the page says so, and a retry shows the slip that the first try won', async () => {
   const { link, id } = await packet();
   const user = someone();
   const page = await person({ name: user, locale: 'en-US', allow: /net::ERR_FAILED/ });
   let isBroken = true;
   await page.route('**/grab', async (route) => {
     if (!isBroken) return route.continue();
-    // The grab is done, its answer lost.
+    // The service carries out the grab; its answer is lost.
     await route.fetch();
     await route.abort();
   });
@@ -267,7 +267,7 @@ browse('no answer: it says what is not known, and trying again gives the slip th
   assert.deepEqual([seen.claimed_count, seen.mine.amount], [1, await yuan(page)]);
 });
 
-browse('a service that is busy is asked again, and what it says is heard', async () => {
+browse('a busy service is asked again after Retry-After', async () => {
   const { link } = await packet();
   const page = await person({ name: someone(), allow: /status of 503/ });
   let left = 2;
@@ -282,7 +282,7 @@ browse('a service that is busy is asked again, and what it says is heard', async
   await page.waitForSelector('.result[data-outcome=grabbed]');
 });
 
-browse('offline: it says so, and goes on by itself', async () => {
+browse('offline: the page says so, and goes on by itself', async () => {
   const { link } = await packet();
   const page = await person({ name: someone(), allow: /ERR_INTERNET_DISCONNECTED/ });
   await page.goto(link);
@@ -295,7 +295,7 @@ browse('offline: it says so, and goes on by itself', async () => {
   await page.waitForSelector('.result[data-outcome=grabbed]');
 });
 
-browse('a long list of claims goes on as one scrolls', async () => {
+browse('a long list of claims loads more rows when scrolled', async () => {
   const { link, id } = await packet({ count: 130 });
   for (let i = 0; i < 120; i += 1) await grab(`many-${i}`, id);
   const page = await person({ name: someone() });

@@ -1,4 +1,4 @@
-// The example of docs/INTEGRATE.md, as it stands there.
+// Runs the example of docs/INTEGRATE.md as it is printed there.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
@@ -25,7 +25,7 @@ after(async () => {
   await rm(folder, { recursive: true });
 });
 
-/** The example with other users, so that each run has wallets of its own. @returns {Promise<any>} */
+/** Loads the example with other users, so that each run has its own wallets. @returns {Promise<any>} */
 async function shop() {
   runs += 1;
   const document = await readFile(new URL('../../docs/INTEGRATE.md', import.meta.url), 'utf8');
@@ -40,24 +40,24 @@ async function shop() {
 async function adds(shop) {
   const { balances, transfers } = shop;
   const inShop = [...balances.values()].reduce((a, b) => a + b, 0);
-  assert.equal(inShop, 20_000, 'what the shop began with');
+  assert.equal(inShop, 20_000, 'the shop has the money that it began with');
   const states = [...transfers.values()].map(({ kind, state }) => `${kind} ${state}`);
   assert.deepEqual(states, ['in done', 'out done', 'out done', 'out done', 'out refused']);
   const api = apiOf(stack.url);
   for (const user of balances.keys()) {
-    assert.equal((await api(user, 'GET', '/me/wallet')).balance, 0, `nothing of ${user}'s is left in the engine`);
+    assert.equal((await api(user, 'GET', '/me/wallet')).balance, 0, `the engine holds no money of ${user}`);
     const { movements } = await api(user, 'GET', `/wallets/${user}/movements?limit=100`);
     assert.equal(movements.reduce((/** @type {number} */ sum, /** @type {{amount: number}} */ { amount }) => sum + amount, 0), 0);
   }
 }
 
-test('the shop’s evening adds up', async () => {
+test('the shop’s accounts balance after an evening', async () => {
   const example = await shop();
   await example.evening();
   await adds(example);
 });
 
-test('and so it does when the answer to every request is lost once', async () => {
+test('the accounts balance if the answer to every request is lost once', async () => {
   const real = globalThis.fetch;
   const lost = new Set();
   globalThis.fetch = async (url, init) => {
@@ -77,11 +77,11 @@ test('and so it does when the answer to every request is lost once', async () =>
   assert.ok(lost.size >= 9, `${lost.size} requests`);
 });
 
-test('and when the process dies between a transfer’s steps, its worker ends it once', async () => {
+test('if the process dies between a transfer’s steps, its worker completes the transfer once', async () => {
   const example = await shop();
   const user = [...example.balances.keys()][0];
   const id = example.beginDeposit(user, 500);
-  // It dies after the deposit, before it is marked.
+  // The process dies after the deposit, before it marks the transfer as done.
   await apiOf(stack.url)(user, 'PUT', `/wallets/${user}/deposits/${id}`, { amount: 500 });
   assert.equal(await example.carryOut(id), 'done');
   assert.equal(await example.carryOut(id), 'done');
@@ -89,7 +89,7 @@ test('and when the process dies between a transfer’s steps, its worker ends it
   assert.equal(example.balances.get(user), 19_500);
 });
 
-test('and when it pays by events, each of which comes twice', async () => {
+test('the accounts balance if the shop pays by events that each come twice', async () => {
   const example = await shop();
   const api = apiOf(stack.url);
   const [sender, winner] = [`${[...example.balances.keys()][0]}`, `winner-${crypto.randomUUID()}`];
@@ -112,7 +112,7 @@ test('and when it pays by events, each of which comes twice', async () => {
 async function until(holds) {
   const end = Date.now() + 20_000;
   while (!(await holds())) {
-    assert.ok(Date.now() < end, 'it did not come to hold');
+    assert.ok(Date.now() < end, 'the condition did not come true in time');
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { api, assertSoon, browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
 
-browse('histories go on as one scrolls, with totals over all', async () => {
+browse('histories load more rows when scrolled, with totals over all rows', async () => {
   const alice = someone('alice');
   await fund(alice, 100_000);
   for (let i = 0; i < 45; i += 1) {
@@ -14,7 +14,7 @@ browse('histories go on as one scrolls, with totals over all', async () => {
   const page = await person({ name: alice, locale: 'en-US' });
   for (const tab of ['sent', 'received']) {
     await page.goto(`${stack.url}/#/mine/${tab}`);
-    // Another fragment alone would leave the other list there for a moment.
+    // With a change of only the fragment, the old list would stay for a moment.
     await page.reload();
     await page.waitForSelector('.history li');
     await assertSoon(async () => /45 packets, ¥45\.00/.test(await textOf(page, '.mine .progress')));
@@ -29,7 +29,7 @@ browse('histories go on as one scrolls, with totals over all', async () => {
   }
 });
 
-browse('one is one, and none says what to do', async () => {
+browse('a history of one packet has a singular, and an empty one offers to send', async () => {
   const { id, sender } = await packet({ count: 1 });
   const user = someone();
   await grab(user, id);

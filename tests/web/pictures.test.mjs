@@ -1,4 +1,4 @@
-// Pictures of the main screens, for README.
+// Takes the pictures of the main screens that the documents show.
 
 import { browse, fund, grab, person, stack } from './browser.mjs';
 import { pictures } from './stack.mjs';

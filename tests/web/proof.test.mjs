@@ -1,4 +1,4 @@
-// The provable split, in a real browser and offline.
+// The proof of the split, in a real browser and offline.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -6,7 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { api, browse, grab, packet, person, stack, textOf } from './browser.mjs';
 import { apiOf, program, startStack } from './stack.mjs';
 
-browse('the browser proves a split, and sees when what was paid is not what was fixed', async () => {
+browse('the browser proves a split, and notices payments or terms that differ from it', async () => {
   const { link, id, sender } = await packet({ count: 4 });
   const page = await person({ name: sender, locale: 'en-US' });
   await page.goto(`${stack.url}/#/verify/${id}`);
@@ -19,7 +19,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
   await page.waitForSelector('.proof[data-fair=true]');
   assert.equal(await page.locator('.proof tbody tr').count(), 4);
   assert.match(await textOf(page, '.inputs'), /could hold¥200\.00.*algorithm1/);
-  // Other terms than those that were committed to.
+  // Terms that differ from those of the commitment.
   for (const [name, value, says] of /** @type {const} */ ([['slip_cap', 19_999, '.proof[data-fair=false]'], ['split_version', 2, '.verdict .bad']])) {
     const change = async (/** @type {import('playwright-core').Route} */ route) => {
       const response = await route.fetch();
@@ -30,7 +30,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
     await page.waitForSelector(says);
     await page.unroute(`**/packets/${id}`, change);
   }
-  // A fen from one to another: the sum stays.
+  // One fen moves from one claim to another: the sum stays the same.
   await page.route('**/claims*', async (route) => {
     const response = await route.fetch();
     const body = await response.json();
@@ -41,7 +41,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
   await page.click('button[type=submit]');
   await page.waitForFunction(() => document.querySelectorAll('.proof tr.not').length === 2);
 
-  // The same by the operator's program, offline.
+  // The same with `hongbao-admin`, offline.
   const shown = await api(sender, 'GET', `/packets/${id}`);
   const { claims } = await api(sender, 'GET', `/packets/${id}/claims`);
   assert.equal(verifyOffline({ ...shown, claims }), 0);
@@ -51,7 +51,7 @@ browse('the browser proves a split, and sees when what was paid is not what was 
   assert.equal(verifyOffline({ ...shown, claims, seed: null }), 2);
 });
 
-browse('a packet proves itself by the cap that it was sent under, whatever the deployment’s is', async () => {
+browse('a packet is verified with the cap that it was sent under, not with the deployment’s present one', async () => {
   const small = await startStack({ MAX_SLIP_AMOUNT: '500' });
   try {
     const ask = apiOf(small.url);
@@ -59,7 +59,7 @@ browse('a packet proves itself by the cap that it was sent under, whatever the d
     const { packet_id: id } = await ask('ann', 'POST', '/packets', { split: 'random', total_amount: 1_900, count: 4 });
     for (let i = 0; i < 4; i += 1) await ask(`u${i}`, 'POST', `/packets/${id}/grab`, {});
     const page = await person({ name: 'ann', locale: 'en-US' });
-    // As after the operator has allowed more.
+    // As if the operator had raised the cap since.
     await page.route('**/config.json', async (route) => {
       const response = await route.fetch();
       await route.fulfill({ response, json: { ...(await response.json()), limits: { slip_amount_max: 20_000, count_max: 100_000 } } });
@@ -75,5 +75,5 @@ browse('a packet proves itself by the cap that it was sent under, whatever the d
   }
 });
 
-/** How `hongbao-admin verify` ends. @param {unknown} packet */
+/** Returns the exit status of `hongbao-admin verify`. @param {unknown} packet */
 const verifyOffline = (packet) => spawnSync(program('hongbao-admin'), ['verify', '-'], { input: JSON.stringify(packet), env: {} }).status;

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 import { browse, person, stack, textOf } from './browser.mjs';
 
-browse('a rush adds up', async () => {
+browse('a rush balances, and the screen shows it', async () => {
   const page = await person({ locale: 'en-US', width: 1100, height: 900 });
   await page.goto(`${stack.url}/#/rush`);
   await page.fill('#users', '300');

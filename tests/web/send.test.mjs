@@ -1,4 +1,4 @@
-// Sending, in a real browser: once, within the limits, to be shared.
+// Sends in a real browser: each takes effect once, within the limits, and gives a link to share.
 
 import assert from 'node:assert/strict';
 import { createRequire } from 'node:module';
@@ -19,7 +19,7 @@ browse('a double click sends once, and so does a reload before the answer', asyn
     keys.push(route.request().headers()['idempotency-key'] ?? '');
     const isLost = isHeld;
     const answer = await route.fetch();
-    // The service has done it; its answer is lost with the page.
+    // The service carries out the send; its answer is lost with the page.
     if (isLost) return;
     await route.fulfill({ response: answer });
   });
@@ -34,14 +34,14 @@ browse('a double click sends once, and so does a reload before the answer', asyn
   assert.equal(new Set(keys).size, 1, `${keys}`);
   assert.ok(keys.length >= 2);
   assert.deepEqual((await api(alice, 'GET', '/me/packets')).totals, { count: 1, amount: 1_000 });
-  // What is sent is not sent again by going back or starting anew.
+  // Opening the form again does not send the packet again.
   await page.goto(stack.url);
   await page.waitForSelector('#total');
   await page.waitForTimeout(300);
   assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
 });
 
-browse('the limits are said before they are hit', async () => {
+browse('the form shows the limits before the user exceeds them', async () => {
   const alice = someone('alice');
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
@@ -73,7 +73,7 @@ browse('the limits are said before they are hit', async () => {
   assert.match(await textOf(page, 'button[type=submit]'), /Put in ¥5\.00/);
 });
 
-browse('money that was spent elsewhere meanwhile: nothing is sent, and the balance is today’s', async () => {
+browse('if the money was spent elsewhere meanwhile, nothing is sent and the balance is read again', async () => {
   const alice = someone('alice');
   await fund(alice, 1_000);
   const page = await person({ name: alice, locale: 'en-US', allow: /status of 402/ });
@@ -88,7 +88,7 @@ browse('money that was spent elsewhere meanwhile: nothing is sent, and the balan
   assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
 });
 
-browse('the link is there to be copied, and the QR code leads to it', async () => {
+browse('the link can be copied, and the QR code holds it', async () => {
   const { id, sender, link } = await packet();
   const page = await person({ name: sender, locale: 'en-US' });
   await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
@@ -98,7 +98,7 @@ browse('the link is there to be copied, and the QR code leads to it', async () =
   await page.click('.sent .button:not(.gold)');
   await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), link);
-  // As a camera reads it, by code of somebody else's.
+  // An independent library reads the code from pixels, as a camera would.
   const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
   const scale = 4;
   const pixels = new Uint8ClampedArray(4 * (size * scale) ** 2).fill(255);

@@ -1,4 +1,4 @@
-// Signing in where there is no choice of names, in a real browser.
+// Sign-in with a token and with Cognito, in a real browser.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -6,7 +6,7 @@ import { createServer } from 'node:http';
 
 import { browse, person, stack, textOf } from './browser.mjs';
 
-browse('a token is taken from the fragment, and nobody else’s message is believed', async () => {
+browse('a token in the fragment is accepted, and a message from the page’s own window is not', async () => {
   const page = await person({ locale: 'en-US' });
   const config = { auth: { kind: 'token', origins: ['https://app.test'] }, api: '', limits: { slip_amount_max: 20_000, count_max: 100_000 } };
   await page.route('**/config.json', (route) => route.fulfill({ json: config }));
@@ -27,20 +27,20 @@ browse('a token is taken from the fragment, and nobody else’s message is belie
   assert.deepEqual([...new Set(given)], [`Bearer ${token}`]);
   assert.ok(!page.url().includes('token'), page.url());
   assert.match(await textOf(page, '.bar .user'), /zoe/);
-  assert.equal(await page.locator('a[href="#/rush"]').count(), 0, 'only on the local stack');
+  assert.equal(await page.locator('a[href="#/rush"]').count(), 0, 'the rush exists only on the local stack');
 });
 
-browse('a token handed over by the embedding app is taken', async () => {
+browse('a token from the embedding app is accepted', async () => {
   const server = createServer((_, response) => response.setHeader('Content-Type', 'text/html').end(app));
   await once(server.listen(0, '127.0.0.1'), 'listening');
-  // Another port is another origin.
+  // Another port makes another origin.
   const origin = `http://127.0.0.1:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
   const page = await person({ locale: 'en-US' });
   const token = tokenOf({ sub: 'yan', exp: Math.floor(Date.now() / 1000) + 3600 });
   const config = { auth: { kind: 'token', origins: [origin] }, api: '' };
   await page.route('**/config.json', (route) => route.fulfill({ json: config }));
   await page.route('**/me/*', (route) => route.fulfill({ json: mineOf('yan') }));
-  // A deployment names its embedders in the policy; the local stack has none.
+  // A deployment’s policy names the embedding apps; the local stack’s policy names none.
   await page.route(`${stack.url}/`, async (route) => {
     const response = await route.fetch();
     const headers = { ...response.headers(), 'content-security-policy': (response.headers()['content-security-policy'] ?? '').replace("frame-ancestors 'none'", `frame-ancestors ${origin}`) };
@@ -65,7 +65,7 @@ browse('Cognito’s code flow with PKCE', async () => {
     assert.equal(route.request().headers()['authorization'], `Bearer ${token}`);
     return route.fulfill({ json: mineOf('xia') });
   });
-  // A deployment lets the page reach its user pool.
+  // A deployment’s policy lets the page reach its user pool.
   await page.route(new RegExp(`^${stack.url}/(\\?.*)?$`), async (route) => {
     const response = await route.fetch();
     const headers = { ...response.headers(), 'content-security-policy': (response.headers()['content-security-policy'] ?? '').replace("connect-src 'self'", `connect-src 'self' ${domain}`) };
@@ -90,7 +90,7 @@ browse('Cognito’s code flow with PKCE', async () => {
   await page.click('.notice button');
   await page.waitForSelector('.purse');
   assert.ok(page.url().endsWith('/#/mine'), page.url());
-  // A code that was not asked for here is not used.
+  // The page does not use a code that it did not ask for.
   const other = await page.context().newPage();
   await other.route('**/config.json', (route) => route.fulfill({ json: config }));
   await other.goto(`${stack.url}/?code=stolen&state=guessed#/mine`);
@@ -98,10 +98,10 @@ browse('Cognito’s code flow with PKCE', async () => {
   assert.ok(!other.url().includes('stolen'));
 });
 
-/** What a service that knows this user would say of them, on every path of theirs. @param {string} user */
+/** Returns one body that fits as an answer to every request under /me. @param {string} user */
 const mineOf = (user) => ({ user_id: user, balance: 5, currency: 'CNY', claims: [], packets: [], next_cursor: null, totals: { count: 0, amount: 0 } });
 
-/** A token as far as the page reads one. @param {object} claims */
+/** Returns a token that the page can read. Its signature is not valid. @param {object} claims */
 function tokenOf(claims) {
   const part = (/** @type {object} */ value) => Buffer.from(JSON.stringify(value)).toString('base64url');
   return `${part({ alg: 'none' })}.${part(claims)}.x`;

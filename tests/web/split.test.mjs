@@ -1,4 +1,4 @@
-// The page's split against published vectors, and against the engine's on many random packets.
+// The page's split, compared with the published vectors and with the engine's split of many random packets.
 
 import assert from 'node:assert/strict';
 import { createReadStream } from 'node:fs';
@@ -18,7 +18,7 @@ function terms({ version, split: kind, total, count, cap, seed }) {
 /** @param {DataView} block */
 const hexOf = (block) => toHex(new Uint8Array(block.buffer));
 
-test('the keystream is that of RFC 8439', () => {
+test('the keystream follows RFC 8439', () => {
   // Section 2.3.2.
   const key = Uint8Array.from({ length: 32 }, (_, i) => i);
   const nonce = Uint8Array.from([0, 0, 0, 9, 0, 0, 0, 0x4a, 0, 0, 0, 0]);
@@ -64,7 +64,7 @@ test('the engine and the page agree on every random packet', { skip: from ? fals
     redrawn += Number(BigInt(vector.total) > 1n << 60n);
   }
   console.log(`${packets} packets, ${slips} slips, ${long} of more than 64 slips, ${redrawn} of more than 2^60`);
-  assert.ok(packets >= 10_000 && long > 0 && redrawn > 0, 'enough of each kind');
+  assert.ok(packets >= 10_000 && long > 0 && redrawn > 0, 'there are enough packets of each kind');
 });
 
 test('a commitment binds every term', async () => {
@@ -74,7 +74,7 @@ test('a commitment binds every term', async () => {
   assert.equal(new Set(commitments).size, others.length);
 });
 
-test('what can not be split is refused', () => {
+test('terms that can not be split are refused', () => {
   const seed = new Uint8Array(32);
   const good = { version: 1, split: /** @type {const} */ ('random'), total: 10n, count: 2, cap: 5n, seed };
   assert.equal(split(good).length, 2);
@@ -90,7 +90,7 @@ test('what can not be split is refused', () => {
   assert.throws(() => seedFromHex('00'), SplitError);
 });
 
-test('every difference between what was fixed and what was paid is seen', async () => {
+test('every difference between the committed split and the claims is noticed', async () => {
   const terms = { version: 1, split: /** @type {const} */ ('random'), total: 10_000n, count: 10, cap: 20_000n, seed: Uint8Array.from({ length: 32 }, (_, i) => i) };
   const fixed = await commitment(terms);
   const claims = split(terms).slice(0, 9).map((amount, slip) => ({ user_id: `u${slip}`, slip, amount: Number(amount) }));
@@ -107,7 +107,7 @@ test('every difference between what was fixed and what was paid is seen', async 
     missing: verify(terms, fixed, claims.slice(1), books),
     twice: verify(terms, fixed, [...claims, ...claims.slice(0, 1)], { ...books, claimed_count: 10 }),
     refund: verify(terms, fixed, claims, { ...books, refunded_amount: 1_208 }),
-    // What other checks would let pass: a claim that is kept back before the end, and empty ones that are listed.
+    // Cases that only one check notices: a claim withheld before the end, and listed claims without an amount.
     kept: verify(terms, fixed, claims.slice(1), { ...books, claimed_amount: 8_751, status: 'expired' }),
     emptyTwice: verify(terms, fixed, [{ user_id: 'x', slip: 0, amount: 0 }, ...claims], { ...books, claimed_count: 10 }),
     emptyBeyond: verify(terms, fixed, [...claims, { user_id: 'x', slip: 10, amount: 0 }], { ...books, claimed_count: 10 }),

@@ -15,16 +15,16 @@ import { chromium } from 'playwright-core';
 const target = process.env['CARGO_TARGET_DIR'] ?? new URL('../../target', import.meta.url).pathname;
 const profile = process.env['HONGBAO_PROFILE'] ?? 'debug';
 
-/** A program of the workspace, built before. @param {string} name */
+/** Returns the path of a program of the workspace, which must be built already. @param {string} name */
 export function program(name) {
   return `${target}/${profile}/${name}`;
 }
 
-/** Starts a stack of its own, which keeps nothing. @param {Record<string, string>} [settings] more of its environment */
+/** Starts a new local stack that keeps no data. @param {Record<string, string>} [settings] added to its environment */
 export async function startStack(settings = {}) {
   const env = { ...process.env, ...settings };
   const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
-  // Also where the tests are stopped on the way.
+  // The stack ends too if the tests are interrupted.
   process.on('exit', () => child.kill());
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));
   const lines = createInterface({ input: child.stdout });
@@ -47,12 +47,12 @@ export function startBrowser() {
   const executablePath = places.find((place) => place && existsSync(place));
   if (!executablePath) throw new Error('Chromium is missing: scripts/install-tools.sh web, or set CHROMIUM');
   const quiet = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
-  // Root has no sandbox to give.
+  // Chromium’s sandbox does not work for root.
   if (process.getuid?.() === 0) quiet.push('--no-sandbox');
   return chromium.launch({ executablePath, args: quiet });
 }
 
-/** Calls the API as somebody. @param {string} url */
+/** Returns a function that calls the API as a user. @param {string} url */
 export function apiOf(url) {
   return async (/** @type {string} */ user, /** @type {string} */ method, /** @type {string} */ path, /** @type {unknown} */ body = undefined) => {
     const headers = { 'X-User-Id': user, 'Idempotency-Key': crypto.randomUUID() };
@@ -61,7 +61,7 @@ export function apiOf(url) {
   };
 }
 
-/** Where pictures go; into the documents only when asked. */
+/** Returns the folder for pictures: docs/images only if SCREENSHOTS is set. */
 export async function pictures() {
   const folder = new URL(process.env['SCREENSHOTS'] ? '../../docs/images/' : '../../target/web/', import.meta.url).pathname;
   await mkdir(folder, { recursive: true });

@@ -1,4 +1,4 @@
-// Fails where the client's checked-in types are not what openapi.yaml gives.
+// Fails if the client's tracked types differ from those that openapi.yaml and hongbao.js generate.
 
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// What a user of the client in TypeScript relies on. It is compiled, not run.
+// Uses the client's types as an application in TypeScript does. It is compiled, not run.
 
 import { Hongbao, PROBLEM_CODES, Problem, Unreachable, newKey } from '../../clients/js/hongbao.js';
 import type { GrabResult, Packet, ProblemCode, SendRequest } from '../../clients/js/hongbao.js';
@@ -10,7 +10,7 @@ const wrong: SendRequest = { split: 'fair', total_amount: 10_000, count: 10 };
 
 export async function use(): Promise<string> {
   const { packet, replayed } = await client.send(body, { key: newKey() });
-  // @ts-expect-error: a send without a key could happen twice.
+  // @ts-expect-error: without a key, a retried send could move money twice.
   void client.send(wrong, {});
   const result: GrabResult = await client.grab(packet.packet_id, { passphrase: '…' });
   switch (result.outcome) {
@@ -18,12 +18,12 @@ export async function use(): Promise<string> {
       return `${result.amount} ${result.replayed || replayed}`;
     case 'sold_out':
     case 'expired':
-      // @ts-expect-error: who lost has no amount.
+      // @ts-expect-error: a loser has no amount.
       return String(result.amount);
   }
 }
 
-/** Every code is handled: a new one does not compile. */
+/** Handles every code, so that a new code in the contract fails to compile here. */
 export function isFinal(code: ProblemCode): boolean {
   switch (code) {
     case 'unavailable':
@@ -48,6 +48,6 @@ export function isFinal(code: ProblemCode): boolean {
 export function read(error: unknown, packet: Packet): number {
   if (error instanceof Problem) return PROBLEM_CODES.indexOf(error.code);
   if (error instanceof Unreachable) return -1;
-  // @ts-expect-error: it is null while the packet is open.
+  // @ts-expect-error: the seed is null while the packet is open.
   return packet.seed.length;
 }

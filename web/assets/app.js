@@ -1,4 +1,4 @@
-// Boots the page: configuration, session, the frame around the screens, and which screen the address names.
+// Starts the page: loads the configuration, opens the session, draws the header, and shows the screen that the address names.
 
 import { config, loadConfig, me, session, useSession } from './context.js';
 import { byId, h } from './dom.js';
@@ -9,7 +9,7 @@ import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, toke
 
 /** @typedef {import('./i18n.js').Key} Key */
 
-/** Each screen, and what it is called, is loaded when it is first shown. @type {[RegExp, Key, () => Promise<Screen>][]} */
+/** The address, the title and the loader of each screen. A screen is loaded when it is first shown. @type {[RegExp, Key, () => Promise<Screen>][]} */
 const ROUTES = [
   [/^\/(?:send)?$/, 'send.title', async () => (await import('./send.js')).sendScreen],
   [/^\/sent\/([0-9A-Z]+)$/, 'sent.title', async () => (await import('./sent.js')).sentScreen],
@@ -18,13 +18,13 @@ const ROUTES = [
   [/^\/verify(?:\/([^/]+))?$/, 'verify.title', async () => (await import('./verify.js')).verifyScreen],
   [/^\/rush$/, 'rush.title', async () => (await import('./rush.js')).rushScreen],
 ];
-/** From here on people should see that something is on its way. */
+/** A screen that takes longer shows that it is loading. */
 const SLOW_MS = 400;
 
 let shown = new AbortController();
 let isFirst = true;
 
-/** What the address names. */
+/** Returns the path in the address's fragment. */
 function route() {
   return location.hash.replace(/^#/, '') || '/';
 }
@@ -39,7 +39,7 @@ async function show() {
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
-  // It goes as soon as something stands beside it.
+  // CSS hides it as soon as the screen has drawn something beside it.
   const slow = setTimeout(() => root.hasChildNodes() || root.append(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
   signal.addEventListener('abort', () => clearTimeout(slow));
   try {
@@ -75,23 +75,23 @@ function notFound(root) {
 }
 
 /**
- * Keyboard and screen reader go where the eye goes: to the title, as soon as there is one.
+ * Moves the focus to the new screen's title as soon as there is one, for users of a keyboard or a screen reader.
  * @param {HTMLElement} root
  * @param {AbortSignal} signal
  */
 function focusTitle(root, signal) {
   scrollTo(0, 0);
   root.focus({ preventScroll: true });
-  const look = () => {
+  const focus = () => {
     const title = root.querySelector('h1');
     if (!title) return false;
     title.tabIndex = -1;
-    // Unless somebody has gone on by then.
+    // Unless the user has moved the focus by then.
     if (document.activeElement === root || document.activeElement === document.body) title.focus({ preventScroll: true });
     return true;
   };
-  if (look()) return;
-  const waiting = new MutationObserver(() => look() && waiting.disconnect());
+  if (focus()) return;
+  const waiting = new MutationObserver(() => focus() && waiting.disconnect());
   waiting.observe(root, { childList: true });
   signal.addEventListener('abort', () => waiting.disconnect());
 }
@@ -114,7 +114,7 @@ async function signIn(root) {
   await show();
 }
 
-/** The header with the ways through the page, drawn again in each language. */
+/** Draws the header with its navigation, anew for each screen and language. */
 function frame() {
   document.documentElement.lang = language();
   document.title = t('app.name');
@@ -147,7 +147,7 @@ function turnLanguage() {
   void show().then(() => byId('bar').querySelector('button')?.focus());
 }
 
-/** Who is signed in; on the local stack a choice. */
+/** Returns the signed-in user's name; on the local stack a choice of names. */
 function userChoice() {
   if (config.auth.kind !== 'local') return h('span', { class: 'user' }, me());
   const names = [...new Set([...localUsers(config.auth), me()])];
@@ -166,7 +166,7 @@ function userChoice() {
   return choice;
 }
 
-/** Opens the session anew and shows what the address names. */
+/** Opens the session again and shows the screen that the address names. */
 async function open() {
   const opened = await openSession(config.auth);
   if (opened) useSession(opened);

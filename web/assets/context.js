@@ -1,4 +1,4 @@
-// What every screen shares: the configuration, who is signed in, the client, and how money and times read.
+// State and functions that all screens share: the configuration, the session, the client, and the format of money and times.
 
 import { Hongbao } from '../client/hongbao.js';
 import { language } from './i18n.js';
@@ -9,7 +9,7 @@ import { language } from './i18n.js';
  * @property {import('./session.js').Auth} auth
  * @property {string} api
  * @property {{slip_amount_max: number, count_max: number}} limits
- * @property {boolean} local Whether this is the local stack, whose operator is whoever asks.
+ * @property {boolean} local Whether this is the local stack, where every caller is the operator.
  */
 
 /** @type {Config} */
@@ -26,7 +26,7 @@ export let session = null;
 /** @type {Hongbao} */
 export let api = new Hongbao();
 
-/** Told before the client waits for another try. @type {Set<() => void>} */
+/** Functions to call before the client waits for another try. @type {Set<() => void>} */
 export const onRetry = new Set();
 
 export async function loadConfig() {
@@ -42,7 +42,7 @@ export function useSession(opened) {
     baseUrl: config.api,
     headers: () => opened.headers(),
     onRetry: () => {
-      for (const told of onRetry) told();
+      for (const listener of onRetry) listener();
     },
   });
 }
@@ -51,7 +51,7 @@ export function me() {
   return session?.userId ?? '';
 }
 
-/** The deployment's currency, once an answer has named it. */
+/** The deployment's currency; a default until an answer has named it. */
 export let currency = 'CNY';
 
 /** @param {string} named */
@@ -63,25 +63,25 @@ function formatter() {
   return new Intl.NumberFormat(language(), { style: 'currency', currency, currencyDisplay: 'narrowSymbol' });
 }
 
-/** How many digits the minor unit has: 2 for CNY, none for JPY. */
+/** Returns the number of decimal places of the currency: 2 for CNY, 0 for JPY. */
 export function minorDigits() {
   return formatter().resolvedOptions().maximumFractionDigits ?? 2;
 }
 
 /** @param {number} minor */
 export function money(minor) {
-  // Exact: a decimal string is formatted, not a float.
+  // The decimal string is formatted exactly; a float would not be.
   return formatter().format(/** @type {any} */ (decimal(minor)));
 }
 
-/** An amount without its symbol. @param {number} minor */
+/** Formats an amount without the currency's symbol. @param {number} minor */
 export function figure(minor) {
   const digits = minorDigits();
   const options = { minimumFractionDigits: digits, maximumFractionDigits: digits };
   return new Intl.NumberFormat(language(), options).format(/** @type {any} */ (decimal(minor)));
 }
 
-/** The currency's symbol. */
+/** Returns the currency's symbol. */
 export function symbol() {
   return formatter().formatToParts(0).find((part) => part.type === 'currency')?.value ?? currency;
 }
@@ -95,7 +95,7 @@ export function decimal(minor) {
 }
 
 /**
- * Minor units of what was typed; null where it is no amount.
+ * Parses an amount that a user typed, to minor units; null if it is not an amount.
  * @param {string} text
  */
 export function minorUnits(text) {

@@ -1,4 +1,4 @@
-// Elements without markup in strings: nothing that a user wrote is ever parsed as HTML.
+// Builds elements without markup in strings, so that a user's text is never parsed as HTML.
 
 /** @typedef {Node | string | null | undefined | false} Child */
 /** @typedef {Record<string, any>} Props */
@@ -7,7 +7,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 
 /**
  * @param {Element} element
- * @param {Props | null} props `onX` is a listener; true and false set and leave out; `$x` is a property
+ * @param {Props | null} props `onX` adds a listener; `$x` sets a property; others are attributes, which `true` sets empty and `false` leaves out
  * @param {Child[]} children
  */
 function fill(element, props, children) {
@@ -46,7 +46,7 @@ export function s(tag, props = null, ...children) {
 }
 
 /**
- * A custom property, through the object model: the policy allows no style attributes.
+ * Sets custom properties through the object model, since the content security policy allows no style attributes.
  * @template {HTMLElement | SVGElement} E
  * @param {E} element
  * @param {Record<string, string | number>} properties
@@ -64,17 +64,17 @@ export function byId(id) {
   return element;
 }
 
-/** Tells who listens to the page what happened. @param {string} text */
+/** Announces a text to screen readers. @param {string} text */
 export function say(text) {
   const live = byId('live');
   live.textContent = '';
-  // A change of the same text would not be spoken.
+  // Emptied first: a screen reader does not speak a text that stays the same.
   requestAnimationFrame(() => {
     live.textContent = text;
   });
 }
 
-/** Whether things may move. */
+/** Whether the user allows animations. */
 export function mayMove() {
   return !matchMedia('(prefers-reduced-motion: reduce)').matches;
 }

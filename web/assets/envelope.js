@@ -2,7 +2,7 @@
 
 import { h, vary } from './dom.js';
 
-/** Two colours for each user, always the same. @param {string} userId */
+/** Returns a user's first letter on a colour that is always the same for this user. @param {string} userId */
 export function avatar(userId) {
   let hue = 0;
   for (const letter of userId) hue = (hue * 31 + (letter.codePointAt(0) ?? 0)) % 360;
@@ -32,7 +32,7 @@ export function envelope({ sender, from, greeting, seal, foot = null }) {
 
 const GRAINS = 18;
 
-/** Grains of gold that fly apart from where they are put, once. */
+/** Returns grains of gold that fly apart once, from the place where they are inserted. */
 export function goldDust() {
   const grains = Array.from({ length: GRAINS }, (_, i) => {
     const [angle, far] = [(i / GRAINS) * 2 * Math.PI, 5 + Math.random() * 5];

@@ -1,4 +1,4 @@
-// Grab: the envelope, one tap, what came of it, and who got what.
+// The grab screen: the envelope, the outcome of opening it, and the list of winners.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
 import { api, clock, figure, me, money, number, onRetry, setCurrency, symbol } from './context.js';
@@ -13,9 +13,9 @@ import { problemNotice } from './problems.js';
 /** @typedef {import('../client/hongbao.js').GrabResult} GrabResult */
 /** @typedef {'grabbed' | 'sold_out' | 'expired'} Outcome */
 
-/** An opening shorter than this looks like a flicker. */
+/** An opening animation shorter than this looks like a flicker. */
 const OPENING_LEAST_MS = 700;
-/** From here on people should hear that it is the network. */
+/** A grab that takes longer shows that the network is slow. */
 const SLOW_MS = 2_500;
 const PAGE = 100;
 
@@ -47,7 +47,7 @@ class Grab {
   }
 
   /**
-   * What has come of the packet for this user; null while it can be grabbed.
+   * Returns the outcome of the packet for this user; null while the user can grab it.
    * @param {Packet} packet
    * @returns {Outcome | null}
    */
@@ -62,7 +62,7 @@ class Grab {
   }
 
   /**
-   * A promise that the ledger may not show yet: a reload has to say the same.
+   * Returns the winning answer that this tab remembers. A reload has to show it even if reads do not show the claim yet.
    * @returns {Extract<GrabResult, {outcome: 'grabbed'}> | null}
    */
   #remembered() {
@@ -121,12 +121,12 @@ class Grab {
     button.disabled = true;
     drawn.classList.add('opening');
     status.textContent = t('grab.opening');
-    const tellSlow = () => {
+    const showSlow = () => {
       status.textContent = t('grab.slow');
       drawn.classList.add('slow');
     };
-    const slow = setTimeout(tellSlow, SLOW_MS);
-    onRetry.add(tellSlow);
+    const slow = setTimeout(showSlow, SLOW_MS);
+    onRetry.add(showSlow);
     const begun = performance.now();
     try {
       const call = { signal: this.signal, ...(passphrase !== undefined && { passphrase }) };
@@ -137,7 +137,7 @@ class Grab {
       drawn.classList.add('opened');
       if (mayMove() && result.outcome === 'grabbed') await sleep(450, this.signal);
       if (this.signal.aborted) return;
-      // The list is wanted beside the answer, but the answer stands without it.
+      // The result needs no newer packet, so a failure here is ignored.
       const fresh = await api.packet(this.packetId, { signal: this.signal }).catch(() => packet);
       if (!this.signal.aborted) this.#result(fresh, result.outcome, true);
     } catch (error) {
@@ -152,11 +152,11 @@ class Grab {
       } else this.#failed(error, () => this.#envelope(packet));
     } finally {
       clearTimeout(slow);
-      onRetry.delete(tellSlow);
+      onRetry.delete(showSlow);
     }
   }
 
-  /** No answer: the slip may be theirs. @param {Packet} packet */
+  /** Shows that no answer came, so that the user may or may not have a slip. @param {Packet} packet */
   #unknown(packet) {
     const notice = h(
       'section',
@@ -251,7 +251,7 @@ class Grab {
     this.#list(view, packet);
   }
 
-  /** Who got what, filling while it happens. @param {HTMLElement} view @param {Packet} packet */
+  /** Shows the list of winners, and polls it while it can change. @param {HTMLElement} view @param {Packet} packet */
   #list(view, packet) {
     const progress = h('p', { class: 'progress' });
     const bar = h('progress', { max: packet.count, 'aria-hidden': 'true' });
@@ -271,7 +271,7 @@ class Grab {
       progress.textContent = t('grab.progress', values);
       bar.value = current.claimed_count;
       luck?.toggleAttribute('hidden', current.best?.user_id !== me());
-      // One page is read newest first; a long list stays in the order of the slips, as its pages come.
+      // A list of one page shows the newest claim first. A longer list stays in the order of the slips, in which its pages come.
       const sorted = [...claims.values()];
       if (current.count <= PAGE) sorted.sort((a, b) => b.grabbed_at.localeCompare(a.grabbed_at) || b.slip - a.slip);
       const known = new Map([...rows.children].map((row) => [/** @type {HTMLElement} */ (row).dataset['slip'], row]));
@@ -306,15 +306,15 @@ class Grab {
       if (more.disabled) return;
       more.disabled = true;
       pages += 1;
-      // Without an answer the button stays, to try again.
+      // After a failure the button stays, so that the user can try again.
       await fetchClaims().then(draw, () => {
         pages -= 1;
       });
       more.disabled = false;
     });
-    const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && more.click());
-    look.observe(more);
-    this.signal.addEventListener('abort', () => look.disconnect());
+    const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && more.click());
+    observer.observe(more);
+    this.signal.addEventListener('abort', () => observer.disconnect());
 
     draw();
     void fetchClaims().then(draw, () => {});

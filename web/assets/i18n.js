@@ -1,4 +1,4 @@
-// What the page says, in Chinese and English.
+// The texts of the page, in Chinese and English.
 
 const LANGUAGE = 'hongbao.language';
 
@@ -146,7 +146,7 @@ const en = {
   'mine.end': 'That is all',
 
   'verify.title': 'Verify a split',
-  'verify.lead': 'Your browser computes every amount again from the seed, with code of its own, and holds it against what was paid.',
+  'verify.lead': 'Your browser computes every amount again from the seed, with code of its own, and compares it with what was paid.',
   'verify.packet': 'Packet (its id or link)',
   'verify.cap': 'Most that a slip could hold',
   'verify.version': 'Version of the algorithm',
@@ -428,7 +428,7 @@ let current = (() => {
   return (navigator.languages[0] ?? navigator.language).toLowerCase().startsWith('zh') ? 'zh' : 'en';
 })();
 
-/** The language as the browser's own functions name it. */
+/** Returns the language as a BCP 47 tag. */
 export function language() {
   return current === 'zh' ? 'zh-CN' : 'en';
 }
@@ -438,7 +438,7 @@ export function switchLanguage() {
   localStorage.setItem(LANGUAGE, current);
 }
 
-/** Keys of which there is another for one alone. @type {Partial<Record<Key, Key>>} */
+/** Keys whose text has a singular. @type {Partial<Record<Key, Key>>} */
 const ONE = { 'mine.totals': 'mine.totals.one', 'sent.count': 'sent.count.one' };
 
 /**

@@ -1,4 +1,4 @@
-// Mine: the balance, what was sent and what was received, page after page.
+// The screen "Mine": the balance, the packets that the user sent, and the slips that the user received, page by page.
 
 import { newKey } from '../client/hongbao.js';
 import { api, config, me, moment, money, number, setCurrency } from './context.js';
@@ -78,13 +78,13 @@ export async function mineScreen(root, signal, tab = 'received') {
     rows.append(...page.claims.map(receivedRow));
     return page.next_cursor;
   };
-  // What the eye reaches loads by itself; the button is for everybody else.
-  const look = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void loadMore(), { rootMargin: '200px' });
-  look.observe(more);
-  signal.addEventListener('abort', () => look.disconnect());
+  // The next page loads when the button scrolls into view. Users of a keyboard or a screen reader press the button.
+  const observer = new IntersectionObserver((entries) => entries.some((entry) => entry.isIntersecting) && !more.hidden && void loadMore(), { rootMargin: '200px' });
+  observer.observe(more);
+  signal.addEventListener('abort', () => observer.disconnect());
   const loadMore = () =>
     load().catch((error) => {
-      // What is there stays, and so does the button, to try again.
+      // The rows stay, and the button too, so that the user can try again.
       if (!signal.aborted) say(explain(error).title);
     });
   more.addEventListener('click', () => void loadMore());

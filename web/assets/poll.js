@@ -1,4 +1,4 @@
-// Asking again and again, more and more rarely while nothing happens, and not at all while nobody looks.
+// Polls with pauses that grow while nothing changes, and not at all while the page is hidden.
 
 import { sleep } from './dom.js';
 
@@ -13,31 +13,31 @@ const GROWTH = 1.6;
 export async function poll(ask, signal) {
   let waitMs = FIRST_MS;
   while (!signal.aborted) {
-    // With jitter: pages opened together should not ask together.
+    // With jitter: pages that were opened together should not ask together.
     await sleep(waitMs * (0.75 + Math.random() / 2), signal);
-    await seen(signal);
+    await visible(signal);
     if (signal.aborted) return;
     try {
       const news = await ask();
       if (news === 'done') return;
       waitMs = news === 'changed' ? FIRST_MS : Math.min(MOST_MS, waitMs * GROWTH);
     } catch {
-      // What was shown stays; the next answer may be better.
+      // The page keeps what it shows; the next answer may succeed.
       waitMs = Math.min(MOST_MS, waitMs * GROWTH * GROWTH);
     }
   }
 }
 
-/** Waits until the page is looked at. @param {AbortSignal} signal @returns {Promise<void>} */
-function seen(signal) {
+/** Waits until the page is visible. @param {AbortSignal} signal @returns {Promise<void>} */
+function visible(signal) {
   if (!document.hidden || signal.aborted) return Promise.resolve();
   return new Promise((resolve) => {
-    const look = () => {
+    const check = () => {
       if (document.hidden && !signal.aborted) return;
-      document.removeEventListener('visibilitychange', look);
+      document.removeEventListener('visibilitychange', check);
       resolve();
     };
-    document.addEventListener('visibilitychange', look);
-    signal.addEventListener('abort', look);
+    document.addEventListener('visibilitychange', check);
+    signal.addEventListener('abort', check);
   });
 }

@@ -1,4 +1,4 @@
-// What each failure looks like: one screen for each thing that people can do something about.
+// Shows failures: one screen for each kind of failure that users can do something about.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
 import { session } from './context.js';
@@ -44,7 +44,7 @@ export function explain(error) {
 }
 
 /**
- * A screen for a failure. One that was offline goes on by itself.
+ * Builds the screen of a failure. If the browser was offline, it retries by itself.
  * @param {unknown} error
  * @param {() => void} retry
  * @param {AbortSignal} [signal]

@@ -1,4 +1,4 @@
-// Rush, on the local stack only: one packet, many users at once, drawn while it happens.
+// The rush screen, on the local stack only: many users grab one packet at once, and the screen draws it live.
 
 import { config, minorUnits, money, number, setCurrency } from './context.js';
 import { h, s, say } from './dom.js';
@@ -12,9 +12,9 @@ import { t } from './i18n.js';
  * @property {number} lost
  * @property {number} failed
  * @property {number} slot_ms
- * @property {number[]} per_slot Grabs answered in each slot of time so far.
+ * @property {number[]} per_slot Grabs answered so far, in each slot of `slot_ms`.
  * @property {{p50_us: number, p90_us: number, p99_us: number, max_us: number, buckets: {up_to_us: number, count: number}[]}} latency
- * @property {number[]} amounts Of those who got a slip so far.
+ * @property {number[]} amounts The winners' amounts so far.
  */
 /**
  * @typedef {object} End
@@ -110,7 +110,7 @@ class Board {
     );
     this.throughput.node.classList.toggle('failed', failed > 0);
     const { p50_us, p90_us, p99_us, max_us, buckets } = latency;
-    // From the first latency that there was.
+    // From the first bucket that is not empty.
     const lived = buckets.slice(buckets.findIndex(({ count }) => count > 0));
     this.latency.show(
       [time(p50_us), t('rush.median')],
@@ -149,7 +149,7 @@ class Board {
   }
 }
 
-/** A chart under the figure that matters most, over those that matter less. */
+/** The main figure, a chart below it, and smaller figures below the chart. */
 class Panel {
   /** @param {import('./i18n.js').Key} title */
   constructor(title) {
@@ -167,7 +167,7 @@ class Panel {
   }
 }
 
-/** A time as short as it can be said. @param {number} us */
+/** Formats a duration in ms or s. @param {number} us */
 function time(us) {
   const ms = us / 1_000;
   if (ms >= 1_000) return `${number(Math.round(ms / 10) / 100)} s`;
@@ -175,7 +175,7 @@ function time(us) {
 }
 
 /**
- * How many were answered in a second, moment by moment, in at most so many bars as can be told apart.
+ * Returns the answers per second over time, in at most 50 bars: more could not be distinguished.
  * @param {number[]} counts
  * @param {number} slotMs
  * @returns {[string, number][]}
@@ -202,7 +202,7 @@ function histogram(amounts) {
 }
 
 /**
- * Bars with names under the first, the middle and the last, and the height of the tallest.
+ * Draws bars, with the value of the tallest one and with names under the first, the middle and the last.
  * @param {[string, number][]} values
  * @param {string} label
  * @param {(value: number) => string} scale
@@ -219,7 +219,7 @@ function bars(values, label, scale) {
     s('line', { class: 'top', x1: 0, x2: width, y1: head, y2: head }),
     s('text', { x: 0, y: head - 5 }, scale(most)),
     ...values.map(([, count], i) => {
-      // What is there can be seen, however little it is.
+      // Even the smallest count stays visible.
       const tall = count > 0 ? Math.max(1.5, (count / most) * (height - head)) : 0;
       return s('rect', { x: i * step + 0.5, y: height - tall, width: Math.max(1, Math.min(step - 1, 28)), height: tall, rx: Math.min(2, step / 4) });
     }),

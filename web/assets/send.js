@@ -1,4 +1,4 @@
-// Send: a form that says its limits before they are hit, and a send that happens once.
+// The send screen: a form that shows its limits before the user exceeds them, and a send that takes effect once.
 
 import { Problem, newKey } from '../client/hongbao.js';
 import { api, config, decimal, me, minorUnits, money, number, setCurrency, symbol } from './context.js';
@@ -17,7 +17,7 @@ const RECIPIENTS_MAX = 500;
 const EXPIRY_DEFAULT_S = 86_400;
 const TOP_UP = 100_000;
 
-// A send under way, with its key, until its answer is known: a reload goes on with the same one.
+// The send that has no answer yet, with its key. After a reload the page retries it with the same key.
 const pendingName = () => `hongbao.sending.${me()}`;
 /** @returns {Pending | null} */
 const pending = () => JSON.parse(sessionStorage.getItem(pendingName()) ?? 'null');
@@ -120,7 +120,7 @@ class Form {
     );
   }
 
-  /** What is typed, or what is wrong with it by field. */
+  /** Reads the form. `wrong` has a message for each invalid field. */
   #read() {
     /** @type {Map<string, string>} */
     const wrong = new Map();
@@ -182,13 +182,13 @@ class Form {
     const topUp =
       config.local &&
       h('button', { class: 'link', type: 'button', title: t('topup.hint'), onClick: () => void this.#topUp() }, t('topup', { amount: money(TOP_UP) }));
-    // The focus stays on the button while its line is drawn again.
+    // The line is drawn again; its button keeps the focus.
     const hadFocus = this.balanceLine.contains(document.activeElement);
     this.balanceLine.replaceChildren(h('span', null, `${t('send.balance')} `, h('strong', null, money(this.balance)), rest), topUp || '');
     if (hadFocus) this.balanceLine.querySelector('button')?.focus();
   }
 
-  /** What was paid for elsewhere is gone from here too. */
+  /** Reads the balance again: the user may have spent from it elsewhere. */
   async #readBalance() {
     try {
       this.balance = (await api.wallet({ signal: this.signal })).balance;
@@ -232,12 +232,12 @@ class Form {
     this.state.replaceChildren();
     keep(send);
     try {
-      // Not with the screen's signal: once it is on its way, its answer is wanted whatever is shown.
+      // Without the screen's signal: the page needs the answer of a send even if another screen is shown.
       const { packet } = await api.send(send.body, { key: send.key });
       drop();
       const some = send.body.recipients ? '1' : '';
       sessionStorage.setItem(`hongbao.sent.${packet.packet_id}`, JSON.stringify({ ...packet, some }));
-      // In place of the form: going back must not find it filled in.
+      // Replaces the form in the history, so that "back" does not return to a filled form.
       location.replace(`#/sent/${packet.packet_id}`);
     } catch (error) {
       this.#failed(send, error);
@@ -248,7 +248,7 @@ class Form {
   #failed(send, error) {
     const { title, text } = explain(error);
     if (error instanceof Problem && error.status < 500 && error.code !== 'too-many-requests') {
-      // Refused for good: nothing was sent.
+      // A final refusal: nothing was sent.
       drop();
       this.isBusy = false;
       const reasons = error.errors.map(({ field: name, reason }) => `${name}: ${reason}`).join('; ');

@@ -1,4 +1,4 @@
-// Sent: the link to share and its QR code, made here.
+// The screen after a send: the link to share, and its QR code, which the page draws itself.
 
 import { api, money, number, setCurrency, shareLink } from './context.js';
 import { h, s, say } from './dom.js';
@@ -40,7 +40,7 @@ async function copyLink(shown, button) {
   try {
     await navigator.clipboard.writeText(shown.value);
   } catch {
-    // Where the clipboard is not to be had, the link is at least selected.
+    // Without access to the clipboard, the link is at least selected.
     shown.focus();
     shown.select();
     return;

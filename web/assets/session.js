@@ -1,16 +1,18 @@
-// Who is signed in. Three ways, of which config.json names one:
+// The session of the signed-in user. config.json selects one of three ways to sign in:
 //
-// `local`: a choice of names, for the local stack, which believes the header X-User-Id.
-// `token`: the embedding app hands over a bearer token, in the fragment (#token=…) or by postMessage.
+// `local`: a choice of names, for the local stack, which trusts the header X-User-Id.
+//
+// `token`: the embedding app passes a bearer token, in the fragment (#token=…) or by postMessage.
+//
 // `cognito`: Cognito's authorization code flow with PKCE.
 //
-// A token stays in sessionStorage: it goes with the tab, and no other tab or later visitor has it.
+// A token stays in sessionStorage, which ends with the tab. No other tab and no later visitor can read it.
 
 /**
  * @typedef {object} Auth
  * @property {'local' | 'token' | 'cognito'} kind
  * @property {string[]} [users] local: the names to choose from
- * @property {string[]} [origins] token: who may hand over a token by postMessage
+ * @property {string[]} [origins] token: the origins that may pass a token by postMessage
  * @property {string} [domain] cognito: such as https://example.auth.ap-east-1.amazoncognito.com
  * @property {string} [client_id] cognito
  * @property {string} [scope] cognito
@@ -18,36 +20,36 @@
 /**
  * @typedef {object} Session
  * @property {string} userId
- * @property {() => Promise<Record<string, string>>} headers What says who asks.
- * @property {() => void} expired The service no longer believes it.
+ * @property {() => Promise<Record<string, string>>} headers The headers that identify the user.
+ * @property {() => void} expired To call when the service no longer accepts the token.
  */
 
 const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
 const FLOW = 'hongbao.flow';
-/** How long before its end a token is renewed. */
+/** A token is renewed this long before it expires. */
 const RENEW_BEFORE_S = 60;
 
-/** The names that the local stack offers. @param {Auth} auth */
+/** Returns the names that the local stack offers. @param {Auth} auth */
 export function localUsers(auth) {
   return auth.users ?? ['alice', 'bob', 'carol', 'dave'];
 }
 
-/** Another name, on the local stack. @param {string} userId */
+/** Chooses a name, on the local stack. @param {string} userId */
 export function chooseLocalUser(userId) {
-  // Each tab may be somebody else; a new one starts as the last choice.
+  // Each tab may have another user. A new tab starts with the last choice.
   sessionStorage.setItem(USER, userId);
   localStorage.setItem(USER, userId);
 }
 
-/** A user id as the API takes it. @param {string} userId */
+/** Whether the API accepts this user id. @param {string} userId */
 export function isUserId(userId) {
   return /^[\x21-\x7e]{1,128}$/.test(userId) && !/[/?#%]/.test(userId);
 }
 
 /**
- * Opens the session; null where somebody has to sign in first.
+ * Opens the session; null if the user has to sign in first.
  * @param {Auth} auth
  * @returns {Promise<Session | null>}
  */
@@ -70,7 +72,7 @@ function localSession(auth) {
 function tokenSession(auth, token) {
   let current = token;
   return {
-    // For showing only: the service goes by what it verified itself.
+    // Only for display: the service verifies the token itself.
     userId: String(claimsOf(token)?.['sub'] ?? ''),
     headers: async () => {
       if (!isFresh(current) && auth.kind === 'cognito') current = (await refresh(auth)) ?? current;
@@ -106,20 +108,19 @@ function isFresh(token) {
   return typeof claims['exp'] !== 'number' || claims['exp'] - RENEW_BEFORE_S > Date.now() / 1000;
 }
 
-// --- A token handed over ---------------------------------------------------------------------------------------------
+// --- A token from the embedding app ---------------------------------------------------------------------------------------------
 
 function takeTokenOfFragment() {
   const given = new URLSearchParams(location.hash.replace(/^#/, ''));
   const token = given.get('token');
   if (!token) return;
   sessionStorage.setItem(TOKEN, token);
-  // Out of the address at once: it would stay in the history and in what people copy.
+  // Removed from the address at once: otherwise it would stay in the history and in links that users copy.
   history.replaceState(null, '', `${location.pathname}#${given.get('to') ?? '/'}`);
 }
 
 /**
- * Asks the embedding app for a token and waits until it hands one over:
- * `{type: 'hongbao-token', token}`, from one of the configured origins.
+ * Asks the embedding app for a token and waits for the message `{type: 'hongbao-token', token}` from a configured origin.
  * @param {Auth} auth
  * @returns {Promise<Session>}
  */
@@ -137,7 +138,7 @@ export function tokenFromEmbedder(auth) {
     addEventListener('message', listen);
     for (const embedder of [parent, opener]) {
       if (!embedder || embedder === window) continue;
-      // Each is addressed by name: whoever else has framed the page hears nothing.
+      // Sent only to the configured origins: another site that frames the page does not receive it.
       for (const origin of origins) embedder.postMessage({ type: 'hongbao-token-wanted' }, origin);
     }
   });
@@ -152,7 +153,7 @@ function base64Url(bytes) {
 
 const redirectUri = () => location.origin + location.pathname;
 
-/** Leaves for Cognito's sign-in. @param {Auth} auth */
+/** Goes to Cognito's sign-in page. @param {Auth} auth */
 export async function startCodeFlow(auth) {
   const random = () => base64Url(crypto.getRandomValues(new Uint8Array(32)));
   const flow = { verifier: random(), state: random(), to: location.hash };
@@ -178,7 +179,7 @@ async function finishCodeFlow(auth) {
   const flow = JSON.parse(sessionStorage.getItem(FLOW) ?? 'null');
   sessionStorage.removeItem(FLOW);
   history.replaceState(null, '', `${location.pathname}${flow?.to ?? ''}`);
-  // A code with another state was not asked for here.
+  // This tab did not ask for a code with another state.
   if (!flow || flow.state !== state) return;
   await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: redirectUri(), code_verifier: flow.verifier });
 }
@@ -195,7 +196,7 @@ async function exchange(auth, grant) {
   const response = await fetch(`${auth.domain}/oauth2/token`, { method: 'POST', body });
   if (!response.ok) return null;
   const tokens = await response.json();
-  // The id token: its audience is the client, which the API's authorizer checks.
+  // The id token, since the API's authorizer checks the audience, which is the client here.
   sessionStorage.setItem(TOKEN, tokens.id_token);
   if (tokens.refresh_token) sessionStorage.setItem(REFRESH, tokens.refresh_token);
   return tokens.id_token;

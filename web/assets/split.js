@@ -1,4 +1,4 @@
-// The provable split, after docs/FAIRNESS.md: a second implementation, which shares no code with the engine's.
+// The provable split of docs/FAIRNESS.md: a second implementation, which shares no code with the engine's.
 
 /** @typedef {'random' | 'equal'} Split */
 /** @typedef {{version: number, split: Split, total: bigint, count: number, cap: bigint, seed: Uint8Array}} Terms */
@@ -11,7 +11,7 @@ const WORDS = 1n << WORD_BITS;
 const BLOCK_BYTES = 64;
 const WORD_BYTES = 8;
 
-/** A split that can't be: the terms contradict each other, or the version is not known. */
+/** The terms contradict each other, or their version is unknown. */
 export class SplitError extends Error {
   /** @param {'version' | 'seed' | 'too-little' | 'too-much'} reason */
   constructor(reason) {
@@ -39,7 +39,7 @@ function quarterRound(x, a, b, c, d) {
 }
 
 /**
- * A block of the ChaCha20 keystream (RFC 8439, section 2.3).
+ * Returns a block of the ChaCha20 keystream (RFC 8439, section 2.3).
  * @param {Uint8Array} key 32 bytes
  * @param {number} counter
  * @param {Uint8Array} nonce 12 bytes
@@ -68,7 +68,7 @@ export function chacha20Block(key, counter, nonce) {
 }
 
 /**
- * `below(bound)`: a number of 0 to bound - 1, drawn from the seed's words by rejection.
+ * Returns `below(bound)`, which draws a number from 0 to bound - 1 from the seed's keystream, by rejection sampling.
  * @param {Uint8Array} seed
  */
 function drawer(seed) {
@@ -96,7 +96,7 @@ function drawer(seed) {
 }
 
 /**
- * The amounts of all slips, in the order in which they lie in the packet.
+ * Returns the amounts of all slips, in the order of the slips.
  * @param {Terms} terms
  * @returns {bigint[]}
  */
@@ -141,7 +141,7 @@ function random(total, slips, cap, below) {
 }
 
 /**
- * The commitment to these terms, in lower-case hex.
+ * Returns the commitment to these terms, in lower-case hex.
  * @param {Terms} terms
  */
 export async function commitment({ version, split: kind, total, count, cap, seed }) {
@@ -170,16 +170,16 @@ export function seedFromHex(text) {
 
 /**
  * @typedef {object} Verdict
- * @property {boolean} committed Whether the seed and the terms give the commitment.
- * @property {string} commitment What they give.
+ * @property {boolean} committed Whether the seed and the terms give the packet's commitment.
+ * @property {string} commitment The commitment that they give.
  * @property {{slip: number, amount: number, paid: number | null, user: string | null, ok: boolean}[]} slips
  * @property {boolean} complete Whether claims and refunds account for every slip.
- * @property {boolean} sums Whether the slips that nobody claimed hold what the packet says was refunded, as far as it says.
- * @property {boolean} fair All of it.
+ * @property {boolean} sums Whether claims and unclaimed slips sum to the total, and the refunds do not contradict the unclaimed slips.
+ * @property {boolean} fair Whether all of the above hold and every claim has its slip's amount.
  */
 
 /**
- * Holds a packet and its claims against its seed.
+ * Checks a packet and its claims against its seed.
  * @param {Terms} terms
  * @param {string} committed
  * @param {{user_id: string, slip: number, amount: number}[]} claims

@@ -1,4 +1,4 @@
-// Verify: the browser computes the split again and holds it against what was paid.
+// The verify screen: the browser computes the split again and compares it with the claims.
 
 import { api, money, number, setCurrency } from './context.js';
 import { h, say } from './dom.js';
@@ -6,7 +6,7 @@ import { t } from './i18n.js';
 import { problemNotice } from './problems.js';
 import { SplitError, seedFromHex, verify } from './split.js';
 
-/** Rows shown of a large packet; all are checked. */
+/** The most rows that the table shows. All slips are checked. */
 const ROWS_MAX = 500;
 
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
@@ -84,7 +84,7 @@ async function check(result, signal, packetId) {
 }
 
 /**
- * What the amounts were computed from, and what it comes to.
+ * Lists the inputs of the computation and the commitment that they give.
  * @param {import('../client/hongbao.js').Packet} packet
  * @param {string} committed
  */

@@ -1,4 +1,4 @@
-//! What is asked and answered, as `openapi.yaml` has it. Amounts are in minor units; times in RFC 3339.
+//! The bodies of requests and answers, as in `openapi.yaml`. Amounts are in minor units, times in RFC 3339.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ pub enum Split {
     Equal,
 }
 
-/// What a packet is at.
+/// The state of a packet.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
@@ -20,9 +20,9 @@ pub enum Status {
     Open,
     /// Every slip is claimed.
     SoldOut,
-    /// Its time is over.
+    /// It is past its expiry.
     Expired,
-    /// Its time is over, and every slip is claimed or refunded.
+    /// It is past its expiry, and every slip is claimed or refunded.
     Settled,
 }
 
@@ -31,17 +31,17 @@ pub enum Status {
 pub struct SendRequest {
     /// How it is divided.
     pub split: Split,
-    /// All of its money.
+    /// The money in all slips together.
     pub total_amount: u64,
-    /// Its slips.
+    /// The number of slips.
     pub count: u32,
     /// At most 64 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub greeting: Option<String>,
-    /// For how many seconds it can be grabbed; a day if not given.
+    /// For how many seconds users can grab it; `None` means a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<u64>,
-    /// What who grabs must say.
+    /// The passphrase that each user has to give with a grab.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub passphrase: Option<String>,
     /// The only users who may grab.
@@ -50,13 +50,13 @@ pub struct SendRequest {
 }
 
 impl SendRequest {
-    /// A packet that anybody can grab for a day.
+    /// A packet that any user can grab for a day.
     pub const fn new(split: Split, total_amount: u64, count: u32) -> Self {
         Self { split, total_amount, count, greeting: None, expires_in_s: None, passphrase: None, recipients: None }
     }
 }
 
-/// A packet as its send answers.
+/// A packet, as a send answers it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct SentPacket {
@@ -73,7 +73,7 @@ pub struct SentPacket {
     pub commitment: String,
 }
 
-/// A packet as one of its viewers sees it.
+/// A packet, as the caller sees it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Packet {
@@ -93,7 +93,7 @@ pub struct Packet {
     pub recipients: Option<Vec<String>>,
 }
 
-/// The viewer's own slip.
+/// The caller's own slip.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Mine {
@@ -102,7 +102,7 @@ pub struct Mine {
     pub grabbed_at: String,
 }
 
-/// The luckiest claim.
+/// The claim with the largest amount.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Best {
@@ -110,16 +110,16 @@ pub struct Best {
     pub amount: u64,
 }
 
-/// What came of a grab.
+/// The outcome of a grab.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub enum GrabResult {
-    /// The caller has a slip: a promise.
+    /// The caller has a slip. The engine keeps this promise.
     Grabbed { packet_id: String, slip: u32, amount: u64, currency: String, grabbed_at: String, replayed: bool },
-    /// Every slip is another's.
+    /// Other users have every slip.
     SoldOut { packet_id: String },
-    /// The packet's time is over.
+    /// The packet is past its expiry.
     Expired { packet_id: String },
 }
 
@@ -151,7 +151,7 @@ pub struct Wallet {
     pub currency: String,
 }
 
-/// How much there is in all.
+/// The totals of a whole history.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Totals {
@@ -176,7 +176,7 @@ pub struct MyPacket {
     pub refunded_amount: u64,
 }
 
-/// A page of what the caller sent.
+/// A page of the packets that the caller sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyPackets {
@@ -185,7 +185,7 @@ pub struct MyPackets {
     pub totals: Totals,
 }
 
-/// A slip in its owner's history.
+/// A claim in its winner's history.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyClaim {
@@ -197,7 +197,7 @@ pub struct MyClaim {
     pub greeting: String,
 }
 
-/// A page of what the caller grabbed.
+/// A page of the caller's claims.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyClaims {
@@ -217,7 +217,7 @@ pub struct Movement {
     pub packet_id: Option<String>,
 }
 
-/// A page of what moved a wallet.
+/// A page of a wallet's movements.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Movements {

@@ -6,25 +6,25 @@ use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
 use serde::{Deserialize, Serialize};
 
-/// Why there is no answer.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The service refused, and the code says why.
+    /// The service refused the request; the code is the reason.
     #[error("the service refused: {0}")]
     Problem(Problem),
-    /// No answer came, so nothing is known: the request may have been done. The same request again tells.
+    /// No answer came. The service may have carried out the request; the same request again returns its outcome.
     #[error("no answer")]
     Unreachable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It can't be written as a request: a base URL that is none, a key or a name that no header takes. Nothing was sent.
+    /// The base URL is no URL, or no header can hold the key or the user's name. Nothing was sent.
     #[error("not a request")]
     Unsendable(#[source] http::Error),
-    /// The answer is not one of this API.
+    /// The body of a request or an answer is not JSON of this API.
     #[error("not JSON of this API")]
     Json(#[source] serde_json::Error),
 }
 
 impl Error {
-    /// The code of a refusal; `None`: no answer came.
+    /// The code of a refusal; `None` for every other error.
     pub const fn code(&self) -> Option<ProblemCode> {
         if let Self::Problem(problem) = self { Some(problem.code) } else { None }
     }
@@ -34,7 +34,7 @@ impl Error {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProblemCode {
-    /// The request is not one of this API.
+    /// The request does not follow the contract.
     InvalidRequest,
     /// No verified caller.
     Unauthenticated,
@@ -56,9 +56,9 @@ pub enum ProblemCode {
     PayloadTooLarge,
     /// The same key or id, with another payload.
     IdempotencyKeyReused,
-    /// Slow down.
+    /// Too many requests, or too many wrong passphrases.
     TooManyRequests,
-    /// A store did not answer.
+    /// A store did not answer, or the service is overloaded.
     Unavailable,
     /// A defect.
     Internal,
@@ -88,7 +88,7 @@ impl ProblemCode {
         matches!(self, Self::Unavailable | Self::TooManyRequests)
     }
 
-    /// What an answer without a code means: API Gateway's own, or a proxy's on the way.
+    /// The code of an answer that has none: it came from API Gateway itself or from a proxy.
     const fn of_status(status: StatusCode) -> Self {
         match status.as_u16() {
             400 => Self::InvalidRequest,
@@ -104,7 +104,7 @@ impl ProblemCode {
     }
 }
 
-/// A field at fault, and why.
+/// An invalid field of a request.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct FieldError {
     /// The field's name in the request.
@@ -113,20 +113,20 @@ pub struct FieldError {
     pub reason: String,
 }
 
-/// The service refused.
+/// A refusal by the service.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Problem {
-    /// The answer's status.
+    /// The answer's HTTP status.
     pub status: u16,
-    /// Which problem: what a program goes by.
+    /// The kind of problem, for programs.
     pub code: ProblemCode,
-    /// The same for people.
+    /// The kind of problem, for people.
     pub detail: String,
-    /// The fields at fault, where there are some.
+    /// The invalid fields, if the problem lies in them.
     pub errors: Vec<FieldError>,
-    /// What the operator finds a defect by.
+    /// The id by which the operator finds the request in the logs.
     pub request_id: Option<String>,
-    /// How long to wait before the same request is sent again.
+    /// The wait that the service asks for before the same request is sent again.
     pub retry_after: Option<Duration>,
 }
 
@@ -143,7 +143,7 @@ impl Problem {
         struct Body {
             code: Option<ProblemCode>,
             detail: String,
-            /// API Gateway's own word for it.
+            /// API Gateway's name for `detail`.
             message: String,
             errors: Vec<FieldError>,
             request_id: Option<String>,
@@ -151,7 +151,7 @@ impl Problem {
         let status = response.status();
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         let retry_after = seconds.map(Duration::from_secs);
-        // Whatever is in the body, the status was heard.
+        // The status is known even if the body is not JSON.
         let body: Body = serde_json::from_slice(response.body()).unwrap_or_default();
         let detail = if body.detail.is_empty() { body.message } else { body.detail };
         let code = body.code.unwrap_or(ProblemCode::of_status(status));

@@ -1,6 +1,6 @@
-//! A client of the HTTP API, for programs in Rust: typed requests and answers, and retries that count once.
+//! A client of the HTTP API for programs in Rust, with typed requests and answers. Its retries take effect once.
 //!
-//! It knows the contract (`openapi.yaml`) and nothing of the engine. `clients/js` is the same for pages.
+//! It knows the contract (`openapi.yaml`) and nothing of the engine. `clients/js` is the client for pages and Node.
 
 mod answers;
 mod error;
@@ -23,30 +23,30 @@ pub use answers::{
 pub use error::{Error, FieldError, Problem, ProblemCode};
 pub use transport::Transport;
 
-/// What a path segment takes as it is.
+/// The characters that a path segment takes unescaped.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// The first pause before a request is sent again is up to this long; it doubles each time, up to [`PAUSE_MOST`].
+/// The longest first pause before a retry. It doubles with each retry, up to [`PAUSE_MOST`].
 const PAUSE_FIRST: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(4);
 
-/// Who asks.
+/// The user or operator that the requests come from.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Caller {
-    /// The user of this bearer token.
+    /// The user whom this bearer token names.
     Token(String),
-    /// A user of a local stack, which believes the name.
+    /// A user of a local stack, which trusts the name.
     Local(String),
-    /// Nobody in particular: the operator, whom a local stack believes. (Elsewhere his requests are signed, with AWS
-    /// Signature Version 4: by a [`Transport`] that does.)
+    /// No user: the operator. A local stack trusts such requests; elsewhere a [`Transport`] has to sign them with AWS
+    /// Signature Version 4.
     Nobody,
 }
 
-/// When a request without an answer, or with one that asks to come again later, is sent again.
+/// When the client retries: after no answer, or after [`ProblemCode::Unavailable`] or [`ProblemCode::TooManyRequests`].
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Retries {
-    /// How often a request is sent at most.
+    /// The most tries of one request, the first included.
     pub tries_max: u32,
-    /// The longest wait between two tries; a longer `Retry-After` is left to the caller.
+    /// The longest wait between two tries. If `Retry-After` asks for more, the client returns the error instead.
     pub wait_max: Duration,
 }
 
@@ -61,12 +61,12 @@ impl Retries {
     pub const NONE: Self = Self { tries_max: 1, wait_max: Duration::ZERO };
 }
 
-/// Which piece of a list.
+/// One page of a list.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Page<'a> {
-    /// At most so many rows, 1 to 100; `None`: 20.
+    /// The most rows, 1 to 100; `None` means 20.
     pub limit: Option<u32>,
-    /// The `next_cursor` of the page before; `None`: the first one.
+    /// The `next_cursor` of the page before; `None` means the first page.
     pub cursor: Option<&'a str>,
 }
 
@@ -75,11 +75,11 @@ pub struct Page<'a> {
 pub struct Sent {
     /// The packet.
     pub packet: SentPacket,
-    /// Whether this key had sent it before: then nothing was moved now.
+    /// Whether an earlier request with this key sent it. Then this request moved no money.
     pub replayed: bool,
 }
 
-/// A client of one API, for one caller. Clones share their connections, where the transport's do.
+/// A client of one API, for one caller. Clones share their connections if clones of the transport do.
 #[derive(Clone, Debug)]
 pub struct Client<T = reqwest::Client> {
     transport: T,
@@ -89,12 +89,12 @@ pub struct Client<T = reqwest::Client> {
 }
 
 impl<T: Transport> Client<T> {
-    /// Of the API at `base_url`, over `transport`, whose time-outs bound each try.
+    /// A client of the API at `base_url`. The timeouts of `transport` bound each try.
     pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
         Self { transport, base_url: base_url.into(), caller, retries: Retries::default() }
     }
 
-    /// The same for somebody else.
+    /// The same client for another caller.
     #[must_use]
     pub fn by(&self, caller: Caller) -> Self
     where
@@ -103,13 +103,13 @@ impl<T: Transport> Client<T> {
         Self { caller, ..self.clone() }
     }
 
-    /// The same with other retries.
+    /// The same client with other retries.
     #[must_use]
     pub fn retrying(self, retries: Retries) -> Self {
         Self { retries, ..self }
     }
 
-    /// Sends a packet. The same key and body again, also after an error, give the first answer again and move no money.
+    /// Sends a packet. The same key and body again, also after an error, return the first answer and move no money.
     pub async fn send(&self, key: &str, body: &SendRequest) -> Result<Sent, Error> {
         let request = self.request(Method::POST, "/packets").header("idempotency-key", key);
         let response = self.ask(with_json(request, body)?).await?;
@@ -128,47 +128,47 @@ impl<T: Transport> Client<T> {
         self.answer(with_json(self.request(Method::POST, &path), &Body { passphrase })?).await
     }
 
-    /// A packet.
+    /// Returns a packet.
     pub async fn packet(&self, packet_id: &str) -> Result<Packet, Error> {
         self.get(&format!("/packets/{}", segment(packet_id))).await
     }
 
-    /// A page of a packet's claims, in the order of the slips.
+    /// Returns one page of a packet's claims, in the order of the slips.
     pub async fn claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
         self.page(&format!("/packets/{}/claims", segment(packet_id)), page).await
     }
 
-    /// The caller's wallet.
+    /// Returns the caller's wallet.
     pub async fn wallet(&self) -> Result<Wallet, Error> {
         self.get("/me/wallet").await
     }
 
-    /// A page of what the caller sent.
+    /// Returns one page of the packets that the caller sent.
     pub async fn my_packets(&self, page: Page<'_>) -> Result<MyPackets, Error> {
         self.page("/me/packets", page).await
     }
 
-    /// A page of what the caller grabbed.
+    /// Returns one page of the caller's claims.
     pub async fn my_claims(&self, page: Page<'_>) -> Result<MyClaims, Error> {
         self.page("/me/claims", page).await
     }
 
-    /// The operator's: money comes in. The same id and amount again move nothing.
+    /// For the operator: pays money into a wallet. The same id and amount again move no money.
     pub async fn deposit(&self, user_id: &str, deposit_id: &str, amount: u64) -> Result<Wallet, Error> {
         self.movement(user_id, "deposits", deposit_id, amount).await
     }
 
-    /// The operator's: money goes out. The same id and amount again move nothing.
+    /// For the operator: takes money out of a wallet. The same id and amount again move no money.
     pub async fn withdraw(&self, user_id: &str, withdrawal_id: &str, amount: u64) -> Result<Wallet, Error> {
         self.movement(user_id, "withdrawals", withdrawal_id, amount).await
     }
 
-    /// The operator's: anybody's wallet.
+    /// For the operator: returns any user's wallet.
     pub async fn wallet_of(&self, user_id: &str) -> Result<Wallet, Error> {
         self.get(&format!("/wallets/{}", segment(user_id))).await
     }
 
-    /// The operator's: a page of what moved a wallet.
+    /// For the operator: returns one page of a wallet's movements.
     pub async fn movements(&self, user_id: &str, page: Page<'_>) -> Result<Movements, Error> {
         self.page(&format!("/wallets/{}/movements", segment(user_id)), page).await
     }
@@ -183,7 +183,6 @@ impl<T: Transport> Client<T> {
     }
 
     async fn page<V: DeserializeOwned>(&self, path: &str, page: Page<'_>) -> Result<V, Error> {
-        // Both are of characters that a query takes as they are.
         let limit = page.limit.map(|limit| format!("limit={limit}"));
         let cursor = page.cursor.map(|cursor| format!("cursor={}", segment(cursor)));
         let query: Vec<String> = limit.into_iter().chain(cursor).collect();
@@ -207,7 +206,7 @@ impl<T: Transport> Client<T> {
         read(&self.ask(request).await?)
     }
 
-    /// Sends the very same request until it has an answer, or may not be sent again.
+    /// Sends the same request until it succeeds, fails for good, or runs out of tries.
     async fn ask(&self, request: Request<Bytes>) -> Result<Response<Bytes>, Error> {
         let mut tries = 1;
         loop {
@@ -226,14 +225,14 @@ impl<T: Transport> Client<T> {
     }
 }
 
-/// How long to wait before the next try; `None` where a next one would not help.
+/// The wait before the next try; `None` if another try would not help.
 fn wait_before(error: &Error, tries: u32) -> Option<Duration> {
     let retry_after = match error {
         Error::Unreachable(_) => Duration::ZERO,
         Error::Problem(problem) if problem.code.is_passing() => problem.retry_after.unwrap_or_default(),
         Error::Problem(_) | Error::Unsendable(_) | Error::Json(_) => return None,
     };
-    // Full jitter on top of what the service asked for: those who were turned away together should not return together.
+    // Full jitter on top of `Retry-After`: clients that were rejected together should not return together.
     let most = PAUSE_FIRST.saturating_mul(1 << (tries - 1).min(8)).min(PAUSE_MOST);
     Some(retry_after + most * rand::random_range(0..=1_000) / 1_000)
 }

@@ -3,13 +3,13 @@ use std::error::Error;
 use bytes::Bytes;
 use http::{Request, Response};
 
-/// What carries requests to the service, and its answers back: a [`reqwest::Client`], or something that keeps its connections
-/// otherwise, or that signs what an operator asks.
+/// Carries requests to the service and its answers back: a [`reqwest::Client`], or an implementation that pools connections
+/// differently or signs an operator's requests.
 pub trait Transport {
-    /// Sends a request, whose URI begins with the client's base URL, and returns the whole answer, whatever its status.
+    /// Sends a request, whose URI begins with the client's base URL. Returns the whole answer, also if its status is an error.
     ///
     /// # Errors
-    /// If no answer came, or not all of it. Then nothing is known: the request may have been done.
+    /// If no complete answer came. The service may have carried out the request.
     fn exchange(
         &self,
         request: Request<Bytes>,
