@@ -4,7 +4,7 @@ use shared::domain::{Limits, MAX_MOVEMENT, Split};
 use shared::http::{Code, Problem};
 use shared::service::NewPacket;
 
-/// The bodies of a send, a grab, a deposit or withdrawal, and settle's event: which of them, the first byte says.
+/// The bodies of a send, a grab, a deposit or withdrawal, and settle's event. The first byte selects one of them.
 pub fn bodies(data: &[u8]) {
     let Some((which, body)) = data.split_first() else { return };
     match which % 4 {
@@ -15,12 +15,12 @@ pub fn bodies(data: &[u8]) {
     }
 }
 
-/// As API Gateway would hand it over.
+/// A request with this body, as API Gateway passes it on.
 fn request(body: &[u8]) -> Request {
     Request::new(std::str::from_utf8(body).map_or_else(|_| Body::Binary(body.to_vec()), Body::from))
 }
 
-/// A second opinion: what another reader of JSON finds in the body.
+/// The fields of an accepted body, read by an independent JSON parser.
 fn object(body: &[u8]) -> Map<String, Value> {
     match serde_json::from_slice(body) {
         Ok(Value::Object(fields)) => fields,
@@ -34,7 +34,7 @@ fn only_known_fields(fields: &Map<String, Value>, known: &[&str]) {
     }
 }
 
-/// A bad body is told so, and never with a status or words that are not for its sender.
+/// A refusal has the right code, and no detail that is not meant for the caller.
 fn refused(problem: &Problem, body: &[u8], bytes_max: usize) {
     let too_large = body.len() > bytes_max;
     assert_eq!(problem.code, if too_large { Code::PayloadTooLarge } else { Code::InvalidRequest });

@@ -10,7 +10,7 @@ use shared::ledger::MovementCursor;
 const LIST: &str = "a list";
 const OTHER_LIST: &str = "another list";
 
-/// The cursors of all lists, and the places that they stand for.
+/// The cursors of all lists, and the positions that they encode.
 pub fn cursors(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     of_kind::<MovementCursor>(text);
@@ -21,12 +21,12 @@ pub fn cursors(data: &[u8]) {
 }
 
 fn of_kind<C: FromStr + Display + Debug + PartialEq>(text: &str) {
-    // As a client's cursor: the checksum keeps nearly all out, whatever they are.
+    // As a cursor from a client: the checksum rejects nearly every input.
     match read::<C>(LIST, text) {
         Ok(page) => assert_eq!(Page::encode(LIST, &page.cursor.expect("one was given")), text),
         Err(code) => assert_eq!(code, Code::InvalidRequest),
     }
-    // As what is behind the checksum.
+    // As the position that a valid cursor encodes.
     let Ok(place) = text.parse::<C>() else { return };
     let cursor = Page::encode(LIST, &place);
     assert!(cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte)), "{cursor}");
@@ -35,7 +35,7 @@ fn of_kind<C: FromStr + Display + Debug + PartialEq>(text: &str) {
     assert!(read::<C>(OTHER_LIST, &cursor).is_err(), "{cursor}");
 }
 
-/// As the ledger spells it.
+/// Whether this is the sort key of a movement in the ledger.
 fn is_sort_key_of_movement(sk: &str) -> bool {
     let digits = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());
     let packet = |id: &str| id.parse::<PacketId>().is_ok();

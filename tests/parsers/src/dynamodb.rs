@@ -14,12 +14,12 @@ use shared::dynamodb::SdkTable;
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
 use shared::ports::Entropy;
 
-/// `DynamoDB` as a connection that gives these answers, one after another, and then none. They are separated by a zero
-/// byte; each one's first byte is `4` or `5` for the status 400 or 500, else it is 200.
+/// A connection to `DynamoDB` that gives these answers, one after another, and then only errors. A zero byte separates the
+/// answers. The first byte `4` or `5` of an answer means the status 400 or 500, any other byte means 200.
 #[derive(Debug)]
 struct Answers {
     left: Mutex<VecDeque<(u16, Vec<u8>)>>,
-    /// Whether a transaction was told that it is done.
+    /// Whether an answer confirmed a transaction.
     committed: Arc<AtomicBool>,
 }
 
@@ -54,7 +54,7 @@ impl Entropy for NoEntropy {
     }
 }
 
-/// A ledger that hears these answers.
+/// A ledger that receives these answers.
 struct Told {
     ledger: Ledger<SdkTable>,
     committed: Arc<AtomicBool>,
@@ -81,7 +81,7 @@ impl Told {
 }
 
 thread_local! {
-    /// Its clock stands still and jumps over every pause.
+    /// Its clock is paused, so that waits end at once.
     static RUNTIME: RefCell<tokio::runtime::Runtime> =
         RefCell::new(tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap());
 }
@@ -113,8 +113,8 @@ fn terms() -> Terms {
     }
 }
 
-/// What a transaction is told, among others why it was cancelled, and what is read thereupon. Whatever that is, nothing
-/// counts as done that was not said to be done. Which transaction, the first byte says.
+/// The answers to a transaction, cancellation reasons included, and to the reads after it. The ledger must not report a
+/// transaction as committed unless an answer confirmed it. The first byte selects the transaction.
 pub fn cancellations(data: &[u8]) {
     let Some((which, answers)) = data.split_first() else { return };
     let told = Told::new(answers);
@@ -171,7 +171,7 @@ async fn outside(told: &Told) {
     drop(told.ledger.withdraw(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await);
 }
 
-/// What `DynamoDB` answers to reads, well-formed or not: which read, the first byte says.
+/// The answers to reads, well-formed or not. The first byte selects the read.
 pub fn items(data: &[u8]) {
     let Some((which, answers)) = data.split_first() else { return };
     let Told { ledger, .. } = Told::new(answers);

@@ -6,7 +6,7 @@ use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{PARTITIONS, PacketId, PartId, RequestKey, UserId};
 use shared::http::{Code, Route, route};
 
-/// Ids, names of parts, and the paths that they stand in.
+/// Ids, names of parts, and the paths that contain them.
 pub fn ids(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Some(id) = reads_one_way::<PacketId>(text) {
@@ -27,7 +27,7 @@ pub fn ids(data: &[u8]) {
     }
 }
 
-/// What is taken for an id is shown as it was given: nothing has two names.
+/// An accepted id prints as the input, so that no id has two spellings.
 fn reads_one_way<I: FromStr + Display + Debug + PartialEq>(text: &str) -> Option<I> {
     let id: I = text.parse().ok()?;
     assert_eq!(id.to_string(), text);

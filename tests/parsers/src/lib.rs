@@ -1,10 +1,10 @@
-//! What must hold of each parser, whatever it is given: no panic, and more where more can be said. What it takes prints
-//! again as what was given, lies within the limits, and is nothing that the contract forbids.
+//! The properties of each parser, for every possible input. No parser panics. Where it applies, an accepted value prints again
+//! as the input, lies within the limits, and breaks no rule of the contract.
 //!
-//! The fuzz targets in `tests/fuzz` call these functions with what they come up with; the test of this crate calls them
-//! with what was found worth keeping.
+//! The fuzz targets in `tests/fuzz` call these functions with generated inputs. The test of this crate calls them with the
+//! inputs of the corpora.
 
-// They panic at whatever they find: that is what they are for.
+// A panic is how these functions report a finding.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
 mod amounts;
@@ -21,10 +21,10 @@ pub use dynamodb::{cancellations, items};
 pub use ids::ids;
 pub use replies::replies;
 
-/// A parser's name, and what must hold of it.
+/// A target's name, and the function that checks the properties.
 pub type Target = (&'static str, fn(&[u8]));
 
-/// Every target. The names are those of the fuzz targets and of the archives of their corpora.
+/// All targets. The fuzz targets and the archives of the corpora have the same names.
 pub const TARGETS: [Target; 7] = [
     ("amounts", amounts),
     ("bodies", bodies),

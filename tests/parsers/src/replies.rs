@@ -3,7 +3,7 @@ use shared::domain::{Claim, Refusal};
 use shared::ports::{Finality, GrabAnswer, OutboxEntry, ViewResult};
 use shared::redis::reply;
 
-/// The scripts' answers, and the entries of the outbox: which of them, the first byte says.
+/// The scripts' answers, and the entries of the outbox. The first byte selects one of them.
 pub fn replies(data: &[u8]) {
     let Some((which, rest)) = data.split_first() else { return };
     match which % 3 {
@@ -58,7 +58,7 @@ fn outbox_entry(data: &[u8]) {
     }
 }
 
-/// As the driver reads it from the wire.
+/// The answer is parsed from bytes as the driver parses it.
 fn owners_answer(data: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(data) else { return };
     if let Some(Finality::Final(part)) = reply::finality(&answer) {

@@ -1,4 +1,4 @@
-//! What the fuzz targets found worth keeping, and small changes of it: on every run of the tests, without nightly Rust.
+//! Checks each parser with its corpus and with small changes of it. Needs no nightly Rust, so every run of the tests does it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -13,9 +13,9 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use tar::Archive;
 
-/// How many inputs of each target are tried with changes.
+/// How many changed inputs of each target are tried.
 const CHANGED: usize = 250;
-/// What tends to lead somewhere else.
+/// Bytes that often lead a parser to another branch.
 const PIECES: [&[u8]; 16] = [
     b"\0",
     b"\n",
@@ -56,7 +56,7 @@ fn passes(target: fn(&[u8]), input: &[u8]) -> bool {
 }
 
 #[test]
-fn every_kept_input_passes() {
+fn every_input_of_the_corpora_passes() {
     for (name, target) in TARGETS {
         let inputs = corpus(name);
         assert!(!inputs.is_empty(), "{name}");
@@ -67,7 +67,7 @@ fn every_kept_input_passes() {
 }
 
 #[test]
-fn every_kept_input_passes_with_changes() {
+fn changed_inputs_pass() {
     let seed = std::env::var("PARSERS_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().unwrap());
     let mut random = StdRng::seed_from_u64(seed);
     for (name, target) in TARGETS {
@@ -81,8 +81,8 @@ fn every_kept_input_passes_with_changes() {
     }
 }
 
-/// Puts one to three pieces into an input, each in place of up to four bytes. The first byte mostly says which parser is
-/// meant, and stays.
+/// Puts one to three pieces into an input, each in place of up to four bytes. The first byte stays: it mostly selects the
+/// parser.
 fn change(input: &[u8], random: &mut StdRng) -> Vec<u8> {
     let mut changed = input.to_vec();
     for _ in 0..random.random_range(1..=3) {
@@ -95,7 +95,7 @@ fn change(input: &[u8], random: &mut StdRng) -> Vec<u8> {
 }
 
 #[test]
-fn each_target_has_its_program_and_its_corpus() {
+fn each_target_has_a_program_and_a_corpus() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
     for (name, _) in TARGETS {
         let program = fs::read_to_string(fuzz.join(format!("fuzz_targets/{name}.rs"))).unwrap();
