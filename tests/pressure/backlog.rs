@@ -1,4 +1,4 @@
-//! An outbox of many holds, such as a rush leaves behind that was acknowledged by Redis while the table was away.
+//! An outbox of many holds, as a rush leaves it that Redis acknowledged while the table was down.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tests::without_tokens;
 
 use crate::stack::{Stack, resident_mb};
 
-/// As long as the scheduled function may run.
+/// The time limit of the scheduled function.
 const RUN: Duration = Duration::from_secs(45);
 const SLIPS_PER_PACKET: u32 = 100_000;
 const PARTS_AT_ONCE: usize = 16;
@@ -22,7 +22,7 @@ const BATCH: usize = 64;
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// How many slips are held and not yet in the ledger
+    /// The number of holds to persist
     #[arg(long, default_value_t = 1_000_000)]
     holds: u32,
 }
@@ -63,14 +63,14 @@ pub async fn run(options: &Options) {
         if report.outbox_left == Some(0) {
             break;
         }
-        assert!(report.persisted > 0, "settle makes no headway");
+        assert!(report.persisted > 0, "settle makes no progress");
     }
     let rate = u128::from(options.holds) * 1_000 / begun.elapsed().as_millis();
     println!("settled in {:.0?}: {rate} holds/s, at most {memory} MB", begun.elapsed());
     assert_eq!(persisted, u64::from(options.holds), "holds persisted");
 }
 
-/// Sends packets of that many slips in all, and returns their parts.
+/// Sends packets of this many slips in total, and returns their parts.
 async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
     let sender: UserId = "sender".parse().unwrap();
     let (wallets, send) = (all.ledger_wiring().wallets(), all.send_packet());
@@ -99,7 +99,7 @@ async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
     parts
 }
 
-/// Takes every slip of a part, each for another user, and goes no further.
+/// Holds every slip of a part, each for another user, without a claim.
 async fn hold_all(hot: &RedisStore, part: PartId, count: u32) {
     let slips: Vec<u32> = part.slips(count).collect();
     for batch in slips.chunks(BATCH) {

@@ -13,7 +13,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, cmd};
 
 use crate::BoxError;
-use crate::flights::Grabs;
+use crate::concurrent::Grabs;
 use crate::rush::{Got, Rush};
 
 const TABLE: &str = "designs";

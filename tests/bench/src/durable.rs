@@ -1,4 +1,4 @@
-//! What is acknowledged by the ledger: the designs that go to a database at each grab beside this engine.
+//! Grabs acknowledged by the ledger, beside the designs that use a database at each grab.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,14 +7,14 @@ use shared::domain::{Amount, Claim, Timestamp, UserId};
 use shared::wiring;
 
 use crate::cell::Spread;
+use crate::concurrent::Grabs;
 use crate::database::{Database, Way};
-use crate::flights::Grabs;
 use crate::goals::{Goal, Ratio};
 use crate::http_path::{Answers, Http};
 use crate::lab::Lab;
 use crate::ours::{Collected, Engine};
 use crate::rush::{Got, Rush};
-use crate::{BoxError, flights, heat};
+use crate::{BoxError, concurrent, heat};
 
 const UNDER_WAY: usize = 64;
 /// Holds that settle persists.
@@ -23,7 +23,7 @@ const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
 /// Connections of workload E.
 const CONNECTIONS: usize = 64;
 
-/// (L) 450 users and 300 slips, each in the database before he is answered.
+/// (L) 450 users and 300 slips; winners are written to a database.
 pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(lab.scaled(300), lab.scaled(450)));
     let db = wiring::dynamodb_at(&lab.dynamodb_url());
@@ -33,17 +33,18 @@ pub async fn l(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
         designs.push((way, Arc::new(Database::new(way, db.clone(), &lab.redis_url()).await?)));
     }
     let ours = Arc::new(Collected::new(Arc::clone(engine)));
-    // A crowd of 10,000, and the time that the ledger takes for its 100 winners alone.
+    // B with the ledger, and the time that its 100 winners' transactions take by themselves.
     let crowd = Arc::new(Rush::crowd(100, lab.scaled(10_000)));
     let winners = Arc::new(Rush::crowd(100, 100));
     let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
     for _ in 0..lab.time.rounds {
         for (way, design) in &designs {
-            lab.flights("L", way.name(), design, &rush, UNDER_WAY).await?;
+            lab.concurrent("L", way.name(), design, &rush, UNDER_WAY).await?;
         }
-        lab.flights("L", "ours, acknowledged by the ledger", &ours, &rush, UNDER_WAY).await?;
-        lab.flights("B", "ours, acknowledged by the ledger", &ours, &crowd, crowd.requests.len()).await?;
-        lab.flights("B", "bare claim transactions of the 100 winners", &bare, &winners, winners.requests.len()).await?;
+        lab.concurrent("L", "ours, acknowledged by the ledger", &ours, &rush, UNDER_WAY).await?;
+        lab.concurrent("B", "ours, acknowledged by the ledger", &ours, &crowd, crowd.requests.len()).await?;
+        lab.concurrent("B", "bare claim transactions of the 100 winners", &bare, &winners, winners.requests.len())
+            .await?;
     }
     Ok(())
 }
@@ -58,29 +59,29 @@ pub async fn e(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let winning = Arc::new(open(Answers::Grab(Box::new(engine.grab_slip())), false).await?);
     let bare = Arc::new(BareClaims::new(Arc::clone(engine)));
     for _ in 0..lab.time.rounds {
-        lab.flights("E", "a constant answer", &constant, &losers, CONNECTIONS).await?;
-        lab.flights("E", "ours, losers", &sold_out, &losers, CONNECTIONS).await?;
-        lab.flights("E", "ours, winners", &winning, &winners, CONNECTIONS).await?;
-        lab.flights("E", "bare claim transactions", &bare, &winners, CONNECTIONS).await?;
+        lab.concurrent("E", "a constant answer", &constant, &losers, CONNECTIONS).await?;
+        lab.concurrent("E", "ours, losers", &sold_out, &losers, CONNECTIONS).await?;
+        lab.concurrent("E", "ours, winners", &winning, &winners, CONNECTIONS).await?;
+        lab.concurrent("E", "bare claim transactions", &bare, &winners, CONNECTIONS).await?;
     }
     Ok(())
 }
 
-/// How fast settle persists what a rush has left behind, beside bare claim transactions.
+/// The rate at which settle persists the holds of a rush, beside bare claim transactions.
 pub async fn settle(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let settled = lab.scaled(SETTLED);
     let rush = Arc::new(Rush::all_win(settled));
     let (held, bare) = (Arc::new(Collected::new(Arc::clone(engine))), Arc::new(BareClaims::new(Arc::clone(engine))));
     let mut ratios = Vec::new();
     for _ in 0..lab.time.rounds {
-        flights::heat(&held, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
+        concurrent::heat(&held, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
         let begun = Instant::now();
         let report = engine.settle().run(0..=255, tokio::time::Instant::now() + SETTLE_TIMEOUT).await?;
         let took = begun.elapsed();
         if report.persisted != u64::from(settled) {
-            return Err(format!("settle left something behind: {report:?}").into());
+            return Err(format!("settle did not persist all holds: {report:?}").into());
         }
-        let bare = flights::heat(&bare, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
+        let bare = concurrent::heat(&bare, lab.redis(), &rush, UNDER_WAY, SETTLE_TIMEOUT).await?;
         ratios.push(bare.elapsed.as_secs_f64() / took.as_secs_f64());
     }
     let name = "Settle: claims/s ÷ bare claim transactions";
@@ -88,7 +89,7 @@ pub async fn settle(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError>
     Ok(())
 }
 
-/// The transaction of a claim by itself, without Redis.
+/// Only the transaction of a claim, without Redis.
 struct BareClaims {
     engine: Arc<Engine>,
 }

@@ -1,4 +1,4 @@
-//! What must not grow: a grab's cost with the size and the number of packets; how long a large packet keeps Redis busy.
+//! Costs that must not grow: a grab's with the size and the number of packets, and Redis' time for a large packet.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,34 +15,34 @@ use crate::heat::{Heat, empty};
 use crate::lab::{Lab, TimeBox};
 use crate::ours::{Engine, OneByOne};
 use crate::rush::Rush;
-use crate::{BoxError, flights};
+use crate::{BoxError, concurrent};
 
 const UNDER_WAY: usize = 20;
 /// Loads of packets under way at once.
 const LOADS: usize = 64;
-/// Grabs of a rush whose cost is compared.
+/// Grabs of each compared rush.
 const GRABS: u32 = 10_000;
 /// Slips of a large packet.
 const LARGE: u32 = 100_000;
-/// Live packets.
+/// Live packets, many and few.
 const MANY: u32 = 100_000;
 const FEW: u32 = 10;
 
-/// What was found.
+/// The measured costs.
 #[derive(Clone, Copy, Debug)]
 pub struct Growth {
-    /// Redis' processor time a grab with packets of 100,000 slips, over that with packets of 10.
+    /// Redis' processor time per grab with packets of 100,000 slips ÷ that with packets of 10.
     pub by_slips: f64,
-    /// The same with 100,000 live packets, over 10.
+    /// The same with 100,000 live packets ÷ 10.
     pub by_packets: f64,
-    /// How long sending 100,000 slips takes, in milliseconds.
+    /// Milliseconds of the send of 100,000 slips.
     pub send_ms: Spread,
-    /// The longest that one command of it kept Redis busy, in milliseconds.
+    /// Milliseconds of its longest command in Redis.
     pub blocked_ms: f64,
 }
 
 impl Growth {
-    /// Beside the bounds.
+    /// The goals of these costs.
     #[must_use]
     pub fn ratios(&self) -> Vec<Ratio> {
         let either_way = |what: &str, ratio: f64| {
@@ -57,20 +57,20 @@ impl Growth {
     }
 }
 
-/// Measures it.
+/// Measures all of them.
 pub async fn run(engine: &Arc<Engine>, lab: &Lab) -> Result<Growth, BoxError> {
     let [grabs, large, many] = [GRABS, LARGE, MANY].map(|count| lab.scaled(count));
     let here = Place::new(engine, lab.redis());
     let in_empty = async |rush: Arc<Rush>| {
         let most = lab.time.rush_most;
-        cost(&flights::heat(&here.grabs, &here.redis, &rush, UNDER_WAY, most).await?)
+        cost(&concurrent::heat(&here.grabs, &here.redis, &rush, UNDER_WAY, most).await?)
     };
     let (small, of_large) = (Arc::new(Rush::spread(grabs / 10, 10)), Arc::new(Rush::all_win(large)));
     let by_slips =
         ratio(lab.time, async || in_empty(Arc::clone(&small)).await, async || in_empty(Arc::clone(&of_large)).await);
     let by_slips = by_slips.await?;
 
-    // A Redis for each number of packets, which are loaded once: what comes right after that work of seconds is dearer.
+    // A Redis for each number of packets, which are loaded once: grabs right after a load of seconds cost more.
     let server = TestServer::start(&[]).await;
     let elsewhere = Arc::new(Engine::new(&server.url(), &lab.dynamodb_url(), "growth", "redis").await?);
     let there = Place::new(&elsewhere, &redis::Client::open(server.url())?);
@@ -80,7 +80,7 @@ pub async fn run(engine: &Arc<Engine>, lab: &Lab) -> Result<Growth, BoxError> {
     let rush = Arc::new(Rush::all_win(grabs));
     let beside_others = async |place: &Place| {
         let most = lab.time.rush_most;
-        cost(&flights::one_more(&place.grabs, &place.redis, &rush, UNDER_WAY, most).await?)
+        cost(&concurrent::one_more(&place.grabs, &place.redis, &rush, UNDER_WAY, most).await?)
     };
     let by_packets = ratio(lab.time, async || beside_others(&here).await, async || beside_others(&there).await).await?;
 
@@ -88,7 +88,7 @@ pub async fn run(engine: &Arc<Engine>, lab: &Lab) -> Result<Growth, BoxError> {
     Ok(Growth { by_slips, by_packets, send_ms, blocked_ms })
 }
 
-/// A Redis with an engine over it.
+/// An engine and its Redis.
 struct Place {
     grabs: Arc<OneByOne>,
     redis: redis::Client,
@@ -100,7 +100,7 @@ impl Place {
     }
 }
 
-/// Redis' processor time a grab, in microseconds.
+/// Redis' processor time per grab, in microseconds.
 fn cost(heat: &Heat) -> Result<f64, BoxError> {
     match heat.answers.len() {
         0 => Err("no grab was answered".into()),
@@ -108,8 +108,8 @@ fn cost(heat: &Heat) -> Result<f64, BoxError> {
     }
 }
 
-/// What `other` costs, of what `one` costs: the middle of many pairs in turn, so that both meet the machine's good and bad
-/// moments.
+/// The cost of `other` ÷ that of `one`: the median of many pairs. The two take turns, so that both meet the machine's good and
+/// bad moments.
 async fn ratio(
     time: TimeBox,
     one: impl AsyncFn() -> Result<f64, BoxError>,
@@ -123,7 +123,7 @@ async fn ratio(
     Ok(Spread::of(ratios).median)
 }
 
-/// Loads so many live packets, of the terms of one that was sent.
+/// Loads `live` packets, with the terms of one that was sent.
 async fn load_others(engine: &Engine, live: u32) -> Result<(), BoxError> {
     let id = engine.send(10).await?;
     let terms = engine.stores().packets.terms(id).await?.ok_or("a packet that was just sent")?;
@@ -145,7 +145,7 @@ async fn load_others(engine: &Engine, live: u32) -> Result<(), BoxError> {
     stream::iter(0..live).map(load).buffer_unordered(LOADS).try_collect().await
 }
 
-/// How long sends of 100,000 slips take, and the slowest command of Redis meanwhile.
+/// Milliseconds of sends of so many slips, and of Redis' slowest command meanwhile.
 async fn send(engine: &Engine, redis: &redis::Client, slips: u32) -> Result<(Spread, f64), BoxError> {
     const SENDS: usize = 11;
     let mut control = redis.get_connection()?;

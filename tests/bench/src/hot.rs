@@ -86,9 +86,9 @@ async fn pipelined(
     let collected = Arc::new(Collected::new(Arc::clone(engine)));
     for &under_way in under_way {
         let name = |scheme: &str| format!("{scheme}, {under_way} under way");
-        lab.flights(workload, &name("lua-queue pipelined"), &lua_queue, rush, under_way).await?;
-        lab.flights(workload, &name("ours, one user a call"), &one_by_one, rush, under_way).await?;
-        lab.flights(workload, &name("ours, collected"), &collected, rush, under_way).await?;
+        lab.concurrent(workload, &name("lua-queue pipelined"), &lua_queue, rush, under_way).await?;
+        lab.concurrent(workload, &name("ours, one user a call"), &one_by_one, rush, under_way).await?;
+        lab.concurrent(workload, &name("ours, collected"), &collected, rush, under_way).await?;
     }
     Ok(())
 }

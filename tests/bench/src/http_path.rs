@@ -21,18 +21,18 @@ use shared::service::{GrabSlip, Report};
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::BoxError;
-use crate::flights::Grabs;
+use crate::concurrent::Grabs;
 use crate::ours::Engine;
 use crate::rush::{Got, Rush};
 
 /// More requests than any workload has under way.
 const ROOM: usize = 16_384;
 
-/// What stands behind the gateway.
+/// The handlers behind the gateway.
 pub enum Answers {
     /// The same bytes for every request.
     Constant,
-    /// The handler of grab.
+    /// The handler of the grab function.
     Grab(Box<GrabSlip<SdkTable, RedisStore>>),
 }
 
@@ -49,7 +49,7 @@ impl Invoke for Answers {
     }
 }
 
-/// Connections to a gateway, each used by one request at a time. (`reqwest` would take a large part of what is measured.)
+/// Connections to a gateway, each used by one request at a time. `reqwest` would take a large part of the measured time.
 #[derive(Clone)]
 struct Connections {
     address: SocketAddr,
@@ -81,9 +81,9 @@ impl Transport for Connections {
     }
 }
 
-/// Clients of a gateway.
+/// The clients of a gateway.
 pub struct Http {
-    /// Serves for as long as it is there.
+    /// The gateway runs until this is dropped.
     _gateway: Gateway,
     client: Client<Connections>,
     engine: Arc<Engine>,
@@ -92,7 +92,7 @@ pub struct Http {
 }
 
 impl Http {
-    /// In front of `answers`; with `sold_out`, the packets of a rush have no slip left when it begins.
+    /// Clients of a gateway with these answers. With `sold_out`, a packet has no slip left when its rush begins.
     pub async fn new(answers: Answers, engine: Arc<Engine>, sold_out: bool) -> Result<Self, BoxError> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let gateway = Gateway::serve(listener, Arc::new(answers), AdmissionLimiter::new(ROOM))?;

@@ -7,12 +7,12 @@ use local::dynamodb::DynamoDb;
 use shared::redis::test_server::TestServer;
 
 use crate::cell::Collector;
+use crate::concurrent::Grabs;
 use crate::designs::Design;
-use crate::flights::Grabs;
 use crate::heat::{Heat, info};
 use crate::report::Report;
 use crate::rush::Rush;
-use crate::{BoxError, flights, threads};
+use crate::{BoxError, concurrent, threads};
 
 /// The time and the amount of data of each cell.
 #[derive(Clone, Copy, Debug)]
@@ -101,7 +101,7 @@ impl Lab {
     }
 
     /// A round of a design with many requests under way.
-    pub async fn flights<G: Grabs>(
+    pub async fn concurrent<G: Grabs>(
         &mut self,
         workload: &'static str,
         name: &str,
@@ -110,7 +110,7 @@ impl Lab {
         under_way: usize,
     ) -> Result<(), BoxError> {
         let redis = self.redis.clone();
-        let heat = async |time| flights::heat(design, &redis, rush, under_way, time).await;
+        let heat = async |time| concurrent::heat(design, &redis, rush, under_way, time).await;
         self.round(workload, name, rush, heat).await
     }
 

@@ -1,4 +1,4 @@
-//! What Redis itself can do with such a client: each design is held against these.
+//! The limits of Redis itself with such a client, to compare the designs with.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -19,10 +19,10 @@ const BATCH: usize = 64;
 /// Calls of the raw script in one pipeline.
 const RAW_PIPELINE: usize = 16;
 
-/// A script that does nothing but touch its key.
+/// A script that only touches its key.
 const TRIVIAL: &str = "return redis.call('exists', KEYS[1])";
 
-/// A bare loop.
+/// A bare loop of commands.
 #[derive(Clone, Copy, Debug)]
 pub enum Limit {
     /// A script without work, pipelined.
@@ -42,7 +42,7 @@ impl Limit {
     }
 }
 
-/// A pipelined loop over as many commands as the rush has requests.
+/// Runs a pipelined loop of as many commands as the rush has requests.
 pub fn heat(limit: Limit, redis: &Client, rush: &Rush) -> RedisResult<Heat> {
     let mut connection = redis.get_connection()?;
     empty(&mut connection)?;
@@ -80,8 +80,8 @@ pub fn heat(limit: Limit, redis: &Client, rush: &Rush) -> RedisResult<Heat> {
     Ok(Heat { elapsed, answers, calls, cpu_us })
 }
 
-/// This engine's script with 64 users a call, pipelined by itself: everything around it left out. Each user goes to
-/// the first part in his order that has a slip for him, without asking those before it.
+/// Runs this engine's script by itself, with 64 users a call, pipelined. Each user goes straight to the first part in their
+/// order that still has a slip.
 pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Duration) -> Result<Heat, BoxError> {
     let mut connection = redis.get_connection()?;
     empty(&mut connection)?;
@@ -95,7 +95,7 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         call.arg(script.hash()).arg(2).arg(&[&keys.claims, &keys.pending]).arg(users.len()).arg(users);
         call
     };
-    // As the users come: each waits until there are as many of his part as go into a call.
+    // In order of arrival: a call is full once it has as many users of one part as fit into it.
     let mut calls = Vec::new();
     let mut waiting: BTreeMap<PartId, Vec<&str>> = BTreeMap::new();
     let mut room: BTreeMap<PartId, usize> = packet.parts().map(|part| (part, part.slips(rush.slips).len())).collect();
@@ -128,7 +128,7 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         let asked = Instant::now();
         let found: Vec<String> = commands.query(&mut connection)?;
         let nanos = u64::try_from(asked.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // The time, then the slips.
+        // An answer is the time, then the slips.
         for slip in found.iter().flat_map(|answer| answer.split([';', ',']).skip(1)).map(|slip| slip.parse().ok()) {
             let request = answers.len();
             answers.push(Answer { request, got: slip.map_or(Got::Nothing, Got::Slip), nanos });

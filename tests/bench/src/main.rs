@@ -4,10 +4,10 @@
 
 mod cell;
 mod chart;
+mod concurrent;
 mod database;
 mod designs;
 mod durable;
-mod flights;
 mod functions;
 mod goals;
 mod growth;

@@ -1,4 +1,4 @@
-//! This engine: its own use case of grabbing, over a real Redis and a real `DynamoDB` API.
+//! This engine: its use case of a grab, over a real Redis and a real `DynamoDB` API.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,7 +15,7 @@ use shared::wiring::{self, Wiring};
 use tests::without_tokens;
 
 use crate::BoxError;
-use crate::flights::Grabs;
+use crate::concurrent::Grabs;
 use crate::rush::{Got, Rush};
 use crate::spread::Seeded;
 
@@ -23,9 +23,9 @@ const SENDER: &str = "sender";
 const PACKET_EXPIRES_IN: Duration = Duration::from_hours(1);
 const SENDS_AT_ONCE: usize = 16;
 
-/// The engine over its two stores, and the packets that it has sent.
+/// The engine over its two stores, and the packets of the rush.
 pub struct Engine {
-    parts: Wiring,
+    wiring: Wiring,
     send: SendPacket<SdkTable, RedisStore>,
     packets: RwLock<Vec<PacketId>>,
     next_key: AtomicU64,
@@ -33,12 +33,12 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Over a Redis and a new table; `ack` is what grabs wait for.
+    /// An engine over a Redis and a new table. `ack` is its acknowledgement mode.
     pub async fn new(redis_url: &str, dynamodb_url: &str, table: &str, ack: &str) -> Result<Self, BoxError> {
         Self::over(&RedisConfig::new(redis_url), dynamodb_url, table, ack, Arc::new(System)).await
     }
 
-    /// Over a Redis cluster and a new table, acknowledged by Redis. Its packets' ids follow from the seed.
+    /// An engine over a Redis cluster and a new table, acknowledged by Redis. The seed determines the packets' ids.
     pub async fn on_cluster(urls: String, dynamodb_url: &str, table: &str, seed: u64) -> Result<Self, BoxError> {
         let redis = RedisConfig { cluster: true, ..RedisConfig::new(urls) };
         Self::over(&redis, dynamodb_url, table, "redis", Arc::new(Seeded::new(seed))).await
@@ -64,12 +64,12 @@ impl Engine {
             _ => None,
         })?;
         let policy = config.policy.clone();
-        let parts = Wiring::new(config, client)?;
-        let send = SendPacket::new(Stores { entropy, ..parts.stores().clone() }, policy);
+        let wiring = Wiring::new(config, client)?;
+        let send = SendPacket::new(Stores { entropy, ..wiring.stores().clone() }, policy);
         let connection = Connection::new(redis)?;
-        let engine = Self { parts, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
+        let engine = Self { wiring, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
         let deposit: RequestKey = "deposit".parse()?;
-        let wallets = engine.parts.ledger_wiring().wallets();
+        let wallets = engine.wiring.ledger_wiring().wallets();
         wallets.deposit(&SENDER.parse()?, &deposit, Amount::new(1_000_000_000_000_000)).await?;
         Ok(engine)
     }
@@ -77,28 +77,28 @@ impl Engine {
     /// Both stores.
     #[must_use]
     pub const fn stores(&self) -> &Stores<SdkTable, RedisStore> {
-        self.parts.stores()
+        self.wiring.stores()
     }
 
-    /// The engine's settle.
+    /// Its settle.
     #[must_use]
     pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
-        self.parts.settle()
+        self.wiring.settle()
     }
 
-    /// A connection to its Redis, of the kind that it uses itself.
+    /// A connection to its Redis, of the same kind as its own.
     #[must_use]
     pub const fn connection(&self) -> &Connection {
         &self.connection
     }
 
-    /// The engine's use case of grabbing as the local stack has it, with what a process remembers after a packet's first grab: its terms and amounts.
+    /// Its use case of a grab, as the local stack runs it.
     #[must_use]
     pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
-        self.parts.grab_slip().running_on()
+        self.wiring.grab_slip().running_on()
     }
 
-    /// A packet of the rush.
+    /// The packet of the rush with this index.
     pub fn packet(&self, packet: usize) -> PacketId {
         self.packets.read().unwrap_or_else(PoisonError::into_inner)[packet]
     }
@@ -111,7 +111,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Sends one packet, and reads what its grabs will need of the ledger.
+    /// Sends one packet and reads its terms and amounts, as a process does once for the first grab.
     pub async fn send(&self, slips: u32) -> Result<PacketId, BoxError> {
         let id = self.send_only(slips).await?;
         let packets = &self.stores().packets;
@@ -142,14 +142,14 @@ impl Engine {
     }
 }
 
-/// The use case as a process has it: concurrent grabs of a packet are collected.
+/// The use case in a process that serves many requests at once: concurrent grabs are collected.
 pub struct Collected {
     engine: Arc<Engine>,
     grab: GrabSlip<SdkTable, RedisStore>,
 }
 
 impl Collected {
-    /// Of an engine.
+    /// The use case of an engine.
     #[must_use]
     pub fn new(engine: Arc<Engine>) -> Self {
         Self { grab: engine.grab_slip(), engine }
@@ -166,18 +166,18 @@ impl Grabs for Collected {
         match self.grab.grab(self.engine.packet(packet), &user, None).await? {
             GrabOutcome::Grabbed { claim, .. } => Ok(Got::Slip(claim.slip.into())),
             GrabOutcome::SoldOut => Ok(Got::Nothing),
-            other => Err(format!("a grab came to {other:?}").into()),
+            other => Err(format!("a grab ended with {other:?}").into()),
         }
     }
 }
 
-/// The script with one user a call: what a function does that serves one request at a time.
+/// The script with one user per call, as in a function that serves one request at a time.
 pub struct OneByOne {
     engine: Arc<Engine>,
 }
 
 impl OneByOne {
-    /// Of an engine.
+    /// The script of an engine.
     #[must_use]
     pub const fn new(engine: Arc<Engine>) -> Self {
         Self { engine }
@@ -197,7 +197,7 @@ impl Grabs for OneByOne {
             match found.as_deref() {
                 Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
                 Some([GrabAnswer::Nothing { .. }]) => {}
-                other => return Err(format!("a grab came to {other:?}").into()),
+                other => return Err(format!("a grab ended with {other:?}").into()),
             }
         }
         Ok(Got::Nothing)

@@ -11,36 +11,36 @@ use shared::ports::Entropy;
 use shared::redis::test_server::{TestCluster, TestServer};
 
 use crate::cell::float;
-use crate::flights::Grabs;
+use crate::concurrent::Grabs;
 use crate::goals::{Goal, Ratio};
 use crate::heat::{Heat, Usage, empty};
 use crate::lab::Lab;
 use crate::ours::{Collected, Engine, OneByOne};
 use crate::rush::Rush;
-use crate::{BoxError, flights};
+use crate::{BoxError, concurrent};
 
 const NODES: usize = 3;
 const UNDER_WAY: usize = 1_000;
 const TABLE: &str = "cluster";
-/// Packets fall on the partitions at random, so that of 1,000 on three nodes one draw in sixteen has a node that is
-/// further from a third than 10 %. A seed makes it the same draw in every run.
+/// Packets fall on partitions at random: with 1,000 on three nodes, one draw in sixteen has a node that is further than 10 %
+/// from a third. A seed makes every run the same draw.
 const SEED: u64 = 1;
-/// A rush is let go on to its end, or else what is left of it would be missing somewhere.
+/// Long enough for a rush to come to its end: the calls of an unfinished one are not spread evenly.
 const RUSH_TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What each node of the cluster did in a rush, by its own count.
+/// The calls of each node in a rush, by the node's own count.
 #[derive(Clone, Debug, Serialize)]
 pub struct Nodes {
-    /// Which scheme, and which packets.
+    /// The scheme and the packets.
     pub scheme: String,
-    /// Calls of scripts.
+    /// Calls of scripts, by node.
     pub calls: Vec<u64>,
-    /// Microseconds of its processor.
+    /// Microseconds of processor time, by node.
     pub cpu_us: Vec<u64>,
 }
 
 impl Nodes {
-    /// How far the node that is furthest from an equal share of the calls is from it, as a part of that share.
+    /// The largest deviation of a node from an equal share of the calls, relative to that share.
     #[must_use]
     pub fn deviation(&self) -> f64 {
         let share = float(self.calls.iter().sum()) / float(self.calls.len() as u64);
@@ -48,7 +48,7 @@ impl Nodes {
     }
 }
 
-/// All rushes of the issue, each with one user a call and collected.
+/// Two rushes, each with one user a call and collected.
 pub async fn run(lab: &mut Lab) -> Result<(), BoxError> {
     let cluster = Cluster::start(&lab.dynamodb_url()).await?;
     let packets = Arc::new(Rush::spread(lab.scaled(1_000), 100));
@@ -62,11 +62,11 @@ pub async fn run(lab: &mut Lab) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// A cluster, and an engine over it.
+/// A cluster and an engine over it.
 struct Cluster {
     nodes: Vec<redis::Client>,
     engine: Arc<Engine>,
-    /// Serves for as long as it is there.
+    /// The servers run until this is dropped.
     _servers: TestCluster,
 }
 
@@ -79,7 +79,7 @@ impl Cluster {
         Ok(Self { nodes, engine, _servers: servers })
     }
 
-    /// A cell of the table, and the round whose calls are spread neither best nor worst.
+    /// Measures a cell, and adds the round with the median deviation to the report.
     async fn cell<G: Grabs>(
         &self,
         lab: &mut Lab,
@@ -113,7 +113,7 @@ impl Cluster {
         }
         design.fill(rush).await?;
         let before = self.usage()?;
-        let (elapsed, answers) = flights::fly(design, rush, UNDER_WAY, RUSH_TIMEOUT).await?;
+        let (elapsed, answers) = concurrent::run(design, rush, UNDER_WAY, RUSH_TIMEOUT).await?;
         let used = self.usage()?.iter().zip(&before).map(|(after, before)| after.since(before)).collect::<Vec<_>>();
         let (cpu_us, calls): (Vec<u64>, Vec<u64>) = used.into_iter().unzip();
         let heat = Heat { elapsed, answers, calls: calls.iter().sum(), cpu_us: cpu_us.iter().sum() };
@@ -129,7 +129,7 @@ impl Cluster {
 pub struct Seeded(Mutex<ChaCha8Rng>);
 
 impl Seeded {
-    /// All that follows from `seed`.
+    /// The bytes that follow from `seed`.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_that_is_furthest_from_its_share_counts() {
+    fn the_deviation_is_that_of_the_node_furthest_from_its_share() {
         assert!(nodes(&[300, 300, 300]).deviation().abs() < 1e-9);
         assert!((nodes(&[330, 330, 240]).deviation() - 0.2).abs() < 1e-9, "too few are as bad as too many");
         assert!((nodes(&[290, 250, 360]).deviation() - 0.2).abs() < 1e-9);
@@ -172,7 +172,7 @@ mod tests {
         let design = Arc::new(OneByOne::new(Arc::clone(&cluster.engine)));
         let (heat, nodes) = cluster.heat("", &design, &rush).await.expect("a rush");
         assert_eq!(heat.shares(&rush).left, Some(0));
-        // One call a grab, but for those by which a node reconciles the script: some hundreds, and not as many for each.
+        // One call per grab, and some hundreds by which nodes receive the script, not equally many for each.
         assert!((3_000..5_000).contains(&heat.calls), "{nodes:?}");
         assert!(nodes.deviation() <= 0.3, "{nodes:?}");
     }

@@ -1,4 +1,4 @@
-//! Grabs through the whole edge: the event's JSON in, the answer's JSON out, over stores in memory, in one thread.
+//! Grabs from the event's JSON to the answer's, over stores in memory, in one thread.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,27 +18,27 @@ use crate::{BoxError, GRABS_MOST};
 
 const CURRENCY: &str = "CNY";
 const EVENT: &str = include_str!("../../../events/grab.json");
-/// What [`EVENT`] names.
+/// The packet in [`EVENT`].
 const PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
-/// Grabs before those that are counted: what a process does once is not what a grab costs.
+/// Grabs before the counted ones, so that the work that a process does once is not counted.
 const WARM_UP: usize = 20;
 
-/// What a grab comes to.
+/// A kind of grab, by its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Case {
-    /// No slip is left, and the process knows it.
+    /// No slip is left, and the process knows the part's final owners.
     Loser,
-    /// A slip, committed to the ledger.
+    /// A slip, whose claim the ledger commits.
     Winner,
-    /// The slip that the user has already, from the hot store.
+    /// The slip that the user has already, as the hot store knows it.
     Replay,
 }
 
 impl Case {
-    /// All of them.
+    /// All cases, in the order of the output.
     pub const ALL: [Self; 3] = [Self::Loser, Self::Winner, Self::Replay];
 
-    /// Its name in the file of bounds.
+    /// Its name in `bounds.json`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Loser => "loser",
@@ -47,7 +47,7 @@ impl Case {
         }
     }
 
-    /// What its answers have in them.
+    /// A text that only its answers contain.
     const fn mark(self) -> &'static str {
         match self {
             Self::Loser => r#"\"outcome\":\"sold_out\""#,
@@ -56,7 +56,7 @@ impl Case {
         }
     }
 
-    /// Slips of its packet: one part, so that no two runs differ in what is probed.
+    /// Slips of its packet: one part, so that all runs probe the same part.
     const fn slips(self) -> u32 {
         match self {
             Self::Loser => 1,
@@ -74,7 +74,7 @@ impl Clock for Still {
     }
 }
 
-/// The same bytes in each run, and no two alike.
+/// Bytes that are the same in each run, and never twice the same in a run.
 #[derive(Default)]
 struct Counted(AtomicU64);
 
@@ -85,10 +85,10 @@ impl Entropy for Counted {
     }
 }
 
-/// Sets a case up for [`GRABS_MOST`] grabs, and makes `grabs` of them. With `planted`, each event is parsed once more than needed.
+/// Prepares [`GRABS_MOST`] grabs of a case, and makes `grabs` of them. With `planted`, it parses each event twice.
 ///
 /// # Errors
-/// If a grab is not answered as its case has it.
+/// If a grab is not answered as its case expects.
 pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError> {
     let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(Counted::default())));
     let hot = Arc::new(MemoryHot::new(Arc::new(Still)));
@@ -96,7 +96,7 @@ pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError
     let packet = send(&stores, case.slips()).await?.id;
 
     let grab = Arc::new(GrabSlip::new(stores, CURRENCY.to_owned()));
-    // What the Lambda runtime puts around a handler; it is public for no other use.
+    // The Lambda runtime's own wrapper of a handler.
     let mut function = Adapter::from(service_fn(move |request: Request| {
         let grab = Arc::clone(&grab);
         async move { Ok::<_, Infallible>(grab::handle(&grab, request).await) }
@@ -111,7 +111,7 @@ pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError
     let events = (0..GRABS_MOST).map(|n| event(packet, &format!("user-{n}"))).collect::<Result<Vec<_>, _>>()?;
     for event in &warm_up {
         answer(event).await?;
-        // What it has left for later is done now.
+        // Lets tasks that it started in the background finish.
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     if case == Case::Replay {
@@ -125,7 +125,7 @@ pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError
         }
         let answer = answer(event).await?;
         if !std::str::from_utf8(&answer)?.contains(case.mark()) {
-            return Err(format!("a {} heard {}", case.name(), String::from_utf8_lossy(&answer)).into());
+            return Err(format!("a {} was answered {}", case.name(), String::from_utf8_lossy(&answer)).into());
         }
     }
     Ok(())

@@ -2,7 +2,7 @@ use shared::redis::{Connection, RedisConfig, Script};
 
 use super::LuaQueue;
 use crate::BoxError;
-use crate::flights::Grabs;
+use crate::concurrent::Grabs;
 use crate::rush::{Got, Rush};
 
 /// lua-queue with this engine's client: it calls the script by its hash, pipelined over one connection.
