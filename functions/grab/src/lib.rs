@@ -102,7 +102,7 @@ fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::NotARecipient => Problem::not_a_recipient(),
         Refusal::WrongPassphrase => {
-            Problem::new(Code::WrongPassphrase, "The packet has a passphrase, and this is not it.")
+            Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong.")
         }
         Refusal::TooManyTries { retry_after_ms } => Problem {
             retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),

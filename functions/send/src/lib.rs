@@ -56,7 +56,7 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
             Ok(answer.with_outcome("replayed").with_header("idempotent-replayed", "true"))
         }
         SendOutcome::KeyReused => {
-            Err(Problem::new(Code::IdempotencyKeyReused, "This Idempotency-Key has sent another packet."))
+            Err(Problem::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used for another packet."))
         }
         SendOutcome::InsufficientBalance => {
             Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the packet's total."))
@@ -90,7 +90,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     });
     let greeting = body.greeting.unwrap_or_default();
     let greeting = Some(greeting).filter(|text| is_text(text, 0, Limits::GREETING_CHARS_MAX));
-    let reason = format!("must be at most {} characters, none of them a control character", Limits::GREETING_CHARS_MAX);
+    let reason = format!("must be at most {} characters, without control characters", Limits::GREETING_CHARS_MAX);
     let greeting = fields.check("greeting", greeting, reason);
     let expires_in = match body.expires_in_s {
         None => Some(Limits::EXPIRY_DEFAULT),
@@ -103,7 +103,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     if let Some(passphrase) = &body.passphrase {
         let most = Limits::PASSPHRASE_CHARS_MAX;
         let good = is_text(passphrase, 1, most).then_some(());
-        let reason = format!("must be 1 to {most} characters, none of them a control character");
+        let reason = format!("must be 1 to {most} characters, without control characters");
         fields.check("passphrase", good, reason);
     }
     let recipients = match body.recipients {
@@ -132,7 +132,7 @@ fn recipients(users: &[String], fields: &mut shared::http::Fields) -> Option<BTr
     for (i, user) in users.iter().enumerate() {
         let field = format!("recipients[{i}]");
         let user: UserId = fields.check(&field, user.parse().ok(), "is not a user id")?;
-        fields.check(&field, distinct.insert(user).then_some(()), "is named twice")?;
+        fields.check(&field, distinct.insert(user).then_some(()), "is a duplicate")?;
     }
     Some(distinct)
 }

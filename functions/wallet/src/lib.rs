@@ -89,13 +89,13 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
         MovementOutcome::Moved => StatusCode::CREATED,
         MovementOutcome::Replayed => StatusCode::OK,
         MovementOutcome::IdReused => {
-            return Err(Problem::new(Code::IdempotencyKeyReused, "This id has moved another amount."));
+            return Err(Problem::new(Code::IdempotencyKeyReused, "This id was used for another amount."));
         }
         MovementOutcome::InsufficientBalance => {
             return Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the withdrawal."));
         }
         MovementOutcome::TooFull => {
-            return Err(Problem::field("amount", format!("would fill the wallet above {MAX_BALANCE}")));
+            return Err(Problem::field("amount", format!("would raise the balance above {MAX_BALANCE}")));
         }
     };
     Answer::json(status, &WalletBody::new(user, &wallets.wallet(user).await?, wallets.currency()))

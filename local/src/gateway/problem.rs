@@ -8,18 +8,18 @@ use shared::http::Code;
 
 /// The request's body is larger than any route takes.
 pub fn too_large() -> Response<Body> {
-    of(Code::PayloadTooLarge, "The body is larger than any route takes.")
+    of(Code::PayloadTooLarge, "The body is too large for every route.")
 }
 
 /// The request's path and query are longer than any route's. No function answers this, so its code is the gateway's own.
 pub fn uri_too_long() -> Response<Body> {
-    let detail = "The path and query are longer than any route's.";
+    let detail = "The path and query are too long for every route.";
     response(StatusCode::URI_TOO_LONG, &body(StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long", detail))
 }
 
 /// The request's body can't be read.
 pub fn unreadable() -> Response<Body> {
-    of(Code::InvalidRequest, "The body can't be read.")
+    of(Code::InvalidRequest, "The body cannot be read.")
 }
 
 /// The body does not describe a rush.

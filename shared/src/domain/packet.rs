@@ -48,7 +48,7 @@ pub struct Guard {
 /// Why a packet's guard turns a user away.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Refusal {
-    /// The packet is for others.
+    /// The packet has recipients, and the user is not one of them.
     NotARecipient,
     /// The passphrase is wrong, or missing.
     WrongPassphrase,

@@ -78,7 +78,7 @@ pub fn parse_body<B: DeserializeOwned>(request: &Request, bytes_max: usize) -> R
         _ => &[],
     };
     if bytes.len() > bytes_max {
-        return Err(Problem::new(Code::PayloadTooLarge, format!("The body may have at most {bytes_max} bytes.")));
+        return Err(Problem::new(Code::PayloadTooLarge, format!("The body can have at most {bytes_max} bytes.")));
     }
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         None => return Ok(None),

@@ -54,7 +54,7 @@ pub fn page<C: FromStr + Display>(request: &Request, list: &str) -> Result<Page<
     };
     let cursor = match values("cursor")[..] {
         [] => None,
-        [text] => fields.check("cursor", decode(list, text), "is not one that this list gave"),
+        [text] => fields.check("cursor", decode(list, text), "is not a cursor of this list"),
         _ => fields.check("cursor", None, "is given twice"),
     };
     fields.finish()?;

@@ -3,41 +3,41 @@ use serde::Serialize;
 
 use crate::service::Failure;
 
-/// What can be wrong: the stable codes that clients go by. The one place that says which status each has.
+/// The kinds of problems. Clients branch on these codes, which are stable. Only this file assigns their statuses.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Code {
-    /// The request is not one of this API.
+    /// The request is malformed, or a field is missing or not valid.
     InvalidRequest,
-    /// No verified caller.
+    /// The request has no verified caller.
     Unauthenticated,
-    /// The wallet can't pay.
+    /// The wallet holds too little.
     InsufficientBalance,
-    /// The packet is for others.
+    /// The packet has recipients, and the caller is not one of them.
     NotARecipient,
-    /// The passphrase is wrong, or missing.
+    /// The passphrase is missing or wrong.
     WrongPassphrase,
     /// The route is not for this caller.
     Forbidden,
-    /// No such packet.
+    /// There is no such packet.
     PacketNotFound,
-    /// No such route.
+    /// There is no such route.
     RouteNotFound,
-    /// The route has other methods.
+    /// The route does not have this method.
     MethodNotAllowed,
     /// The body is too large.
     PayloadTooLarge,
-    /// The same key or id, with another payload.
+    /// The key or id was used before, with another body.
     IdempotencyKeyReused,
-    /// Slow down.
+    /// The caller must wait before the next request.
     TooManyRequests,
-    /// A store did not answer.
+    /// A store did not answer, or the service is overloaded.
     Unavailable,
     /// A defect.
     Internal,
 }
 
 impl Code {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Self; 14] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
@@ -57,20 +57,21 @@ impl Code {
 
     /// The code as clients see it.
     pub const fn name(self) -> &'static str {
-        self.decisions().1
+        self.definition().1
     }
 
-    /// The status that goes with it.
+    /// The status of every answer with this code.
     pub const fn status(self) -> StatusCode {
-        self.decisions().0
+        self.definition().0
     }
 
-    /// Its title, the same for every problem of this code.
+    /// The title of every problem with this code.
     pub const fn title(self) -> &'static str {
-        self.decisions().2
+        self.definition().2
     }
 
-    const fn decisions(self) -> (StatusCode, &'static str, &'static str) {
+    /// Status, code and title.
+    const fn definition(self) -> (StatusCode, &'static str, &'static str) {
         match self {
             Self::InvalidRequest => (StatusCode::BAD_REQUEST, "invalid-request", "Invalid request"),
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "unauthenticated", "Unauthenticated"),
@@ -92,33 +93,33 @@ impl Code {
     }
 }
 
-/// A field at fault, and why.
+/// An invalid field, and the reason.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 pub struct FieldError {
     /// The field's name in the request.
     pub field: String,
-    /// What is wrong with it.
+    /// What is wrong with the field, without its name.
     pub reason: String,
 }
 
-/// What is wrong with a request, or with us. Its texts are for people; none of them comes from a driver or a store.
+/// A problem with a request, or a defect of ours. Its texts are for people; none comes from a driver or a store.
 #[derive(Clone, Debug)]
 pub struct Problem {
-    /// Which problem.
+    /// The kind of problem.
     pub code: Code,
-    /// What happened, in a sentence.
+    /// One sentence about this problem.
     pub detail: String,
-    /// The fields at fault.
+    /// The invalid fields.
     pub errors: Vec<FieldError>,
-    /// After how many seconds to try again.
+    /// Seconds to wait before a retry.
     pub retry_after_s: Option<u64>,
-    /// The methods that the route has.
+    /// The methods of the route.
     pub allow: Option<&'static str>,
-    /// The cause: for the log alone.
+    /// The cause, for the log only.
     pub cause: Option<Failure>,
 }
 
-/// How a problem is written.
+/// The body of a problem's answer (RFC 9457).
 #[derive(Serialize)]
 pub(super) struct ProblemBody<'a> {
     r#type: String,
@@ -138,33 +139,33 @@ impl Problem {
         Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None, allow: None, cause: None }
     }
 
-    /// A request with fields at fault.
+    /// A request with invalid fields.
     pub fn fields(errors: Vec<FieldError>) -> Self {
-        Self { errors, ..Self::new(Code::InvalidRequest, "The request has fields that are missing or not valid.") }
+        Self { errors, ..Self::new(Code::InvalidRequest, "The request has missing or invalid fields.") }
     }
 
-    /// A request with one field at fault.
+    /// A request with one invalid field.
     pub fn field(field: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::fields(vec![FieldError { field: field.into(), reason: reason.into() }])
     }
 
-    /// No such packet, whatever the reason: an id that can't be one is no packet's.
+    /// No such packet. A malformed id gets the same answer as an unknown one.
     pub fn packet_not_found() -> Self {
         Self::new(Code::PacketNotFound, "There is no such packet.")
     }
 
-    /// No such route.
+    /// There is no such route.
     pub fn route_not_found() -> Self {
         Self::new(Code::RouteNotFound, "There is no such route.")
     }
 
-    /// The packet is for others.
+    /// The packet has recipients, and the caller is not one of them.
     pub fn not_a_recipient() -> Self {
-        Self::new(Code::NotARecipient, "The packet is for others.")
+        Self::new(Code::NotARecipient, "This packet is for other users.")
     }
 
     pub(super) fn body<'a>(&'a self, request_id: &'a str) -> ProblemBody<'a> {
-        let (status, code, title) = self.code.decisions();
+        let (status, code, title) = self.code.definition();
         ProblemBody {
             r#type: format!("urn:hongbao:problem:{code}"),
             title,
@@ -182,7 +183,7 @@ impl From<Failure> for Problem {
         let problem = match &failure {
             Failure::Unavailable(_) => Self {
                 retry_after_s: Some(1),
-                ..Self::new(Code::Unavailable, "The service can't answer now. The same request may be repeated.")
+                ..Self::new(Code::Unavailable, "The service is unavailable. Repeating the same request is safe.")
             },
             Failure::Defect(_) => Self::new(Code::Internal, "Something went wrong on our side."),
         };

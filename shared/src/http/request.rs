@@ -35,7 +35,7 @@ pub fn operator(request: &Request) -> Result<(), Problem> {
     };
     match authorizer {
         Some(authorizer) if authorizer.iam.as_ref().is_some_and(|iam| iam.cognito_identity.is_none()) => Ok(()),
-        Some(_) => Err(Problem::new(Code::Forbidden, "The route is the operator's.")),
+        Some(_) => Err(Problem::new(Code::Forbidden, "This route is for the operator only.")),
         None => Err(Problem::new(Code::Unauthenticated, "The request has no verified caller.")),
     }
 }

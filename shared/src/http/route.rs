@@ -56,7 +56,7 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
     if *request.method() == method {
         Ok(route)
     } else {
-        let detail = format!("The route takes {allow} alone.");
+        let detail = format!("This route allows only {allow}.");
         Err(Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) })
     }
 }
