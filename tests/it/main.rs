@@ -9,6 +9,7 @@ mod contract;
 mod functions;
 mod guard;
 mod http_rush;
+mod layers;
 mod live;
 mod memory_table;
 mod pressure;

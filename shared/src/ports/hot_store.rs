@@ -53,6 +53,17 @@ pub enum GrabAnswer {
     },
 }
 
+/// What a probe of a part found for a user, from the hot store or from what the process knows of the part.
+#[derive(Clone, Debug)]
+pub enum ProbeResult {
+    /// The answer of the hot store.
+    Answer(GrabAnswer),
+    /// The part is not loaded.
+    NotLoaded,
+    /// The part is final: its owners tell.
+    Final(Arc<FinalPart>),
+}
+
 /// What became of an attempt to load a part.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Loaded {

@@ -8,6 +8,6 @@ mod table;
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
     Ask, Backlog, FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    PartView, Reconciled, ViewResult,
+    PartView, ProbeResult, Reconciled, ViewResult,
 };
 pub use table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

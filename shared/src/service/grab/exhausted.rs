@@ -6,11 +6,10 @@ use futures::FutureExt;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
-use super::probe::ProbeResult;
 use crate::batching::{Cache, SingleFlight, cache};
 use crate::domain::{PartId, UserId};
 use crate::lock;
-use crate::ports::{Entropy, FinalPart, Finality, HotStore, PartSnapshot};
+use crate::ports::{Entropy, FinalPart, Finality, HotStore, PartSnapshot, ProbeResult};
 use crate::service::Failure;
 
 /// How long a process answers from a final part by itself. The part cannot change, but a process must not keep what nobody

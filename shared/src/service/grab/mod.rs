@@ -12,12 +12,12 @@ use tokio::time::Instant;
 
 use self::commit::Committer;
 use self::exhausted::ExhaustedParts;
-use self::probe::{ProbeResult, Prober};
+use self::probe::Prober;
 use self::reconcile::Reconciler;
 use crate::domain::{AckMode, Claim, Decision, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
 use crate::ledger::ClaimOutcome;
 use crate::ports::Table;
-use crate::ports::{GrabAnswer, Grabber, HotStore};
+use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult};
 use crate::service::Failure;
 use crate::service::Stores;
 use crate::service::load::{Ensured, Loader};

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::exhausted::ExhaustedParts;
 use crate::batching::{Batcher, Caller};
 use crate::domain::{PartId, UserId};
-use crate::ports::{Ask, FinalPart, GrabAnswer, Grabber, HotStore, HotStoreError};
+use crate::ports::{Ask, FinalPart, GrabAnswer, Grabber, HotStore, HotStoreError, ProbeResult};
 use crate::service::Failure;
 
 /// The most users in one call: more gain nothing, and keep Redis busy for longer.
@@ -26,17 +26,6 @@ const BULK_MIN: usize = BATCH_MAX;
 /// Probes parts for users. Requests of a lane that arrive while calls for it are in flight share the next call, whatever
 /// packets they are for. Requests for a part that turns out to be final need no call.
 pub struct Prober<H: HotStore>(Arc<Batcher<Probing<H>>>);
-
-/// What a part has for a user.
-#[derive(Clone, Debug)]
-pub enum ProbeResult {
-    /// The answer of the hot store.
-    Answer(GrabAnswer),
-    /// The part is not loaded.
-    NotLoaded,
-    /// The part is final: its owners tell.
-    Final(Arc<FinalPart>),
-}
 
 type Outcome = Result<ProbeResult, Failure>;
 

@@ -1,12 +1,14 @@
 //! Viewing packets, claims and histories.
 
+mod evidence;
 mod live;
 
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use self::live::{Live, PacketSnapshot};
+use self::evidence::PacketSnapshot;
+use self::live::Live;
 use crate::domain::{Claim, Decision, PacketId, Terms, UserId};
 use crate::domain::{ClaimRecord, Summary, Wallet};
 use crate::ledger::{Ledger, Packet, Slice};

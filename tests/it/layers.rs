@@ -1,0 +1,153 @@
+//! The map in ARCHITECTURE.md against the code: what each room of `shared/src` uses, and that no file is in a circle.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::read_to_string;
+use std::path::{Path, PathBuf};
+
+use crate::repository;
+
+/// The rooms of `shared/src`, in the map's order, each with those that it may use.
+fn map() -> Vec<(String, BTreeSet<String>)> {
+    let page = read_to_string(repository("ARCHITECTURE.md")).unwrap();
+    let rows = page.lines().skip_while(|line| *line != "| room | what it holds | may use |").skip(2);
+    let rooms = rows.map_while(|row| {
+        let cells: Vec<&str> = row.strip_prefix('|')?.split('|').collect();
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        let room = names(cells[0]).remove(0);
+        (!room.contains('/')).then(|| (room, names(cells[2]).into_iter().collect(), cells[2].contains("all")))
+    });
+    let mut above = BTreeSet::new();
+    let with_all = rooms.map(|(room, mut allowed, all): (String, BTreeSet<String>, bool)| {
+        if all {
+            allowed.clone_from(&above);
+        }
+        above.insert(room.clone());
+        (room, allowed)
+    });
+    with_all.collect()
+}
+
+fn files(folder: &Path, all: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, all);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            all.push(path);
+        }
+    }
+}
+
+/// The code of a file, without comments and without its tests.
+fn code(path: &Path) -> String {
+    let text = read_to_string(path).unwrap();
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
+    lines
+        .take_while(|line| !line.starts_with("#[cfg(all(test") && *line != "mod tests {")
+        .collect::<Vec<_>>()
+        .join("\n")
+}
+
+fn is_test(path: &Path) -> bool {
+    let name = |name: &str| ["tests", "tests.rs", "test_proxy.rs", "test_server.rs"].contains(&name);
+    path.iter().any(|part| part.to_str().is_some_and(name))
+}
+
+/// Names that follow `prefix` in paths of the code.
+fn followers<'a>(code: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
+    code.match_indices(prefix).map(move |(at, _)| {
+        let rest = &code[at + prefix.len()..];
+        &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())]
+    })
+}
+
+#[test]
+fn every_room_uses_only_what_the_map_allows() {
+    let map = map();
+    let rooms: BTreeSet<&str> = map.iter().map(|(room, _)| room.as_str()).collect();
+    assert!(rooms.len() > 8, "{rooms:?}");
+    let (source, mut all, mut used) = (repository("shared/src"), Vec::new(), BTreeSet::new());
+    files(&source, &mut all);
+    let mut wrong = BTreeSet::new();
+    for file in all.iter().filter(|file| !is_test(file)) {
+        let place = file.strip_prefix(&source).unwrap().to_str().unwrap();
+        let room = place.split(['/', '.']).next().unwrap();
+        if ["lib", "crash"].contains(&room) {
+            continue;
+        }
+        let Some((_, allowed)) = map.iter().find(|(name, _)| name == room) else {
+            panic!("{place}: in no row of the map")
+        };
+        let code = code(file);
+        for other in followers(&code, "crate::").filter(|other| rooms.contains(other) && *other != room) {
+            used.insert((room.to_owned(), other.to_owned()));
+            if !allowed.contains(other) {
+                wrong.insert(format!("{place} uses {other}"));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    let unused: Vec<String> = map
+        .iter()
+        .flat_map(|(room, allowed)| allowed.iter().map(move |other| (room.clone(), other.clone())))
+        .filter(|(room, other)| room != "wiring" && !used.contains(&(room.clone(), other.clone())))
+        .map(|(room, other)| format!("{room} may use {other}, and does not"))
+        .collect();
+    assert!(unused.is_empty(), "{unused:#?}");
+}
+
+#[test]
+fn an_arrow_of_the_map_only_points_up() {
+    let map = map();
+    let place = |room: &str| map.iter().position(|(name, _)| name == room);
+    for (at, (room, allowed)) in map.iter().enumerate() {
+        for other in allowed {
+            assert!(place(other).is_some_and(|above| above < at), "{room} uses {other}, which does not stand above it");
+        }
+    }
+}
+
+/// The names of a file's folders and of the file itself below `source`; the file that is a folder's own module has none.
+fn path_of(file: &Path, source: &Path) -> Vec<String> {
+    let place = file.strip_prefix(source).unwrap().with_extension("");
+    let names = place.iter().map(|name| name.to_str().unwrap().to_owned());
+    names.filter(|name| name != "mod").collect()
+}
+
+#[test]
+fn no_modules_of_a_folder_use_each_other_in_a_circle() {
+    let mut circles = BTreeSet::new();
+    for source in ["shared/src", "audit/src", "admin/src", "local/src", "clients/rust/src"] {
+        let (root, mut all) = (repository(source), Vec::new());
+        files(&root, &mut all);
+        // For each folder and each module in it: the names that it takes from that folder.
+        let mut uses: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+        for file in all.iter().filter(|file| !is_test(file) && !file.ends_with("lib.rs") && !file.ends_with("main.rs"))
+        {
+            let (path, code) = (path_of(file, &root), code(file));
+            for depth in 0..path.len() {
+                let folder = path[..depth].join("::");
+                let prefix = if depth == 0 { "crate::".to_owned() } else { format!("crate::{folder}::") };
+                let mut names: BTreeSet<String> = followers(&code, &prefix).map(str::to_owned).collect();
+                if depth + 1 == path.len() {
+                    names.extend(followers(&code, "super::").map(str::to_owned));
+                }
+                uses.entry((folder, path[depth].clone())).or_default().extend(names);
+            }
+        }
+        for (folder, name) in uses.keys() {
+            let next = |name: &str| uses.get(&(folder.clone(), name.to_owned())).into_iter().flatten().cloned();
+            let (mut seen, mut open) = (BTreeSet::new(), next(name).filter(|other| other != name).collect::<Vec<_>>());
+            while let Some(other) = open.pop() {
+                if other == *name {
+                    circles.insert(format!("{source}: {folder}::{name}"));
+                    break;
+                }
+                if seen.insert(other.clone()) {
+                    open.extend(next(&other).filter(|further| *further != other));
+                }
+            }
+        }
+    }
+    assert!(circles.is_empty(), "in a circle: {circles:#?}");
+}
