@@ -22,7 +22,7 @@ pub enum Failed {
     Redis(#[from] RedisConfigError),
     /// How the audit was asked for.
     #[error(transparent)]
-    Event(#[from] ::audit::EventError),
+    Event(#[from] ::audit::TooManySegments),
     /// The audit could not read on.
     #[error("the audit could not finish")]
     Audit(#[from] ::audit::ReadError),

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use audit::{Event, Kind, Progress, Report};
+use audit::{Kind, Progress, Report};
+use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::{Amount, PacketId, UserId};
@@ -400,7 +401,7 @@ async fn in_pieces(world: &World, budget: Duration) -> (Report, usize) {
     let mut event: Event = serde_json::from_str(r#"{"full": true, "segments": 1}"#).unwrap();
     let (mut budget, mut last) = (budget, String::new());
     for runs in 1.. {
-        let answer = audit::handle(&auditor, event, 0, Instant::now() + budget).await.unwrap();
+        let answer = audit_function::handle(&auditor, event, 0, Instant::now() + budget).await.unwrap();
         let Some(next) = answer.next else { return (answer.report, runs) };
         let next = serde_json::to_string(&next).unwrap();
         if next == last {

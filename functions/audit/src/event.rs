@@ -1,13 +1,9 @@
+use audit::{Progress, TooManySegments};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shared::ports::Key;
-
-use crate::report::Report;
 
 /// Segments in which the table is scanned at once, unless the event says otherwise.
 const SEGMENTS: u32 = 8;
-/// More would make the answer of a run that is to be continued too large.
-const SEGMENTS_MAX: u32 = 256;
 /// How far back "what changed" reaches by default: a day, and two hours in common with the run before, for what was
 /// committed some time after the moment that it bears (a grab that settle brought home), and for clocks that differ.
 const LOOK_BACK_MS: u64 = 26 * 60 * 60 * 1_000;
@@ -49,68 +45,12 @@ impl TryFrom<Map<String, Value>> for Event {
 /// What is wrong with an event.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// Several of the things to audit.
+    /// It names several things to audit.
     #[error("at most one of full, since_ms and resume")]
     Contradiction,
     /// Too few or too many segments.
-    #[error("segments must be from 1 to {SEGMENTS_MAX}")]
-    Segments,
-}
-
-/// How far an audit has come.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Progress {
-    /// What was written before this moment is left out; `None`: nothing is. Milliseconds since the epoch.
-    pub(crate) since_ms: Option<u64>,
-    /// Where each segment goes on.
-    pub(crate) places: Vec<Place>,
-    /// What was found so far.
-    pub(crate) report: Report,
-}
-
-/// A place in a segment of the table.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Place {
-    Start,
-    After { pk: String, sk: String },
-    Done,
-}
-
-impl From<Option<Key>> for Place {
-    fn from(last: Option<Key>) -> Self {
-        last.map_or(Self::Start, |Key { pk, sk }| Self::After { pk, sk })
-    }
-}
-
-impl Progress {
-    /// An audit of everything that has not begun.
-    pub fn full(segments: u32) -> Result<Self, EventError> {
-        Self::new(None, segments)
-    }
-
-    /// An audit of what changed since a moment, in milliseconds since the epoch, that has not begun.
-    pub fn since(since_ms: u64, segments: u32) -> Result<Self, EventError> {
-        Self::new(Some(since_ms), segments)
-    }
-
-    fn new(since_ms: Option<u64>, segments: u32) -> Result<Self, EventError> {
-        if !(1..=SEGMENTS_MAX).contains(&segments) {
-            return Err(EventError::Segments);
-        }
-        Ok(Self { since_ms, places: vec![Place::Start; segments as usize], report: Report::default() })
-    }
-
-    /// Whether all is audited.
-    pub fn is_done(&self) -> bool {
-        self.places.iter().all(|place| *place == Place::Done)
-    }
-
-    /// What was found so far.
-    pub const fn report(&self) -> &Report {
-        &self.report
-    }
+    #[error(transparent)]
+    Segments(#[from] TooManySegments),
 }
 
 impl Event {
@@ -118,14 +58,11 @@ impl Event {
     pub(crate) fn progress(self, now_ms: u64) -> Result<Progress, EventError> {
         let segments = self.segments.unwrap_or(SEGMENTS);
         match (self.resume, self.full, self.since_ms) {
-            (None, true, None) => Progress::full(segments),
+            (None, true, None) => Ok(Progress::full(segments)?),
             (None, false, since) => {
-                Progress::since(since.unwrap_or_else(|| now_ms.saturating_sub(LOOK_BACK_MS)), segments)
+                Ok(Progress::since(since.unwrap_or_else(|| now_ms.saturating_sub(LOOK_BACK_MS)), segments)?)
             }
-            (Some(progress), false, None) => match u32::try_from(progress.places.len()) {
-                Ok(1..=SEGMENTS_MAX) => Ok(progress),
-                _ => Err(EventError::Segments),
-            },
+            (Some(progress), false, None) => Ok(progress.checked()?),
             _ => Err(EventError::Contradiction),
         }
     }
@@ -138,6 +75,9 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
+    use audit::Figures;
+    use serde_json::json;
+
     use super::*;
 
     fn asked(json: &str) -> Option<Progress> {
@@ -146,10 +86,9 @@ mod tests {
 
     #[test]
     fn the_event_says_what_to_audit() {
-        let of = |progress: Option<Progress>| progress.map(|progress| (progress.since_ms, progress.places.len()));
-        assert_eq!(of(asked("{}")), Some((Some(7), 8)));
-        assert_eq!(of(asked(r#"{"full": true, "segments": 2}"#)), Some((None, 2)));
-        assert_eq!(of(asked(r#"{"since_ms": 5}"#)), Some((Some(5), 8)));
+        assert_eq!(asked("{}"), Progress::since(7, 8).ok());
+        assert_eq!(asked(r#"{"full": true, "segments": 2}"#), Progress::full(2).ok());
+        assert_eq!(asked(r#"{"since_ms": 5}"#), Progress::since(5, 8).ok());
         for bad in [
             r#"{"full": true, "since_ms": 5}"#,
             r#"{"segments": 0}"#,
@@ -167,10 +106,11 @@ mod tests {
 
     #[test]
     fn what_is_left_is_an_event_too() {
-        let mut progress = Progress::full(3).unwrap();
-        progress.places[1] = Place::After { pk: "USER#ann".to_owned(), sk: "WALLET".to_owned() };
-        progress.places[2] = Place::Done;
-        progress.report.figures.packets = 7;
+        let places = json!(["start", {"after": {"pk": "USER#ann", "sk": "WALLET"}}, "done"]);
+        let report =
+            audit::Report { figures: Figures { packets: 7, ..Figures::default() }, ..audit::Report::default() };
+        let progress: Progress =
+            serde_json::from_value(json!({"since_ms": null, "places": places, "report": report})).unwrap();
         let event = serde_json::to_string(&Event::resume(progress.clone())).unwrap();
         assert_eq!(asked(&event), Some(progress), "{event}");
     }

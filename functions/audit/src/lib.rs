@@ -1,12 +1,4 @@
-//! The daily function that holds the ledger against itself: every packet against its slips, every wallet against its
-//! movements.
-//!
-//! It reads the table alone, and shares nothing with the code that writes it, save the names of the keys: a mistake that
-//! both made would hide itself. Each part of it is for one question:
-//!
-//! - `scan` and `auditor`: what is to be looked at, in parallel segments, and where to go on after a deadline;
-//! - `packet` and `wallet`: is this one in order?
-//! - `confirm`: is what looks wrong really wrong, or did money move while it was read?
+//! The daily function that audits the ledger.
 //!
 //! # After a deadline
 //!
@@ -16,26 +8,15 @@
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
-mod auditor;
-mod confirm;
 mod event;
-mod item;
 mod metric;
-mod packet;
-mod reader;
-mod report;
-mod scan;
-mod wallet;
 
+use audit::{Auditor, ReadError, Report};
 use serde::Serialize;
 use tokio::time::Instant;
 
-pub use auditor::Auditor;
-pub use confirm::Patience;
-pub use event::{Event, EventError, Progress};
+pub use event::{Event, EventError};
 pub use metric::metric;
-pub use reader::ReadError;
-pub use report::{Figures, Imbalance, Kind, Report};
 
 /// What the function answers: the audit so far, and the event that goes on with it where it is not done.
 #[derive(Clone, Debug, Serialize)]

@@ -4,7 +4,8 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use audit::{Auditor, Event};
+use audit::Auditor;
+use audit_function::Event;
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
 use shared::config::Config;
 use shared::ports::{Clock, System};
@@ -27,8 +28,9 @@ async fn serve() -> Result<(), Error> {
         async move {
             let (begun, now_ms) = (Instant::now(), System.now().ms());
             let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();
-            let answer = audit::handle(&auditor, event.payload, now_ms, begun + left.saturating_sub(MARGIN)).await?;
-            writeln!(std::io::stdout(), "{}", audit::metric(&answer, &table, now_ms, begun.elapsed()))?;
+            let answer =
+                audit_function::handle(&auditor, event.payload, now_ms, begun + left.saturating_sub(MARGIN)).await?;
+            writeln!(std::io::stdout(), "{}", audit_function::metric(&answer, &table, now_ms, begun.elapsed()))?;
             Ok::<_, Error>(answer)
         }
     }))

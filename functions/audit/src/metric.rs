@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn every_metric_that_is_declared_has_a_value() {
-        let answer = Answer { report: crate::Report::default(), next: None };
+        let answer = Answer { report: audit::Report::default(), next: None };
         let line = metric(&answer, "hongbao", 7, Duration::from_millis(5));
         let declared = line["_aws"]["CloudWatchMetrics"][0]["Metrics"].as_array().unwrap();
         let values = declared.iter().map(|metric| &line[metric["Name"].as_str().unwrap()]);

@@ -10,17 +10,15 @@ use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
-use crate::auditor::Run;
 use crate::confirm::Look;
 use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum};
+use crate::layout::{part_count, part_start, shown};
 use crate::reader::{Item, ReadError};
 use crate::report::{Figures, Imbalance, Kind};
+use crate::run::Run;
 
 /// Groups of a packet's decisions that are read at once.
 const GROUPS_AT_ONCE: usize = 8;
-/// More slips have no part of their own: a packet has one part for each, up to [`PARTS_MAX`].
-const SLIPS_PER_PART: u32 = 1_000;
-const PARTS_MAX: u32 = 64;
 
 /// What the decisions of a packet, or of a group of them, sum to.
 #[derive(Debug, Default)]
@@ -44,21 +42,6 @@ struct Refunds {
     /// When the chunk that begins at a slip was refunded.
     lowest: HashMap<u32, u64>,
     imbalances: Vec<Imbalance>,
-}
-
-/// The parts of a packet, by its number of slips.
-pub fn part_count(count: u32) -> u32 {
-    count.div_ceil(SLIPS_PER_PART).clamp(1, PARTS_MAX)
-}
-
-/// The first slip of part `index`; of the part after the last one: the number of slips.
-fn part_start(index: u32, parts: u32, count: u32) -> u64 {
-    u64::from(index) * u64::from(count) / u64::from(parts)
-}
-
-/// A key as reports show it.
-pub fn shown(key: &Key) -> String {
-    format!("{} / {}", key.pk, key.sk)
 }
 
 impl Run {

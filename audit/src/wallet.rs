@@ -9,12 +9,12 @@ use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
-use crate::auditor::Run;
 use crate::confirm::Look;
 use crate::item::{Fields, Malformed, Name, Own, Refund, Slip};
-use crate::packet::shown;
+use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
 use crate::report::{Figures, Imbalance, Kind};
+use crate::run::Run;
 
 /// Batches of claims whose decisions are read at once.
 const BATCHES_AT_ONCE: usize = 4;

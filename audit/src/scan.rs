@@ -1,4 +1,4 @@
-//! From the items of a scan to what needs a look.
+//! From the items of a scan to the leads that need an audit.
 
 use std::collections::HashSet;
 
@@ -6,12 +6,10 @@ use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
-use crate::auditor::{Outline, Run, Subject};
-use crate::confirm::Look;
 use crate::item::{Name, Own};
-use crate::packet::{part_count, shown};
+use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
-use crate::report::{Imbalance, Kind, Report};
+use crate::run::{Outline, Run, Subject};
 
 /// Why an item needs a look.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
@@ -46,24 +44,12 @@ impl Lead {
 }
 
 impl Place {
-    fn name(self, packet: PacketId) -> Key {
+    /// The key of the item at this place.
+    pub fn name(self, packet: PacketId) -> Key {
         match self {
             Self::Slip(slip) => keys::decision(packet, slip),
             Self::Part(index) => keys::amounts(shared::domain::PartId { packet, index }),
         }
-    }
-
-    /// What a packet has against an item at this place.
-    fn against(self, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
-        let key = shown(&self.name(id));
-        let Some(packet) = packet else {
-            return Some(Imbalance::new(Kind::Orphan, key, format!("packet {id}"), "no such packet"));
-        };
-        let (kind, index, count, what) = match self {
-            Self::Slip(slip) => (Kind::Decision, slip, packet.count, "slips"),
-            Self::Part(part) => (Kind::Amounts, part, part_count(packet.count), "parts"),
-        };
-        (index >= count).then(|| Imbalance::new(kind, key, format!("one of {count} {what}"), format!("number {index}")))
     }
 }
 
@@ -87,7 +73,7 @@ impl Run {
                 }
                 Some(Name::Of(user, Own::Wallet)) => drop(leads.insert(Lead::To(Subject::Wallet(user)))),
                 Some(Name::Of(user, _)) if self.since.is_none() => drop(leads.insert(Lead::Owner(user))),
-                Some(Name::Of(user, _)) => leads.extend(self.first_sight(Subject::Wallet(user))),
+                Some(Name::Of(user, _)) => leads.extend(self.first_lead(Subject::Wallet(user))),
             }
         }
         if let Some(since) = self.since {
@@ -96,56 +82,13 @@ impl Run {
             let is_picked =
                 |packet: &Outline| packet.created_at >= since.written_ms || packet.expires_at >= since.expired_ms;
             let others = decided.into_iter().filter(|id| !outlines.get(id).is_some_and(is_picked));
-            leads.extend(others.filter_map(|id| self.first_sight(Subject::Packet(id))));
+            leads.extend(others.filter_map(|id| self.first_lead(Subject::Packet(id))));
         }
         Ok(leads)
     }
 
-    /// A lead to a subject that this run has not had before, as far as it remembers.
-    fn first_sight(&self, subject: Subject) -> Option<Lead> {
-        let is_new = !self.seen.contains_key(&subject);
-        is_new.then(|| {
-            self.seen.insert(subject.clone(), ());
-            Lead::To(subject)
-        })
-    }
-
-    /// Follows a lead to its end.
-    pub(crate) async fn follow(&self, lead: &Lead) -> Result<Report, ReadError> {
-        match lead {
-            Lead::To(subject) => self.look_until_sure(subject).await,
-            Lead::Owner(user) => self.owner(user).await,
-            Lead::Member(id, place) => self.member(*id, *place).await,
-            Lead::Unknown(key) => {
-                let unknown = Imbalance::new(Kind::UnknownItem, shown(key), "a key of this ledger", "another");
-                let report = Report::wrong(vec![unknown]);
-                report.log();
-                Ok(report)
-            }
-        }
-    }
-
-    /// A user with a wallet is looked at where the scan meets it.
-    async fn owner(&self, user: &UserId) -> Result<Report, ReadError> {
-        if self.wallets.contains_key(user) {
-            return Ok(Report::default());
-        }
-        if self.reader.get(keys::wallet(user)).await?.is_some() {
-            self.wallets.insert(user.clone(), ());
-            return Ok(Report::default());
-        }
-        match self.first_sight(Subject::Wallet(user.clone())) {
-            Some(_) => self.look_until_sure(&Subject::Wallet(user.clone())).await,
-            None => Ok(Report::default()),
-        }
-    }
-
-    async fn member(&self, id: PacketId, place: Place) -> Result<Report, ReadError> {
-        let look = async || {
-            let outlines = self.outlines(vec![id]).await?;
-            let imbalances = place.against(id, outlines.get(&id)).into_iter().collect();
-            Ok(Look { imbalances, ..Look::default() })
-        };
-        self.sure(|| shown(&place.name(id)), look).await
+    /// A lead to a subject that this run has not had before.
+    fn first_lead(&self, subject: Subject) -> Option<Lead> {
+        self.is_first_sight(&subject).then_some(Lead::To(subject))
     }
 }

@@ -1,0 +1,72 @@
+//! From a lead to its end: a report.
+
+use shared::domain::{PacketId, UserId};
+use shared::ledger::keys;
+
+use crate::confirm::Look;
+use crate::layout::{part_count, shown};
+use crate::reader::ReadError;
+use crate::report::{Imbalance, Kind, Report};
+use crate::run::{Outline, Run, Subject};
+use crate::scan::{Lead, Place};
+
+impl Run {
+    /// Looks at a packet or a wallet until it is in order or wrong beyond doubt.
+    pub(crate) async fn look_until_sure(&self, subject: &Subject) -> Result<Report, ReadError> {
+        let key = || subject.key();
+        match subject {
+            Subject::Packet(id) => self.sure(key, || self.look_at_packet(*id)).await,
+            Subject::Wallet(user) => self.sure(key, || self.look_at_wallet(user)).await,
+        }
+    }
+
+    /// Follows a lead to its end.
+    pub(crate) async fn follow(&self, lead: &Lead) -> Result<Report, ReadError> {
+        match lead {
+            Lead::To(subject) => self.look_until_sure(subject).await,
+            Lead::Owner(user) => self.owner(user).await,
+            Lead::Member(id, place) => self.member(*id, *place).await,
+            Lead::Unknown(key) => {
+                let unknown = Imbalance::new(Kind::UnknownItem, shown(key), "a key of this ledger", "another");
+                let report = Report::wrong(vec![unknown]);
+                report.log();
+                Ok(report)
+            }
+        }
+    }
+
+    /// A user with a wallet is looked at where the scan meets it.
+    async fn owner(&self, user: &UserId) -> Result<Report, ReadError> {
+        if self.wallets.contains_key(user) {
+            return Ok(Report::default());
+        }
+        if self.reader.get(keys::wallet(user)).await?.is_some() {
+            self.wallets.insert(user.clone(), ());
+            return Ok(Report::default());
+        }
+        let wallet = Subject::Wallet(user.clone());
+        if self.is_first_sight(&wallet) { self.look_until_sure(&wallet).await } else { Ok(Report::default()) }
+    }
+
+    async fn member(&self, id: PacketId, place: Place) -> Result<Report, ReadError> {
+        let look = async || {
+            let outlines = self.outlines(vec![id]).await?;
+            let imbalances = against(place, id, outlines.get(&id)).into_iter().collect();
+            Ok(Look { imbalances, ..Look::default() })
+        };
+        self.sure(|| shown(&place.name(id)), look).await
+    }
+}
+
+/// What a packet has against an item at `place`.
+fn against(place: Place, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
+    let key = shown(&place.name(id));
+    let Some(packet) = packet else {
+        return Some(Imbalance::new(Kind::Orphan, key, format!("packet {id}"), "no such packet"));
+    };
+    let (kind, index, count, what) = match place {
+        Place::Slip(slip) => (Kind::Decision, slip, packet.count, "slips"),
+        Place::Part(part) => (Kind::Amounts, part, part_count(packet.count), "parts"),
+    };
+    (index >= count).then(|| Imbalance::new(kind, key, format!("one of {count} {what}"), format!("number {index}")))
+}
