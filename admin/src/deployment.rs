@@ -65,7 +65,9 @@ impl Deployed {
         })?;
         let (client, aws) = aws(deployment).await;
         let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
-        redis.aws = aws;
+        if let Some(aws) = aws {
+            redis.aws = aws;
+        }
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), deployment.table.clone());
         let stores = Wiring::new(config, client)?.stores().clone();

@@ -1,4 +1,4 @@
-//! A stand-in for API Gateway's HTTP API: it limiter HTTP requests into the events (payload 2.0) that the functions get
+//! A stand-in for API Gateway's HTTP API: it turns HTTP requests into the events (payload 2.0) that the functions get
 //! on AWS, and what they answer into HTTP responses.
 
 pub mod event;
@@ -16,7 +16,10 @@ use shared::service::Report;
 pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
 
-use crate::stack::StackError;
+/// Why a run of settle has no report.
+#[derive(Debug, thiserror::Error)]
+#[error("settle failed: {0}")]
+pub struct SettleFailed(pub String);
 
 /// What the gateway calls. Like Lambda it lets each call run to its end, whatever becomes of the client.
 pub trait Invoke: Send + Sync + 'static {
@@ -24,7 +27,7 @@ pub trait Invoke: Send + Sync + 'static {
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
 
     /// Runs settle once over everything and returns its report.
-    fn settle(&self) -> impl Future<Output = Result<Report, StackError>> + Send;
+    fn settle(&self) -> impl Future<Output = Result<Report, SettleFailed>> + Send;
 
     /// What can be sent, for the page to say beforehand.
     fn limits(&self) -> Limits {

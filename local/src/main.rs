@@ -1,7 +1,6 @@
 //! Starts the whole system on one machine and keeps it running until it is told to stop.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -31,7 +30,7 @@ fn main() -> ExitCode {
     match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "error: {}", chain(&*error));
+            let _ = writeln!(std::io::stderr(), "error: {}", shared::error_chain(&*error));
             ExitCode::FAILURE
         }
     }
@@ -69,17 +68,6 @@ fn raise_open_files() {
     if limit.current.is_some_and(|current| current < wanted) {
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
     }
-}
-
-/// An error with all its causes, in one line.
-fn chain(error: &dyn Error) -> String {
-    let mut line = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        let _ = write!(line, ": {cause}");
-        source = cause.source();
-    }
-    line
 }
 
 fn welcome(local: &Local) -> String {

@@ -245,6 +245,7 @@ mod tests {
 
     use super::*;
     use crate::gateway::Function;
+    use crate::gateway::SettleFailed;
 
     /// Runs of settle that last until they are let go.
     struct Slow {
@@ -259,13 +260,13 @@ mod tests {
             unreachable!("only settle is called")
         }
 
-        async fn settle(&self) -> Result<Report, StackError> {
+        async fn settle(&self) -> Result<Report, SettleFailed> {
             assert_eq!(self.running.fetch_add(1, Ordering::SeqCst), 0, "two runs at once");
             self.begun.add_permits(1);
             self.gate.acquire().await.unwrap().forget();
             self.running.fetch_sub(1, Ordering::SeqCst);
             self.ended.fetch_add(1, Ordering::SeqCst);
-            Err(StackError::Unavailable("a failure does not end the ticker".to_owned()))
+            Err(SettleFailed("a failure does not end the ticker".to_owned()))
         }
     }
 

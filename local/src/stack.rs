@@ -13,7 +13,7 @@ use shared::service::{GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets
 use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
-use crate::gateway::{Function, Invoke};
+use crate::gateway::{Function, Invoke, SettleFailed};
 use crate::options::Ack;
 
 /// How long a run of settle may take, as on AWS.
@@ -55,7 +55,7 @@ pub enum StackError {
     /// The Redis URL is not valid.
     #[error("{}", error_chain(.0))]
     Redis(#[from] RedisConfigError),
-    /// A store can't be reached or prepared, or a run of settle failed.
+    /// A store can't be reached or prepared.
     #[error("the stores can't be used: {0}")]
     Unavailable(String),
 }
@@ -83,13 +83,13 @@ impl Stack {
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
         let limits = config.policy.limits.clone();
-        let parts = Wiring::new(config, client)?;
+        let wiring = Wiring::new(config, client)?;
         Ok(Self {
-            send: parts.send_packet(),
-            grab: parts.grab_slip().running_on(),
-            view: parts.view_packets(),
-            wallet: parts.ledger_wiring().wallets(),
-            settle: parts.settle(),
+            send: wiring.send_packet(),
+            grab: wiring.grab_slip().running_on(),
+            view: wiring.view_packets(),
+            wallet: wiring.ledger_wiring().wallets(),
+            settle: wiring.settle(),
             limits,
         })
     }
@@ -105,10 +105,10 @@ impl Invoke for Stack {
         }
     }
 
-    async fn settle(&self) -> Result<Report, StackError> {
+    async fn settle(&self) -> Result<Report, SettleFailed> {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
-        report.map_err(|error| StackError::Unavailable(error_chain(&error)))
+        report.map_err(|error| SettleFailed(error_chain(&error)))
     }
 
     fn limits(&self) -> Limits {

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
-use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke};
-use local::stack::StackError;
+use local::gateway::{BODY_BYTES_MAX, Function, Gateway, Invoke, SettleFailed};
 use serde_json::{Value, json};
 use shared::batching::AdmissionLimiter;
 use shared::service::Report;
@@ -42,7 +41,7 @@ impl Invoke for Fake {
         Response::builder().status(418).header("x-answer", "yes").body(Body::Text(body.to_string())).unwrap()
     }
 
-    async fn settle(&self) -> Result<Report, StackError> {
+    async fn settle(&self) -> Result<Report, SettleFailed> {
         Ok(Report { persisted: 1, oldest_outbox_ms: Some(0), ..Report::default() })
     }
 }

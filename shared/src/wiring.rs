@@ -103,7 +103,10 @@ impl Wiring {
     /// Over the two stores that `config` names. Connects to nothing yet.
     pub fn new(mut config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
         // A configuration without a Redis names no server, which is as wrong as one that names none that parses.
-        let redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
+        let mut redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
+        if redis.aws.region().is_none() {
+            redis.aws = environment();
+        }
         let meter = Arc::new(Meter::default());
         let hot = Arc::new(RedisStore::new(Connection::new(&redis)?).metered(Arc::clone(&meter)));
         let base = LedgerWiring::new(config, dynamodb);

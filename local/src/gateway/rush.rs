@@ -71,7 +71,7 @@ pub enum RaceError {
     Unwatched,
     /// Settle could not run.
     #[error(transparent)]
-    Settle(#[from] crate::stack::StackError),
+    Settle(#[from] super::SettleFailed),
 }
 
 /// What became of one user's grab.

@@ -49,8 +49,7 @@ struct Shared {
 impl Connection {
     /// Checks the configuration, and connects to nothing yet: a cold start does no work that a call may not need.
     pub fn new(config: &RedisConfig) -> Result<Self, RedisConfigError> {
-        let aws = || config.aws.clone().unwrap_or_else(crate::wiring::environment);
-        Self::with_tokens(config, config.iam.clone().map(|auth| Tokens::new(auth, aws())))
+        Self::with_tokens(config, config.iam.clone().map(|auth| Tokens::new(auth, config.aws.clone())))
     }
 
     fn with_tokens(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {

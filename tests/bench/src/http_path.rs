@@ -11,8 +11,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper_util::rt::TokioIo;
 use lambda_http::{Body, Request};
-use local::gateway::{Function, Gateway, Invoke};
-use local::stack::StackError;
+use local::gateway::{Function, Gateway, Invoke, SettleFailed};
 use shared::batching::AdmissionLimiter;
 use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
@@ -44,8 +43,8 @@ impl Invoke for Answers {
         }
     }
 
-    async fn settle(&self) -> Result<Report, StackError> {
-        Err(StackError::Unavailable("there is no settle here".to_owned()))
+    async fn settle(&self) -> Result<Report, SettleFailed> {
+        Err(SettleFailed("there is no settle here".to_owned()))
     }
 }
 

@@ -17,8 +17,8 @@ pub struct RedisConfig {
     pub url: String,
     /// How to sign in, if not with the URL's user and password: with tokens, which need TLS.
     pub iam: Option<IamAuth>,
-    /// Region and credentials for the tokens, if not those of the environment.
-    pub aws: Option<SdkConfig>,
+    /// The region and the credentials that sign tokens for IAM. Unused without `iam`.
+    pub aws: SdkConfig,
     /// Whether the servers form a cluster.
     pub cluster: bool,
     /// The certificate authorities (PEM) to trust instead of the system's.
@@ -38,7 +38,7 @@ impl RedisConfig {
         Self {
             url: url.into(),
             iam: None,
-            aws: None,
+            aws: SdkConfig::builder().build(),
             cluster: false,
             ca_file: None,
             connect_timeout: Duration::from_secs(1),
