@@ -101,9 +101,7 @@ pub fn passphrase(request: &Request) -> Result<Option<String>, Problem> {
 fn refused(refusal: Refusal) -> Problem {
     match refusal {
         Refusal::NotARecipient => Problem::not_a_recipient(),
-        Refusal::WrongPassphrase => {
-            Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong.")
-        }
+        Refusal::WrongPassphrase => Problem::new(Code::WrongPassphrase, "The passphrase is missing or wrong."),
         Refusal::TooManyTries { retry_after_ms } => Problem {
             retry_after_s: Some(retry_after_ms.div_ceil(1_000).max(1)),
             ..Problem::new(Code::TooManyRequests, "Too many wrong passphrases. Try again later.")
