@@ -1,4 +1,4 @@
-"""The events that reach the bus, from items as shared/src/dynamo/items.rs writes them, agree with docs/EVENTS.md."""
+"""The events that reach the bus, from items as shared/src/ledger/items.rs writes them, agree with docs/EVENTS.md."""
 
 import json
 import re

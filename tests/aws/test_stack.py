@@ -78,7 +78,7 @@ def test_failed_runs_go_to_a_dead_letter_queue(stack):
 
 
 def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, repository):
-    keys = (repository / "shared/src/dynamo/keys.rs").read_text()
+    keys = (repository / "shared/src/ledger/keys.rs").read_text()
     name = lambda constant: re.search(rf'pub const {constant}: &str = "([^"]+)"', keys)[1]
     table = client("dynamodb").describe_table(TableName=stack.outputs["TableName"])["Table"]
     pair = lambda first, second: [
