@@ -5,17 +5,17 @@ mod rebuild;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
+use std::ops::{AddAssign, RangeInclusive};
 use std::time::Duration;
 
 use futures::stream::{self, StreamExt};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use self::outbox::{Emptied, Outboxes};
+use self::outbox::Outboxes;
 use crate::domain::Summary;
 use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Terms, Timestamp};
-use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
+use crate::ledger::{REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::ports::Table;
 use crate::ports::{Backlog, HotStore};
 use crate::service::Failure;
@@ -54,19 +54,56 @@ pub struct Report {
 }
 
 impl Report {
-    fn add_outboxes<'a>(&mut self, emptied: impl Iterator<Item = &'a Emptied>, now: Timestamp) {
-        let mut all = Some(Backlog::default());
-        for partition in emptied {
-            self.persisted += partition.persisted;
-            self.parked += partition.parked;
-            all = all.zip(partition.left).map(|(all, left)| Backlog {
-                holds: all.holds + left.holds,
-                oldest: all.oldest.into_iter().chain(left.oldest).min(),
-            });
-        }
+    /// The report of a run that did `tally`, at the end of it.
+    fn new(tally: Tally, now: Timestamp) -> Self {
         let age = |left: Backlog| left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
-        self.outbox_left = all.map(|left| left.holds);
-        self.oldest_outbox_ms = all.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX));
+        Self {
+            persisted: tally.persisted,
+            parked: tally.parked,
+            refunded_packets: tally.refunded_packets,
+            refunded_slips: tally.refunded_slips,
+            refunded_amount: tally.refunded_amount,
+            outbox_left: tally.left.map(|left| left.holds),
+            oldest_outbox_ms: tally.left.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX)),
+            due_left: tally.due_left,
+        }
+    }
+}
+
+/// What a piece of a run did, and what it left. The fields mean what those of [`Report`] mean; tallies of pieces add up.
+#[derive(Clone, Copy, Debug)]
+struct Tally {
+    persisted: u64,
+    parked: u64,
+    refunded_packets: u64,
+    refunded_slips: u64,
+    refunded_amount: u64,
+    due_left: u64,
+    /// What is left in outboxes; `None`: the hot store could not tell.
+    left: Option<Backlog>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let (persisted, parked, due_left) = (0, 0, 0);
+        let (refunded_packets, refunded_slips, refunded_amount) = (0, 0, 0);
+        let left = Some(Backlog::default());
+        Self { persisted, parked, refunded_packets, refunded_slips, refunded_amount, due_left, left }
+    }
+}
+
+impl AddAssign for Tally {
+    fn add_assign(&mut self, other: Self) {
+        self.persisted += other.persisted;
+        self.parked += other.parked;
+        self.refunded_packets += other.refunded_packets;
+        self.refunded_slips += other.refunded_slips;
+        self.refunded_amount += other.refunded_amount;
+        self.due_left += other.due_left;
+        self.left = self.left.zip(other.left).map(|(all, more)| Backlog {
+            holds: all.holds + more.holds,
+            oldest: all.oldest.into_iter().chain(more.oldest).min(),
+        });
     }
 }
 
@@ -95,40 +132,6 @@ impl Run {
     }
 }
 
-/// What became of the due packets of a shard.
-#[derive(Debug, Default)]
-struct Shard {
-    refunded_packets: u64,
-    refunded_slips: u64,
-    refunded_amount: u64,
-    left: u64,
-}
-
-impl Shard {
-    fn add(&mut self, id: PacketId, result: Result<Returned, Failure>) {
-        match result {
-            Ok(returned) => {
-                self.refunded_packets += u64::from(returned.slips > 0);
-                self.refunded_slips += returned.slips;
-                self.refunded_amount += returned.amount;
-                self.left += u64::from(!returned.settled);
-            }
-            Err(failure) => {
-                tracing::error!(packet = %id, error = crate::error_chain(&failure), "not settled");
-                self.left += 1;
-            }
-        }
-    }
-}
-
-/// What became of a due packet.
-#[derive(Debug, Default)]
-struct Returned {
-    slips: u64,
-    amount: u64,
-    settled: bool,
-}
-
 impl<T: Table, H: HotStore> Settle<T, H> {
     /// Over the two stores. `grace`: how long after its expiry a packet's refund waits; longer than a grab can last plus
     /// the difference of the clocks.
@@ -136,69 +139,69 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Self { outboxes: Outboxes::new(stores.clone()), stores, grace }
     }
 
-    /// Settles what lies in `partitions`, until `deadline`; what is not done by then the next run does.
+    /// Settles what lies in `partitions`, until `deadline`. The next run does the rest.
     pub async fn run(&self, partitions: RangeInclusive<u32>, deadline: Instant) -> Result<Report, Failure> {
-        let mut report = Report::default();
-        // A hot store that does not answer must leave time for the refunds, most of which don't need it.
+        // A hot store that does not answer must leave time for the refunds, most of which do not need it.
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
-        let mut emptied = self.outboxes.empty(partitions.clone(), half_time).await;
+        let mut visits = self.outboxes.empty(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
         let run = Run { partitions, now, until: now.before(self.grace), deadline };
-        let refunded = self.refund_due(&run, &mut report).await;
-        self.outboxes.go_on(&mut emptied, deadline).await;
-        refunded?;
-        report.add_outboxes(emptied.values(), self.stores.clock.now());
-        Ok(report)
+        let refunded = self.refund_due(&run).await;
+        self.outboxes.go_on(&mut visits, deadline).await;
+        let mut tally = refunded?;
+        for visit in visits.into_values() {
+            tally += visit.tally;
+        }
+        Ok(Report::new(tally, self.stores.clock.now()))
     }
 
-    async fn refund_due(&self, run: &Run, report: &mut Report) -> Result<(), Failure> {
+    async fn refund_due(&self, run: &Run) -> Result<Tally, Failure> {
         let shards = due_shard(Partition::wrapping(*run.partitions.start()))
             ..=due_shard(Partition::wrapping(*run.partitions.end()));
-        let outcomes: Vec<Result<Shard, Failure>> = stream::iter(shards)
+        let tallies: Vec<Result<Tally, Failure>> = stream::iter(shards)
             .map(|shard| self.refund_shard(shard, run))
             .buffer_unordered(SHARDS_AT_ONCE)
             .collect()
             .await;
-        for outcome in outcomes {
-            let outcome = outcome?;
-            report.refunded_packets += outcome.refunded_packets;
-            report.refunded_slips += outcome.refunded_slips;
-            report.refunded_amount += outcome.refunded_amount;
-            report.due_left += outcome.left;
+        let mut all = Tally::default();
+        for tally in tallies {
+            all += tally?;
         }
-        Ok(())
+        Ok(all)
     }
 
-    /// Settles the due packets of a shard, one after another. One that fails is not in the way of the next; past the
-    /// deadline the rest is only counted.
-    async fn refund_shard(&self, shard: u32, run: &Run) -> Result<Shard, Failure> {
-        let mut outcome = Shard::default();
-        let mut last: Option<Due> = None;
+    /// Settles the due packets of a shard, one after another. One that fails does not stop the next. Past the deadline the
+    /// others are only counted.
+    async fn refund_shard(&self, shard: u32, run: &Run) -> Result<Tally, Failure> {
+        let (mut all, mut last) = (Tally::default(), None);
         loop {
             let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
-            let Some(&end) = page.last() else { return Ok(outcome) };
+            let Some(&end) = page.last() else { return Ok(all) };
             last = Some(end);
             for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
-                if run.is_over() {
-                    outcome.left += 1;
+                let left = Tally { due_left: 1, ..Tally::default() };
+                all += if run.is_over() {
+                    left
                 } else {
-                    let result = self.settle_packet(due.id, run).await;
-                    outcome.add(due.id, result);
-                }
+                    self.settle_packet(due.id, run).await.unwrap_or_else(|failure| {
+                        tracing::error!(packet = %due.id, error = crate::error_chain(&failure), "not settled");
+                        left
+                    })
+                };
             }
-            if run.is_over() && outcome.left >= DUE_LEFT_MAX {
-                return Ok(outcome);
+            if run.is_over() && all.due_left >= DUE_LEFT_MAX {
+                return Ok(all);
             }
         }
     }
 
-    /// Refunds what nobody grabbed of a packet past its grace, and settles it once every slip is seen to be decided.
-    async fn settle_packet(&self, id: PacketId, run: &Run) -> Result<Returned, Failure> {
+    /// Refunds what nobody grabbed of a packet past its grace, and settles it once every slip has a decision.
+    async fn settle_packet(&self, id: PacketId, run: &Run) -> Result<Tally, Failure> {
         let packet = self.stores.ledger.packet(id).await?;
-        let packet = packet.ok_or_else(|| Failure::defect(format!("{id}: due, but not there")))?;
+        let packet = packet.ok_or_else(|| Failure::defect(format!("{id}: due, but it does not exist")))?;
         if packet.settled.is_some() {
             // The index is a little behind.
-            return Ok(Returned { settled: true, ..Returned::default() });
+            return Ok(Tally::default());
         }
         let terms = packet.terms;
         if terms.expires_at > run.until {
@@ -210,74 +213,77 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         };
         crash_point!("refund.after_drain");
 
-        let decisions = self.stores.ledger.decisions(id, 0..terms.count).await?;
-        let mut decisions: BTreeMap<u32, Decision> =
-            decisions.into_iter().map(|decision| (decision.slip, decision)).collect();
-        let mut returned = Returned::default();
+        let mut decisions = self.decisions(&terms).await?;
         let free: Vec<u32> =
             (0..terms.count).filter(|slip| !decisions.contains_key(slip) && !withheld.contains(slip)).collect();
+        let mut tally = Tally { due_left: 1, ..Tally::default() };
         for chunk in free.chunks(REFUND_SLIPS_MAX) {
             if run.is_over() {
-                return Ok(returned);
+                return Ok(tally);
             }
-            self.refund_chunk(&terms, chunk, run.now, &mut decisions, &mut returned).await?;
+            self.refund_chunk(&terms, chunk, run.now, &mut decisions, &mut tally).await?;
         }
-        if returned.slips > 0 {
+        if tally.refunded_packets > 0 {
             // What is settled is what a read shows, not what was counted.
-            let seen = self.stores.ledger.decisions(id, 0..terms.count).await?;
-            decisions = seen.into_iter().map(|decision| (decision.slip, decision)).collect();
+            decisions = self.decisions(&terms).await?;
         }
         if decisions.len() == terms.count as usize {
             let decisions: Vec<Decision> = decisions.into_values().collect();
             crash_point!("mark_settled.before");
             self.stores.ledger.mark_settled(&terms, &Summary::of(&decisions)).await?;
             crash_point!("mark_settled.after");
-            returned.settled = true;
-            self.tell(&terms, &decisions).await;
+            tally.due_left = 0;
+            self.reconcile(&terms, &decisions).await;
             crash_point!("mark_settled.after_reconcile");
         }
-        Ok(returned)
+        Ok(tally)
     }
 
-    /// Refunds the slips of a chunk that have no decision; `at` is the time it is booked under. One that turns out to be
-    /// decided is taken out, and the rest is tried again.
+    /// All slip decisions of a packet, by slip.
+    async fn decisions(&self, terms: &Terms) -> Result<BTreeMap<u32, Decision>, Failure> {
+        let decisions = self.stores.ledger.decisions(terms.id, 0..terms.count).await?;
+        Ok(decisions.into_iter().map(|decision| (decision.slip, decision)).collect())
+    }
+
+    /// Refunds the slips of a chunk that have no decision, as of `at`. A slip that turns out to have one is taken out, and the
+    /// rest is tried again.
     async fn refund_chunk(
         &self,
         terms: &Terms,
         chunk: &[u32],
         at: Timestamp,
         decisions: &mut BTreeMap<u32, Decision>,
-        returned: &mut Returned,
+        tally: &mut Tally,
     ) -> Result<(), Failure> {
         let mut slips: Vec<(u32, Amount)> = Vec::with_capacity(chunk.len());
         for &slip in chunk {
-            let part = PartId::of_slip(terms.id, terms.count, slip);
-            let amount = match part {
+            let amount = match PartId::of_slip(terms.id, terms.count, slip) {
                 Some(part) => self.stores.packets.amount(part, terms, slip).await?,
                 None => None,
             };
             slips.push((slip, amount.ok_or_else(|| Failure::defect(format!("{}: no slip {slip}", terms.id)))?));
         }
-        loop {
+        while !slips.is_empty() {
             crash_point!("refund.before_chunk");
             let outcome = self.stores.ledger.refund(terms, &slips, at).await?;
             crash_point!("refund.after_chunk");
-            match outcome {
+            let seen = match outcome {
                 RefundOutcome::Refunded(refunded) => {
-                    returned.slips += refunded.len() as u64;
-                    returned.amount += refunded.iter().map(|decision| decision.amount).sum::<Amount>().minor_units();
-                    decisions.extend(refunded.into_iter().map(|decision| (decision.slip, decision)));
-                    return Ok(());
+                    tally.refunded_packets = 1;
+                    tally.refunded_slips += refunded.len() as u64;
+                    tally.refunded_amount +=
+                        refunded.iter().map(|decision| decision.amount).sum::<Amount>().minor_units();
+                    slips.clear();
+                    refunded
                 }
                 RefundOutcome::AlreadyDecided(seen) => {
                     slips.retain(|(slip, _)| seen.iter().all(|decision| decision.slip != *slip));
-                    decisions.extend(seen.into_iter().map(|decision| (decision.slip, decision)));
-                    if slips.is_empty() {
-                        return Ok(());
-                    }
+                    seen
                 }
-            }
+            };
+            decisions.extend(seen.into_iter().map(|decision| (decision.slip, decision)));
         }
+        Ok(())
     }
 
     /// What the hot store acknowledged for a packet is persisted before anything is refunded. Returns the slips that are
@@ -286,7 +292,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let mut parked = BTreeSet::new();
         for part in terms.id.parts() {
             let drained = self.outboxes.drain(part, deadline).await?;
-            if drained.waiting > 0 {
+            if drained.waiting() > 0 {
                 return Err(Failure::unavailable("slips of an expired packet are still to be persisted"));
             }
             parked.extend(drained.parked);
@@ -294,15 +300,15 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(parked)
     }
 
-    /// Tells the hot store how a packet ended, so that it answers for it without the ledger. If it can't be told, the
-    /// ledger answers.
-    async fn tell(&self, terms: &Terms, decisions: &[Decision]) {
+    /// Applies the decisions of a settled packet to the hot store, which then answers without the ledger. If it cannot be reached,
+    /// the ledger answers.
+    async fn reconcile(&self, terms: &Terms, decisions: &[Decision]) {
         for part in terms.id.parts() {
             let slips = part.slips(terms.count);
             let decisions: Vec<Decision> =
                 decisions.iter().filter(|decision| slips.contains(&decision.slip)).cloned().collect();
             if let Err(error) = self.stores.hot.reconcile(part, terms.count, &decisions, &[]).await {
-                tracing::warn!(%part, error = crate::error_chain(&error), "the hot store was not told of a settlement");
+                tracing::warn!(%part, error = crate::error_chain(&error), "a settled packet was not reconciled");
                 return;
             }
             crash_point!("mark_settled.after_reconcile_part");

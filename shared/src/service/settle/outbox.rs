@@ -4,7 +4,8 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
-use crate::domain::{Claim, Decision, Hold, PartId, Partition, Terms, Timestamp, UserId};
+use super::Tally;
+use crate::domain::{Claim, Decision, Hold, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, LedgerError};
 use crate::ports::Table;
 use crate::ports::{Backlog, HotStore, OutboxEntry};
@@ -23,36 +24,34 @@ pub(super) struct Outboxes<T, H> {
     stores: Stores<T, H>,
 }
 
-/// What became of a partition's outboxes.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Emptied {
-    /// Holds that came to the ledger.
-    pub persisted: u64,
-    /// Holds that were seen to be parked.
-    pub parked: u64,
-    /// What is left; `None`: the hot store could not tell.
-    pub left: Option<Backlog>,
+/// One visit to a partition, or two.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Visit {
+    pub tally: Tally,
     /// Whether time was up before the end was reached.
     out_of_time: bool,
 }
 
-/// What became of a part's outbox.
+/// A part after its outbox was drained.
 #[derive(Debug, Default)]
 pub(super) struct Drained {
-    persisted: u64,
-    /// Holds that the next run will try again.
-    pub waiting: u64,
+    pub tally: Tally,
     /// Slips whose holds are parked.
     pub parked: Vec<u32>,
-    /// When the oldest that is left was made.
-    oldest: Option<Timestamp>,
 }
 
 impl Drained {
     fn new(persisted: u64, left: &[OutboxEntry]) -> Self {
-        let parked: Vec<u32> = left.iter().filter(|held| held.parked.is_some()).map(|held| held.hold.slip).collect();
-        let waiting = (left.len() - parked.len()) as u64;
-        Self { persisted, waiting, parked, oldest: left.iter().map(|held| held.hold.at).min() }
+        let parked =
+            left.iter().filter(|entry| entry.parked.is_some()).map(|entry| entry.hold.slip).collect::<Vec<_>>();
+        let backlog = Backlog { holds: left.len() as u64, oldest: left.iter().map(|entry| entry.hold.at).min() };
+        let tally = Tally { persisted, parked: parked.len() as u64, left: Some(backlog), ..Tally::default() };
+        Self { tally, parked }
+    }
+
+    /// Holds that the next run tries again.
+    pub fn waiting(&self) -> u64 {
+        self.tally.left.map_or(0, |left| left.holds) - self.tally.parked
     }
 }
 
@@ -72,7 +71,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
     }
 
     /// Empties the outboxes of `partitions`, until `deadline`.
-    pub async fn empty(&self, partitions: impl Iterator<Item = u32>, deadline: Instant) -> BTreeMap<u32, Emptied> {
+    pub async fn empty(&self, partitions: impl Iterator<Item = u32>, deadline: Instant) -> BTreeMap<u32, Visit> {
         stream::iter(partitions)
             .map(async |index| (index, self.empty_partition(Partition::wrapping(index), deadline).await))
             .buffer_unordered(PARTITIONS_AT_ONCE)
@@ -81,21 +80,20 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
     }
 
     /// Goes on, until `deadline`, where time was up; what is not reached then either is counted.
-    pub async fn go_on(&self, emptied: &mut BTreeMap<u32, Emptied>, deadline: Instant) {
-        let cut_short = |emptied: &BTreeMap<u32, Emptied>| -> Vec<u32> {
-            emptied.iter().filter(|(_, partition)| partition.out_of_time).map(|(index, _)| *index).collect()
+    pub async fn go_on(&self, visits: &mut BTreeMap<u32, Visit>, deadline: Instant) {
+        let cut_short = |visits: &BTreeMap<u32, Visit>| -> Vec<u32> {
+            visits.iter().filter(|(_, visit)| visit.out_of_time).map(|(index, _)| *index).collect()
         };
-        for (index, more) in self.empty(cut_short(emptied).into_iter(), deadline).await {
-            let before = emptied.remove(&index).unwrap_or_default();
-            emptied.insert(index, before.and_then(more));
+        for (index, more) in self.empty(cut_short(visits).into_iter(), deadline).await {
+            visits.entry(index).and_modify(|visit| *visit = visit.and_then(more));
         }
-        let counts = stream::iter(cut_short(emptied))
+        let counts = stream::iter(cut_short(visits))
             .map(async |index| (index, self.stores.hot.backlog(Partition::wrapping(index)).await))
             .buffer_unordered(PARTITIONS_AT_ONCE)
             .for_each(|(index, count)| {
                 match count {
                     Ok(left) => {
-                        emptied.entry(index).and_modify(|partition| partition.left = Some(left));
+                        visits.entry(index).and_modify(|visit| visit.tally.left = Some(left));
                     }
                     Err(error) => {
                         tracing::error!(index, error = crate::error_chain(&error), "outboxes were not counted");
@@ -108,35 +106,35 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         }
     }
 
-    /// Every part on its own: one that can't be emptied is not in the way of the others, nor of any refund.
-    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Emptied {
-        let out_of_time = Emptied { out_of_time: true, ..Emptied::default() };
+    /// Drains each part on its own: one that fails stops neither the others nor any refund.
+    async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Visit {
+        let unknown = Tally { left: None, ..Tally::default() };
         if Instant::now() >= deadline {
-            return out_of_time;
+            return Visit { tally: unknown, out_of_time: true };
         }
         let parts = match self.stores.hot.pending_parts(partition).await {
             Ok(parts) => parts,
             Err(error) => {
                 tracing::error!(?partition, error = crate::error_chain(&error), "outboxes were not found");
-                return Emptied::default();
+                return Visit { tally: unknown, out_of_time: false };
             }
         };
-        let mut emptied = Emptied { left: Some(Backlog::default()), ..Emptied::default() };
+        let mut tally = Tally::default();
         for part in parts {
             crash_point!("settle.after_pending");
-            match self.drain(part, deadline).await {
-                Ok(drained) => emptied.add(&drained),
+            tally += match self.drain(part, deadline).await {
+                Ok(drained) => drained.tally,
                 Err(failure) => {
                     tracing::error!(%part, error = crate::error_chain(&failure), "an outbox was not emptied");
-                    emptied.left = None;
+                    unknown
                 }
-            }
+            };
             if Instant::now() >= deadline {
                 // Perhaps in the middle of this part; what is left of the others is not known either.
-                return Emptied { persisted: emptied.persisted, parked: emptied.parked, ..out_of_time };
+                return Visit { tally: Tally { left: None, ..tally }, out_of_time: true };
             }
         }
-        emptied
+        Visit { tally, out_of_time: false }
     }
 
     /// Brings what a part holds to the ledger. What is decided already is only reconciled: a read costs less than a failed
@@ -242,22 +240,13 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
     }
 }
 
-impl Emptied {
+impl Visit {
     /// Both of two visits, one after the other.
     fn and_then(self, more: Self) -> Self {
-        // Seen twice they count once, and what was seen stays so where there was no time to look again.
-        let parked = self.parked.max(more.parked);
-        Self { persisted: self.persisted + more.persisted, parked, ..more }
-    }
-
-    fn add(&mut self, drained: &Drained) {
-        let parked = drained.parked.len() as u64;
-        self.persisted += drained.persisted;
-        self.parked += parked;
-        if let Some(left) = &mut self.left {
-            let oldest = left.oldest.into_iter().chain(drained.oldest).min();
-            *left = Backlog { holds: left.holds + drained.waiting + parked, oldest };
-        }
+        // A parked hold that both saw counts once, and counts where there was no time to look again.
+        let parked = self.tally.parked.max(more.tally.parked);
+        let persisted = self.tally.persisted + more.tally.persisted;
+        Self { tally: Tally { persisted, parked, ..more.tally }, ..more }
     }
 }
 
@@ -266,12 +255,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_to_be_parked_stays_so_and_counts_once() {
-        let first = || Emptied { persisted: 2, parked: 1, left: None, out_of_time: true };
-        let without_time = first().and_then(Emptied { out_of_time: true, ..Emptied::default() });
-        assert_eq!((without_time.persisted, without_time.parked, without_time.out_of_time), (2, 1, true));
+    fn a_parked_hold_that_was_seen_twice_counts_once() {
+        let visit = |persisted, parked, left, out_of_time| Visit {
+            tally: Tally { persisted, parked, left, ..Tally::default() },
+            out_of_time,
+        };
+        let first = || visit(2, 1, None, true);
+        let without_time = first().and_then(visit(0, 0, None, true));
+        assert_eq!((without_time.tally.persisted, without_time.tally.parked, without_time.out_of_time), (2, 1, true));
         let left = Some(Backlog { holds: 1, oldest: None });
-        let seen_again = first().and_then(Emptied { persisted: 3, parked: 1, left, out_of_time: false });
-        assert_eq!((seen_again.persisted, seen_again.parked, seen_again.left), (5, 1, left));
+        let again = first().and_then(visit(3, 1, left, false)).tally;
+        assert_eq!((again.persisted, again.parked, again.left), (5, 1, left));
     }
 }
