@@ -6,7 +6,7 @@ const dated = [
   ["fences?|fenced|fencing", "slip decision"],
   ["(?<!\\bin )facts?", "slip decision, known decision; or say what it is"],
   ["learners?|learns|learnt|learned", "reconciler, reconcile"],
-  ["flights?|runway|boarding", "single-flight"],
+  ["(?<!in |single-)flights?|runway|boarding", "single-flight"],
   ["turns (?:of|for)|(?:a|an|its|their|each|one|own) turn", "permit, admission limiter"],
   ["told", "is answered, receives"],
   ["hears?|heard", "receives, is answered"],

@@ -10,16 +10,18 @@ use crate::domain::{AckMode, Amount, Limits};
 use crate::redis::{Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
-/// What the functions are told.
+/// The configuration of a process, from its environment variables.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// `TABLE_NAME`: the ledger's table. Required.
     pub table: String,
-    /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): what packets are sent
-    /// under.
+    /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
+    /// that a deployment gives every packet.
     pub policy: SendPolicy,
     /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
-    /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is. `REDIS_AUTH`
+    /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
+    ///
+    /// `REDIS_AUTH`
     /// (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS` (`false`): how to
     /// sign in to it.
     pub redis: Option<RedisConfig>,
@@ -45,7 +47,7 @@ impl Config {
         Self::read(&variable, true)
     }
 
-    /// For a function that uses the ledger alone.
+    /// For a function that uses only the ledger.
     pub fn for_the_ledger(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         Self::read(&variable, false)
     }
@@ -158,7 +160,7 @@ impl Reader<'_> {
         Some(IamAuth { user, cache, serverless })
     }
 
-    /// What its parts refuse to work with, told with everything else.
+    /// Reports what the Redis client refuses together with all other faults.
     fn check(&mut self, mut redis: RedisConfig) {
         if redis.ca_file.as_ref().is_some_and(|file| File::open(file).is_err()) {
             self.fault("REDIS_CA_FILE", "can't be read");

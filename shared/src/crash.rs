@@ -103,7 +103,7 @@ mod armed {
     }
 
     fn die(name: &str) {
-        // Whoever watches reconciles the place; if nobody reads it, the process dies all the same.
+        // For the process that watches. If nobody reads it, this process dies all the same.
         let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{name}");
         let _ = kill_process(getpid(), Signal::KILL);
         // The signal is on its way: no other line runs on this thread.

@@ -1,4 +1,4 @@
-//! What the functions tell `CloudWatch`: lines of its embedded metric format in the log, and what a process counts for them.
+//! Metrics: what a process counts, and the lines of `CloudWatch`'s embedded metric format that it logs.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -93,14 +93,14 @@ impl GrabEnd {
     }
 }
 
-/// What a process counts while it grabs. It costs a grab some atomic additions, and is read only by who emits metrics.
+/// What a process counts while it grabs. It costs a grab some atomic additions.
 #[derive(Debug, Default)]
 pub struct Meter {
     ends: [AtomicU64; GrabEnd::ALL.len()],
     replays: AtomicU64,
     repairs: AtomicU64,
     script_calls: AtomicU64,
-    /// How many claims took so many milliseconds. Its size is bounded by how long a grab is patient.
+    /// How many claims took so many milliseconds. Its size is bounded by the time-out of a grab.
     claims_ms: Mutex<BTreeMap<u64, u64>>,
 }
 
@@ -111,7 +111,7 @@ pub struct Counts {
     pub ends: Vec<(GrabEnd, u64)>,
     /// Grabs that were answered with a claim from before.
     pub replays: u64,
-    /// Parts that were told anew what the ledger knows, since they had forgotten a decision.
+    /// Parts that were reconciled as a whole, because they had forgotten a decision.
     pub repairs: u64,
     /// Calls of scripts in the hot store.
     pub script_calls: u64,

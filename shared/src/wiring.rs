@@ -1,4 +1,4 @@
-//! The parts of a deployment, put together once per process: what the functions and the local stack are made of.
+//! Builds clients, stores and use cases, once per process: what the functions and the local stack are made of.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,12 +41,12 @@ pub struct Wiring {
 
 /// What Lambda gives a function in its environment: the region, the credentials of its role, and perhaps another endpoint.
 ///
-/// Nothing else is searched. What reads profiles and asks AWS for other roles is a tenth of a function, which needs none of
-/// it; a tool that does loads its configuration with `aws_config` and brings it along.
+/// Nothing else is searched. The code that reads profiles and assumes roles would be a tenth of a function, which needs none of
+/// it. A tool that needs it loads its configuration with `aws_config` and passes it in.
 pub fn environment() -> SdkConfig {
     let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
-    // Credentials in variables do not change in a process; where one lives for longer than they do, it is told where to get
-    // new ones.
+    // Credentials in variables do not change in a process. A process that outlives them has the address of new ones in its
+    // environment.
     let credentials = CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new())
         .or_else("container", EcsCredentialsProvider::builder().build());
     let mut config = SdkConfig::builder()
@@ -114,7 +114,7 @@ impl Wiring {
         Ok(Self { base, stores: stores.metered(meter) })
     }
 
-    /// What needs the ledger alone.
+    /// What needs only the ledger.
     pub const fn ledger_wiring(&self) -> &LedgerWiring {
         &self.base
     }

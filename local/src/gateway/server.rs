@@ -53,7 +53,7 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Serves what `listener` accepts with the functions of `stack`. Each request needs one of `limiter`, as on AWS each needs
+    /// Serves what `listener` accepts with the functions of `stack`. Each request needs a permit of `limiter`, as on AWS each needs
     /// one of Lambda's concurrent executions; who gets none in time is refused, as API Gateway refuses what is above its
     /// throttle.
     pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: AdmissionLimiter) -> io::Result<Self> {

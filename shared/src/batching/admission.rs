@@ -21,8 +21,8 @@ pub type Permit = OwnedSemaphorePermit;
 
 /// Bounds the requests in flight. First come, first served; under lasting overload, rejects early.
 ///
-/// A burst is served to its end. Under overload a new request waits for a short time only, so that those that are served are
-/// served in time: "controlled delay", as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).
+/// A burst is served to its end. Under overload a new request waits for a short time only, so that served requests are served
+/// in time. That is "controlled delay" as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).
 #[derive(Debug)]
 pub struct AdmissionLimiter {
     permits: Arc<Semaphore>,

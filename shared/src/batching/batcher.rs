@@ -16,7 +16,7 @@ pub trait Caller: Send + Sync + 'static {
     type Queue: Default + Send;
     /// The requests of one call.
     type Batch: Send;
-    /// What a call tells of the requests that still wait.
+    /// What a call shows about the requests that still wait.
     type Seen: Send;
 
     /// The most calls in flight for one key.
@@ -31,12 +31,12 @@ pub trait Caller: Send + Sync + 'static {
     /// Makes a call and answers its requests.
     fn call(&self, key: &Self::Key, batch: Self::Batch) -> impl Future<Output = Self::Seen> + Send;
 
-    /// Takes in what a call told, before the next one of its key.
+    /// Takes in what a call has shown, before the next one of its key.
     fn absorb(&self, _queue: &mut Self::Queue, _seen: Self::Seen) {}
 }
 
-/// Collects requests that arrive while calls for their key are in flight into the next call. No timer: a request that comes
-/// alone goes at once.
+/// Collects requests that arrive while calls for their key are in flight into the next call. No timer: a lone request
+/// goes at once.
 ///
 /// A call runs in a task of its own: a caller that is dropped does not take it from those who share it. If a call is lost in a
 /// panic or a shutdown, its requests are dropped unanswered. So are those that wait, unless another call is in flight, which

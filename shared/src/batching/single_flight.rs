@@ -22,7 +22,7 @@ impl<V: Clone> Flight<V> {
     }
 }
 
-/// The duty to answer a flight. Dropped without a result, it answers that the call was lost.
+/// The duty to give a call its result. Dropped without one, it answers that the call was lost.
 struct Answer<V> {
     flight: Arc<Flight<V>>,
     result: Option<V>,
@@ -52,7 +52,7 @@ pub struct SingleFlight<K: Eq + Hash, V> {
     in_flight: InFlight<K, V>,
 }
 
-/// The duty to answer a flight of a [`SingleFlight`]. Once it ends, requests for its key start a new call.
+/// The duty to give a call of a [`SingleFlight`] its result. Once it ends, requests for its key start a new call.
 pub struct Promise<K: Eq + Hash, V> {
     in_flight: InFlight<K, V>,
     key: K,
@@ -60,7 +60,7 @@ pub struct Promise<K: Eq + Hash, V> {
 }
 
 impl<K: Eq + Hash, V> Promise<K, V> {
-    /// What the flight is for.
+    /// The key of the call.
     pub const fn key(&self) -> &K {
         &self.key
     }
@@ -88,7 +88,7 @@ where
         Self { in_flight: Arc::default() }
     }
 
-    /// The flight for `key`; and the promise to answer it, if none was in flight.
+    /// The call for `key`; and the promise to answer it, if none was in flight.
     pub fn enter(&self, key: K) -> (Arc<Flight<V>>, Option<Promise<K, V>>) {
         let mut in_flight = lock(&self.in_flight);
         if let Some(flight) = in_flight.get(&key) {

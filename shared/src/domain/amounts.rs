@@ -1,7 +1,7 @@
 use super::money::Amount;
 
-/// The amounts of one part's slips, in slip order, as the ledger keeps them: one byte for the width (1 to 4), then each
-/// amount in that many bytes, little end first. An amount is read in place, without decoding the others.
+/// The amounts of one part's slips, in slip order, as the ledger keeps them. The first byte is the width (1 to 4); then
+/// each amount takes that many bytes, little end first. An amount is read in place, without decoding the others.
 #[derive(Clone, Eq, PartialEq)]
 pub struct Amounts(Vec<u8>);
 

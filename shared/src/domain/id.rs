@@ -67,7 +67,7 @@ impl fmt::Display for PacketId {
 impl FromStr for PacketId {
     type Err = IdError;
 
-    /// Takes the one canonical form alone: a packet has one id, not several spellings of it.
+    /// Accepts only the canonical form: a packet has one id, not several spellings of it.
     fn from_str(text: &str) -> Result<Self, IdError> {
         let error = IdError { expected: "a packet id" };
         let id = Self(Ulid::from_string(text).map_err(|_| error)?.0);
@@ -77,8 +77,8 @@ impl FromStr for PacketId {
 
 /// A user's id as the authorizer states it: 1 to 128 printable ASCII characters other than space `/ ? # %`.
 ///
-/// Without `#` no user id can reach past its place in a ledger key, and in Redis a user id is a field or a value, never
-/// a part of a key's name. A clone shares the text: a grab hands its user on several times.
+/// Without `#` no user id can reach past its place in a ledger key. In Redis a user id is a field or a value, never a part
+/// of a key's name. A clone shares the text: a grab hands its user on several times.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct UserId(Arc<str>);

@@ -22,8 +22,8 @@ pub enum AckMode {
 /// A salted digest of a passphrase. The passphrase itself is kept nowhere.
 ///
 /// The packet's id is the salt, so that a function can compute the digest of a guess without reading anything. A fast
-/// hash is a choice: a passphrase is shared with a group and lives for a day, guesses are counted and bounded by the
-/// grab itself, and a slow hash would hand every grabber a lever to stop a rush.
+/// hash is a choice. A passphrase is shared with a group and lives for a day, and the grab itself counts and bounds guesses.
+/// A slow hash would let every grabber slow down a rush.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct PassphraseDigest(pub [u8; 32]);
 
@@ -52,7 +52,7 @@ pub enum Refusal {
     NotARecipient,
     /// The passphrase is wrong, or missing.
     WrongPassphrase,
-    /// Too many wrong passphrases from this user; he may try again after this many milliseconds.
+    /// Too many wrong passphrases from this user, who may try again later.
     TooManyTries {
         /// Milliseconds until the next try is allowed.
         retry_after_ms: u64,
@@ -60,7 +60,7 @@ pub enum Refusal {
 }
 
 impl Guard {
-    /// Whether `user` may look at the packet, and grab it if he knows its passphrase.
+    /// Whether `user` may view the packet, and grab it with its passphrase.
     #[must_use]
     pub fn invites(&self, user: &UserId) -> bool {
         self.recipients.as_ref().is_none_or(|recipients| recipients.contains(user))

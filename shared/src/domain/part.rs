@@ -81,9 +81,8 @@ impl PartId {
         packet.parts().find(|part| part.slips(count).contains(&slip))
     }
 
-    /// The fixed order in which `user` tries the parts of `packet`: it starts anywhere and strides by a number coprime
-    /// to the count, both from a hash, so that neither the first try nor the users of a part that has run out all fall
-    /// on the same next one.
+    /// The fixed order in which `user` tries the parts of `packet`. A hash gives its start, and its stride, which is coprime to
+    /// the number of parts. So users start at different parts, and the users of an exhausted part go on to different ones.
     pub fn probe_order(packet: PacketId, user: &UserId) -> impl Iterator<Item = Self> {
         let parts = packet.part_count();
         let (start, seed) = if parts == 1 { (0, 0) } else { start_and_seed(packet, user, parts) };
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_probes_every_part_once_in_an_order_of_his_own() {
+    fn a_user_probes_every_part_once_in_an_order_of_their_own() {
         let orders: BTreeSet<Vec<u32>> = (0..50)
             .map(|n| {
                 let user: UserId = format!("user-{n}").parse().unwrap();
@@ -195,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn every_stride_that_will_do_is_somebodys() {
+    fn every_coprime_stride_is_used() {
         let strides: BTreeSet<u32> = (0..2_000)
             .map(|n| stride(start_and_seed(packet(64), &format!("user-{n}").parse().unwrap(), 64).1, 64))
             .collect();

@@ -22,7 +22,7 @@ impl Owner {
     }
 }
 
-/// The ledger's last word on a slip. A decision is written once and never changes: whoever has seen it knows a decision.
+/// A slip decision: the ledger's last word on a slip, written once and never changed.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Decision {
     /// The slip's index in its packet.
@@ -35,14 +35,14 @@ pub struct Decision {
     pub at: Timestamp,
 }
 
-/// A slip that a user got: the answer that is promised to him for ever.
+/// A slip that a user got: the answer that they are promised for ever.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub struct Claim {
     /// The slip's index in its packet.
     pub slip: u32,
     /// What was in it.
     pub amount: Amount,
-    /// When he grabbed it, by the hot store's clock.
+    /// When they grabbed it, by the hot store's clock.
     pub at: Timestamp,
 }
 

@@ -1,5 +1,5 @@
 //! The split: total and count in, amounts out; integers only, from a 32-byte seed. Every packet records
-//! [`SPLIT_VERSION`], and the algorithm of a version never changes: whoever knows the seed can compute the amounts again.
+//! [`SPLIT_VERSION`], and the algorithm of a version never changes: anybody who knows the seed can compute the amounts again.
 //!
 //! # Version 1
 //!
@@ -108,10 +108,9 @@ fn draw(kind: Split, total: Amount, count: u32, cap: Amount, words: &mut Words) 
 
 /// The double mean, in integers. Each slip keeps one unit; the surplus `s` is drawn from for each of the `p` slips left.
 ///
-/// A slip's share is uniform on `0..=k` with `k = 2s/p` rounded to a whole number at random so that its mean is exact:
-/// thus every place has the mean `s/p`. (Rounding down always would push the difference to the last slip.) Where `2s/p`
-/// is more than a slip can hold, what the slip leaves free is drawn instead, by the same rule, which keeps the mean and
-/// the cap. The last slip takes the rest.
+/// A slip's share is uniform on `0..=k` with `k = 2s/p`, rounded to a whole number at random so that its mean is exact.
+/// Thus every place has the mean `s/p`. (Rounding down always would push the difference to the last slip.) Where `2s/p`
+/// exceeds what a slip can hold, the rule draws what the slip leaves free instead. That keeps the mean and the cap. The last slip takes the rest.
 fn draw_random(total: u64, count: u64, cap: u64, words: &mut Words) -> Vec<u64> {
     let mut surplus = total - count;
     let room = cap - 1;
@@ -178,8 +177,8 @@ impl Words {
     }
 }
 
-/// What the sender publishes before anyone grabs: SHA-256 over the version (one byte), the seed (32 bytes), total, count
-/// and cap (8 bytes each, little end first) and the split's name. With the seed, revealed later, anybody can check that
+/// What the sender publishes before anyone grabs: SHA-256 over these bytes: the version (1), the seed (32), total,
+/// count and cap (8 each, little end first), and the split's name. With the seed, revealed later, anybody can check that
 /// the amounts were fixed beforehand.
 #[must_use]
 pub fn commitment(version: u8, seed: Seed, total: Amount, count: u32, cap: Amount, kind: Split) -> [u8; 32] {

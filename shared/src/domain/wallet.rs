@@ -3,16 +3,16 @@ use super::money::Amount;
 use super::slip::Claim;
 use super::time::Timestamp;
 
-/// A user's wallet, and the totals that his histories show. A user never seen before has nothing.
+/// A user's wallet, and the totals that their histories show. A user never seen before has nothing.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Wallet {
-    /// What he has.
+    /// The money in it.
     pub balance: Amount,
-    /// Packets he sent.
+    /// Packets that the user sent.
     pub sent_count: u64,
     /// What was in them, gross of refunds.
     pub sent_amount: Amount,
-    /// Slips he claimed.
+    /// Slips that the user claimed.
     pub claim_count: u64,
     /// What was in them.
     pub claim_amount: Amount,

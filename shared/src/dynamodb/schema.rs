@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{
 use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
 
 /// Creates the table `name` if it does not exist: for local stacks and tests. On AWS `template.yaml` does it, and a test
-/// holds the two against each other.
+/// compares the two.
 pub async fn create_table(client: &Client, name: &str) -> Result<(), BoxError> {
     let attribute = |name: &str, kind: ScalarAttributeType| {
         AttributeDefinition::builder().attribute_name(name).attribute_type(kind).build()

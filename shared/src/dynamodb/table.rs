@@ -18,11 +18,10 @@ use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactE
 
 type Attributes = HashMap<String, AttributeValue>;
 
-/// Transactions of one process under way at once. The SDK opens a connection for each request beyond those that are
+/// Transactions of one process in flight. The SDK opens a connection for each request beyond those that are
 /// free; in a rush of thousands that would be thousands.
 const TRANSACTIONS_AT_ONCE: usize = 256;
-/// Reads of one process under way at once. They have turns of their own: a rush of winners must not keep anyone from
-/// looking.
+/// Reads of one process in flight. They have permits of their own: a rush of winners must not delay viewers.
 const READS_AT_ONCE: usize = 256;
 
 /// How long to wait before what a batch left out is asked for again; twice as long each time, up to the latter.
@@ -265,7 +264,7 @@ impl From<Overloaded> for TableError {
 fn reason(reason: &CancellationReason) -> Option<Reason> {
     match reason.code().unwrap_or("None") {
         "None" => Some(Reason::None),
-        // An item that does not read counts as not shown: whoever then asks for it hears what is wrong with it.
+        // An item that does not read counts as not shown: the read that follows reports what is wrong with it.
         "ConditionalCheckFailed" => Some(Reason::ConditionFailed(reason.item().cloned().and_then(|it| item(it).ok()))),
         "ValidationError" | "ItemCollectionSizeLimitExceeded" => None,
         busy => Some(Reason::Busy(busy.to_owned())),

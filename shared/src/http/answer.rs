@@ -26,7 +26,7 @@ pub struct Answer {
     packet_id: Option<PacketId>,
 }
 
-/// For how long whoever asked may keep an answer and show it again.
+/// How long a client may keep an answer and show it again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Keeping {
     /// Only after asking whether it is still so.
@@ -76,7 +76,7 @@ impl Answer {
         self
     }
 
-    /// An answer that whoever asked may keep. It carries a strong `ETag`, and who has it already hears 304.
+    /// An answer that the client may keep. It carries a strong `ETag`; a client that has it already receives 304.
     #[must_use]
     pub const fn to_keep(mut self, keeping: Keeping) -> Self {
         self.keeping = Some(keeping);
@@ -90,7 +90,7 @@ impl Answer {
         let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
         let is_known = names_tag(request.headers(), &tag);
         headers.push((CACHE_CONTROL, HeaderValue::from_static(keeping.cache_control())));
-        // Another user on the same machine gets an answer of his own.
+        // Another user on the same machine receives an answer of their own.
         headers.push((VARY, HeaderValue::from_name(AUTHORIZATION)));
         headers.extend(HeaderValue::try_from(tag).ok().map(|tag| (ETAG, tag)));
         if !is_known {
@@ -111,8 +111,8 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// AdmissionLimiter what a handler came to after `took` into the response, and logs it in one line: under which request id, about
-/// which packet, how it ended, how long it took, and a problem's cause. Nothing else that a client has sent is logged.
+/// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the outcome,
+/// the duration, and a problem's cause. Nothing else that a client sent is logged.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);

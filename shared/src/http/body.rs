@@ -46,7 +46,7 @@ pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) ->
     T::deserialize(deserializer).map(Some)
 }
 
-/// Collects what is wrong with fields, so that a client hears of all at once.
+/// Collects what is wrong with fields, so that one answer names all of it.
 pub fn fields() -> Fields {
     Fields::default()
 }

@@ -1,5 +1,5 @@
-//! The HTTP edge: a request of API Gateway (payload 2.0) becomes typed input, an outcome becomes an answer, and whatever
-//! goes wrong becomes a problem (RFC 9457) from one closed list.
+//! The HTTP edge: a request of API Gateway (payload 2.0) becomes typed input, and an outcome becomes an
+//! answer. A failure becomes a problem (RFC 9457) from one closed list.
 
 mod answer;
 mod body;

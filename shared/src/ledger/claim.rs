@@ -9,11 +9,10 @@ use super::{Ledger, LedgerError};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 
-/// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes; but the more there are, the longer all of
-/// them take, and the sooner does something that is in the way of one send all of them back.
+/// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes. But more claims take
+/// longer together, and what refuses one of them refuses all.
 pub const CLAIMS_MAX: usize = 10;
-/// How often several claims are tried together. An answer is lost now and then: with the same token the second attempt knows what
-/// became of the first.
+/// How often several claims are tried together. After a lost answer, the same token tells the second attempt how the first one ended.
 const TRIES_TOGETHER: u32 = 2;
 
 /// How a claim ended.
@@ -23,17 +22,17 @@ pub enum ClaimOutcome {
     Committed,
     /// The user has a claim of this packet already, and keeps that one.
     Already {
-        /// The claim he has.
+        /// The claim that they have.
         claim: Claim,
-        /// The decision that stood in the way, where it is another's.
+        /// The decision that refused the claim, where it names another owner.
         foreign: Option<Decision>,
     },
-    /// The slip is another's, or was refunded.
+    /// The slip belongs to another user, or was refunded.
     Taken(Decision),
 }
 
 impl<T: Table> Ledger<T> {
-    /// Gives `claim` to `user`, all in one transaction: the slip's decision, the user's claim, the amount to his wallet.
+    /// Gives `claim` to `user`, all in one transaction: the slip's decision, the user's claim, the amount in their wallet.
     /// Nothing else: winners of one packet share no item, so they don't conflict with each other, and several can go together.
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
@@ -44,8 +43,8 @@ impl<T: Table> Ledger<T> {
         }
     }
 
-    /// Gives several claims of a packet, together if that is possible, else each as [`Self::claim`] does: nobody's claim depends on
-    /// another's. One outcome for each, in order.
+    /// Gives several claims of a packet, together if that is possible, else each as [`Self::claim`] does: no claim depends on
+    /// another. One outcome for each, in order.
     pub async fn claim_each(
         &self,
         terms: &Terms,
@@ -111,7 +110,7 @@ impl<T: Table> Ledger<T> {
         }
     }
 
-    /// The user's claim of a packet, if he has one.
+    /// The user's claim of a packet, if there is one.
     pub async fn claim_of(&self, user: &UserId, id: PacketId) -> Result<Option<Claim>, LedgerError> {
         let item = self.table.get(keys::claim(user, id)).await?;
         Ok(item.map(items::read::<ClaimItem>).transpose()?.map(|item| item.claim()))

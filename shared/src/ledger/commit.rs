@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::{Ledger, LedgerError};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 
-/// For how long a transaction is tried. Longer than `DynamoDB` keeps one "in progress" after a lost connection (5 s).
+/// How long a transaction is tried: longer than `DynamoDB` keeps one "in progress" after a lost connection (5 s).
 const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MOST: Duration = Duration::from_millis(400);
@@ -22,7 +22,7 @@ impl<T: Table> Ledger<T> {
     /// Tries a transaction until it commits or a condition fails. A conflict, throttling and an unknown result are no
     /// answer: the very same items are sent again, after a jittered pause.
     pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
-        // One token for all attempts of this call, so that one whose answer was lost counts as this call's own. It only
+        // One token for all attempts of this call, so that an attempt whose answer was lost counts as this call's own. It only
         // saves work: a new one, or none, would end the same.
         let mut token = hex::encode(self.entropy.bytes16());
         let give_up = Instant::now() + COMMIT_TIMEOUT;
@@ -43,7 +43,7 @@ impl<T: Table> Ledger<T> {
                     token = hex::encode(self.entropy.bytes16());
                     TableError::Unavailable(source)
                 }
-                // Whoever has waited for a turn in vain would only lengthen the queue.
+                // A request that got no permit in time would only lengthen the queue.
                 Err(TransactError::Failed(error @ (TableError::Refused(_) | TableError::Overloaded(_)))) => {
                     return Err(error.into());
                 }

@@ -1,4 +1,4 @@
-//! Every key name of the table. A user id has no `#`, so no user reaches past his place in a key.
+//! Every key name of the table. A user id has no `#`, so no user reaches past their place in a key.
 
 use crate::domain::{PARTITIONS, PacketId, PartId, Partition, RequestKey, UserId};
 use crate::ports::Key;
@@ -69,7 +69,7 @@ pub fn user(user: &UserId) -> String {
     format!("USER#{user}")
 }
 
-/// A user's wallet: the balance, and the totals that his histories show.
+/// A user's wallet: the balance, and the totals that their histories show.
 pub fn wallet(owner: &UserId) -> Key {
     Key { pk: user(owner), sk: "WALLET".to_owned() }
 }

@@ -9,7 +9,7 @@ use super::{Ledger, LedgerError};
 use crate::domain::{Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
 use crate::ports::{Bound, Key, Query, Reason, Table, Write};
 
-/// Queries under way at once for one packet's decisions.
+/// Queries in flight for one packet's decisions.
 const DECISION_QUERIES: usize = 16;
 
 /// All that a send writes.
@@ -27,7 +27,7 @@ pub struct SendRequest<'a> {
 /// How a send ended.
 #[derive(Debug, Eq, PartialEq)]
 pub enum SendOutcome {
-    /// The packet is paid for, and under way.
+    /// The packet is paid for and stored.
     Sent,
     /// This key has sent this packet before.
     Replayed(PacketId),

@@ -18,8 +18,8 @@ pub enum RefundOutcome {
 }
 
 impl<T: Table> Ledger<T> {
-    /// Takes up to [`REFUND_SLIPS_MAX`] slips (index and amount, in ascending order) back to the sender's wallet, all in
-    /// one transaction: a decision for each slip, the refund, the sum to the wallet.
+    /// Takes up to [`REFUND_SLIPS_MAX`] slips (index and amount, in ascending order) back to the sender's wallet, in
+    /// one transaction. It writes a decision for each slip, the refund, and the sum to the wallet.
     pub async fn refund(
         &self,
         terms: &Terms,
@@ -67,7 +67,7 @@ impl<T: Table> Ledger<T> {
             }
         }
         if seen.is_empty() {
-            // The refund's own item alone is there: its slips are decided, and the next read shows them.
+            // Only the refund's own item exists: its slips are decided, and the next read shows them.
             seen = self.decisions(terms.id, slips.iter().map(|(slip, _)| *slip)).await?;
         }
         if seen.is_empty() {

@@ -47,12 +47,12 @@ impl MemoryHot {
         lock(&self.state).clone()
     }
 
-    /// Takes it back to another state.
+    /// Restores an earlier state.
     pub fn restore(&self, snapshot: &HotSnapshot) {
         lock(&self.state).clone_from(snapshot);
     }
 
-    /// Takes back those partitions alone that `lies_here` says: what one node of a cluster has.
+    /// Restores only the partitions that `lies_here` selects: what one node of a cluster has.
     pub fn restore_some(&self, snapshot: &HotSnapshot, lies_here: impl Fn(Partition) -> bool) {
         let mut state = lock(&self.state);
         let here = |name: &Name| lies_here(PartId { packet: name.0, index: name.1 }.partition());

@@ -1,5 +1,5 @@
-//! Both stores in memory, for simulations: the same answers as the real ones, in the same order every time. No clock but
-//! the one that is given, no randomness, and a state that can be kept and brought back.
+//! Both stores in memory, for simulations: the same answers as the real ones, in the same order every time. They use
+//! only the clock that they are given, no randomness, and a state that can be kept and restored.
 //!
 //! That the answers are the same is tested against a real Redis and a real implementation of the `DynamoDB` API.
 

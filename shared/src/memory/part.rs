@@ -48,7 +48,7 @@ pub struct LoadedTerms {
 pub enum Entry {
     /// A claim that the ledger is known to have.
     Confirmed(Claim),
-    /// A slip that is held for him. All of these are the outbox.
+    /// A slip that is held for the user. All of these are the outbox.
     Held {
         /// The slip.
         slip: u32,
@@ -146,7 +146,7 @@ impl Part {
         (Some(found), queue)
     }
 
-    /// What a user hears who gets no slip.
+    /// The answer to a user who gets no slip.
     fn nothing(&self, terms: &LoadedTerms, now: u64) -> GrabAnswer {
         GrabAnswer::Nothing { expired: now >= terms.expires, certain: self.is_final() || terms.ack == AckMode::Redis }
     }

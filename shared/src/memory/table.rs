@@ -198,7 +198,7 @@ impl Table for MemoryTable {
         let is_after = |at: u64, key: &Key| after.as_ref().is_none_or(|(last, when)| (at, key) > (*when, last));
         let of_shard = state.due.iter().filter(|(in_shard, at, key)| *in_shard == shard && is_after(*at, key));
         let until = of_shard.take_while(|(_, at, _)| *at <= until_ms).take(limit as usize);
-        // The index has the keys alone.
+        // The index has only the keys.
         let projected = |(shard, at, key): &(u32, u64, Key)| {
             let mut item = Item::default();
             let attributes = item.inner_mut();

@@ -12,7 +12,7 @@ pub trait Clock: Send + Sync + 'static {
 
 /// A source of randomness.
 pub trait Entropy: Send + Sync + 'static {
-    /// Fills `bytes`. What seeds a packet or makes an id must not be predictable.
+    /// Fills `bytes`. They seed packets and make ids, so nobody may predict them.
     fn fill(&self, bytes: &mut [u8]);
 
     /// Sixteen random bytes.
@@ -22,7 +22,7 @@ pub trait Entropy: Send + Sync + 'static {
         bytes
     }
 
-    /// A pause between half of `pause` and all of it, so that those who failed together don't come back together.
+    /// A pause between half of `pause` and all of it, so that callers that failed together do not return together.
     fn jitter(&self, pause: Duration) -> Duration {
         let mut bytes = [0; 2];
         self.fill(&mut bytes);

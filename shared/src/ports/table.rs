@@ -88,7 +88,7 @@ pub enum TableError {
     /// This process has more to ask than it gets answered: it was not asked, and asking again would only add to it.
     #[error("too much is asked of the table")]
     Overloaded(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The table calls the request wrong: a defect of ours.
+    /// The table calls the request wrong: a defect of this program.
     #[error("the table refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -114,19 +114,19 @@ pub enum TransactError {
     Failed(#[from] TableError),
 }
 
-/// A `DynamoDB` table as the ledger uses it. Reads are strongly consistent, save [`Table::due`] (an index can't be).
+/// A `DynamoDB` table as the ledger uses it. Reads are strongly consistent, except [`Table::due`] (an index cannot be).
 pub trait Table: Send + Sync + 'static {
     /// The item with this key.
     fn get(&self, key: Key) -> impl Future<Output = Result<Option<Item>, TableError>> + Send;
 
-    /// Those of up to 100 items that exist, in no order.
+    /// Those of up to 100 items that exist, in any order.
     fn batch_get(&self, keys: Vec<Key>) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
 
     /// All that a query asks for, however many pages it takes.
     fn query(&self, query: Query) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
 
-    /// Keys and expiry (in an item of `PK` and `expires_at`) of the packets of a shard of the index `due` that expire at
-    /// or before `until_ms`, the earliest first; `after` is the last one of the previous page.
+    /// The packets of a shard of the index `due` that expire at or before `until_ms`, the earliest first: items of `PK` and
+    /// `expires_at`. `after` is the last one of the previous page.
     fn due(
         &self,
         shard: u32,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::ledger::LedgerError;
 use crate::ports::HotStoreError;
 
-/// Why a use case has no outcome. Whatever it was about may have happened or not; asking again is safe.
+/// Why a use case has no outcome. The request may have taken effect or not; repeating it is safe.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Failure {
     /// A store did not answer in time: try again later.

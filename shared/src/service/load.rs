@@ -10,10 +10,10 @@ use crate::domain::{Decision, Hold, PartId, Terms};
 use crate::ports::Table;
 use crate::ports::{HotStore, Loaded};
 
-/// After this long another process may take over from one that set out to load a part. A load takes a read of the ledger
-/// and a script. Two that load at once do no harm; one that died holds up everybody until its lease is over.
+/// How long a process may load a part before another one takes over. A load is a read of the ledger and a script. Two loads at
+/// once do no harm; a process that died delays everybody until its lease is over.
 const LEASE: Duration = Duration::from_millis(500);
-/// How long those who don't load wait before they ask again.
+/// How long the others wait before they ask again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Parts of one packet that are loaded at once after a send.
 const PARTS_AT_ONCE: usize = 16;
@@ -42,8 +42,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         Self { stores, flights: SingleFlight::new(), repairs: SingleFlight::new() }
     }
 
-    /// Sees to it that a part that the hot store does not have gets loaded: by one of all who ask, in whatever process,
-    /// while the others wait a little.
+    /// Loads a part that the hot store does not have. One caller of all processes loads it, while the others wait.
     pub async fn ensure(self: &Arc<Self>, part: PartId) -> Result<Ensured, Failure> {
         let this = Arc::clone(self);
         let work = move || async move { this.ensure_alone(part).await };
@@ -90,20 +89,20 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         Ok(())
     }
 
-    /// Tells a part all that the ledger knows of it, and `met`: after a decision was met that the part did not know of, which
-    /// is a sign that it was rolled back. One read of the part costs less than a failed transaction for each such slip, and
-    /// one is enough for all who meet such a decision at the same time.
-    /// `decided` is the hold that met it.
+    /// Applies to a part all that the ledger knows of it, after a claim met a decision that the part did not know: a sign of a
+    /// rollback. One read costs less than a failed transaction for each such slip, and serves all who meet one at that time.
+    ///
+    /// `met` are the decisions that were met, and `resolved` is the hold of that claim.
     pub async fn repair(
         self: &Arc<Self>,
         part: PartId,
         terms: &Arc<Terms>,
         met: &[Decision],
-        decided: Hold,
+        resolved: Hold,
     ) -> Result<(), Failure> {
         // The read that this call joins may have begun before what it met was written.
         crash_point!("repair.before_reconcile");
-        self.stores.hot.reconcile(part, terms.count, met, &[decided]).await?;
+        self.stores.hot.reconcile(part, terms.count, met, &[resolved]).await?;
         crash_point!("repair.after_reconcile");
         let (this, terms) = (Arc::clone(self), Arc::clone(terms));
         let work = move || async move { this.repair_alone(part, &terms).await };

@@ -7,7 +7,7 @@ use crate::domain::{Amount, Amounts, PacketId, PartId, Terms};
 use crate::ledger::Ledger;
 use crate::ports::Table;
 
-/// What never changes of the packets, from the ledger and kept in the process within a bound of bytes.
+/// What never changes of packets, read from the ledger and cached in the process within a bound of bytes.
 pub struct Packets<T> {
     ledger: Arc<Ledger<T>>,
     terms: Arc<Cache<PacketId, Arc<Terms>>>,
@@ -38,7 +38,7 @@ impl<T: Table> Packets<T> {
     pub async fn terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
         match self.terms.get(&id) {
             Some(terms) => Ok(Some(terms)),
-            // In a box: what reads the ledger is large, and every grab would carry it about.
+            // Boxed: the read is large, and every grab would carry it.
             None => Box::pin(self.read_terms(id)).await,
         }
     }
@@ -46,7 +46,7 @@ impl<T: Table> Packets<T> {
     async fn read_terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
         let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.terms));
         let read = move || async move {
-            // Whoever found nothing in the cache may have come here after the read that he missed.
+            // The caller may have missed a read that ended after it looked in the cache.
             if let Some(terms) = cache.get(&id) {
                 return Ok(Some(terms));
             }
@@ -113,7 +113,7 @@ mod tests {
     use crate::ports::System;
 
     #[tokio::test]
-    async fn who_missed_a_read_by_a_moment_does_not_read_again() {
+    async fn a_caller_that_just_missed_a_read_does_not_read_again() {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
         let terms = Terms::sample();
         let id = terms.id;

@@ -37,13 +37,13 @@ pub struct NewPacket {
     pub total: Amount,
     /// Into how many slips.
     pub count: u32,
-    /// What to say with it; may be empty.
+    /// The greeting; may be empty.
     pub greeting: String,
-    /// For how long it can be grabbed.
+    /// How long it can be grabbed.
     pub expires_in: Duration,
-    /// What a grabber must say.
+    /// The passphrase that a grabber must give, if any.
     pub passphrase: Option<String>,
-    /// Who alone may grab it.
+    /// The only users who may grab it, if any are named.
     pub recipients: Option<BTreeSet<UserId>>,
 }
 

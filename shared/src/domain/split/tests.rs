@@ -1,7 +1,7 @@
 //! What a split promises: sound at every edge, no place luckier than another, and the same for ever.
 //!
 //! The statistics run over fixed seeds, so each run sees the same numbers. Their bounds are still those of a test that
-//! any seed should pass: a change of the seed alone should fail nothing.
+//! any seed should pass: a change of only the seed should fail nothing.
 
 mod words;
 
@@ -57,8 +57,8 @@ fn count_and_cap() -> impl Strategy<Value = (u32, u64)> {
     })
 }
 
-/// Total, count and cap that can be split; the total often at or near either end, or the middle, where the draw turns
-/// from what a slip takes to what it leaves free.
+/// Total, count and cap that can be split. The total is often at or near either end, or the middle: there the draw turns from
+/// what a slip takes to what it leaves free.
 fn terms() -> impl Strategy<Value = (u64, u32, u64)> {
     count_and_cap().prop_flat_map(|(count, cap)| {
         let (least, most) = (u64::from(count), u64::from(count) * cap);
@@ -196,8 +196,8 @@ fn moments(total: u64, count: u32, draw: impl Fn(Seed) -> Vec<u64>) -> Vec<Momen
     moments.collect()
 }
 
-/// Each place's mean is within 0.5 % of the packet's, and within 4 standard errors: near the cap a slip varies so little
-/// that 0.5 % of it would let any fault pass.
+/// Each place's mean is within 0.5 % of the packet's, and within 4 standard errors. Near the cap a slip varies so
+/// little that 0.5 % of it would let any fault pass.
 #[track_caller]
 fn assert_even(total: u64, count: u32, places: &[Moments]) {
     let expected = float(total) / f64::from(count);
@@ -316,7 +316,7 @@ fn before_the_shuffle_the_last_places_are_the_luckiest() {
     }
 }
 
-/// The shuffle by itself: a unit that starts in the first place, or in all but the last, ends in each place alike.
+/// The shuffle by itself: a unit that starts in the first place, or in all except the last, ends in each place alike.
 #[test]
 fn the_shuffle_moves_a_slip_to_every_place_alike() {
     for (total, odd) in [(11, 2), (19, 1)] {
@@ -562,7 +562,7 @@ fn the_last_slip_is_never_negative() {
     }
 }
 
-/// Twice the mean rounded down gives too little to all but the last, who has 1.13 times the mean.
+/// Twice the mean rounded down gives too little to all except the last, which has 1.13 times the mean.
 #[test]
 fn the_last_slip_is_not_the_richest() {
     let wrong = moments(20, 10, |seed| {

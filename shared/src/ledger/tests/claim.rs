@@ -120,7 +120,7 @@ fn several(count: u32) -> Vec<(UserId, Claim)> {
 #[tokio::test]
 async fn several_claims_go_together() {
     let ledger = ledger();
-    // What became of an attempt without an answer the next one reconciles by their token.
+    // The token tells the next attempt how one without an answer ended.
     ledger.answer(Err(unavailable()));
     let claims = several(3);
     let outcomes = ledger.claim_each(&terms(), &claims).await;

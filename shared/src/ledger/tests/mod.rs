@@ -15,7 +15,7 @@ use crate::domain::{Amount, PacketId, Terms, Timestamp, UserId};
 use crate::ports::Entropy;
 use crate::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
-/// A table that answers transactions as it was told to, reads from the items it was given, and keeps what it was asked.
+/// A table that answers transactions as it was set up to, reads from the items it was given, and keeps what it was asked.
 #[derive(Default)]
 struct Told {
     answers: Mutex<VecDeque<Result<(), TransactError>>>,

@@ -15,8 +15,8 @@ use crate::service::Failure;
 /// How long a process answers from a final part by itself. The part cannot change, but a process must not keep what nobody
 /// asks for.
 const FINAL_TTL: Duration = Duration::from_secs(5);
-/// How long a process answers losers from the snapshot of a part that had nothing left. A slip may come back to such a part,
-/// though it hardly ever does: after a rollback of the hot store, or when a user turns out to have one of another part.
+/// How long a process answers losers from the snapshot of a part that had nothing left. A slip seldom
+/// comes back to such a part: after a rollback of the hot store, or when a user turns out to have one of another part.
 const SNAPSHOT_TTL: Duration = Duration::from_millis(100);
 /// Owners that a process remembers in all.
 const OWNERS_MAX: u64 = 200_000;

@@ -13,7 +13,7 @@ const BATCH_MAX: usize = 64;
 
 /// Applies to the hot store what the ledger decided of grabs.
 ///
-/// Winners of a rush share calls. What cannot be applied is left to settle, since the ledger has it.
+/// Winners of a rush share calls. If the hot store cannot be reached, settle does it: the ledger has the decisions.
 pub struct Reconciler<H: HotStore>(Arc<Batcher<Reconciling<H>>>);
 
 struct Reconciling<H> {

@@ -286,8 +286,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(())
     }
 
-    /// What the hot store acknowledged for a packet is persisted before anything is refunded. Returns the slips that are
-    /// parked, which the refund must leave alone.
+    /// Persists what the hot store acknowledged for a packet, before anything is refunded. Returns the slips of parked holds,
+    /// which must not be refunded.
     async fn drain_packet(&self, terms: &Terms, deadline: Instant) -> Result<BTreeSet<u32>, Failure> {
         let mut parked = BTreeSet::new();
         for part in terms.id.parts() {

@@ -137,12 +137,12 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Visit { tally, out_of_time: false }
     }
 
-    /// Brings what a part holds to the ledger. What is decided already is only reconciled: a read costs less than a failed
+    /// Brings what a part holds to the ledger. A slip with a decision is only reconciled: a read costs less than a failed
     /// transaction. A parked hold is not tried again, but goes like any other once the ledger has decided it.
     pub async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
         let held = self.stores.hot.outbox(part).await?;
         if held.is_empty() {
-            // Nothing is held: the part's place in the queue is all that is left to tidy.
+            // Nothing is held: only the part's place in the queue is left.
             self.stores.hot.reconcile(part, 0, &[], &[]).await?;
             return Ok(Drained::default());
         }
@@ -204,7 +204,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Ok(amount.map(|amount| Claim { slip: hold.slip, amount, at: hold.at }))
     }
 
-    /// Brings claims to the ledger, save those that it calls impossible, whose holds are parked; none if time is up.
+    /// Commits claims to the ledger; none if time is up. It parks the hold of a claim that the ledger calls impossible.
     async fn persist(
         &self,
         part: PartId,

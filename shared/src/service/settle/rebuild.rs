@@ -4,9 +4,9 @@ use crate::ports::{HotStore, Reconciled};
 use crate::service::Failure;
 use crate::service::Stores;
 
-/// The operator's use case: the hot store is told all that the ledger knows of a packet.
+/// The operator's use case: applies to the hot store all that the ledger knows of a packet.
 ///
-/// It does what a load and a repair do, so it is safe at any time: what is held stays held, save what a decision decides.
+/// It does what a load and a repair do, so it is safe at any time: holds stay, except those that a decision resolves.
 pub struct Rebuild<T, H> {
     stores: Stores<T, H>,
 }
@@ -17,9 +17,9 @@ impl<T: Table, H: HotStore> Rebuild<T, H> {
         Self { stores }
     }
 
-    /// Loads a part if it is absent and not expired, and tells it all decisions of its slips.
+    /// Loads a part if it is absent and not expired, and applies all decisions of its slips.
     pub async fn part(&self, part: PartId, terms: &Terms) -> Result<Reconciled, Failure> {
-        // What is held is read before the decisions: a hold that these decide is one that was there.
+        // The holds are read before the decisions, so that these resolve only holds that were there.
         let held = self.stores.hot.outbox(part).await?;
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;

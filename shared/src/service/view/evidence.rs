@@ -123,7 +123,7 @@ impl<'a> Evidence<'a> {
         is_complete || is_past && has_news
     }
 
-    /// Goes by the ledger alone, after all decisions were added. Returns whether the reports agreed with it.
+    /// Goes by the ledger only, after all decisions were added. Returns whether the reports agreed with it.
     pub fn go_by_ledger(&mut self) -> bool {
         let is_so = |(slip, reported): (&u32, &Decision)| self.known.get(slip) == Some(reported);
         let agrees = self.reported.as_ref().is_some_and(|reported| reported.iter().all(is_so));

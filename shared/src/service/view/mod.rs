@@ -22,7 +22,7 @@ const WINDOW: u32 = 1_024;
 /// Packets of one page whose decisions are read at once.
 const PACKETS_AT_ONCE: usize = 8;
 
-/// What a packet is at, as users see it.
+/// The state of a packet, as users see it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Status {
     /// It can be grabbed.
@@ -47,7 +47,7 @@ impl Status {
     }
 }
 
-/// An answer about a packet, for those who may look at it.
+/// An answer about a packet, for users who may view it.
 #[derive(Clone, Debug)]
 pub enum Viewed<V> {
     /// Here it is.
@@ -61,9 +61,9 @@ pub enum Viewed<V> {
 /// A packet as one of its viewers sees it.
 #[derive(Clone, Debug)]
 pub struct PacketView {
-    /// Its terms. What is secret in them the edge leaves out.
+    /// Its terms. The HTTP edge leaves out what is secret in them.
     pub terms: Arc<Terms>,
-    /// What it is at.
+    /// Its state.
     pub status: Status,
     /// What its claims and refunds sum to.
     pub summary: Summary,
@@ -76,9 +76,9 @@ pub struct PacketView {
 /// A claim in a packet's list.
 #[derive(Clone, Debug)]
 pub struct ListedClaim {
-    /// Who.
+    /// The winner.
     pub user: UserId,
-    /// What.
+    /// Their claim.
     pub claim: Claim,
     /// Whether it is the luckiest, once nobody can win any more.
     pub best: bool,
@@ -98,13 +98,13 @@ pub struct ClaimsView {
 pub struct SentRecord {
     /// Its terms.
     pub terms: Terms,
-    /// What it is at.
+    /// Its state.
     pub status: Status,
     /// What its decisions sum to.
     pub summary: Summary,
 }
 
-/// The use case of looking. What a packet is at comes from the hot store as long as it changes, all else from the ledger.
+/// The use case of viewing. While a packet changes, its state comes from the hot store; all else comes from the ledger.
 pub struct ViewPackets<T, H> {
     live: Arc<Live<T, H>>,
     currency: String,
@@ -194,7 +194,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         Ok(self.ledger().wallet(user).await?)
     }
 
-    /// Up to `limit` packets that a user sent, the newest first, before `before`; and his wallet, for the totals.
+    /// Up to `limit` packets that a user sent, the newest first, before `before`; and their wallet, for the totals.
     pub async fn sent(
         &self,
         user: &UserId,
@@ -217,7 +217,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         Ok((Slice { rows, next: ids.next }, wallet))
     }
 
-    /// Up to `limit` slips that a user claimed, those of the newest packets first, before packet `before`; and his wallet,
+    /// Up to `limit` slips that a user claimed, those of the newest packets first, before packet `before`; and their wallet,
     /// for the totals.
     pub async fn claimed(
         &self,
@@ -247,8 +247,8 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         }
     }
 
-    /// Whether a packet's time is over. What can still change is shown as of the moment before it was read: it may lack what
-    /// has happened since.
+    /// Whether a packet's time is over. A packet that can still change is shown as of the time before it was read: later
+    /// events may be missing.
     fn is_past(&self, terms: &Terms, snapshot: &PacketSnapshot) -> bool {
         if snapshot.is_decided { self.live.stores().clock.now() >= terms.expires_at } else { snapshot.is_past }
     }
