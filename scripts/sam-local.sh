@@ -92,7 +92,7 @@ with_api() {
     api=
 }
 with_api routes.log $python tests/aws/sam_local.py routes "$url"
-with_api walk.log --signed-in target/debug/walk-through README.md "$url"
+with_api walk.log --signed-in target/debug/walk-through docs/WALKTHROUGH.md "$url"
 
 for name in wallet send grab view settle audit; do
     function=$(printf '%s' "$name" | cut -c1 | tr a-z A-Z)$(printf '%s' "$name" | cut -c2-)

@@ -1,5 +1,5 @@
-//! Does a readme's walk through the API against a fresh stack, wherever that runs:
-//! `cargo run -p tests --bin walk-through -- README.md http://127.0.0.1:3001`
+//! Runs the walkthrough of the API against a fresh stack, wherever that runs:
+//! `cargo run -p tests --bin walk-through -- docs/WALKTHROUGH.md http://127.0.0.1:3001`
 
 use std::error::Error;
 
@@ -7,9 +7,9 @@ use tests::walkthrough::{console, walk};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [readme, url] = &arguments[..] else { return Err("usage: walk-through README URL".into()) };
-    let steps = console(&std::fs::read_to_string(readme)?);
+    let [page, url] = &arguments[..] else { return Err("usage: walk-through PAGE URL".into()) };
+    let steps = console(&std::fs::read_to_string(page)?);
     walk(&steps, url);
-    println!("{readme}: {} commands, and each printed what the readme has", steps.len());
+    println!("{page}: {} commands, and each printed what the page has", steps.len());
     Ok(())
 }

@@ -94,6 +94,8 @@ fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use clap::{CommandFactory, Parser};
 
     use super::*;
@@ -117,6 +119,27 @@ mod tests {
         assert_eq!(options.settle_every, Duration::from_secs(5));
         assert_eq!(options.ack, Ack::Ledger);
         assert_eq!(options.table, "hongbao");
+    }
+
+    #[test]
+    fn the_documents_list_all_flags_with_their_defaults() {
+        let flags: BTreeMap<String, String> = Options::command()
+            .get_arguments()
+            .map(|flag| {
+                let default = flag.get_default_values().first().map(|value| value.to_string_lossy().into_owned());
+                (format!("--{}", flag.get_long().unwrap()), default.unwrap_or_default())
+            })
+            .collect();
+        for file in ["CONFIGURATION.md", "CONFIGURATION.zh-CN.md"] {
+            let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs").join(file);
+            let page = std::fs::read_to_string(page).unwrap().replace('`', "");
+            let rows = page.lines().filter(|line| line.starts_with("| --"));
+            let documented: BTreeMap<String, String> = rows
+                .map(|row| row.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>())
+                .map(|cells| (cells[1].clone(), cells[2].clone()))
+                .collect();
+            assert_eq!(documented, flags, "{file}");
+        }
     }
 
     #[test]

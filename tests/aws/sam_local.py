@@ -30,7 +30,7 @@ def reduced():
     variables = {name: os.environ[name] for name in STORES if name in os.environ}
     # DynamoDB on this machine requires credentials, but ignores their values.
     variables |= {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_REGION": "local"}
-    # The local stack's: the readme's walk waits for a refund.
+    # The local stack's: the walkthrough waits for a refund.
     variables["SETTLE_GRACE_MS"] = "250"
     resources = {"Api": {"Type": "AWS::Serverless::HttpApi", "Properties": {"StageName": "$default"}}}
     for name, resource in written["Resources"].items():

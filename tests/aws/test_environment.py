@@ -16,9 +16,10 @@ FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit"}
 
 @pytest.fixture(scope="module")
 def readers(repository):
-    """Which function reads which variable, as the readme has it."""
+    """Which function reads which variable, as docs/CONFIGURATION.md says."""
     readers = {}
-    for row in re.findall(r"^\| `([A-Z_]+)` \|[^|]*\|([^|]*)\|", (repository / "README.md").read_text(), re.M):
+    page = (repository / "docs/CONFIGURATION.md").read_text()
+    for row in re.findall(r"^\| `([A-Z_]+)` \|[^|]*\|([^|]*)\|", page, re.M):
         readers[row[0]] = FUNCTIONS if row[1].strip() == "all" else set(re.split(r",\s*", row[1].strip()))
     assert readers
     return readers
@@ -34,7 +35,7 @@ def read_by_the_code(repository):
     return {name for name in names if not name.startswith("AWS_LAMBDA_")}
 
 
-def test_the_readme_knows_what_the_code_reads(readers, repository, ahead):
+def test_the_document_knows_what_the_code_reads(readers, repository, ahead):
     read = read_by_the_code(repository)
     assert read == set(readers)
     assert not read & set(ahead["variables"]), "tests/aws/ahead.json: the code reads these now"

@@ -1,39 +1,111 @@
-//! The readmes' walk through the API, done against a fresh stack.
+//! The commands of the readme and of the walkthrough, run against a fresh stack; and the pages in both languages.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
 use local::{Local, Options};
-use tests::walkthrough::{Shell, assert_curl, console, matches, walk};
+use tests::walkthrough::{Shell, Step, assert_curl, blocks, console, matches, pasted, walk};
 
 use crate::programs::built;
 use crate::repository;
 
-async fn walked(file: &str) {
-    let steps = console(&std::fs::read_to_string(repository(file)).unwrap());
-    assert!(steps.len() > 15, "{file}: only {} commands", steps.len());
+fn read(file: &str) -> String {
+    std::fs::read_to_string(repository(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
+}
+
+async fn walked(steps: impl FnOnce(&str) -> Vec<Step>) {
     let local = Local::start(Options::ephemeral()).await.unwrap();
     let url = local.url();
+    let steps = steps(&url);
     // The shell blocks a thread, and the stack needs this one.
     tokio::task::spawn_blocking(move || walk(&steps, &url)).await.unwrap();
     local.stop().await;
 }
 
 #[tokio::test]
-async fn the_walk_through_is_true() {
-    walked("README.md").await;
+async fn the_walkthrough_is_true() {
+    let steps = console(&read("docs/WALKTHROUGH.md"));
+    assert!(steps.len() > 15, "only {} commands", steps.len());
+    walked(|_| steps).await;
 }
 
 #[tokio::test]
-async fn the_walk_through_in_chinese_is_true() {
-    walked("README.zh-CN.md").await;
+async fn the_requests_of_the_readme_are_true() {
+    walked(|url| {
+        let steps = pasted(&read("README.md").replace("http://127.0.0.1:3000", url));
+        assert_eq!(steps.len(), 4, "deposit, send, grab, look");
+        steps
+    })
+    .await;
 }
 
 #[test]
-fn both_walks_are_the_same() {
-    let [english, chinese] =
-        ["README.md", "README.zh-CN.md"].map(|file| std::fs::read_to_string(repository(file)).unwrap());
-    assert_eq!(console(&english), console(&chinese));
+fn the_readme_is_short() {
+    for file in ["README.md", "README.zh-CN.md"] {
+        let lines = read(file).lines().count();
+        assert!(lines < 150, "{file} has {lines} lines");
+    }
+}
+
+/// The readme repeats a few figures of the recorded benchmark. A new recording must not leave it behind.
+#[test]
+fn the_figures_of_the_readme_are_recorded() {
+    let recorded = read("docs/PERFORMANCE.md");
+    for file in ["README.md", "README.zh-CN.md"] {
+        let page = read(file);
+        let section = page.split_once("`lua-queue`").unwrap().1.split_once("PERFORMANCE.md").unwrap().0;
+        let figures = section.split(|c: char| !c.is_ascii_digit() && !".,".contains(c));
+        let figures: Vec<&str> =
+            figures.map(|figure| figure.trim_matches(['.', ','])).filter(|f| f.len() > 1).collect();
+        assert!(figures.len() >= 10, "{file}: {figures:?}");
+        for figure in figures {
+            assert!(recorded.contains(figure), "{file}: docs/PERFORMANCE.md lacks {figure}");
+        }
+    }
+}
+
+/// The pages that exist in both languages, by their English name.
+const TRANSLATED: [&str; 4] = ["README.md", "docs/WALKTHROUGH.md", "docs/CONFIGURATION.md", "docs/INTEGRATE.md"];
+
+/// What a translation leaves as it is: each code block, the levels of the headings, and each piece of code within a text.
+#[test]
+fn the_pages_in_chinese_are_in_step() {
+    for file in TRANSLATED {
+        let [english, chinese] = [read(file), read(&file.replace(".md", ".zh-CN.md"))];
+        assert_eq!(blocks(&english), blocks(&chinese), "{file}");
+        let levels = |page: &str| -> Vec<usize> { headings(page).map(|heading| level(heading)).collect() };
+        assert_eq!(levels(&english), levels(&chinese), "{file}: {:?}", headings(&chinese).collect::<Vec<_>>());
+        let [of_english, of_chinese] = [code(&english), code(&chinese)];
+        let differ: Vec<_> = of_english.symmetric_difference(&of_chinese).collect();
+        assert!(differ.is_empty(), "{file}: in one language only: {differ:?}");
+    }
+}
+
+/// The lines outside of the code blocks.
+fn prose(page: &str) -> impl Iterator<Item = &str> {
+    let mut inside = false;
+    page.lines().filter(move |line| {
+        let is_marker = line.starts_with("```");
+        inside ^= is_marker;
+        !inside && !is_marker
+    })
+}
+
+fn headings(page: &str) -> impl Iterator<Item = &str> {
+    prose(page).filter(|line| line.starts_with('#'))
+}
+
+fn level(heading: &str) -> usize {
+    heading.len() - heading.trim_start_matches('#').len()
+}
+
+/// The pieces of code within the text.
+fn code(page: &str) -> BTreeSet<String> {
+    let text: Vec<&str> = prose(page).collect();
+    // A piece may be broken at the end of a line.
+    let text = text.join(" ");
+    text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// The program, which ends with this value.

@@ -153,10 +153,10 @@ fn ahead() -> BTreeSet<String> {
     ahead["variables"].as_array().unwrap().iter().map(text).collect()
 }
 
-/// The table of the readme: each variable's default and readers.
+/// The table of variables in `docs/CONFIGURATION.md`, or its Chinese page: each variable's default and readers.
 fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
-    let readme = read(file);
-    let rows = readme.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
+    let page = read(file);
+    let rows = page.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
         let all = ["send", "grab", "view", "wallet", "settle", "audit"].map(str::to_owned).to_vec();
@@ -169,21 +169,21 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
 
 #[test]
 fn each_function_is_told_what_it_reads_and_no_more() {
-    let (template, readme) = (template(), documented("README.md"));
+    let (template, documented) = (template(), documented("docs/CONFIGURATION.md"));
     for (function, properties) in functions(&template) {
         let (set, reads) = (set(&template, properties), Reads::of(&function));
         let names: BTreeSet<String> = set.keys().filter(|name| !ahead().contains(*name)).cloned().collect();
         assert!(reads.required.is_subset(&names), "{function} lacks {:?}", reads.required.difference(&names));
         assert!(names.is_subset(&reads.all), "{function} never reads {:?}", names.difference(&reads.all));
         for name in names {
-            let (_, readers) = readme.get(&name).unwrap_or_else(|| panic!("the readme lacks {name}"));
-            assert!(readers.contains(&function), "{function} has no use for {name}, the readme says");
+            let (_, readers) = documented.get(&name).unwrap_or_else(|| panic!("docs/CONFIGURATION.md lacks {name}"));
+            assert!(readers.contains(&function), "{function} has no use for {name}, docs/CONFIGURATION.md says");
         }
     }
 }
 
 #[test]
-fn the_readmes_list_all_variables_with_their_defaults() {
+fn the_documents_list_all_variables_with_their_defaults() {
     let both = |set: Option<(&str, &str)>| {
         let config = Config::for_both_stores(|name| match (name, set) {
             ("TABLE_NAME", _) => Some("t".to_owned()),
@@ -194,7 +194,7 @@ fn the_readmes_list_all_variables_with_their_defaults() {
         format!("{:?}", config.unwrap())
     };
     let reads = Reads::of("send");
-    let (english, chinese) = (documented("README.md"), documented("README.zh-CN.md"));
+    let [english, chinese] = ["docs/CONFIGURATION.md", "docs/CONFIGURATION.zh-CN.md"].map(documented);
     assert_eq!(english.keys().collect::<Vec<_>>(), chinese.keys().collect::<Vec<_>>());
     assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), reads.all);
     for (name, (default, readers)) in &english {
@@ -213,7 +213,7 @@ fn the_readmes_list_all_variables_with_their_defaults() {
 #[test]
 fn the_parameters_defaults_are_those_of_the_functions() {
     let template = template();
-    let readme = documented("README.md");
+    let documented = documented("docs/CONFIGURATION.md");
     for (function, properties) in functions(&template) {
         for (name, value) in set(&template, properties) {
             if ahead().contains(&name) {
@@ -233,11 +233,11 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             let default = &parameter["Default"];
             let default = default.as_str().map_or_else(|| default.to_string(), str::to_owned);
             if default.is_empty() {
-                assert_eq!(readme[&name].0, "required", "{name}");
+                assert_eq!(documented[&name].0, "required", "{name}");
                 continue;
             }
             // On AWS a cluster is the rule.
-            let expected = if name == "REDIS_CLUSTER" { "true" } else { &readme[&name].0 };
+            let expected = if name == "REDIS_CLUSTER" { "true" } else { &documented[&name].0 };
             assert_eq!(default, expected, "{name}");
         }
     }

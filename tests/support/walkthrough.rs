@@ -1,50 +1,87 @@
-//! The readmes' walk through the API, done as a reader would: each line in one shell.
+//! The commands of the documents, run as a reader would run them: each line in one shell.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Stands for anything within a line, nothing included.
 const WILDCARD: char = '…';
-/// What the shell says after each command, with its exit status.
+/// The shell prints this after each command, with its exit status.
 const END: &str = "--- the end of a command:";
 
-/// A command of a console block, and what it prints.
+/// A command, and the lines that it prints.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Step {
     command: String,
     output: Vec<String>,
 }
 
-/// The console blocks of a readme, one after another.
+/// A code block of a document.
+#[derive(Debug, Eq, PartialEq)]
+pub struct Block<'a> {
+    /// The word in its first line; empty if there is none.
+    pub language: &'a str,
+    /// Its lines.
+    pub lines: Vec<&'a str>,
+}
+
+/// The code blocks of a document, in order.
+pub fn blocks(markdown: &str) -> Vec<Block<'_>> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block<'_>> = None;
+    for line in markdown.lines() {
+        open = match (open, line.strip_prefix("```")) {
+            (None, language) => language.map(|language| Block { language, lines: Vec::new() }),
+            (Some(block), Some("")) => {
+                blocks.push(block);
+                None
+            }
+            (Some(mut block), _) => {
+                block.lines.push(line);
+                Some(block)
+            }
+        };
+    }
+    blocks
+}
+
+/// The steps of the `console` blocks: a command after each `$ `, and its output below.
 pub fn console(markdown: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut inside = false;
-    for line in markdown.lines() {
-        match line {
-            "```console" => inside = true,
-            "```" => inside = false,
-            _ if !inside => {}
-            _ => match line.strip_prefix("$ ") {
-                Some(command) => steps.push(Step { command: command.to_owned(), output: Vec::new() }),
-                None => steps.last_mut().expect("a command before its output").output.push(line.to_owned()),
-            },
+    for line in blocks(markdown).iter().filter(|block| block.language == "console").flat_map(|block| &block.lines) {
+        match line.strip_prefix("$ ") {
+            Some(command) => steps.push(Step { command: command.to_owned(), output: Vec::new() }),
+            None => steps.last_mut().expect("a command before its output").output.push((*line).to_owned()),
         }
     }
     steps
 }
 
-/// Does all steps against a fresh stack at `url`, and panics at the first whose output is another than the readme's.
+/// The steps of each `sh` block that a `json` block follows: one command a line, and one line of output for each.
+pub fn pasted(markdown: &str) -> Vec<Step> {
+    let blocks = blocks(markdown);
+    let pairs = blocks.iter().zip(blocks.iter().skip(1));
+    pairs
+        .filter(|(commands, answers)| (commands.language, answers.language) == ("sh", "json"))
+        .flat_map(|(commands, answers)| {
+            assert_eq!(commands.lines.len(), answers.lines.len(), "one line of output for each command");
+            commands.lines.iter().zip(&answers.lines)
+        })
+        .map(|(command, answer)| Step { command: (*command).to_owned(), output: vec![(*answer).to_owned()] })
+        .collect()
+}
+
+/// Runs all steps against a fresh stack at `url`, and panics at the first whose output differs from the document's.
 pub fn walk(steps: &[Step], url: &str) {
     assert_curl();
     let mut shell = Shell::start(&[("HONGBAO", url)]);
     for Step { command, output } in steps {
         let lines = shell.run(command);
         let same = lines.len() == output.len() && output.iter().zip(&lines).all(|(want, got)| matches(want, got));
-        assert!(same, "$ {command}\n{}\n--- but the readme has ---\n{}", lines.join("\n"), output.join("\n"));
+        assert!(same, "$ {command}\n{}\n--- but the document has ---\n{}", lines.join("\n"), output.join("\n"));
     }
 }
 
-/// Whether a line is as the readme has it.
+/// Whether a line is as the document has it.
 pub fn matches(expected: &str, line: &str) -> bool {
     let pieces: Vec<&str> = expected.split(WILDCARD).collect();
     let [first, between @ .., last] = &pieces[..] else { return expected == line };
@@ -62,7 +99,7 @@ pub fn assert_curl() {
     let version = String::from_utf8(version.stdout).unwrap();
     let mut numbers = version.split([' ', '.']).skip(1).map(|number| number.parse::<u32>().unwrap_or_default());
     let version = (numbers.next().unwrap(), numbers.next().unwrap());
-    assert!(version >= (7, 82), "the readmes need curl 7.82 or later, this is {version:?}");
+    assert!(version >= (7, 82), "the documents need curl 7.82 or later, this is {version:?}");
 }
 
 /// One shell for all commands, since they set variables for each other.
@@ -120,7 +157,21 @@ impl Drop for Shell {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{blocks, matches, pasted};
+
+    #[test]
+    fn a_block_ends_at_its_marker_and_keeps_blank_lines() {
+        let markdown = "text\n```sh\na\n\nb\n```\n```\nc\n```\n";
+        let found: Vec<_> = blocks(markdown).into_iter().map(|block| (block.language, block.lines)).collect();
+        assert_eq!(found, [("sh", vec!["a", "", "b"]), ("", vec!["c"])]);
+    }
+
+    #[test]
+    fn commands_that_a_block_of_answers_follows_are_steps() {
+        let steps = pasted("```sh\nalone\n```\n```sh\none\ntwo\n```\n```json\n1\n2\n```\n");
+        let steps: Vec<_> = steps.into_iter().map(|step| (step.command, step.output)).collect();
+        assert_eq!(steps, [("one".into(), vec!["1".into()]), ("two".to_owned(), vec!["2".to_owned()])]);
+    }
 
     #[test]
     fn a_wildcard_stands_for_anything_within_a_line() {
