@@ -74,7 +74,7 @@ fn the_pages_in_chinese_are_in_step() {
     for file in TRANSLATED {
         let [english, chinese] = [read(file), read(&file.replace(".md", ".zh-CN.md"))];
         assert_eq!(blocks(&english), blocks(&chinese), "{file}");
-        let levels = |page: &str| -> Vec<usize> { headings(page).map(|heading| level(heading)).collect() };
+        let levels = |page: &str| -> Vec<usize> { headings(page).map(level).collect() };
         assert_eq!(levels(&english), levels(&chinese), "{file}: {:?}", headings(&chinese).collect::<Vec<_>>());
         let [of_english, of_chinese] = [code(&english), code(&chinese)];
         let differ: Vec<_> = of_english.symmetric_difference(&of_chinese).collect();
