@@ -1,5 +1,4 @@
-//! The ledger held against itself, straight from its items. It shares nothing with the code that writes them but the
-//! names.
+//! Checks the ledger's items against each other. Shares only the key names with the code that writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,10 +11,10 @@ use crate::violation::{Kind, Violation};
 
 type Items = BTreeMap<Key, Item>;
 
-/// Slip, amount, time.
+/// (slip, amount in minor units, time in ms).
 pub type Claimed = (u32, u64, u64);
 
-/// What the ledger says, once it has been found to be in order.
+/// The ledger's content, once it was checked.
 #[derive(Debug, Default)]
 pub struct Books {
     /// By id.
@@ -24,27 +23,27 @@ pub struct Books {
     pub balances: BTreeMap<String, u64>,
 }
 
-/// A packet.
+/// One packet's content.
 #[derive(Debug, Default)]
 pub struct PacketBooks {
-    /// What is in each slip.
+    /// The amount of each slip.
     pub amounts: Vec<u64>,
-    /// Whether it is marked as settled.
+    /// Whether the packet is marked as settled.
     pub settled: bool,
     /// Slip → its decision.
     pub decisions: BTreeMap<u32, Decision>,
-    /// User → his claim.
+    /// User → their claim.
     pub claims: BTreeMap<String, Claimed>,
 }
 
-/// A decision: who has it (`None`: refunded), how much, since when.
+/// A slip decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Decision {
-    /// Who has it; `None`: refunded.
+    /// The owner; `None`: refunded.
     pub user: Option<String>,
-    /// What was in it.
+    /// The amount of the slip.
     pub amount: u64,
-    /// When.
+    /// When it was decided, in ms.
     pub at: u64,
 }
 
@@ -62,14 +61,14 @@ pub fn amounts_of(table: &MemoryTable, part: PartId) -> Vec<u64> {
     table.read(&key).map(|item| decode(&item)).unwrap_or_default()
 }
 
-/// The claimed slips of a packet with their amounts.
+/// The claimed slips of a packet, with their amounts.
 pub fn claimed(items: &Items, packet: PacketId) -> Vec<(u32, u64)> {
     let prefix = format!("SLIPS#{packet}#");
     let decisions = items.iter().filter(|(key, item)| key.pk.starts_with(&prefix) && item.get("user_id").is_some());
     decisions.map(|(key, item)| (key.sk.parse().unwrap(), number(item, "amount"))).collect()
 }
 
-/// Holds every item against every other.
+/// Checks all items against each other.
 pub fn audit(items: &Items) -> Result<Books, Violation> {
     let mut found = Found::default();
     for (key, item) in items {
@@ -86,7 +85,7 @@ struct Refund {
     at: u64,
 }
 
-/// The items by kind, before anything is known of how they fit.
+/// The items by kind, not yet checked against each other.
 #[derive(Debug, Default)]
 struct Found<'a> {
     metas: BTreeMap<&'a str, &'a Item>,
@@ -131,7 +130,7 @@ impl<'a> Found<'a> {
                 let (slips, at) = (number(item, "slip_count"), number(item, "at"));
                 self.refunds.entry(id).or_default().push(Refund { user: user.to_owned(), slips, amount, at });
             }
-            _ => check!(Wallet, false, "an item that nobody knows: {}/{}", key.pk, key.sk),
+            _ => check!(Wallet, false, "an item of no known kind: {}/{}", key.pk, key.sk),
         }
         Ok(())
     }
@@ -140,7 +139,7 @@ impl<'a> Found<'a> {
         let named = self.parts.keys().chain(self.decisions.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
         let named: BTreeSet<&str> = named.chain(self.sent.keys()).copied().collect();
         for id in named.into_iter().chain(self.keys.keys().map(String::as_str)) {
-            check!(Conservation, self.metas.contains_key(id), "something of {id}, which is no packet");
+            check!(Conservation, self.metas.contains_key(id), "an item names {id}, which is no packet");
         }
         let mut packets = BTreeMap::new();
         for (id, meta) in &self.metas {
@@ -175,7 +174,7 @@ impl<'a> Found<'a> {
         Ok(PacketBooks { amounts, settled, decisions, claims })
     }
 
-    /// Each claimed decision has one claim, of that user with the same words, and each claim its decision.
+    /// Each claimed decision has one claim with the same user, amount and time; each claim has such a decision.
     fn claims_of(&self, id: &str, decisions: &BTreeMap<u32, Decision>) -> Result<BTreeMap<String, Claimed>, Violation> {
         let mut claims = BTreeMap::new();
         for (user, (slip, amount, at)) in self.claims.get(id).into_iter().flatten() {
@@ -197,7 +196,7 @@ impl<'a> Found<'a> {
         Ok(claims)
     }
 
-    /// The refunds of one run, which share their time, are the refunded decisions of that time.
+    /// The refunds of one run share their time; together they equal the refunded decisions of that time.
     fn refunds_of(&self, id: &str, sender: &str, decisions: &BTreeMap<u32, Decision>) -> Result<(), Violation> {
         let mut booked: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for refund in self.refunds.get(id).into_iter().flatten() {
@@ -247,7 +246,7 @@ impl PacketBooks {
     }
 }
 
-/// Whether a packet is settled; then every slip is decided, and its totals are those of its decisions.
+/// Whether a packet is settled. If it is, every slip has a decision and the totals match the decisions.
 fn closing(id: &str, meta: &Item, decisions: &BTreeMap<u32, Decision>, slips: usize) -> Result<bool, Violation> {
     let waits = meta.get("due_shard").is_some();
     if text(meta, "status").as_deref() != Some("settled") {
@@ -266,7 +265,7 @@ fn closing(id: &str, meta: &Item, decisions: &BTreeMap<u32, Decision>, slips: us
     Ok(true)
 }
 
-/// One byte for the width, then each amount in that many bytes, little end first.
+/// One byte for the width, then each amount in that many bytes, little-endian.
 fn decode(item: &Item) -> Vec<u64> {
     let Some(AttributeValue::B(blob)) = item.get("amounts") else { return Vec::new() };
     let (width, rest) = (usize::from(blob[0]), &blob[1..]);

@@ -6,27 +6,27 @@ use rand::rngs::ChaCha8Rng;
 use rand::{Rng, RngExt, SeedableRng};
 use shared::ports::Entropy;
 
-/// The one source of randomness of a run. Whoever draws, draws from it: the same seed gives the same run.
+/// The only source of randomness in a run, so the same seed gives the same run.
 #[derive(Debug)]
 pub struct Chance(Mutex<ChaCha8Rng>);
 
 impl Chance {
-    /// All the numbers that follow from `seed`.
+    /// A generator for `seed`.
     pub fn new(seed: u64) -> Self {
         Self(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))
     }
 
-    /// Whether something happens that does so `per_mille` times in a thousand.
+    /// True `per_mille` times in a thousand.
     pub fn happens(&self, per_mille: u32) -> bool {
         self.between(1..=1_000) <= per_mille
     }
 
-    /// A number of the range.
+    /// A number from the range.
     pub fn between(&self, range: RangeInclusive<u32>) -> u32 {
         self.0.lock().unwrap().random_range(range)
     }
 
-    /// A pause of so many milliseconds.
+    /// A duration from the range, in milliseconds.
     pub fn millis(&self, range: RangeInclusive<u32>) -> Duration {
         Duration::from_millis(self.between(range).into())
     }

@@ -1,60 +1,60 @@
 use crate::chance::Chance;
 
-/// What goes wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Fault {
-    /// A read of the table is not answered.
+    /// A read of the table fails.
     ReadLost,
-    /// A transaction never reaches the table, and nobody knows.
-    Unsent,
-    /// A transaction is executed, and nobody knows.
-    Unheard,
-    /// A transaction is executed long after its caller has given up.
+    /// A transaction never reaches the table; the caller can't know.
+    RequestLost,
+    /// A transaction is executed, but its answer is lost.
+    ReplyLost,
+    /// A transaction is executed long after its caller has timed out.
     Late,
-    /// A transaction is cancelled: another one is said to be under way on one of its items.
+    /// A transaction is cancelled because another one seems to run on one of its items.
     Conflict,
-    /// A transaction is cancelled: it is throttled, which stands in the reasons.
+    /// A transaction is cancelled because it is throttled; the reasons say so.
     Throttled,
-    /// A refusal whose other reasons are conflicts and throttling.
+    /// A transaction fails a condition; its other reasons are conflicts and throttling.
     Mixed,
-    /// A refusal that does not show the items that stand in the way.
+    /// A transaction fails a condition; the reasons do not contain the existing items.
     Bare,
-    /// The transaction's token is said to be spent, whether or not it was executed.
+    /// The transaction's token is said to be spent, whether or not the transaction was executed.
     TokenSpent,
-    /// The index shows what was, not what is.
+    /// The index shows an older state.
     StaleIndex,
-    /// A script never reaches the hot store, and nobody knows.
-    HotUnsent,
-    /// A script is executed, and nobody knows.
-    HotUnheard,
-    /// A script is executed long after its caller has given up, perhaps by another primary than he asked.
+    /// A script never reaches the hot store; the caller can't know.
+    HotRequestLost,
+    /// A script is executed, but its answer is lost.
+    HotReplyLost,
+    /// A script is executed long after its caller has timed out, perhaps on another primary.
     HotLate,
-    /// A script is executed once more, at once or long after.
+    /// A script is executed twice; the second time at once or long after.
     HotTwice,
-    /// The hot store says that it holds another slip than it does.
+    /// The hot store names another slip than the one that it holds.
     Lie,
     /// A message takes seconds.
     Slow,
-    /// A caller goes away in the midst of his call.
+    /// A caller goes away in the middle of a call.
     Dropped,
     /// A process is killed.
     Killed,
     /// A job is started twice.
     Doubled,
-    /// The hot store loses everything, or one node of it does.
+    /// The hot store, or one node of it, loses everything.
     Wiped,
-    /// The hot store goes back to an older state, or one node of it does.
+    /// The hot store, or one node of it, goes back to an older state.
     RolledBack,
     /// Two primaries take writes, until one of them wins.
     Split,
 }
 
 impl Fault {
-    /// All of them.
+    /// Every kind.
     pub const ALL: [Self; 22] = [
         Self::ReadLost,
-        Self::Unsent,
-        Self::Unheard,
+        Self::RequestLost,
+        Self::ReplyLost,
         Self::Late,
         Self::Conflict,
         Self::Throttled,
@@ -62,8 +62,8 @@ impl Fault {
         Self::Bare,
         Self::TokenSpent,
         Self::StaleIndex,
-        Self::HotUnsent,
-        Self::HotUnheard,
+        Self::HotRequestLost,
+        Self::HotReplyLost,
         Self::HotLate,
         Self::HotTwice,
         Self::Lie,
@@ -76,18 +76,18 @@ impl Fault {
         Self::Split,
     ];
 
-    /// Whether the hot store loses or falsifies what it has acknowledged.
+    /// Whether the hot store loses or falsifies data that it has acknowledged.
     pub const fn loses(self) -> bool {
         matches!(self, Self::Wiped | Self::RolledBack | Self::Split | Self::Lie)
     }
 }
 
-/// How often each fault strikes where it can, per mille.
+/// How often each fault strikes, per mille of its opportunities.
 #[derive(Clone, Debug, Default)]
 pub struct Rates([u32; Fault::ALL.len()]);
 
 impl Rates {
-    /// The rates of a run: none at all, one kind alone, or a mixture.
+    /// The rates of a run: no faults, one kind only, or a mixture.
     pub fn draw(chance: &Chance) -> Self {
         let mut rates = Self::default();
         match chance.between(0..=9) {
@@ -114,7 +114,7 @@ impl Rates {
         }
     }
 
-    /// How often `fault` strikes.
+    /// The rate of `fault`, per mille.
     pub const fn of(&self, fault: Fault) -> u32 {
         self.0[fault as usize]
     }
@@ -129,19 +129,19 @@ impl Rates {
 pub struct Struck([u64; Fault::ALL.len()]);
 
 impl Struck {
-    /// Once more.
+    /// Counts one more `fault`.
     pub const fn add(&mut self, fault: Fault) {
         self.0[fault as usize] += 1;
     }
 
-    /// Those of another run too.
+    /// Adds the counts of another run.
     pub fn merge(&mut self, other: &Self) {
         for (sum, count) in self.0.iter_mut().zip(other.0) {
             *sum += count;
         }
     }
 
-    /// How often `fault` has.
+    /// How often `fault` has struck.
     pub const fn of(&self, fault: Fault) -> u64 {
         self.0[fault as usize]
     }

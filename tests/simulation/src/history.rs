@@ -10,73 +10,74 @@ use crate::spec::{Call, Op, Ret, is_linearizable};
 use crate::violation::Kind;
 use crate::world::{Known, World};
 
-/// The second primary's clock, and a message's way.
+/// The second primary's lead, plus the time that a message takes.
 const LENIENCE: Duration = Duration::from_secs(1);
-/// For how long a process repeats what Redis has said.
+/// For how long a process may repeat an answer of Redis.
 const REPEATED: Duration = Duration::from_millis(100);
-/// Slips of the largest packet whose history is given to the checker.
+/// Slips of the largest packet whose history the linearizability checker receives.
 const CHECKED_SLIPS_MAX: u32 = 12;
 
-/// What one grab came to.
+/// One finished grab.
 #[derive(Clone, Debug)]
 struct Grab {
     user: UserId,
     invoked: u64,
     returned: u64,
-    /// Whether he gave the right passphrase, where there is one.
+    /// Whether the user gave the right passphrase, or none is needed.
     is_right: bool,
-    /// `None`: he heard nothing, or that nothing is known.
+    /// `None`: no answer, or the outcome is unknown.
     answer: Option<GrabOutcome>,
-    /// Whether a clock of the hot store may have said by then that the packet was expired: its free slips are gone with
-    /// that, also for a primary whose clock is behind, and "sold out" says no more than "expired".
+    /// Whether a clock of the hot store may have passed the packet's expiry by then. Expiry removes the free slips,
+    /// even for a primary whose clock is behind. From then on `sold_out` means no more than `expired`.
     is_ending: bool,
 }
 
-/// A grab that is under way.
+/// An unfinished grab.
 #[derive(Debug)]
 pub struct Asked {
-    /// Of what.
+    /// The packet.
     pub packet: PacketId,
-    /// By whom.
+    /// The user.
     pub user: UserId,
-    /// Whether he gave the right passphrase, where there is one.
+    /// Whether the user gave the right passphrase, or none is needed.
     pub is_right: bool,
     invoked: u64,
-    /// Since when somebody has been asking without a break: who joins him may be given what he found.
+    /// Start of the unbroken period in which someone was asking. A call that joins a running one may share its earlier
+    /// answer.
     since: u64,
 }
 
-/// Every answer that a user was given.
+/// Every answer that a user received.
 #[derive(Debug, Default)]
 pub struct History {
     grabs: Mutex<BTreeMap<PacketId, Vec<Grab>>>,
-    /// Who is asking for each packet, by the time of his call: since when.
+    /// The unfinished calls for each packet: tick of the call → the start of its unbroken period.
     asking: Mutex<BTreeMap<PacketId, BTreeMap<u64, u64>>>,
 }
 
-/// What users heard, and how many histories that made.
+/// Counts of answers and of checked histories.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Heard {
+pub struct AnswerCounts {
     /// Grabs that were answered `grabbed`.
     pub grabbed: u64,
-    /// `sold_out`.
+    /// Grabs that were answered `sold_out`.
     pub sold_out: u64,
-    /// `expired`.
+    /// Grabs that were answered `expired`.
     pub expired: u64,
-    /// Turned away by a guard.
+    /// Grabs that a guard refused.
     pub refused: u64,
-    /// `not_found`.
+    /// Grabs that were answered `not_found`.
     pub not_found: u64,
-    /// Nothing, or that nothing is known.
+    /// Grabs without an answer, or with an unknown outcome.
     pub unknown: u64,
-    /// Histories that the checker of linearizability decided.
+    /// Histories that the linearizability checker decided.
     pub decided: u64,
-    /// Those that were too long for it.
+    /// Histories that were too long for the checker.
     pub undecided: u64,
 }
 
-impl Heard {
-    /// Those of another run too.
+impl AnswerCounts {
+    /// Adds the counts of another run.
     pub const fn merge(&mut self, other: &Self) {
         let Self { grabbed, sold_out, expired, refused, not_found, unknown, decided, undecided } = other;
         self.grabbed += *grabbed;
@@ -103,9 +104,9 @@ impl Heard {
 }
 
 impl History {
-    /// A user asks.
+    /// A user starts a grab.
     pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool) -> Asked {
-        let invoked = world.note(format_args!("{user} grabs {packet}, rightly: {is_right}"));
+        let invoked = world.note(format_args!("{user} grabs {packet}, right passphrase: {is_right}"));
         let mut asking = self.asking.lock().unwrap();
         let asking = asking.entry(packet).or_default();
         let since = asking.values().copied().min().unwrap_or(invoked);
@@ -113,18 +114,18 @@ impl History {
         Asked { packet, user: user.clone(), is_right, invoked, since }
     }
 
-    /// A user is answered, or is not. What can be told of the answer at once is told here; `ahead` is how far a clock is
-    /// ahead, at most.
-    pub fn hear(&self, world: &World, asked: Asked, heard: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
+    /// A user receives an answer, or none. Checks at once whatever it can. No clock is more than `ahead` ahead of
+    /// another.
+    pub fn answer(&self, world: &World, asked: Asked, answer: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
         let Asked { packet, user, is_right, invoked, since } = asked;
-        let returned = world.note(format_args!("{user} of {packet} hears {heard:?}"));
+        let returned = world.note(format_args!("{user} of {packet} receives {answer:?}"));
         let terms = world.terms(packet);
         let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
-        if heard.is_some() {
-            // What was begun for a caller who went away goes on.
+        if answer.is_some() {
+            // Work for a caller who went away continues.
             self.asking.lock().unwrap().entry(packet).or_default().remove(&invoked);
         }
-        let answer = match heard {
+        let answer = match answer {
             Some(Ok(outcome)) => Some(outcome),
             Some(Err(Failure::Defect(error))) => {
                 world.violated(Kind::Answer, format!("{user} met a defect: {}", shared::error_chain(&*error)));
@@ -145,18 +146,18 @@ impl History {
         self.grabs.lock().unwrap().entry(packet).or_default().push(grab);
     }
 
-    /// What users heard so far.
-    pub fn heard(&self) -> Heard {
-        let mut heard = Heard::default();
+    /// The counts so far.
+    pub fn counts(&self) -> AnswerCounts {
+        let mut counts = AnswerCounts::default();
         for grab in self.grabs.lock().unwrap().values().flatten() {
-            heard.add(grab.answer.as_ref());
+            counts.add(grab.answer.as_ref());
         }
-        heard
+        counts
     }
 
-    /// Holds every answer against the ledger, and against those before.
-    pub fn check(&self, world: &World, books: &Books) -> Heard {
-        let mut heard = self.heard();
+    /// Checks every answer against the ledger and against earlier answers.
+    pub fn check(&self, world: &World, books: &Books) -> AnswerCounts {
+        let mut counts = self.counts();
         let grabs = self.grabs.lock().unwrap();
         for Known { terms, .. } in world.known() {
             let (Some(packet), Some(grabs)) = (books.packets.get(&terms.id.to_string()), grabs.get(&terms.id)) else {
@@ -164,37 +165,37 @@ impl History {
             };
             admits(world, &terms, packet, grabs);
             if terms.ack == AckMode::Redis && world.has_lost() {
-                // What Redis acknowledged and lost is lost.
+                // A hold that Redis acknowledged and then lost is lost.
                 continue;
             }
             keeps_promises(world, &terms, packet, grabs);
             if terms.id.part_count() == 1 && terms.count <= CHECKED_SLIPS_MAX {
                 match is_linearizable(terms.count, calls(world, &terms, packet, grabs)) {
-                    Some(true) => heard.decided += 1,
+                    Some(true) => counts.decided += 1,
                     Some(false) => {
-                        heard.decided += 1;
+                        counts.decided += 1;
                         world.violated(Kind::Linearizability, format!("the history of {}", terms.id));
                     }
-                    None => heard.undecided += 1,
+                    None => counts.undecided += 1,
                 }
             }
         }
-        heard
+        counts
     }
 }
 
-/// Nobody is told `sold_out` while a slip is free. Where Redis' word counts a process repeats it for a moment, although Redis may
-/// have lost the slip meanwhile.
+/// Checks that no slip was free when `sold_out` was answered. In `redis` mode a process repeats the answer for a
+/// moment; Redis may have lost the slip meanwhile.
 fn judge_sold_out(world: &World, terms: &Terms, user: &UserId, invoked: u64) {
     let moment = if terms.ack == AckMode::Redis { REPEATED } else { Duration::ZERO };
     let free = world.free_since(terms, invoked, moment);
     if !free.is_empty() {
-        let what = format!("{user} of {} hears sold_out, and slips {free:?} were free all the while", terms.id);
+        let what = format!("{user} of {} was answered sold_out while slips {free:?} were free", terms.id);
         world.violated(Kind::SoldOut, what);
     }
 }
 
-/// Tells at once what is wrong with an answer of another kind, if anything is.
+/// Checks an answer of another kind.
 fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &GrabOutcome, ahead: Duration) {
     let guard = &terms.guard;
     let wrong = match answer {
@@ -206,7 +207,7 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
         GrabOutcome::SoldOut | GrabOutcome::NotFound => false,
     };
     if wrong {
-        world.violated(Kind::Answer, format!("{user} of {} hears {answer:?}", terms.id));
+        world.violated(Kind::Answer, format!("{user} of {} was answered {answer:?}", terms.id));
     }
 }
 
@@ -214,18 +215,18 @@ fn words(claim: &Claim) -> Claimed {
     (claim.slip, claim.amount.minor_units(), claim.at.ms())
 }
 
-/// Nobody has a slip who is not invited, or never knew the words.
+/// Only recipients who gave the passphrase have slips.
 fn admits(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
     for user in packet.claims.keys() {
         let right = |grab: &Grab| grab.user.as_str() == user && (grab.is_right || terms.guard.passphrase.is_none());
         let invited = terms.guard.recipients.as_ref().is_none_or(|users| users.iter().any(|one| one.as_str() == user));
         if !invited || !grabs.iter().any(right) {
-            world.violated(Kind::Answer, format!("{user} has a slip of {}, which is not for him", terms.id));
+            world.violated(Kind::Answer, format!("{user} has a slip of {}, which the guard forbids", terms.id));
         }
     }
 }
 
-/// Each `grabbed` is in the ledger, word for word, and whoever has heard it hears it ever after.
+/// Each `grabbed` answer equals the ledger's claim, and the same user never receives another answer later.
 fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
     let mut promised: BTreeMap<&UserId, u64> = BTreeMap::new();
     for grab in grabs {
@@ -243,19 +244,21 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
         let after = promised.get(&grab.user).is_some_and(|first| *first < grab.invoked);
         let denied = match &grab.answer {
             Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::NotFound) => true,
-            // A rolled back part asks again for the words, and forgets how often it has heard wrong ones.
+            // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.
             Some(GrabOutcome::Refused(_)) => grab.is_right && !world.has_lost(),
             Some(GrabOutcome::Grabbed { .. }) | None => false,
         };
         if after && denied {
-            let what = format!("{} of {} had a slip and hears {:?}", grab.user, terms.id, grab.answer);
+            let what = format!("{} of {} had a slip and was then answered {:?}", grab.user, terms.id, grab.answer);
             world.violated(Kind::Promise, what);
         }
     }
 }
 
-/// A packet's history for the checker. Left out is what follows from the rest, since a slip that is gone stays gone: all
-/// but a user's first *grabbed*, all but the last no of a winner, all but the first *sold out* of all.
+/// A packet's history for the checker. A slip that is gone stays gone, so the history keeps only:
+/// - the first *grabbed* of each user;
+/// - the last denial of each winner;
+/// - the first *sold out* of all.
 fn calls(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) -> Vec<Call> {
     let mut users: BTreeMap<&str, usize> = BTreeMap::new();
     let mut calls = Vec::new();

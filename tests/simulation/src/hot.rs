@@ -19,7 +19,7 @@ const SNAPSHOT: &str = "rest";
 
 type Answer<V> = Result<V, HotStoreError>;
 
-/// The hot store as one process reaches it: over a network, not always, and not always the same one.
+/// The hot store as one process reaches it: over an unreliable network, and perhaps on another primary.
 pub struct SimHot {
     world: Arc<World>,
     life: Arc<Life>,
@@ -34,7 +34,7 @@ impl SimHot {
         Self { world, life, slot, mutant }
     }
 
-    /// A call: a script that runs not at all, once or twice, now or late, whatever the caller hears.
+    /// A call: the script runs never, once or twice, now or late, independent of the answer that the caller receives.
     async fn call<V, F>(&self, part: PartId, what: &'static str, script: F) -> Answer<V>
     where
         V: fmt::Debug + Send + 'static,
@@ -42,7 +42,7 @@ impl SimHot {
     {
         let (world, slot) = (&self.world, self.slot);
         world.travel(&self.life).await;
-        if world.strikes(Fault::HotUnsent) {
+        if world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
         let script = Arc::new(script);
@@ -56,7 +56,7 @@ impl SimHot {
             });
         }
         world.travel(&self.life).await;
-        if world.strikes(Fault::HotUnheard) { Err(lost()) } else { answer }
+        if world.strikes(Fault::HotReplyLost) { Err(lost()) } else { answer }
     }
 }
 
@@ -66,7 +66,7 @@ impl fmt::Debug for SimHot {
     }
 }
 
-/// A script runs.
+/// Runs a script.
 fn execute<V: fmt::Debug>(
     world: &World,
     slot: u32,
@@ -78,7 +78,7 @@ fn execute<V: fmt::Debug>(
     world.before_script(part);
     let answer = script(world.primary(slot));
     world.see_held(part);
-    // Owners are a `HashMap`, which shows itself in another order every time.
+    // The owners are a `HashMap`, which prints in a different order every time.
     let shown: &dyn fmt::Debug = if [FINALITY, SNAPSHOT].contains(&what) { &answer.is_ok() } else { &answer };
     world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
     answer
@@ -88,7 +88,7 @@ fn lost() -> HotStoreError {
     HotStoreError::Unavailable(Arc::from(Box::from("the simulation lost the answer")))
 }
 
-/// What memory answers, which is always at once.
+/// The answer of a store in memory, which never waits.
 pub fn now<V>(future: impl Future<Output = V>) -> V {
     future.now_or_never().expect("memory answers at once")
 }
@@ -153,11 +153,11 @@ impl HotStore for SimHot {
     async fn pending_parts(&self, partition: Partition) -> Answer<Vec<PartId>> {
         self.mutant.before_pending();
         if self.world.primary(self.slot).is_clean(partition) {
-            // Most partitions are empty, and nothing can go wrong with an answer that says so.
+            // Most partitions are empty. An empty answer skips the fault injection.
             return Ok(Vec::new());
         }
         self.world.travel(&self.life).await;
-        if self.world.strikes(Fault::HotUnsent) {
+        if self.world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
         let parts = now(self.world.primary(self.slot).pending_parts(partition));
@@ -168,7 +168,7 @@ impl HotStore for SimHot {
 
     async fn backlog(&self, partition: Partition) -> Answer<Backlog> {
         self.world.travel(&self.life).await;
-        if self.world.strikes(Fault::HotUnsent) {
+        if self.world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
         let backlog = now(self.world.primary(self.slot).backlog(partition));
@@ -196,7 +196,7 @@ impl HotStore for SimHot {
 }
 
 impl SimHot {
-    /// Lets the hot store say that it holds another slip for a user than it does.
+    /// Lets the hot store name another slip than the one that it holds for a user.
     fn lie(&self, part: PartId, found: &mut GrabAnswer) {
         let GrabAnswer::Held { slip, .. } = found else { return };
         let Some(terms) = self.world.terms(part.packet) else { return };

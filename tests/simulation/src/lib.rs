@@ -1,7 +1,7 @@
-//! The simulation: the real use cases, in several processes, over stores in memory that misbehave. Everything that
-//! happens in a run follows from its seed, so a run that breaks a promise can be replayed exactly.
+//! The simulation: the real use cases, in several processes, over in-memory stores that fail by seed. A run follows
+//! entirely from its seed, so a run that breaks a promise can be replayed exactly.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A simulation that is wrong itself has to say so.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A defect of the simulation itself must stop it.
 
 mod audit;
 mod chance;
@@ -20,7 +20,7 @@ mod violation;
 mod world;
 
 pub use faults::{Fault, Struck};
-pub use history::Heard;
+pub use history::AnswerCounts;
 pub use mutants::Mutant;
 pub use run::{Outcome, run};
 pub use search::{Totals, run_all};

@@ -1,4 +1,4 @@
-//! `simulate`: runs seeds, replays one, or looks for the seeds that find planted bugs.
+//! `simulate`: runs seeds, replays one, or searches for seeds that find planted bugs.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -6,28 +6,28 @@ use std::time::Instant;
 use clap::Parser;
 use simulation::{Fault, Mutant, Totals, run, run_all};
 
-/// Runs whose figures are printed at once.
+/// Prints the rate every so many runs.
 const PROGRESS_EVERY: u64 = 5_000;
 
 #[derive(Debug, Parser)]
-#[command(about = "The use cases over stores that misbehave by seed")]
+#[command(about = "Runs the use cases over in-memory stores that fail by seed")]
 struct Options {
     /// How many seeds to run.
     #[arg(long, default_value_t = 10_000)]
     seeds: u64,
-    /// The first of them.
+    /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Replays one seed, and prints all that happens.
+    /// Replays one seed, and prints all events.
     #[arg(long)]
     seed: Option<u64>,
-    /// With this bug planted: its number in the list of `--mutants`.
+    /// Plants this bug: its number in the list of `--mutants`.
     #[arg(long)]
     mutant: Option<usize>,
-    /// Looks for the seeds that find each planted bug.
+    /// Searches for seeds that find each planted bug.
     #[arg(long)]
     mutants: bool,
-    /// Threads to run on; as many as there are processors unless said.
+    /// Threads to run on; by default one per processor.
     #[arg(long)]
     threads: Option<usize>,
 }
@@ -77,16 +77,16 @@ fn rate(totals: &Totals, started: Instant) -> String {
 
 fn print(totals: &Totals, started: Instant) {
     println!("{} seeds in {} s, {}", totals.runs, started.elapsed().as_secs(), rate(totals, started));
-    let heard = &totals.heard;
+    let counts = &totals.answers;
     println!(
         "{} calls of the stores; grabs: {} grabbed, {} sold out,",
-        totals.operations, heard.grabbed, heard.sold_out
+        totals.operations, counts.grabbed, counts.sold_out
     );
     println!(
-        "{} expired, {} refused, {} not found, {} of which nothing is known",
-        heard.expired, heard.refused, heard.not_found, heard.unknown
+        "{} expired, {} refused, {} not found, {} with an unknown outcome",
+        counts.expired, counts.refused, counts.not_found, counts.unknown
     );
-    println!("{} histories checked for linearizability, {} too long to tell", heard.decided, heard.undecided);
+    println!("{} histories checked for linearizability, {} too long to decide", counts.decided, counts.undecided);
     for fault in Fault::ALL {
         println!("{:>12} {fault:?}", totals.struck.of(fault));
     }
@@ -95,7 +95,7 @@ fn print(totals: &Totals, started: Instant) {
 
 fn find_mutants(seeds: u64, threads: usize) -> ExitCode {
     let mut all_found = true;
-    println!("{:>2}  {:<46} {:>9} {:>12}  what broke", "", "mutant", "seed", "seeds of 1000");
+    println!("{:>2}  {:<46} {:>9} {:>12}  what breaks", "", "planted bug", "seed", "seeds of 1000");
     for (number, mutant) in Mutant::ALL.into_iter().enumerate() {
         let sample = run_all(0..seeds.min(1_000), Some(mutant), threads, |_| false);
         let found = if sample.failed.is_empty() {

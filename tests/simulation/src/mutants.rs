@@ -11,43 +11,43 @@ use crate::hot::now;
 use crate::table::terms_of;
 use crate::world::World;
 
-/// A bug, planted where the stores meet the use cases: the run that does not find it is worth nothing.
+/// A bug, planted between the stores and the use cases. A simulation that does not find it is worth nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mutant {
-    /// A decision is written whether or not there is one.
+    /// A decision is written even if the slip has one.
     NoSlipDecision,
-    /// A claim is written whether or not the user has one.
+    /// A claim is written even if the user has one.
     NoClaimDecision,
-    /// A refund is the packet's total less the claims that were counted.
+    /// A refund is the packet's total minus the claims that a query counted.
     CountedRefund,
     /// Settle takes a slip out of the outbox before it is committed.
     AcknowledgedBeforeCommit,
-    /// An unconfirmed hold is given as the answer.
+    /// An unconfirmed hold is answered as a claim.
     UnconfirmedAnswer,
-    /// `sold_out` is said although slips are only held.
+    /// `sold_out` is answered while slips are only held.
     UncertainNegative,
-    /// A transaction that is sent again carries another time.
+    /// A transaction that is retried carries a new time.
     FreshTime,
-    /// A slip whose commit has timed out can be had again.
+    /// A slip whose commit has timed out becomes free again.
     PutBackAfterTimeout,
-    /// The amount of a claim is the hot store's word.
+    /// The amount of a claim comes from the hot store.
     AmountFromRedis,
-    /// A packet is marked as settled, and then refunded.
+    /// A packet is marked as settled before its refund.
     SettledEarly,
-    /// A packet is loaded before it is paid for.
+    /// A packet is loaded into Redis before the ledger has it.
     RedisBeforeLedger,
-    /// A loader replaces what is loaded.
+    /// A loader overwrites a part that is loaded.
     LoaderOverwrites,
-    /// A part without free slips is cached, though some are only held.
+    /// A part without free slips is cached although some slips are only held.
     CachedBeforeFinal,
-    /// A packet acknowledged by the hot store is refunded without a look at what it holds.
+    /// A packet in `redis` mode is refunded without draining its parts.
     RefundWithoutDraining,
-    /// A sender hears "insufficient balance" without a look at his key.
+    /// A sender is answered "insufficient balance" without a check of the idempotency key.
     KeyNotReread,
 }
 
 impl Mutant {
-    /// All of them.
+    /// Every bug.
     pub const ALL: [Self; 15] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
@@ -66,40 +66,40 @@ impl Mutant {
         Self::KeyNotReread,
     ];
 
-    /// What is wrong with it, in a few words.
+    /// A label, as in the table of docs/RELIABILITY.md.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::NoSlipDecision => "no slip decision",
-            Self::NoClaimDecision => "no claim decision",
-            Self::CountedRefund => "refund = total - counted",
-            Self::AcknowledgedBeforeCommit => "outbox acknowledged before the commit",
+            Self::NoSlipDecision => "no decision for a slip",
+            Self::NoClaimDecision => "no check whether the user has a claim",
+            Self::CountedRefund => "refund = total − counted claims",
+            Self::AcknowledgedBeforeCommit => "outbox emptied before the commit",
             Self::UnconfirmedAnswer => "an unconfirmed hold given as the answer",
-            Self::UncertainNegative => "a negative without certainty",
+            Self::UncertainNegative => "an in-doubt \"no slip\" given as certain",
             Self::FreshTime => "a retry with a fresh time",
-            Self::PutBackAfterTimeout => "a slip put back after a time-out",
-            Self::AmountFromRedis => "amounts believed from Redis",
-            Self::SettledEarly => "settled before all slips are decided",
+            Self::PutBackAfterTimeout => "a slip put back after a timeout",
+            Self::AmountFromRedis => "amounts taken from Redis",
+            Self::SettledEarly => "settled before every slip is decided",
             Self::RedisBeforeLedger => "Redis loaded before the ledger",
             Self::LoaderOverwrites => "a loader without \"only if absent\"",
-            Self::CachedBeforeFinal => "empty parts cached before they are final",
-            Self::RefundWithoutDraining => "refund without draining in redis mode",
-            Self::KeyNotReread => "402 without a second look at the key",
+            Self::CachedBeforeFinal => "a part cached before it is final",
+            Self::RefundWithoutDraining => "a refund without draining, `redis` mode",
+            Self::KeyNotReread => "\"insufficient balance\" without reading the key",
         }
     }
 }
 
-/// The bugs of one process on its way to the table.
+/// Plants the bugs that lie between one process and the table.
 pub struct TableMutant {
     world: Arc<World>,
     slot: u32,
-    /// Tokens of transactions that were sent before.
+    /// Tokens of earlier transactions.
     sent: Mutex<BTreeSet<String>>,
-    /// What the claims sum to that were seen, by partition key of their decisions.
+    /// Sums of the claims that queries showed, by partition key of their decisions.
     counted: Mutex<BTreeMap<String, u64>>,
 }
 
 impl TableMutant {
-    /// Those that `world` has.
+    /// Plants the bug of `world`, if any.
     pub fn new(world: Arc<World>, slot: u32) -> Self {
         Self { world, slot, sent: Mutex::default(), counted: Mutex::default() }
     }
@@ -108,7 +108,7 @@ impl TableMutant {
         self.world.mutant == Some(mutant)
     }
 
-    /// What is sent in the place of a transaction.
+    /// The transaction to send instead.
     pub fn before_transaction(&self, writes: &[Write], token: &str) -> Vec<Write> {
         let mut writes = writes.to_vec();
         if self.is(Mutant::FreshTime) && !self.sent.lock().unwrap().insert(token.to_owned()) {
@@ -162,7 +162,7 @@ impl TableMutant {
         each_delta(writes, |_, delta| *delta = i64::try_from(amount).unwrap());
     }
 
-    /// Marks a packet as settled, as if what has no decision now were refunded already.
+    /// Marks a packet as settled, as if all undecided slips were refunded.
     fn settle(&self, packet: PacketId) {
         let Some(terms) = self.world.terms(packet) else { return };
         let decisions = crate::audit::claimed(&self.world.table.items(), packet);
@@ -178,7 +178,7 @@ impl TableMutant {
         let _ = self.world.table.apply(&[write], &format!("{packet} settled early"));
     }
 
-    /// What is heard in the place of a transaction's answer.
+    /// The answer to give instead of a transaction's own.
     pub fn after_transaction(&self, writes: &[Write], answer: Result<(), TransactError>) -> Result<(), TransactError> {
         match answer {
             Err(TransactError::Cancelled(mut reasons))
@@ -210,12 +210,12 @@ impl TableMutant {
         PartId::of_slip(packet, self.world.terms(packet)?.count, slip)
     }
 
-    /// What is read in the place of an item.
+    /// The item to give instead of the one that was read.
     pub fn after_get(&self, key: &Key, item: Option<Item>) -> Option<Item> {
         item.filter(|_| !(self.is(Mutant::KeyNotReread) && key.sk.starts_with("KEY#")))
     }
 
-    /// What a query has shown.
+    /// Remembers the result of a query.
     pub fn after_query(&self, pk: &str, items: &[Item]) {
         if self.is(Mutant::CountedRefund) {
             let claimed = items.iter().filter(|item| item.get("user_id").is_some());
@@ -223,7 +223,7 @@ impl TableMutant {
         }
     }
 
-    /// Which packets are about to be refunded.
+    /// Remembers which packets are about to be refunded.
     pub fn after_due(&self, items: &[Item]) {
         if self.is(Mutant::RefundWithoutDraining) {
             let id = |item: &Item| match item.get("PK") {
@@ -234,7 +234,7 @@ impl TableMutant {
         }
     }
 
-    /// What the table forgets before a transaction takes place.
+    /// Removes items before a transaction, so that its conditions pass.
     pub fn before_commit(world: &World, writes: &[Write]) {
         let forgets = |key: &Key| match world.mutant {
             Some(Mutant::NoSlipDecision) => key.pk.starts_with("SLIPS#"),
@@ -251,14 +251,14 @@ impl TableMutant {
     }
 }
 
-/// The bugs of one process on its way to the hot store.
+/// Plants the bugs that lie between one process and the hot store.
 pub struct HotMutant {
     world: Arc<World>,
     slot: u32,
 }
 
 impl HotMutant {
-    /// Those that `world` has.
+    /// Plants the bug of `world`, if any.
     pub const fn new(world: Arc<World>, slot: u32) -> Self {
         Self { world, slot }
     }
@@ -267,7 +267,7 @@ impl HotMutant {
         self.world.mutant == Some(mutant)
     }
 
-    /// What the hot store says of the slip that it holds, before it lies about which it is.
+    /// Remembers the amount of the slip that the hot store holds, before a fault changes which slip it names.
     pub fn before_lie(&self, part: PartId, grabber: &Grabber, found: &GrabAnswer) {
         if self.is(Mutant::AmountFromRedis)
             && let GrabAnswer::Held { slip, .. } = found
@@ -277,7 +277,7 @@ impl HotMutant {
         }
     }
 
-    /// What is heard in the place of an answer.
+    /// Changes an answer of grab.
     pub fn after_grab(&self, part: PartId, found: &mut GrabAnswer) {
         match found {
             GrabAnswer::Held { slip, at, .. } if self.is(Mutant::UnconfirmedAnswer) => {
@@ -296,14 +296,14 @@ impl HotMutant {
         crate::audit::amounts_of(&self.world.table, part).get(place as usize).copied()
     }
 
-    /// What a loader does first.
+    /// Runs before a load.
     pub fn before_load(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::LoaderOverwrites) {
             hot.tamper(part, |part| *part = shared::memory::Part::default());
         }
     }
 
-    /// What is heard in the place of a part's finality.
+    /// The finality to give instead of the part's own.
     pub fn finality(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) -> Option<Result<Finality, HotStoreError>> {
         let part = hot.part(part);
         let terms = part.terms.filter(|_| mutant == Some(Mutant::CachedBeforeFinal) && part.free.is_empty())?;
@@ -316,25 +316,25 @@ impl HotMutant {
         Some(Ok(Finality::Final(Arc::new(FinalPart { expires_at, owners }))))
     }
 
-    /// What becomes of the outbox once it was read.
+    /// Changes the outbox after it was read.
     pub fn after_outbox(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::AcknowledgedBeforeCommit) {
             hot.tamper(part, |part| part.claims.retain(|_, entry| matches!(entry, Entry::Confirmed(_))));
         }
     }
 
-    /// What is read in the place of the outbox.
+    /// The outbox to give instead of the one that was read.
     pub fn outbox(&self, part: PartId, held: Vec<OutboxEntry>) -> Vec<OutboxEntry> {
         if self.world.is_refunding(self.slot, part.packet) { Vec::new() } else { held }
     }
 
-    /// A run of settle begins.
+    /// A settle run begins.
     pub fn before_pending(&self) {
         self.world.settling(self.slot);
     }
 }
 
-/// Whose claim a transaction is: packet, slip, user.
+/// The claim that a transaction writes: packet, slip, user.
 fn claim_of(writes: &[Write]) -> Option<(PacketId, u32, UserId)> {
     writes.iter().find_map(|write| match write {
         Write::PutNew { key, item } => {

@@ -6,56 +6,56 @@ use shared::service::NewPacket;
 use crate::chance::Chance;
 use crate::process::Setup;
 
-/// What a sender keeps besides what he sends: the most that is withdrawn of it.
+/// Money that a sender has beyond the packet's amount; at most this much is withdrawn.
 pub const EXTRA: u64 = 500;
-/// How long a packet's refund waits beyond the difference of the clocks: no less than the second primary is ahead.
+/// Grace periods beyond the clock skew; not smaller than the second primary's lead.
 const GRACE_MS: [u64; 2] = [1_000, 30_000];
-/// How far a clock is off, at most.
+/// How far a clock is off, at most, in ms.
 const SKEW_MS: u32 = 600_000;
 
-/// What happens in a run, but for what goes wrong.
+/// The events of a run, without its faults.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The processes.
     pub setups: Vec<Setup>,
     /// The packets.
     pub packets: Vec<PacketPlan>,
-    /// For how long things go on and go wrong.
+    /// How long events and faults go on.
     pub active: Duration,
-    /// How often settle runs in that time.
+    /// Settle runs in that time.
     pub settles: u32,
 }
 
-/// A packet: who sends it, and who grabs it.
+/// A packet, its sender and its grabs.
 #[derive(Clone, Debug)]
 pub struct PacketPlan {
-    /// What is sent.
+    /// The packet to send.
     pub new: NewPacket,
-    /// In how many parts it lies; `None`: as many as its size asks for.
+    /// The number of parts; `None`: as the packet's size requires.
     pub parts: Option<u32>,
-    /// How often it is sent under the same key.
+    /// How many sends use the same key.
     pub sends: u32,
-    /// When.
+    /// When to send it, after the run's beginning.
     pub at: Duration,
-    /// Who wants a slip, and when.
+    /// The grabs.
     pub grabs: Vec<GrabPlan>,
 }
 
 /// A user who wants a slip.
 #[derive(Clone, Debug)]
 pub struct GrabPlan {
-    /// Who.
+    /// The user.
     pub user: UserId,
     /// When, after the run's beginning.
     pub at: Duration,
-    /// Whether he knows the words.
+    /// Whether the user knows the passphrase.
     pub is_right: bool,
-    /// How often he asks, at most, until he is answered.
+    /// How often the user asks, at most, until an answer arrives.
     pub tries: u32,
 }
 
 impl Plan {
-    /// What happens by `chance`.
+    /// Draws a plan.
     pub fn draw(chance: &Chance) -> Self {
         let active = Duration::from_millis(chance.pick(&[60, 600, 6_000, 60_000, 200_000]));
         let setups = setups(chance);
@@ -79,7 +79,7 @@ fn setups(chance: &Chance) -> Vec<Setup> {
     let skews: Vec<i64> = (0..chance.between(1..=3)).map(|_| skew()).collect();
     let most = skews.iter().map(|skew| skew.unsigned_abs()).max().unwrap_or_default();
     let mode = chance.between(0..=9);
-    // With the ledger's word alone no grace is too short.
+    // In `ledger` mode every grace is long enough.
     let grace = if mode < 5 && chance.happens(700) { 0 } else { chance.pick(&GRACE_MS) + most };
     let grace = Duration::from_millis(grace);
     let setup = |skew_ms| {
@@ -117,7 +117,7 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
         passphrase: chance.happens(200).then(|| "open".to_owned()),
         recipients,
     };
-    // A rush comes at once.
+    // A rush: all grabs in a short time.
     let window = if chance.happens(500) { active / 20 } else { active };
     let grab = |user: &UserId| GrabPlan {
         user: user.clone(),
@@ -131,7 +131,7 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
     PacketPlan { new, parts, sends, at: active * chance.between(0..=300) / 1_000, grabs }
 }
 
-/// Slips, and in how many parts they lie.
+/// The number of slips, and of parts.
 fn size(chance: &Chance) -> (u32, Option<u32>) {
     match chance.between(0..=999) {
         0..=1 => (chance.between(1_001..=1_300), None),

@@ -17,45 +17,46 @@ use crate::world::{Life, SkewedClock, World};
 
 /// The currency of every run.
 pub const CURRENCY: &str = "CNY";
-/// So few are a crowd here.
-const CROWD: usize = 2;
-/// After this long a caller gives up.
+/// Bulk waiters need so few requests here.
+const BULK_WAITERS_MIN: usize = 2;
+/// A caller gives up after this long.
 const CALLER_WAITS: Duration = Duration::from_secs(29);
-/// The most times that a call which is dropped is polled before.
+/// A dropped call is polled at most this often before.
 const POLLS_MAX: u32 = 40;
 
 /// How a process is configured.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
-    /// When its packets' grabs are answered.
+    /// The acknowledgement mode of its packets.
     pub ack: AckMode,
-    /// How long after its expiry a packet's refund waits.
+    /// The grace of its packets.
     pub grace: Duration,
     /// How far its clock is ahead of the hot store's.
     pub skew_ms: i64,
-    /// Whether it goes on between requests: then winners are answered before the hot store knows of their claims.
+    /// Whether work continues between requests. If it does, winners are answered before the hot store knows their
+    /// claims.
     pub runs_on: bool,
-    /// So many transactions of a packet's claims are under way at once before claims go together.
+    /// Transactions of one packet's claims that run at once before claims are batched.
     pub claims_at_once: usize,
 }
 
-/// The use cases as one process has them, with caches of its own.
+/// One process: the use cases, with caches of their own.
 pub struct Process {
-    /// Sending.
+    /// Sends packets.
     pub send: SendPacket<SimTable, SimHot>,
-    /// Grabbing.
+    /// Grabs slips.
     pub grab: GrabSlip<SimTable, SimHot>,
-    /// Settling.
+    /// Settles packets.
     pub settle: Settle<SimTable, SimHot>,
-    /// Looking.
+    /// Reads packets, claims and histories.
     pub view: ViewPackets<SimTable, SimHot>,
-    /// Money in and out.
+    /// Deposits and withdraws.
     pub wallets: Wallets<SimTable>,
-    /// What they stand on.
+    /// The ledger, which the use cases share.
     pub ledger: Arc<Ledger<SimTable>>,
-    /// Its clock.
+    /// The process's clock.
     pub clock: Arc<SkewedClock>,
-    /// How it is configured.
+    /// The process's configuration.
     pub setup: Setup,
     world: Arc<World>,
     life: Arc<Life>,
@@ -71,7 +72,7 @@ impl Process {
         let ledger = Arc::new(Ledger::new(table, entropy()));
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
-        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(CROWD);
+        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
         let grab = grab.with_transactions(setup.claims_at_once);
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
         Arc::new(Self {
@@ -88,7 +89,8 @@ impl Process {
         })
     }
 
-    /// What a caller hears of `work`; `None`: nothing, since the process was killed, or the caller went away.
+    /// The answer that a caller receives for `work`; `None`: none, because the process was killed or the caller went
+    /// away.
     pub async fn call<V>(&self, work: impl Future<Output = Result<V, Failure>>) -> Option<Result<V, Failure>> {
         let mut polls = self.world.strikes(Fault::Dropped).then(|| self.world.chance.between(1..=POLLS_MAX));
         let mut work = pin!(work);
@@ -105,7 +107,7 @@ impl Process {
         let ended = pin!(self.life.ended());
         match select(ended, work).await {
             Either::Left(_) => None,
-            Either::Right((heard, _)) => heard.ok().flatten(),
+            Either::Right((answer, _)) => answer.ok().flatten(),
         }
     }
 }
@@ -118,14 +120,14 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// One process for each of `setups`.
+    /// Starts one process for each of `setups`.
     pub fn start(world: &Arc<World>, setups: Vec<Setup>) -> Self {
         let numbered = (0_u32..).zip(&setups);
         let running = numbered.map(|(slot, setup)| Process::start(world, slot, *setup)).collect();
         Self { world: Arc::clone(world), setups, running: Mutex::new(running) }
     }
 
-    /// One of the processes; one that is dead has a successor by now.
+    /// Any process. A dead one has been replaced.
     pub fn any(&self) -> Arc<Process> {
         let slot = self.world.chance.between(0..=u32::try_from(self.setups.len() - 1).unwrap());
         let process = Arc::clone(&self.running.lock().unwrap()[slot as usize]);
@@ -136,14 +138,14 @@ impl Slots {
         Arc::clone(&self.running.lock().unwrap()[slot as usize])
     }
 
-    /// Kills one of the processes. Another one takes its place, which knows nothing.
+    /// Kills one process; a new one without caches takes its slot.
     pub fn kill_any(&self) {
         self.world.struck(Fault::Killed);
         let slot = self.world.chance.between(0..=u32::try_from(self.setups.len() - 1).unwrap());
         self.kill(slot);
     }
 
-    /// Kills all of them.
+    /// Kills all processes.
     pub fn restart(&self) {
         for slot in 0..u32::try_from(self.setups.len()).unwrap() {
             self.kill(slot);

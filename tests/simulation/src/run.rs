@@ -13,28 +13,28 @@ use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
 use crate::faults::Fault;
-use crate::history::{Heard, History};
+use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
 use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
 use crate::process::{CURRENCY, Process, Setup, Slots};
 use crate::violation::Kind;
 use crate::world::{Known, Tally, World};
 
-/// How long a run of settle may take.
+/// How long a settle run may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(55);
-/// After this long nothing of what went wrong is under way any more.
+/// After this long no late message is left.
 const ALL_ARRIVED: Duration = Duration::from_mins(1);
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug)]
 pub struct Outcome {
-    /// What happened in it.
+    /// What happened in the run.
     pub tally: Tally,
-    /// What users heard in it.
-    pub heard: Heard,
+    /// What users were answered.
+    pub answers: AnswerCounts,
 }
 
-/// Runs `seed`, with a planted bug or without, and keeps all that happened if it is to be `readable`.
+/// Runs `seed`, with or without a planted bug. Keeps all events if `readable`.
 ///
 /// # Panics
 /// If the simulation itself is wrong.
@@ -56,7 +56,7 @@ thread_local! {
     static PANICS: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Counts panics from now on: those of tasks that nobody waits for would go unseen.
+/// Counts panics from now on. Panics of detached tasks would go unnoticed otherwise.
 fn note_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -73,11 +73,11 @@ struct Run {
     slots: Slots,
     plan: Plan,
     history: History,
-    /// What was sent under the key of each packet, as the answers say.
+    /// The packet ids that the answers named for each packet's key.
     keys: Mutex<Vec<(usize, PacketId)>>,
 }
 
-/// A caller's first word about the money that he needs, and what came of it.
+/// Whether a deposit has certainly reached the sender's wallet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Funded {
     Surely,
@@ -103,14 +103,14 @@ impl Run {
         self.ask_again("before they are settled").await;
         self.expire_all().await;
         self.ask_again("after they were settled").await;
-        let heard = self.check().await;
+        let answers = self.check().await;
         if PANICS.replace(0) > 0 {
             self.world.violated(Kind::Answer, "a task panicked".to_owned());
         }
-        Outcome { tally: self.world.tally(), heard }
+        Outcome { tally: self.world.tally(), answers }
     }
 
-    /// Everything at once, while things go wrong.
+    /// All planned events, with faults.
     async fn trouble(self: &Arc<Self>) {
         let (chance, plan) = (&self.world.chance, &self.plan);
         let mut tasks: Vec<JoinHandle<()>> = Vec::new();
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// Puts into the sender's wallet what his packet costs, and a little more, under the same id every time.
+    /// Deposits the packet's amount and a little more into the sender's wallet, always under the same id.
     async fn fund(&self, number: usize) -> Funded {
         let (process, new) = (self.slots.any(), &self.plan.packets[number].new);
         let amount = Amount::new(new.total.minor_units() + EXTRA);
@@ -197,10 +197,10 @@ impl Run {
     async fn withdraw(&self, number: usize, is_quiet: bool) {
         let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
         let id = key("withdraw", number);
-        let heard = process.call(process.wallets.withdraw(sender, &id, Amount::new(EXTRA))).await;
-        match heard {
+        let answer = process.call(process.wallets.withdraw(sender, &id, Amount::new(EXTRA))).await;
+        match answer {
             Some(Ok(MovementOutcome::IdReused | MovementOutcome::TooFull)) => {
-                self.world.violated(Kind::Answer, format!("a withdrawal: {heard:?}"));
+                self.world.violated(Kind::Answer, format!("a withdrawal: {answer:?}"));
             }
             Some(Err(failure)) => self.defect("a withdrawal", &failure),
             None if is_quiet => self.world.violated(Kind::Liveness, "a withdrawal was not answered".to_owned()),
@@ -208,21 +208,21 @@ impl Run {
         }
     }
 
-    /// Sends a packet, under the same key every time.
+    /// Sends a packet, always under the same key.
     async fn send(&self, number: usize, is_quiet: bool) {
         let tries = if is_quiet { 1 } else { 3 };
         for _ in 0..tries {
             let funded = self.fund(number).await;
             let process = self.slots.any();
-            let heard = process.call(self.send_by(&process, number)).await;
-            self.world.note(format_args!("the sender of packet {number} hears {heard:?}"));
-            match heard {
+            let answer = process.call(self.send_by(&process, number)).await;
+            self.world.note(format_args!("the sender of packet {number} receives {answer:?}"));
+            match answer {
                 Some(Ok(Some(id))) => {
                     self.keys.lock().unwrap().push((number, id));
                     return;
                 }
                 Some(Ok(None)) if funded == Funded::Surely => {
-                    self.world.violated(Kind::Answer, format!("packet {number} was paid for and is not sent"));
+                    self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
                 _ => {}
@@ -234,16 +234,16 @@ impl Run {
         }
     }
 
-    /// Sends a packet through one process; `None`: it is said not to be paid for, or that the key is another's.
+    /// Sends a packet through one process; `None`: insufficient balance, or the key is another request's.
     async fn send_by(&self, process: &Process, number: usize) -> Result<Option<PacketId>, Failure> {
         let PacketPlan { new, parts, .. } = &self.plan.packets[number];
         let mut new = new.clone();
-        // By the hot store's clock it lives as long as it was to.
+        // The hot store's clock gives it the planned lifetime.
         let skew = u64::try_from(-process.setup.skew_ms).unwrap_or_default();
         new.expires_in += Duration::from_millis(skew);
         let id = key("send", number);
         let Some(parts) = parts else {
-            // The body is the same every time, whichever process it is sent through.
+            // The body is the same for every process.
             new.expires_in = self.plan.packets[number].new.expires_in + self.plan.skew();
             return Ok(match process.send.send(new, &id).await? {
                 SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Some(terms.id),
@@ -264,7 +264,7 @@ impl Run {
         })
     }
 
-    /// The terms of a small packet in several parts, which no user can send: only large ones have them.
+    /// The terms of a small packet in several parts. Users can't send one: only large packets have several parts.
     fn terms(&self, process: &Process, new: shared::service::NewPacket, parts: u32) -> Terms {
         let mut bytes = [0; 42];
         self.world.chance.fill(&mut bytes);
@@ -298,7 +298,7 @@ impl Run {
         }
     }
 
-    /// A user asks until he is answered, or has had enough.
+    /// A user asks until an answer arrives, or the tries are used up.
     async fn grab(&self, number: usize, grab: &GrabPlan) {
         for _ in 0..grab.tries {
             if let Some(id) = self.any_id(number)
@@ -311,7 +311,7 @@ impl Run {
         }
     }
 
-    /// An id under which a packet may be: one that is not committed yet now and then, since ids get about.
+    /// A packet's id; now and then one that is not committed yet, since ids get about.
     fn any_id(&self, number: usize) -> Option<PacketId> {
         let sender = &self.plan.packets[number].new.sender;
         let known = self.world.known().into_iter().filter(|known| known.terms.sender == *sender);
@@ -325,25 +325,25 @@ impl Run {
         (!ids.is_empty()).then(|| self.world.chance.pick(&ids))
     }
 
-    /// What a user hears who asks once, if anything.
+    /// One call of a user, with its answer, if any.
     async fn ask(&self, id: PacketId, grab: &GrabPlan) -> Option<GrabOutcome> {
         let process = self.slots.any();
         let words = if grab.is_right { "open" } else { "shut" };
         let digest = PassphraseDigest::new(id, words);
         let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
-        let heard = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
-        let answer = heard.as_ref().and_then(|heard| heard.as_ref().ok()).cloned();
-        self.history.hear(&self.world, asked, heard, self.plan.skew());
-        answer
+        let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
+        let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
+        self.history.answer(&self.world, asked, answer, self.plan.skew());
+        outcome
     }
 
     async fn settle(&self) -> Option<Report> {
         let process = self.slots.any();
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        let heard = process.call(process.settle.run(0..=255, deadline)).await;
-        self.world.note(format_args!("settle: {heard:?}"));
+        let answer = process.call(process.settle.run(0..=255, deadline)).await;
+        self.world.note(format_args!("settle: {answer:?}"));
         let _ = self.audit();
-        match heard? {
+        match answer? {
             Ok(report) => Some(report),
             Err(failure) => {
                 self.defect("a run of settle", &failure);
@@ -352,7 +352,7 @@ impl Run {
         }
     }
 
-    /// Once nothing goes wrong any more, one run of settle empties the outbox.
+    /// Without faults, one settle run empties the outbox.
     async fn empty_the_outbox(&self) {
         let report = self.settle().await;
         let is_done = report.as_ref().is_some_and(|report| report.outbox_left == Some(0) && report.parked == 0);
@@ -362,7 +362,7 @@ impl Run {
         }
     }
 
-    /// Every user asks for every packet once more, rightly, and is answered.
+    /// Without faults, every user asks for every packet once more with the right passphrase, and receives an answer.
     async fn ask_again(&self, when: &str) {
         for Known { terms, committed } in self.world.known() {
             let number = self.plan.packets.iter().position(|packet| packet.new.sender == terms.sender);
@@ -373,7 +373,7 @@ impl Run {
                     continue;
                 }
                 let right = GrabPlan { is_right: true, ..grab.clone() };
-                // While a packet that the hot store acknowledges is not settled, it may be that nobody knows.
+                // In `redis` mode the outcome may be unknown until the packet is settled.
                 let must = when.starts_with("after") || terms.ack == shared::domain::AckMode::Ledger;
                 if self.ask(terms.id, &right).await.is_none() && must {
                     let what = format!("{} is not answered {when}, of {} ({committed:?})", grab.user, terms.id);
@@ -383,7 +383,7 @@ impl Run {
         }
     }
 
-    /// Lets all packets expire, and their grace pass: then one run of settle ends them.
+    /// Lets all packets expire and their grace pass; then one settle run ends them.
     async fn expire_all(&self) {
         self.empty_the_outbox().await;
         let last = self.world.known().iter().map(|known| known.terms.expires_at).max().unwrap_or_default();
@@ -396,7 +396,7 @@ impl Run {
             self.world.violated(Kind::Liveness, format!("expired packets are not settled: {report:?}"));
         }
         if self.world.chance.happens(300) {
-            // Until the hot store has forgotten them.
+            // By then the hot store has forgotten the packets.
             sleep(Duration::from_hours(2)).await;
         }
     }
@@ -411,9 +411,9 @@ impl Run {
         }
     }
 
-    /// All that must hold at the end.
-    async fn check(&self) -> Heard {
-        let Some(books) = self.audit() else { return self.history.heard() };
+    /// All checks at the end.
+    async fn check(&self) -> AnswerCounts {
+        let Some(books) = self.audit() else { return self.history.counts() };
         for (id, packet) in &books.packets {
             if !packet.settled {
                 self.world.violated(Kind::Liveness, format!("{id} is not settled"));
@@ -426,12 +426,12 @@ impl Run {
                 self.world.violated(Kind::Promise, format!("packet {number} was sent as {id}: {keys:?}"));
             }
         }
-        self.look(&books).await;
+        self.check_views(&books).await;
         self.history.check(&self.world, &books)
     }
 
-    /// What users see is what the ledger has.
-    async fn look(&self, books: &Books) {
+    /// The views show the ledger's content.
+    async fn check_views(&self, books: &Books) {
         let process = self.slots.any();
         for Known { terms, .. } in self.world.known() {
             let seen = process.call(process.view.packet(terms.id, &terms.sender)).await;
@@ -454,7 +454,8 @@ impl Run {
             let right = matches!(&wallet, Some(Ok(wallet)) if wallet.balance.minor_units() == balance)
                 && sum.and_then(|sum| u64::try_from(sum).ok()) == Some(balance);
             if !right {
-                let what = format!("{} has {balance} and sees {wallet:?}, {sum:?} moved", terms.sender);
+                let what =
+                    format!("{} has {balance}, is shown {wallet:?}, and the movements sum to {sum:?}", terms.sender);
                 self.world.violated(Kind::Wallet, what);
             }
         }

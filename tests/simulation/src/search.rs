@@ -5,22 +5,22 @@ use std::sync::mpsc;
 use std::thread;
 
 use crate::faults::Struck;
-use crate::history::Heard;
+use crate::history::AnswerCounts;
 use crate::mutants::Mutant;
 use crate::run::{Outcome, run};
 
-/// What came of many runs.
+/// The results of many runs.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// How many there were.
+    /// The number of runs.
     pub runs: u64,
     /// The faults that struck.
     pub struck: Struck,
-    /// Calls of the stores that were executed.
+    /// Store calls that were executed.
     pub operations: u64,
-    /// What users heard.
-    pub heard: Heard,
-    /// Seeds of runs that broke a promise, lowest first, each with what it was first.
+    /// What users were answered.
+    pub answers: AnswerCounts,
+    /// Seeds of runs that broke a promise, lowest first, each with its first violation.
     pub failed: Vec<(u64, crate::Violation)>,
 }
 
@@ -29,18 +29,18 @@ impl Totals {
         self.runs += 1;
         self.struck.merge(&outcome.tally.struck);
         self.operations += outcome.tally.operations;
-        self.heard.merge(&outcome.heard);
+        self.answers.merge(&outcome.answers);
         if !outcome.tally.violations.is_empty() {
             self.failed.push((seed, outcome.tally.violations.remove(0)));
         }
     }
 }
 
-/// Runs all `seeds` on `threads` threads, and tells `progress` what came of them from time to time. It ends early once
-/// `enough` says so.
+/// Runs all `seeds` on `threads` threads, and calls `progress` with the results from time to time. Ends early once
+/// `enough` returns true.
 ///
 /// # Panics
-/// If a run does.
+/// If a run panics.
 pub fn run_all(
     seeds: std::ops::Range<u64>,
     mutant: Option<Mutant>,

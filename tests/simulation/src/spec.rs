@@ -1,9 +1,11 @@
-//! What a packet is to users who come one at a time, for a checker of linearizability.
+//! A packet as a sequential object, for a linearizability checker.
 //!
-//! What happened to the slips is known from the ledger, so the writes of a history are its commits: a slip is *taken*
-//! between the winner's first call and the commit of its decision, and *refunded* at the commit. The reads are the answers.
-//! A slip that was held for somebody who never got it may have been gone for others from then on, as the promise about
-//! `sold_out` allows: it *strays*.
+//! The ledger tells what happened to the slips, so its commits are the writes of a history.
+//! - A slip is *taken* between the winner's first call and the commit of its decision.
+//! - A slip is *refunded* at the commit.
+//! - A slip *strays* if it was held for a user who never got it. From then on it may be gone for others, as the promise
+//!   about `sold_out` allows.
+//! The answers are the reads.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -11,43 +13,43 @@ use std::rc::Rc;
 
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester, SequentialSpec};
 
-/// Steps of the checker after which it gives up on a history.
+/// Steps after which the checker gives up on a history.
 const STEPS_MAX: u64 = 20_000;
 
-/// Something that happens to a packet. Users are numbered.
+/// An operation on a packet. Users are numbered.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// A user asks for a slip.
     Ask(usize),
-    /// A slip becomes a user's.
+    /// A slip becomes the claim of a user.
     Take { user: usize, slip: u32 },
     /// A slip goes back to the sender.
     Refund(u32),
-    /// A slip is held in vain.
+    /// A slip is held for a user who never gets it.
     Stray(u32),
 }
 
-/// What comes of it.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Ret {
-    /// It is done.
+    /// A write is done.
     Done,
     /// The user has this slip.
     Slip(u32),
-    /// Every slip is gone, and none is his.
+    /// Every slip is gone, and the user has none.
     SoldOut,
-    /// He is told no for another reason, and has none.
+    /// Another "no slip" answer; the user has none.
     No,
 }
 
-/// A call, from its beginning to its end, if it has one.
+/// A call, with its beginning and perhaps its end.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What.
+    /// The operation.
     pub op: Op,
-    /// When it began.
+    /// The tick at which it began.
     pub invoked: u64,
-    /// When it ended, and how; `None`: perhaps it never took place.
+    /// The tick at which it ended, and its result; `None`: perhaps it never took place.
     pub returned: Option<(u64, Ret)>,
 }
 
@@ -112,9 +114,9 @@ impl SequentialSpec for Packet {
     }
 }
 
-/// Whether users who come one at a time could have made a history; `None`: it is too long to tell.
+/// Whether a sequential order explains the history; `None`: it is too long to decide.
 pub fn is_linearizable(slips: u32, mut calls: Vec<Call>) -> Option<bool> {
-    // The checker tries its threads in order: nearly always the order in which they ended is right.
+    // The checker tries its threads in order. The order in which the calls ended is nearly always right.
     calls.sort_by_key(|call| call.returned.map_or(u64::MAX, |(tick, _)| tick));
     let mut events: Vec<(u64, bool, usize)> = Vec::with_capacity(2 * calls.len());
     for (thread, call) in calls.iter().enumerate() {

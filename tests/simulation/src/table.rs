@@ -12,7 +12,7 @@ use crate::hot::now;
 use crate::mutants::TableMutant;
 use crate::world::{Life, World};
 
-/// The table as one process reaches it: over a network, and not always.
+/// The table as one process reaches it: over an unreliable network.
 pub struct SimTable {
     world: Arc<World>,
     life: Arc<Life>,
@@ -27,7 +27,7 @@ impl SimTable {
         Self { world, life, slot, mutant }
     }
 
-    /// A read: it sees the table at one moment between question and answer.
+    /// A read. It sees the table at one moment between request and answer.
     async fn read<V>(&self, what: &str, read: impl FnOnce() -> V) -> Result<V, TableError> {
         let world = &self.world;
         world.travel(&self.life).await;
@@ -38,10 +38,10 @@ impl SimTable {
         if world.strikes(Fault::ReadLost) { Err(lost()) } else { Ok(value) }
     }
 
-    /// What a transaction that reaches the table comes to.
+    /// The outcome of a transaction that reaches the table.
     async fn answer(&self, writes: Vec<Write>, token: &str) -> Result<(), TransactError> {
         let (world, slot) = (&self.world, self.slot);
-        if world.strikes(Fault::Unsent) {
+        if world.strikes(Fault::RequestLost) {
             return Err(lost().into());
         }
         if world.strikes(Fault::Conflict) {
@@ -67,7 +67,7 @@ impl SimTable {
         }
         let answer = commit(world, slot, &writes, token);
         world.travel(&self.life).await;
-        if world.strikes(Fault::Unheard) {
+        if world.strikes(Fault::ReplyLost) {
             return Err(lost().into());
         }
         match answer {
@@ -76,7 +76,7 @@ impl SimTable {
         }
     }
 
-    /// Reasons as they may be told just as well. One that a condition failed stays among them.
+    /// Other reasons that DynamoDB could give as well. At least one failed condition remains.
     fn garbled(&self, mut reasons: Vec<Reason>) -> Vec<Reason> {
         let world = &self.world;
         if world.strikes(Fault::Bare) {
@@ -101,7 +101,7 @@ impl SimTable {
     }
 }
 
-/// A transaction takes place.
+/// Executes a transaction.
 fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(), TransactError> {
     world.operated();
     TableMutant::before_commit(world, writes);
@@ -128,7 +128,7 @@ fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(),
     answer
 }
 
-/// What a transaction writes, for the trace.
+/// The keys that a transaction writes, for the trace.
 struct Names<'a>(&'a [Write]);
 
 impl std::fmt::Display for Names<'_> {
@@ -192,12 +192,12 @@ impl Table for SimTable {
         let read = || now(self.world.table.due(shard, until_ms, after, limit));
         let items = read()?;
         if items.is_empty() {
-            // Most shards are empty, and nothing can go wrong with an answer that says so.
+            // Most shards are empty. An empty answer skips the fault injection.
             return Ok(items);
         }
         self.mutant.after_due(&items);
         let items = self.read("the index", || items).await?;
-        // An index is a little behind: what is new in it may not be there yet.
+        // An index lags: new items may be missing.
         Ok(if is_first && self.world.strikes(Fault::StaleIndex) { Vec::new() } else { items })
     }
 
@@ -207,7 +207,7 @@ impl Table for SimTable {
             self.world.enter(terms);
         }
         self.world.travel(&self.life).await;
-        // Tokens are worth nothing half of the time, since nothing may lean on them.
+        // Half of the time the token is replaced, since nothing may depend on tokens.
         let fresh = format!("{:?}", self.world.chance.bytes16());
         let token = if self.world.chance.happens(500) { token } else { &fresh };
         let answer = self.answer(writes.clone(), token).await;

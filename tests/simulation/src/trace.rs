@@ -2,10 +2,10 @@ use std::collections::hash_map::DefaultHasher;
 use std::fmt;
 use std::hash::Hasher;
 
-/// All that happened in a run, in order: as a hash always, as lines where somebody wants to read it.
+/// All events of a run, in order: always as a hash, and as lines on request.
 #[derive(Debug, Default)]
 pub struct Trace {
-    // One that is always the same, other than a `HashMap`'s.
+    // Its keys are fixed; those of a `HashMap` differ in every run.
     hash: DefaultHasher,
     lines: Option<Vec<String>>,
 }

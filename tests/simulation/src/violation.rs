@@ -5,30 +5,30 @@ use std::fmt;
 pub enum Kind {
     /// 1: money was made or lost.
     Conservation,
-    /// 2: a slip has two decisions, none after settlement, or one that changed.
+    /// 2: a slip has two decisions, no decision after settlement, or a changed decision.
     Decision,
     /// 3: a user has two claims of a packet, or a claim and its decision differ.
     Claim,
-    /// 4: an answer is not in the ledger, or a later one says otherwise.
+    /// 4: an answer is not in the ledger, or a later answer contradicts it.
     Promise,
-    /// 5: a wallet is negative, or not the sum of its movements.
+    /// 5: a wallet is negative, or differs from the sum of its movements.
     Wallet,
     /// 6: the outbox is not empty, or an expired packet is not settled.
     Liveness,
-    /// 7: somebody was told `sold_out` while a slip was free.
+    /// 7: a user was answered `sold_out` while a slip was free.
     SoldOut,
-    /// The history of a packet is none that one user at a time could make.
+    /// No sequential order explains a packet's history.
     Linearizability,
-    /// An answer that can't be: expired before its time, not found although it is there, a defect.
+    /// An impossible answer: expired too early, not found although it exists, or a defect.
     Answer,
 }
 
-/// A promise that is broken.
+/// A broken promise.
 #[derive(Clone, Debug)]
 pub struct Violation {
-    /// Which.
+    /// The kind of promise.
     pub kind: Kind,
-    /// How.
+    /// What happened.
     pub what: String,
 }
 

@@ -20,9 +20,9 @@ use crate::violation::{Kind, Violation};
 
 /// The time at which every run begins, in milliseconds since the epoch.
 const EPOCH_MS: u64 = 1_700_000_000_000;
-/// States of the hot store that it can be rolled back to.
+/// Older states of the hot store that are kept for a rollback.
 const SNAPSHOTS: usize = 48;
-/// A process is killed at a message so many times more rarely than other things go wrong there.
+/// How much rarer a process is killed at a message than other faults strike there.
 const CALLS_PER_KILL: u32 = 20;
 /// How far the clock of the second primary is ahead.
 const SECOND_PRIMARY_AHEAD_MS: i64 = 700;
@@ -35,7 +35,7 @@ pub struct SkewedClock {
 }
 
 impl SkewedClock {
-    /// A clock that showed the beginning of the run, and `skew_ms`, at `start`.
+    /// A clock that showed the run's beginning plus `skew_ms` at `start`.
     pub const fn new(start: Instant, skew_ms: i64) -> Self {
         Self { start, skew_ms }
     }
@@ -48,22 +48,22 @@ impl Clock for SkewedClock {
     }
 }
 
-/// Whether a process lives. A dead one's calls have no effect any more, and never return.
+/// Whether a process lives. Calls of a dead process have no effect and never return.
 #[derive(Debug, Default)]
 pub struct Life {
     is_over: AtomicBool,
-    // It wakes who waits in order; a `watch` does so in one that it draws itself.
+    // Wakes its waiters in order; a `watch` wakes them in a random one.
     end: Notify,
 }
 
 impl Life {
-    /// Ends it.
+    /// Ends the process.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
         self.end.notify_waiters();
     }
 
-    /// Waits for its end.
+    /// Waits for the process's end.
     pub async fn ended(&self) {
         let end = self.end.notified();
         if !self.is_over() {
@@ -71,19 +71,19 @@ impl Life {
         }
     }
 
-    /// Whether it has ended.
+    /// Whether the process has ended.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::SeqCst)
     }
 }
 
-/// What all processes of a run share: the stores, time, and bad luck.
+/// Everything that all processes of a run share: stores, time and faults.
 pub struct World {
-    /// Where all randomness comes from.
+    /// The only source of randomness.
     pub chance: Arc<Chance>,
     /// The ledger's table.
     pub table: MemoryTable,
-    /// What is broken on purpose.
+    /// The planted bug.
     pub mutant: Option<Mutant>,
     start: Instant,
     primaries: [MemoryHot; 2],
@@ -94,30 +94,30 @@ struct State {
     rates: Rates,
     struck: Struck,
     trace: Trace,
-    /// Events so far: what came before what.
+    /// Number of events so far; orders events.
     tick: u64,
     operations: u64,
     violations: Vec<Violation>,
     /// Older states of the first primary.
     older: VecDeque<HotSnapshot>,
-    /// Which processes, by slot, reach the second primary.
+    /// During a split: one bit per slot, set if its process reaches the second primary.
     split: Option<u32>,
     has_lost: bool,
-    /// When each slip was last seen to be held: the tick and the time.
+    /// When each slip was last seen held: the tick and the time.
     held: BTreeMap<(PacketId, u32), (u64, Timestamp)>,
-    /// When each slip was first seen to be held for a user.
+    /// The tick at which each slip was first seen held for a user.
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
-    /// The decisions as they were first written, and when.
+    /// Each decision as it was first written, and its tick.
     decisions: BTreeMap<Key, (Item, u64)>,
-    /// Packets whose send has reached the table or may have, with what is known of them, and when they were committed.
+    /// Packets whose send may have reached the table.
     known: BTreeMap<PacketId, Known>,
-    /// What the hot store said is in the slip that it holds for a user: the word that only a mutant believes.
+    /// The amounts that the hot store named for held slips. Only a planted bug uses them.
     said: BTreeMap<(PacketId, String), u64>,
-    /// Which packets each process is refunding, by slot: only a mutant looks at it.
+    /// The packets that each process is refunding, by slot. Only a planted bug uses them.
     refunding: BTreeMap<u32, BTreeSet<PacketId>>,
 }
 
-/// A packet that somebody tried to send.
+/// A packet that a user tried to send.
 #[derive(Clone, Debug)]
 pub struct Known {
     /// Its terms.
@@ -127,7 +127,7 @@ pub struct Known {
 }
 
 impl World {
-    /// A world of its own for a seed.
+    /// A new world for a seed.
     pub fn new(seed: u64, mutant: Option<Mutant>, readable: bool) -> Arc<Self> {
         let chance = Arc::new(Chance::new(seed));
         let start = Instant::now();
@@ -164,7 +164,7 @@ impl World {
         SkewedClock::new(self.start, 0).now()
     }
 
-    /// Notes what happened, and counts it: the number is larger than that of all before.
+    /// Notes an event and returns its number, which is larger than all before.
     pub fn note(&self, what: fmt::Arguments<'_>) -> u64 {
         let mut state = self.state();
         state.tick += 1;
@@ -172,13 +172,13 @@ impl World {
         state.tick
     }
 
-    /// Notes what must not happen.
+    /// Notes a violation.
     pub fn violated(&self, kind: Kind, what: String) {
         self.note(format_args!("VIOLATION {kind:?}: {what}"));
         self.state().violations.push(Violation { kind, what });
     }
 
-    /// Whether `fault` strikes here and now.
+    /// Whether `fault` strikes now.
     pub fn strikes(&self, fault: Fault) -> bool {
         let rate = self.state().rates.of(fault);
         let strikes = rate > 0 && self.chance.happens(rate);
@@ -196,24 +196,24 @@ impl World {
         state.has_lost |= fault.loses();
     }
 
-    /// How often `fault` strikes in this run, per mille.
+    /// The rate of `fault` in this run, per mille.
     pub fn rate(&self, fault: Fault) -> u32 {
         self.state().rates.of(fault)
     }
 
-    /// Whether the hot store has lost or falsified anything that it had acknowledged.
+    /// Whether the hot store has lost or falsified data that it had acknowledged.
     pub fn has_lost(&self) -> bool {
         self.state().has_lost
     }
 
-    /// Nothing goes wrong from now on, but what is under way.
+    /// No new faults from now on; earlier messages may still arrive late.
     pub fn heal(&self) {
         self.join_primaries();
         self.state().rates = Rates::default();
         self.note(format_args!("no more faults"));
     }
 
-    /// A message is under way. One from or to a dead process never arrives.
+    /// Waits while a message travels. A message from or to a dead process never arrives.
     pub async fn travel(&self, life: &Life) {
         let rate = self.rate(Fault::Killed) / CALLS_PER_KILL;
         if rate > 0 && !life.is_over() && self.chance.happens(rate) {
@@ -231,12 +231,12 @@ impl World {
         }
     }
 
-    /// How long after its caller has given up something is executed: mostly soon.
+    /// How long after its caller's timeout a late call is executed; usually soon.
     pub fn late(&self) -> Duration {
         if self.chance.happens(600) { self.chance.millis(1..=300) } else { self.chance.millis(300..=20_000) }
     }
 
-    /// Counts an operation of a store.
+    /// Counts a store operation.
     pub fn operated(&self) {
         self.state().operations += 1;
     }
@@ -247,7 +247,7 @@ impl World {
         &self.primaries[usize::from(is_second)]
     }
 
-    /// Before a script runs: what may be rolled back to, and what is held.
+    /// Runs before a script: keeps the state for rollbacks, and notes which slips are held.
     pub fn before_script(&self, part: PartId) {
         let snapshot = self.primaries[0].snapshot();
         let mut state = self.state();
@@ -273,7 +273,7 @@ impl World {
         }
     }
 
-    /// The slips of a packet that were to be had at every moment since `tick`, and for `moment` at least: neither decided nor held.
+    /// The slips that were free, neither decided nor held, at every moment since `tick` and for at least `moment`.
     pub fn free_since(&self, terms: &Terms, tick: u64, moment: Duration) -> Vec<u32> {
         let now = self.now();
         terms.id.parts().for_each(|part| self.see_held(part));
@@ -288,14 +288,14 @@ impl World {
         (0..terms.count).filter(|slip| !decided(*slip) && !was_held(*slip)).collect()
     }
 
-    /// The hot store loses everything, or one node of it does.
+    /// The hot store, or one node of it, loses everything.
     pub fn wipe(&self) {
         self.struck(Fault::Wiped);
         self.see_all_held();
         self.restore(&HotSnapshot::default());
     }
 
-    /// The hot store goes back by some operations, or one node of it does.
+    /// The hot store, or one node of it, goes back by some operations.
     pub fn roll_back(&self) {
         self.struck(Fault::RolledBack);
         self.see_all_held();
@@ -320,7 +320,7 @@ impl World {
         }
     }
 
-    /// From now on some processes reach another primary, which knows what the first one knows now.
+    /// From now on some processes reach a second primary, which starts with the state of the first.
     pub fn split_primaries(&self) {
         self.struck(Fault::Split);
         self.join_primaries();
@@ -329,14 +329,14 @@ impl World {
         self.state().split = Some(second);
     }
 
-    /// One of two primaries wins.
+    /// Ends a split: one of two primaries wins.
     pub fn join_primaries(&self) {
         if self.state().split.take().is_none() {
             return;
         }
         self.see_all_held();
         let second_wins = self.chance.happens(500);
-        self.note(format_args!("one primary: the second one wins: {second_wins}"));
+        self.note(format_args!("the split ends; the second primary wins: {second_wins}"));
         if second_wins {
             self.primaries[0].restore(&self.primaries[1].snapshot());
         }
@@ -348,7 +348,7 @@ impl World {
         known.into_iter().flat_map(PacketId::parts).for_each(|part| self.see_held(part));
     }
 
-    /// Enters a packet whose send has reached the network.
+    /// Notes a packet whose send has reached the network.
     pub fn enter(&self, terms: Terms) {
         let known = Known { terms: Arc::new(terms), committed: None };
         self.state().known.entry(known.terms.id).or_insert(known);
@@ -363,7 +363,7 @@ impl World {
         }
     }
 
-    /// Notes a decision that was just written; one that was written before says the same.
+    /// Notes a new decision. Checks that an earlier decision of the slip is the same.
     pub fn decided(&self, key: &Key, decision: &Item) {
         let changed = {
             let mut state = self.state();
@@ -376,12 +376,12 @@ impl World {
         }
     }
 
-    /// The packets that somebody tried to send.
+    /// The packets that users tried to send.
     pub fn known(&self) -> Vec<Known> {
         self.state().known.values().cloned().collect()
     }
 
-    /// The terms of a packet that somebody tried to send.
+    /// The terms of a packet that a user tried to send.
     pub fn terms(&self, id: PacketId) -> Option<Arc<Terms>> {
         self.state().known.get(&id).map(|known| Arc::clone(&known.terms))
     }
@@ -399,7 +399,7 @@ impl World {
         of_packet.map(|(key, (_, tick))| (key.sk.parse().unwrap(), *tick)).collect()
     }
 
-    /// What the hot store says is in the slip it holds for a user.
+    /// Notes the amount that the hot store named for the slip that it holds for a user.
     pub fn say(&self, packet: PacketId, user: &str, amount: u64) {
         self.state().said.insert((packet, user.to_owned()), amount);
     }
@@ -409,14 +409,14 @@ impl World {
         self.state().said.get(&(packet, user.to_owned())).copied()
     }
 
-    /// Who was ever seen to hold which slip of a packet, and since when.
+    /// All holds of a packet ever seen: slip, user and first tick.
     pub fn holds(&self, packet: PacketId) -> Vec<(u32, UserId, u64)> {
         let state = self.state();
         let of_packet = state.holds.iter().filter(|((id, ..), _)| *id == packet);
         of_packet.map(|((_, slip, user), tick)| (*slip, user.clone(), *tick)).collect()
     }
 
-    /// The parts that hold something, or are said to.
+    /// The pending parts, and all parts with a non-empty outbox.
     pub fn left_in_outboxes(&self) -> Vec<String> {
         let parts = self.known().into_iter().flat_map(|known| known.terms.id.parts());
         let hot = &self.primaries[0];
@@ -439,7 +439,7 @@ impl World {
         self.state().refunding.get(&slot).is_some_and(|packets| packets.contains(&packet))
     }
 
-    /// What came of the run so far.
+    /// The tally of the run so far.
     pub fn tally(&self) -> Tally {
         let mut state = self.state();
         let trace = std::mem::take(&mut state.trace);
@@ -457,17 +457,17 @@ impl World {
     }
 }
 
-/// What came of a run.
+/// What happened in a run.
 #[derive(Debug)]
 pub struct Tally {
-    /// The hash of all that happened.
+    /// The hash of all events.
     pub hash: u64,
     /// The faults that struck.
     pub struck: Struck,
-    /// Calls of the stores that were executed.
+    /// Store calls that were executed.
     pub operations: u64,
-    /// What must not have happened, in order.
+    /// The violations, in order.
     pub violations: Vec<Violation>,
-    /// All that happened, if it was kept.
+    /// All events, if they were kept.
     pub lines: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! A backlog that one run of settle can't work off: all of the run's time is used, and what is left is known. Time is
-//! tokio's, and waits for nobody.
+//! A backlog that one settle run can't finish: the run uses all of its time and reports the rest. Time is tokio's
+//! paused clock.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -17,11 +17,11 @@ use tokio::time::{Instant, sleep};
 
 /// How long a transaction of a slow table takes.
 const SLOW: Duration = Duration::from_secs(1);
-/// Partitions that settle works on at once, each of which waits for one transaction.
+/// Partitions that settle processes at once; each waits for one transaction.
 const AT_ONCE: u64 = 16;
 const PACKETS: u64 = 200;
 
-/// A table whose transactions are slow once it is told so.
+/// A table whose transactions can be made slow.
 #[derive(Default)]
 struct SlowTable {
     table: MemoryTable,
@@ -59,7 +59,7 @@ impl Table for SlowTable {
     }
 }
 
-/// As many packets as [`PACKETS`], each with one slip held; every transaction is slow from now on.
+/// Sends [`PACKETS`] packets, each with one held slip. From then on every transaction is slow.
 async fn backlog() -> Settle<SlowTable, MemoryHot> {
     let table = SlowTable::default();
     let is_slow = Arc::clone(&table.is_slow);
@@ -99,10 +99,10 @@ async fn settle(settle: &Settle<SlowTable, MemoryHot>, time: Duration) -> Report
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_run_uses_all_of_its_time_and_counts_what_it_did_not_reach() {
+async fn a_run_uses_all_of_its_time_and_counts_the_rest() {
     let backlog = backlog().await;
     let report = settle(&backlog, 6 * SLOW).await;
-    // Half of the time would have been enough for 3 rounds.
+    // Half of the time would suffice for 3 rounds.
     assert!(report.persisted > 3 * AT_ONCE, "{report:?}");
     assert_eq!(report.outbox_left, Some(PACKETS - report.persisted), "{report:?}");
     assert!(report.oldest_outbox_ms.is_some(), "{report:?}");
