@@ -1,4 +1,4 @@
-//! What an actor asks of the stores. Each call is one step; between two of them anything else may happen.
+//! Calls of the actors to the stores. Each call is one step; between two calls any other actor may act.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::set::Set;
 /// A script, a transaction, or a consistent read.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Call {
-    /// `grab.lua` for one user. (A batch of users is the same as one after another.)
+    /// `grab.lua` for one user. (A batch of users equals one call after another.)
     Grab {
         /// The part.
         part: Part,
@@ -19,11 +19,11 @@ pub enum Call {
     },
     /// `reconcile.lua`.
     Reconcile {
-        /// The part that is told.
+        /// The part to reconcile.
         part: Part,
-        /// The slips whose decisions it is told.
+        /// The slips whose decisions it receives.
         decisions: Set,
-        /// The holds that were decided by them.
+        /// The holds that these decisions settle.
         decided: Holds,
     },
     /// `load.lua`.
@@ -39,18 +39,18 @@ pub enum Call {
     Claim {
         /// The slip.
         slip: Slip,
-        /// For whom.
+        /// The user.
         user: User,
     },
     /// The transaction of a refund.
     Refund {
-        /// The slips that go back.
+        /// The refunded slips.
         slips: Set,
-        /// What comes into the sender's wallet.
+        /// The amount for the sender's wallet.
         sum: u8,
     },
     /// The transaction that marks the packet as settled.
-    Close,
+    MarkSettled,
     /// Reads the decisions of slips.
     ReadDecisions(Set),
     /// Reads a user's claim item.
@@ -61,55 +61,55 @@ pub enum Call {
     ReadPending,
     /// Reads a part's outbox.
     ReadOutbox(Part),
-    /// Looks up in the process's own memory what a final part has for a user.
+    /// Looks up a user in the process's cache of final parts.
     Remember {
         /// The part.
         part: Part,
         /// The user.
         user: User,
     },
-    /// A mutant's: drops slips from the outbox.
+    /// Only with a mutant: drops slips from the outbox.
     DropHolds(Set),
-    /// A mutant's: takes a hold back.
+    /// Only with a mutant: makes a held slip free.
     PutBack {
         /// The slip.
         slip: Slip,
-        /// For whom it is held.
+        /// The user of the hold.
         user: User,
     },
 }
 
-/// What a call brings back.
+/// A call's result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reply {
-    /// Nothing but that it is done.
+    /// Done; no result.
     Done,
     /// The ledger has no such packet.
     NoPacket,
-    /// Of [`Call::Grab`].
+    /// The result of [`Call::Grab`].
     GrabAnswer(GrabAnswer),
-    /// Of [`Call::Load`]: whether the packet is expired, and thus not loaded.
+    /// The result of [`Call::Load`].
     Loaded {
-        /// It is.
+        /// Whether the packet is expired, and thus not loaded.
         expired: bool,
     },
-    /// Of [`Call::Claim`].
+    /// The result of [`Call::Claim`].
     Claim(ClaimOutcome),
-    /// Of [`Call::ReadDecisions`]: the slips that have one. Of [`Call::Refund`]: those that stood in the way. Of
+    /// [`Call::ReadDecisions`]: the slips with a decision. [`Call::Refund`]: the slips whose decisions prevented it.
     /// [`Call::ReadPending`]: the parts.
     Set(Set),
-    /// Of [`Call::ReadClaim`] and [`Call::Remember`]: the user's slip.
+    /// [`Call::ReadClaim`] and [`Call::Remember`]: the user's slip.
     Slip(Option<Slip>),
-    /// Of [`Call::ReadPacket`]: whether it is settled.
+    /// [`Call::ReadPacket`]: whether it is settled.
     Settled(bool),
-    /// Of [`Call::ReadOutbox`].
+    /// The result of [`Call::ReadOutbox`].
     Holds(Holds),
 }
 
 impl Call {
-    /// Whether it is a transaction: one whose result is unknown is sent again as it is.
+    /// Whether it is a transaction. A transaction with an unknown result is sent again unchanged.
     pub const fn is_transaction(self) -> bool {
-        matches!(self, Self::Send | Self::Claim { .. } | Self::Refund { .. } | Self::Close)
+        matches!(self, Self::Send | Self::Claim { .. } | Self::Refund { .. } | Self::MarkSettled)
     }
 
     /// Whether it changes a store.
@@ -130,7 +130,7 @@ impl fmt::Display for Call {
             Self::Reconcile { part, decisions, decided } => {
                 write!(
                     f,
-                    "reconcile.lua: part {part}, decisions of slips {decisions}, decided are the holds of {}",
+                    "reconcile.lua: part {part}, decisions of slips {decisions}, settling the holds of {}",
                     decided.slips()
                 )
             }
@@ -138,13 +138,13 @@ impl fmt::Display for Call {
             Self::Send => f.write_str("transaction: send"),
             Self::Claim { slip, user } => write!(f, "transaction: claim slip {slip} for {}", name(user)),
             Self::Refund { slips, sum } => write!(f, "transaction: refund slips {slips}, {sum} in all"),
-            Self::Close => f.write_str("transaction: settled"),
+            Self::MarkSettled => f.write_str("transaction: mark the packet as settled"),
             Self::ReadDecisions(slips) => write!(f, "read the decisions of slips {slips}"),
             Self::ReadClaim(user) => write!(f, "read the claim of {}", name(user)),
             Self::ReadPacket => f.write_str("read the packet"),
             Self::ReadPending => f.write_str("read which parts are pending"),
             Self::ReadOutbox(part) => write!(f, "read the outbox of part {part}"),
-            Self::Remember { part, user } => write!(f, "remember what final part {part} has for {}", name(user)),
+            Self::Remember { part, user } => write!(f, "cached final part {part}: claim of {}", name(user)),
             Self::DropHolds(slips) => write!(f, "drop the holds of slips {slips}"),
             Self::PutBack { slip, user } => write!(f, "put back slip {slip}, held for {}", name(user)),
         }

@@ -1,4 +1,4 @@
-//! The checker, and what it found.
+//! The checker and its report.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -10,28 +10,28 @@ use crate::instances;
 use crate::protocol::{Action, Protocol};
 use crate::symmetry::representative;
 
-/// Where the search for a counterexample ends, in states.
+/// The longest counterexample to search for, in steps.
 const DEPTH_MAX: usize = 20;
 
-/// What came of an instance.
+/// The result for one instance.
 pub struct Report {
-    /// Different states that were visited. Where users are alike, states that differ only in who is who count once.
+    /// Number of different states. With symmetric users, states that differ only in the users' names count once.
     pub states: usize,
-    /// Steps that led to them.
+    /// Number of steps between them.
     pub steps: usize,
-    /// The longest way to a state, in steps.
+    /// The longest path to a state, in steps.
     pub depth: usize,
-    /// How long it took.
+    /// Duration of the check.
     pub time: Duration,
     /// Whether every state that can be reached was visited.
     pub is_complete: bool,
-    /// What should always hold, and does not in one of them.
+    /// Properties that should always hold, and do not.
     pub broken: Vec<&'static str>,
-    /// What should happen somewhere, with whether it does here.
+    /// Events that should happen in some state, and whether they do.
     pub reached: Vec<(&'static str, bool)>,
 }
 
-/// A way to a state in which a property does not hold.
+/// A path to a state that breaks a property.
 pub struct Counterexample {
     /// The property.
     pub property: &'static str,
@@ -39,7 +39,7 @@ pub struct Counterexample {
     pub steps: Vec<Action>,
 }
 
-/// Visits every state of an instance, or one that stands for it.
+/// Visits every state of an instance, or one representative of each symmetric set.
 pub fn check(instance: &Instance) -> Report {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
@@ -50,7 +50,7 @@ pub fn check(instance: &Instance) -> Report {
     let checker = checker.spawn_dfs().join();
     let found = checker.discoveries();
     let properties: Vec<_> = checker.model().properties();
-    // The checker ends when it knows a discovery for each property, or when there is nothing left to visit.
+    // The checker ends when it has a discovery for each property, or has visited every state.
     let is_complete = checker.is_done() && found.len() < properties.len();
     let (reached, broken): (Vec<_>, Vec<_>) =
         properties.into_iter().partition(|property| property.expectation == Expectation::Sometimes);
@@ -65,10 +65,10 @@ pub fn check(instance: &Instance) -> Report {
     }
 }
 
-/// The shortest way by which a mutant breaks the property that it is meant to break, if there is one.
+/// The shortest counterexample to the property that a mutant should break, if there is one.
 pub fn refute(mutant: Mutant) -> Option<Counterexample> {
     let (instance, property) = instances::of_mutant(mutant);
-    // Deeper and deeper, since a checker goes on for a while after it has found something, and keeps what it finds last.
+    // Increases the depth step by step: a checker continues for a while after a discovery, and keeps the last one.
     let steps = (2..DEPTH_MAX).find_map(|depth| {
         let checker = Protocol(instance).checker().target_max_depth(depth).spawn_bfs().join();
         checker.discovery(property).map(Path::into_actions)
@@ -77,7 +77,7 @@ pub fn refute(mutant: Mutant) -> Option<Counterexample> {
 }
 
 impl Report {
-    /// Whether every state was visited, and nothing is broken in any.
+    /// Whether every state was visited and no property is broken.
     pub fn is_good(&self) -> bool {
         self.is_complete && self.broken.is_empty()
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Report {
 
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  \"{}\" does not hold after", self.property)?;
+        writeln!(f, "  \"{}\" does not hold after these steps:", self.property)?;
         for (n, step) in self.steps.iter().enumerate() {
             writeln!(f, "  {:>2}. {step}", n + 1)?;
         }

@@ -6,87 +6,87 @@ use crate::instance::{Ack, Instance, Mutant, Part, Slip, User};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
 
-/// A user who grabs, tries left included.
+/// A user's grab.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Grab {
-    /// How many times he still grabs, this one included.
+    /// Number of grabs left, including this one.
     pub tries: u8,
-    /// Where he is.
+    /// The next step.
     pub at: At,
 }
 
-/// What a grab does next.
+/// A grab's next step.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum At {
     /// Ask a part (`pass`).
     Pass {
-        /// The how manieth of his probe order.
+        /// Position in the user's probe order.
         probe: u8,
-        /// Whether a part has said that the packet is expired.
+        /// Whether a part has answered that the packet is expired.
         expired: bool,
-        /// Whether a part was not certain.
+        /// Whether a part's answer was in doubt.
         doubt: bool,
     },
-    /// Every part has said that there is nothing, but not all for certain: wait and ask again, or read the user's claim
+    /// No part has a slip for the user, but one answer is in doubt: wait and ask again, or read the user's claim
     /// (`ask_the_ledger`).
     Doubt {
-        /// Whether a part has said that the packet is expired: then there is no waiting.
+        /// Whether a part has answered that the packet is expired; then the grab does not wait.
         expired: bool,
     },
-    /// A part is not loaded: read its decisions, or give it up as expired (`Loader::ensure_alone`).
+    /// A part is not loaded: read its decisions, or treat it as expired (`Loader::ensure_alone`).
     NotLoaded(Part),
-    /// Load it (`Loader::load`).
+    /// Load the part (`Loader::load`).
     Load {
         /// The part.
         part: Part,
-        /// Its decisions when they were read: by now there may be more.
+        /// The part's decisions at the time of the read; more may exist by now.
         decisions: Set,
     },
     /// The packet is expired and not in the hot store: read the user's claim (`expired_and_forgotten`).
     Forgotten,
-    /// He has none, but a promise may be in the outbox: read whether the packet is settled.
+    /// The user has no claim, but the outbox may contain their hold: read whether the packet is settled.
     IsSettled,
-    /// It is: read the user's claim once more.
+    /// The packet is settled: read the user's claim once more.
     SinceSettled,
-    /// Commit a hold's claim (`take`).
+    /// Commit the claim of a hold (`take`).
     Commit(Slip),
-    /// Tell the hot store what came of it (`reconcile`, and the beginning of `Loader::repair`).
+    /// Reconcile the decisions of the commit (`reconcile`, and the beginning of `Loader::repair`).
     Reconcile {
         /// The hold's slip.
         slip: Slip,
-        /// The decisions that were met.
+        /// The decisions that the commit found.
         decisions: Set,
-        /// What comes after.
+        /// The step after it.
         then: Then,
     },
-    /// Read all decisions of a part that did not know of one (`repair_alone`).
+    /// Read all decisions of a part that did not know one (`repair_alone`).
     ReadRepair {
         /// The part.
         part: Part,
-        /// The slip to answer with, if the user has one; else ask again.
+        /// The slip to answer with if the user has one; otherwise ask again.
         answer: Option<Slip>,
     },
-    /// Tell it all of them.
+    /// Reconcile all of them.
     Repair {
         /// The part.
         part: Part,
-        /// What was read.
+        /// The decisions that were read.
         decisions: Set,
-        /// As above.
+        /// As in [`Self::ReadRepair`].
         answer: Option<Slip>,
     },
 }
 
-/// What comes after a part was told of a claim.
+/// The step after a reconcile.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Then {
-    /// The answer.
+    /// Answer with this slip.
     Answer(Slip),
-    /// A repair of the part, and then this answer, if it is one.
+    /// Repair the part, then answer with the slip if there is one.
     Repair(Option<Slip>),
 }
 
-/// How a grab ends.
+/// A grab's answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Answer {
     /// `grabbed`.
@@ -95,18 +95,18 @@ pub enum Answer {
     SoldOut,
     /// `expired`.
     Expired,
-    /// 503 or 404: nothing is known.
+    /// 503 or 404: the outcome is unknown.
     None,
 }
 
-/// What a reply leads to.
+/// The next step, or the answer.
 type Next = Result<At, Answer>;
 
 impl At {
-    /// Where each grab begins.
+    /// The first step of each grab.
     pub const START: Self = Self::Pass { probe: 0, expired: false, doubt: false };
 
-    /// What a grab of `user` may do next; `remembers`: the parts that his process knows to be final.
+    /// The calls that a grab of `user` may make next. `remembers`: the final parts that its process has cached.
     pub fn calls(self, instance: &Instance, user: User, remembers: Set, calls: &mut Vec<Call>) {
         match self {
             Self::Pass { probe, .. } => ask(instance, user, probe, remembers, calls),
@@ -118,7 +118,7 @@ impl At {
             }
             Self::NotLoaded(part) => {
                 calls.push(Call::ReadDecisions(instance.slips_of(part)));
-                // By the clock of his process, which is not the hot store's.
+                // The clock of the process, which differs from the hot store's.
                 calls.push(Call::ReadClaim(user));
             }
             Self::Load { part, decisions } => calls.push(Call::Load { part, decisions }),
@@ -141,7 +141,7 @@ impl At {
         }
     }
 
-    /// What a reply leads to.
+    /// The step after a reply.
     pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Next {
         match (self, reply) {
             (Self::Pass { probe, expired, doubt }, Reply::GrabAnswer(found)) => {
@@ -178,13 +178,13 @@ impl At {
             (Self::Repair { answer, .. }, Reply::Done) => {
                 answer.map_or(Ok(Self::START), |slip| Err(Answer::Grabbed(slip)))
             }
-            // There is no such packet; or a mutant took the hold back.
+            // No such packet exists, or a mutant made the slip free.
             (_, _) => Err(Answer::None),
         }
     }
 
-    /// What he does if the hot store can't be told of decisions: an answer stands all the same.
-    pub fn untold(self) -> Option<Next> {
+    /// The step after a reconcile that did not reach the hot store. An answer remains valid.
+    pub fn unreached(self) -> Option<Next> {
         match self {
             Self::Reconcile { then: Then::Answer(slip) | Then::Repair(Some(slip)), .. }
             | Self::Repair { answer: Some(slip), .. } => Some(Err(Answer::Grabbed(slip))),
@@ -223,7 +223,7 @@ fn remembered(instance: &Instance, slip: Option<Slip>, probe: u8, expired: bool,
     slip.map_or_else(|| go_on(instance, probe, expired, doubt), |slip| Err(Answer::Grabbed(slip)))
 }
 
-/// To the next part, or to what all of them together say.
+/// Asks the next part. After the last part, combines the answers of all.
 fn go_on(instance: &Instance, probe: u8, expired: bool, doubt: bool) -> Next {
     if probe + 1 < instance.parts {
         Ok(At::Pass { probe: probe + 1, expired, doubt })

@@ -1,25 +1,25 @@
-//! The hot store: Redis as far as one packet is concerned. A script is one step.
+//! The hot store: one packet's data in Redis. A script is one step.
 
 use crate::instance::{Ack, Instance, Mutant, PARTS, Part, SLIPS, Slip, USERS, User};
 use crate::ledger::Ledger;
 use crate::set::Set;
 
-/// What stands in the hot store about one packet.
+/// The hot store's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Hot {
-    /// The parts that are loaded: `claims` has their terms.
+    /// The loaded parts, whose `claims` have the terms.
     pub loaded: Set,
-    /// `claims` of each part: what each user has of it.
+    /// `claims` of each part: each user's entry.
     pub claims: [[Entry; USERS]; PARTS],
-    /// `slips` of each part: the free ones.
+    /// `slips` of each part: the free slips.
     pub free: [Queue; PARTS],
-    /// `decisions` of all parts: the slips whose decision is known.
+    /// `decisions` of all parts: the slips with a known decision.
     pub decisions: Set,
-    /// `pending`: the parts that may hold something.
+    /// `pending`: the parts that may have a non-empty outbox.
     pub pending: Set,
 }
 
-/// For whom each slip is held.
+/// The holds: the user of each held slip.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Holds([Option<User>; SLIPS]);
 
@@ -27,19 +27,19 @@ impl Holds {
     /// No hold.
     pub const NONE: Self = Self([None; SLIPS]);
 
-    /// One hold alone.
+    /// A single hold.
     pub fn one(slip: Slip, user: User) -> Self {
         let mut holds = Self::default();
         holds.set(slip, Some(user));
         holds
     }
 
-    /// For whom a slip is held.
+    /// The user of a slip's hold.
     pub fn user(self, slip: Slip) -> Option<User> {
         self.0[usize::from(slip)]
     }
 
-    /// The same slips, held for others.
+    /// The same slips, held for other users.
     #[must_use]
     pub fn map(self, other: impl Fn(User) -> User) -> Self {
         Self(self.0.map(|user| user.map(&other)))
@@ -68,19 +68,19 @@ impl Holds {
     }
 }
 
-/// What a part's `claims` says of a user.
+/// A user's entry in a part's `claims`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Entry {
     /// Nothing.
     #[default]
     None,
-    /// `h`: a slip that is held for him.
+    /// `h`: a slip that is held for the user.
     Held(Slip),
-    /// `g`: a slip that the ledger gave him.
+    /// `g`: a slip that the ledger gave the user.
     Confirmed(Slip),
 }
 
-/// A part's free slips, in the order in which they are given.
+/// A part's free slips, in the order in which grabs take them.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Queue([Option<Slip>; SLIPS]);
 
@@ -110,33 +110,32 @@ impl Queue {
         rest.0.into_iter().flatten().filter(|other| *other != slip).for_each(|other| self.push(other));
     }
 
-    /// The slips in it.
+    /// The slips in the queue.
     pub fn slips(self) -> Set {
         self.0.into_iter().flatten().collect()
     }
 }
 
-/// What grab says to a user: `GrabAnswer` in `ports/hot_store.rs`.
+/// An answer of `grab.lua`: `GrabAnswer` in `ports/hot_store.rs`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum GrabAnswer {
     /// The part is not loaded.
     NotLoaded,
-    /// His claim.
+    /// The user's claim.
     Confirmed(Slip),
-    /// A slip that is held for him.
+    /// A slip that is held for the user.
     Held(Slip),
-    /// No slip for him.
+    /// No slip for the user.
     Nothing {
         /// Whether the packet is expired.
         expired: bool,
-        /// Whether that is beyond doubt.
+        /// Whether the answer is certain.
         certain: bool,
     },
 }
 
 impl Hot {
-    /// The outbox: what `claims` says of all parts' slips that are held. No slip is held for two, which
-    /// [`crate::properties`] checks.
+    /// The outbox: the holds in `claims` of all parts. No slip is held for two users; [`crate::properties`] checks it.
     pub fn held(&self) -> Holds {
         let mut holds = Holds::default();
         for claims in self.claims {
@@ -153,7 +152,7 @@ impl Hot {
         &mut self.claims[usize::from(part)][usize::from(user)]
     }
 
-    /// Whether every slip of a loaded part is known to be decided.
+    /// Whether every slip of a loaded part has a known decision.
     pub fn is_final(&self, instance: &Instance, part: Part) -> bool {
         self.loaded.has(part) && self.decisions.covers(instance.slips_of(part))
     }
@@ -178,7 +177,7 @@ impl Hot {
         GrabAnswer::Held(slip)
     }
 
-    /// `load.lua`: makes a part ready to be grabbed, unless it is. Whether the packet is expired.
+    /// `load.lua`: loads a part unless it is loaded. Returns whether the packet is expired.
     pub fn load(&mut self, instance: &Instance, expired: bool, ledger: &Ledger, part: Part, decisions: Set) -> bool {
         if self.loaded.has(part) && !instance.has(Mutant::LoadOverLoaded) {
             return false;
@@ -200,7 +199,7 @@ impl Hot {
         false
     }
 
-    /// `reconcile.lua`: tells a part decisions of the ledger, and the holds that were decided by them.
+    /// `reconcile.lua`: applies decisions of the ledger to a part, and settles holds.
     pub fn reconcile(
         &mut self,
         instance: &Instance,
@@ -231,7 +230,7 @@ impl Hot {
         }
     }
 
-    /// What a decision says of a slip of this part.
+    /// Applies a decision to its slip.
     fn reconcile_slip(&mut self, part: Part, slip: Slip, owner: Option<User>) {
         let is_news = !self.decisions.has(slip);
         self.decisions = self.decisions.and(Set::of(slip));
@@ -241,12 +240,13 @@ impl Hot {
         }
         match holder {
             Some(user) => self.retract(part, slip, user),
-            // Met only in repairs: a rollback had made it free again.
+            // Only in repairs: a rollback had made the slip free again.
             None => self.free[usize::from(part)].remove(slip),
         }
     }
 
-    /// What a decision says of its owner: he has this slip, and no other. What is held for him besides goes back.
+    /// Applies a decision to its owner, who has this slip and no other. Another slip that is held for the owner becomes
+    /// free.
     fn confirm(&mut self, slips: Set, expired: bool, part: Part, slip: Slip, owner: User) {
         if let Entry::Held(other) = *self.claim(part, owner)
             && other != slip
@@ -259,19 +259,19 @@ impl Hot {
         *self.claim(part, owner) = Entry::Confirmed(slip);
     }
 
-    /// Takes back what a user was given of a slip that is another's.
+    /// Removes the entry of a user whose slip has another owner.
     fn retract(&mut self, part: Part, slip: Slip, user: User) {
         if *self.claim(part, user) == Entry::Held(slip) {
             *self.claim(part, user) = Entry::None;
         }
     }
 
-    /// The packet's time is over: the keys of the free slips expire.
+    /// The packet expires: the keys of the free slips expire.
     pub fn expire(&mut self) {
         self.free = [Queue::default(); PARTS];
     }
 
-    /// Long after that a part expires, unless it holds something.
+    /// Long after expiry a part is forgotten, unless it has holds.
     pub fn forget(&mut self, instance: &Instance) {
         for part in self.loaded {
             let slips = instance.slips_of(part);
@@ -292,7 +292,7 @@ impl Hot {
         }
     }
 
-    /// Only in [`Mutant::PutBackAfterTimeout`]: takes a hold back as if it had never been.
+    /// Only in [`Mutant::PutBackAfterTimeout`]: makes a held slip free.
     pub fn put_back(&mut self, instance: &Instance, slip: Slip, user: User) {
         let part = instance.part_of(slip);
         if self.held().user(slip) == Some(user) {

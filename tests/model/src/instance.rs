@@ -1,4 +1,4 @@
-//! What is checked: the bounds of an instance, and the mistakes that can be made in it on purpose.
+//! The bounds of a check, and the mutants.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ pub const SLIPS: usize = 3;
 pub const USERS: usize = 3;
 /// The most parts.
 pub const PARTS: usize = 2;
-/// The most grabs under way at once.
+/// The most grabs at once.
 pub const GRABS: usize = 3;
-/// The most settle functions at once.
+/// The most settle runs.
 pub const SETTLERS: usize = 2;
 
 /// A slip's index.
@@ -22,59 +22,59 @@ pub type User = u8;
 /// A part's index.
 pub type Part = u8;
 
-/// What is in a slip: different powers of two, so that each sum tells which slips are in it.
+/// A slip's amount. Amounts are different powers of two, so each sum identifies its slips.
 pub const fn amount(slip: Slip) -> u8 {
     1 << slip
 }
 
-/// What is in all of `slips`.
+/// The sum of the amounts of `slips`.
 pub fn sum(slips: Set) -> u8 {
     slips.into_iter().map(amount).sum()
 }
 
-/// When a grab is answered: `AckMode` in the engine.
+/// The acknowledgement mode: `AckMode` in the engine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Ack {
-    /// Once its claim is committed.
+    /// A winner is answered after the ledger's commit.
     Ledger,
-    /// On the word of the hot store.
+    /// A winner is answered after the hot store's hold.
     Redis,
 }
 
-/// The bounds within which everything that can happen is tried.
+/// The bounds within which the checker tries everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Instance {
     /// Its name.
     pub name: &'static str,
-    /// The packet's ack mode.
+    /// The packet's acknowledgement mode.
     pub ack: Ack,
-    /// How many slips the packet has.
+    /// Number of the packet's slips.
     pub slips: u8,
-    /// How many parts.
+    /// Number of its parts.
     pub parts: u8,
-    /// The user of each grab that can be under way. A user who is in it twice grabs from two devices at once.
+    /// The users of the grabs. A user who is in it twice grabs from two devices at once.
     pub grabs: &'static [User],
-    /// How many times each of these grabs, one after another. Each of these may die at any step.
+    /// How many times each of them grabs, one time after another. Each grab may die at any step.
     pub tries: u8,
-    /// How many settle functions run, at once or one after another. Each may die at any step.
+    /// Number of settle runs, at once or one after another. Each run may die at any step.
     pub settlers: u8,
-    /// How many slips one refund takes back.
+    /// Slips per refund.
     pub chunk: usize,
     /// How many times the hot store may go back to an earlier state.
     pub rollbacks: u8,
-    /// How many times it may lose everything.
+    /// How many times the hot store may lose everything.
     pub wipes: u8,
-    /// How many calls may be executed a second time, or late when nobody waits for them any more, or not at all.
+    /// How many calls may be executed twice, late, or never.
     pub copies: u8,
-    /// Whether a packet may be refunded while the hot store still gives its slips: clocks that differ by more than
-    /// the grace.
+    /// Whether a packet may be refunded while the hot store still gives slips, because clocks differ by more than the
+    /// grace.
     pub early_refund: bool,
-    /// The mistake that is made, if any.
+    /// The planted mistake, if any.
     pub mutant: Option<Mutant>,
 }
 
 impl Instance {
-    /// Whether `mutant` is in it.
+    /// Whether `mutant` is planted.
     pub fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
@@ -95,43 +95,43 @@ impl Instance {
         if self.slips_of(0).has(slip) { 0 } else { 1 }
     }
 
-    /// The part that a user asks as his `probe`th: `PartId::probe_order`.
+    /// The part at position `probe` of a user's probe order: `PartId::probe_order`.
     pub const fn probed(&self, user: User, probe: u8) -> Part {
         (user + probe) % self.parts
     }
 
-    /// Whether answers keep to what was promised although the hot store lost something, or not (`lost`).
+    /// Whether promises must be kept. `lost`: the hot store has lost something.
     pub fn keeps_promises(&self, lost: bool) -> bool {
         self.ack == Ack::Ledger || !lost
     }
 }
 
-/// A mistake in the protocol: each breaks one rule and thereby a property.
+/// A mistake in the protocol. Each breaks one rule, and thereby one property.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum Mutant {
-    /// A claim does not ask whether the slip has a decision.
+    /// A claim does not check whether the slip has a decision.
     NoSlipDecision,
-    /// A claim does not ask whether the user has a claim.
+    /// A claim does not check whether the user has a claim.
     NoClaimDecision,
     /// Settle drops a hold from the outbox before its claim is committed.
     AckBeforeCommit,
-    /// A hold is told to the user as his, in an instance whose answers wait for the ledger.
+    /// A hold is the answer, in an instance whose answers wait for the ledger.
     HoldIsAnswer,
-    /// A user is turned away although a slip's decision is missing, and his claim item was not read.
+    /// A user is denied although a slip has no decision and their claim item was not read.
     NegativeInDoubt,
-    /// A slip whose claim got no answer is given to somebody else.
+    /// A slip whose claim got no answer becomes free for others.
     PutBackAfterTimeout,
     /// Settle marks the packet as settled after the first refund that succeeds.
     SettledTooEarly,
-    /// A part that is loaded is loaded again.
+    /// A load overwrites a loaded part.
     LoadOverLoaded,
-    /// A new packet is put into the hot store before it is in the ledger.
+    /// A new packet is loaded into the hot store before the ledger has it.
     RedisBeforeLedger,
-    /// A process remembers a part as final once no slip is free.
+    /// A process caches a part as final once no slip is free.
     EmptyIsFinal,
-    /// A packet that is answered on the hot store's word is refunded before its outbox is empty.
+    /// A packet in `redis` mode is refunded before its outbox is empty.
     RefundWithoutDraining,
-    /// A refund brings back the total less what was counted before.
+    /// A refund returns the total minus the claims that were counted before.
     RefundByCount,
 }
 

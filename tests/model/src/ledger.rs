@@ -1,52 +1,52 @@
-//! The ledger: `DynamoDB` as far as one packet is concerned. A transaction is one step, and so is a consistent read.
+//! The ledger: one packet's items in `DynamoDB`. A transaction is one step, and so is a consistent read.
 
 use crate::instance::{Instance, Mutant, SLIPS, Slip, USERS, User, amount};
 use crate::set::Set;
 
-/// What stands in the ledger about one packet.
+/// The ledger's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Ledger {
-    /// The packet is there: the send's transaction is done.
+    /// Whether the send's transaction is committed.
     pub sent: bool,
     /// The decision of each slip.
     pub decisions: [Decision; SLIPS],
     /// The claim item of each user.
     pub claims: [Option<Slip>; USERS],
-    /// What came into each user's wallet.
+    /// The amount that each user's wallet received.
     pub credited: [u8; USERS],
-    /// What came back into the sender's wallet.
+    /// The amount that the sender's wallet got back.
     pub returned: u8,
     /// The packet's status is "settled".
     pub settled: bool,
-    /// A decision was written over another: what no condition would allow.
+    /// Whether a decision was overwritten, which the conditions forbid.
     pub overwritten: bool,
 }
 
-/// The item that says whose a slip is.
+/// A slip decision.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub enum Decision {
-    /// There is none.
+    /// No decision.
     #[default]
     Absent,
-    /// The slip is a user's.
+    /// Claimed by a user.
     Claimed(User),
-    /// The slip went back.
+    /// Refunded.
     Refunded,
 }
 
-/// How a claim's transaction ended: `ClaimOutcome` in `ledger/claim.rs`.
+/// The outcome of a claim's transaction: `ClaimOutcome` in `ledger/claim.rs`.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum ClaimOutcome {
     /// It is committed.
     Committed,
     /// The user has a claim already.
     Already {
-        /// The slip he has.
+        /// The slip of that claim.
         slip: Slip,
-        /// Whether the decision that stood in the way is another's.
+        /// Whether the existing decision has another owner.
         foreign: bool,
     },
-    /// The slip is another's, or was refunded.
+    /// The slip is claimed by another user, or refunded.
     Taken,
 }
 
@@ -65,13 +65,13 @@ impl Ledger {
             .collect()
     }
 
-    /// Whose a slip is, if it is a user's.
+    /// The owner of a slip, if a user claimed it.
     pub fn owner(&self, slip: Slip) -> Option<User> {
         if let Decision::Claimed(user) = self.decisions[usize::from(slip)] { Some(user) } else { None }
     }
 
-    /// `Ledger::claim` and `what_stands` (`ledger/claim.rs`): a decision and a claim, each if absent, and the amount to the
-    /// wallet; else what stands there.
+    /// `Ledger::claim` and `what_stands` (`ledger/claim.rs`): writes a decision and a claim if both are absent, and
+    /// credits the wallet. Otherwise returns the existing ones.
     pub fn claim(&mut self, instance: &Instance, user: User, slip: Slip) -> ClaimOutcome {
         let decision = self.decisions[usize::from(slip)];
         let claim = self.claims[usize::from(user)];
@@ -92,9 +92,9 @@ impl Ledger {
         }
     }
 
-    /// `Ledger::refund` and `decisions_in_the_way` (`ledger/refund.rs`): a decision for each slip of a chunk, each if absent, and
-    /// `sum` to the sender's wallet. (The refund's own item is there if and only if its lowest slip's decision is.) Returns
-    /// the slips whose decisions stood in the way: none if it is done.
+    /// `Ledger::refund` and `decisions_in_the_way` (`ledger/refund.rs`): writes a decision for each slip of a chunk if
+    /// all are absent, and credits `sum` to the sender's wallet. (The refund's own item exists exactly if its lowest
+    /// slip's decision does.) Returns the slips with existing decisions: none if it is done.
     pub fn refund(&mut self, slips: Set, sum: u8) -> Set {
         let in_the_way = self.decided().within(slips);
         if in_the_way.is_empty() {

@@ -1,4 +1,4 @@
-//! Checks the protocol in every state of all instances, or shows what a mutant breaks.
+//! Checks the protocol in every state of all instances, or shows the property that a mutant breaks.
 
 use std::process::ExitCode;
 
@@ -6,10 +6,10 @@ use clap::Parser;
 use model::instance::Mutant;
 use model::{check, instances};
 
-/// Checks the protocol in every state of all instances: some minutes, and some gigabytes.
+/// Checks the protocol in every state of all instances. Takes minutes and gigabytes.
 #[derive(Parser)]
 struct Arguments {
-    /// Show how this mutant is refuted instead.
+    /// Shows how this mutant is refuted instead.
     #[arg(long)]
     mutant: Option<Mutant>,
 }

@@ -1,4 +1,5 @@
-//! What always holds, and what must be reachable, or the model would show nothing.
+//! Properties that always hold, and events that must be reachable. An event that never happens would show a gap in the
+//! model.
 
 use stateright::Property;
 
@@ -12,34 +13,34 @@ use crate::state::State;
 /// A slip has at most one decision, and it never changes.
 pub const ONE_DECISION: &str = "a decision never changes";
 /// A user has at most one claim.
-pub const ONE_CLAIM: &str = "a user has one claim at most";
-/// No money is made or lost.
+pub const ONE_CLAIM: &str = "a user has at most one claim";
+/// No money is created or lost.
 pub const CONSERVATION: &str = "claimed + refunded + undecided = total";
 /// A `grabbed` answer is true, and stays true.
 pub const PROMISE: &str = "a promise is kept";
-/// Nobody who has a slip hears `sold_out` or `expired`.
-pub const TURNED_AWAY: &str = "nobody who has a slip is turned away";
-/// Nobody hears `sold_out` while a slip is free that was never lost.
+/// No user who has a slip is answered `sold_out` or `expired`.
+pub const DENIED_WINNER: &str = "a winner is never denied";
+/// `sold_out` is answered only while no slip is free, except slips that were lost before.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
-/// Settled means that all is decided.
+/// A settled packet has no undecided slip.
 pub const SETTLED: &str = "settled only if every slip is decided";
-/// A slip of a loaded part is in one place.
-pub const WHOLE: &str = "a slip is free, held or a decision";
+/// A slip of a loaded part is in exactly one place.
+pub const WHOLE: &str = "a slip is either free, held or decided";
 /// The hot store may forget decisions, but knows no false ones.
 pub const TRUE_DECISIONS: &str = "decisions are true";
 /// A slip is given to two users only after a loss.
 pub const GIVEN_ONCE: &str = "a claimed slip is not free unless something was lost";
-/// Settle repairs everything.
-pub const RECOVERY: &str = "one run of settle finishes whatever is left";
+/// A settle run repairs everything.
+pub const RECOVERY: &str = "one settle run finishes everything";
 
-/// What always holds, and then what happens in at least one of the instances that are checked together.
+/// The properties that always hold, then the events that happen in at least one of the checked instances.
 pub fn all() -> Vec<Property<Protocol>> {
     vec![
         always(ONE_DECISION, |_, state| !state.ledger.overwritten),
         always(ONE_CLAIM, one_claim),
         always(CONSERVATION, conservation),
         always(PROMISE, promise),
-        always(TURNED_AWAY, |_, state| !state.wrong.turned_away),
+        always(DENIED_WINNER, |_, state| !state.wrong.denied_winner),
         always(SOLD_OUT, |_, state| !state.wrong.sold_out),
         always(SETTLED, settled),
         always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
@@ -111,8 +112,8 @@ fn free_and_claimed(state: &State) -> Set {
     state.hot.free.iter().fold(Set::NONE, |all, free| all.and(free.slips().within(claimed)))
 }
 
-/// If everybody died now: after the expiry one run of settle empties the outbox and settles the packet, and everything
-/// above still holds.
+/// Recovery: if all actors died now and the packet expired, one settle run empties the outbox and settles the packet.
+/// All properties above still hold after it.
 fn recovery(protocol: &Protocol, state: &State) -> bool {
     let after = state.recovered(&protocol.0);
     after.hot.held().slips().is_empty()

@@ -1,4 +1,4 @@
-//! All that can happen in a state: the steps of the actors with what may go wrong in each, and what nobody decides.
+//! All steps from a state: the actors' steps with their faults, and events without an actor.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::state::{Sender, State};
 #[derive(Clone, Copy, Debug)]
 pub struct Protocol(pub Instance);
 
-/// Who takes a step.
+/// An actor.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Actor {
     /// The sender.
@@ -28,22 +28,23 @@ pub enum Actor {
     Settle(u8),
 }
 
-/// What becomes of a call.
+/// The fate of a call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Fate {
-    /// It is executed, and the actor hears of it.
+    /// The call is executed, and the actor receives the reply.
     Done,
-    /// It is executed, and the actor dies before he hears of it. (To die before a call is the same as after the last.)
+    /// The call is executed, and the actor dies before the reply. (Death before a call equals death after the last
+    /// one.)
     Killed,
-    /// It is executed, but the answer is lost: the actor will send the very same again.
+    /// The call is executed, but the reply is lost. The actor will send the same call again.
     Unanswered,
-    /// It is executed, and will be a second time.
+    /// The call is executed, and will be executed a second time.
     Copied,
-    /// It is not executed before the actor has died.
+    /// The actor dies before the call is executed.
     Abandoned,
-    /// The hot store is not reached with decisions: the answer stands all the same.
-    Untold,
-    /// The answer is given while the hot store has yet to hear of its decision.
+    /// A reconcile does not reach the hot store. The answer remains valid.
+    Unreached,
+    /// The answer is given before the reconcile reaches the hot store.
     Ahead,
 }
 
@@ -52,15 +53,15 @@ pub enum Fate {
 pub enum Action {
     /// An actor calls.
     Step(Actor, Call, Fate),
-    /// The call that nobody waits for is executed.
+    /// A late call is executed.
     Late,
-    /// The packet's time is over.
+    /// The packet expires.
     Expire,
-    /// Long after that the hot store forgets the parts that hold nothing.
+    /// Long after expiry the hot store forgets the parts without holds.
     Forget,
-    /// A process finds out whether a part is final (`service/grab/exhausted.rs` and `final_owners.lua`).
-    Look(Part),
-    /// A snapshot of the hot store is written.
+    /// A process caches a final part (`service/grab/exhausted.rs` and `final_owners.lua`).
+    CacheFinalPart(Part),
+    /// A snapshot of the hot store is taken.
     Snapshot,
     /// The hot store goes back to its snapshot.
     Rollback,
@@ -69,7 +70,7 @@ pub enum Action {
 }
 
 impl Protocol {
-    /// What each actor may do, and what may become of it.
+    /// The steps of each actor, with each fate of the call.
     fn steps(&self, state: &State, actions: &mut Vec<Action>) {
         let mut calls = Vec::with_capacity(4);
         let mut push = |actor: Actor, calls: &mut Vec<Call>| {
@@ -97,7 +98,7 @@ impl Protocol {
         }
     }
 
-    /// What nobody decides.
+    /// Events without an actor.
     fn events(&self, state: &State, actions: &mut Vec<Action>) {
         if state.late.is_some() {
             actions.push(Action::Late);
@@ -110,8 +111,10 @@ impl Protocol {
         for part in 0..self.0.parts {
             let is_final = state.hot.is_final(&self.0, part);
             let is_empty = state.hot.loaded.has(part) && state.hot.free[usize::from(part)].slips().is_empty();
-            if state.finals[usize::from(part)].is_none() && (is_final || self.0.has(Mutant::EmptyIsFinal) && is_empty) {
-                actions.push(Action::Look(part));
+            if state.final_parts[usize::from(part)].is_none()
+                && (is_final || self.0.has(Mutant::EmptyIsFinal) && is_empty)
+            {
+                actions.push(Action::CacheFinalPart(part));
             }
         }
         let nothing = Hot::default();
@@ -133,7 +136,7 @@ impl Protocol {
         match fate {
             Fate::Done => {
                 let reply = state.execute(instance, call);
-                self.hear(state, actor, call, reply);
+                self.receive(state, actor, call, reply);
             }
             Fate::Killed => {
                 state.execute(instance, call);
@@ -145,18 +148,18 @@ impl Protocol {
             Fate::Copied => {
                 state.late = Some(call);
                 let reply = state.execute(instance, call);
-                self.hear(state, actor, call, reply);
+                self.receive(state, actor, call, reply);
             }
             Fate::Abandoned => {
                 state.late = Some(call);
                 die(state, actor);
             }
-            Fate::Untold | Fate::Ahead => {
+            Fate::Unreached | Fate::Ahead => {
                 if fate == Fate::Ahead {
                     state.late = Some(call);
                 }
                 if let Actor::Grab(n, _) = actor
-                    && let Some(next) = state.grabs[usize::from(n)].at.untold()
+                    && let Some(next) = state.grabs[usize::from(n)].at.unreached()
                 {
                     state.advance(instance, usize::from(n), next);
                 }
@@ -164,8 +167,8 @@ impl Protocol {
         }
     }
 
-    /// An actor hears the reply to his call.
-    fn hear(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
+    /// An actor receives a reply.
+    fn receive(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
         match actor {
             Actor::Sender => state.sender = self.sender_after(state.sender),
             Actor::Grab(n, _) => {
@@ -190,7 +193,7 @@ impl Protocol {
     }
 }
 
-/// An actor is no more, and what he knew is lost.
+/// An actor dies and loses its knowledge.
 fn die(state: &mut State, actor: Actor) {
     match actor {
         Actor::Sender => state.sender = Sender::Done,
@@ -200,18 +203,18 @@ fn die(state: &mut State, actor: Actor) {
 }
 
 impl Fate {
-    /// Whether it is one of the faults whose number an instance bounds. That everybody may die once, and a transaction be
-    /// sent again, bounds itself.
+    /// Whether it counts towards an instance's bound on faults. Deaths and repeated transactions need no bound: an
+    /// actor dies once, and a transaction is idempotent.
     const fn is_fault_of(self, call: Call) -> bool {
         match self {
             Self::Done | Self::Killed | Self::Ahead => false,
             Self::Unanswered => !call.is_transaction(),
-            Self::Copied | Self::Abandoned | Self::Untold => true,
+            Self::Copied | Self::Abandoned | Self::Unreached => true,
         }
     }
 }
 
-/// What may become of a call. What only reads can't be seen from outside: a reader who dies was as good as never there.
+/// The fates of a call. A read has no effect outside, so a reader's death equals its absence.
 fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> {
     let is_spare = state.faults.copies > 0;
     let may_be_late = is_spare && state.late.is_none();
@@ -227,7 +230,7 @@ fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> 
         (Fate::Unanswered, call.is_transaction() || call.is_write() && is_spare),
         (Fate::Copied, call.is_write() && may_be_late),
         (Fate::Abandoned, call.is_write() && may_be_late),
-        (Fate::Untold, tells && is_spare),
+        (Fate::Unreached, tells && is_spare),
         (Fate::Ahead, has_answer && state.late.is_none()),
     ]
     .into_iter()
@@ -258,8 +261,8 @@ impl Model for Protocol {
             }
             Action::Expire => state.expire(),
             Action::Forget => state.hot.forget(&self.0),
-            Action::Look(part) => {
-                state.finals[usize::from(part)] = Some(state.hot.decisions.within(self.0.slips_of(part)));
+            Action::CacheFinalPart(part) => {
+                state.final_parts[usize::from(part)] = Some(state.hot.decisions.within(self.0.slips_of(part)));
             }
             Action::Snapshot => state.snapshot = Some(state.hot),
             Action::Rollback => {
@@ -288,11 +291,11 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Step(actor, call, fate) => write!(f, "{actor}: {call}{fate}"),
-            Self::Late => f.write_str("the call that nobody waits for is executed"),
+            Self::Late => f.write_str("the late call is executed"),
             Self::Expire => f.write_str("the packet expires"),
-            Self::Forget => f.write_str("the hot store forgets the parts that hold nothing"),
-            Self::Look(part) => write!(f, "a process remembers part {part} as final"),
-            Self::Snapshot => f.write_str("a snapshot of the hot store is written"),
+            Self::Forget => f.write_str("the hot store forgets the parts without holds"),
+            Self::CacheFinalPart(part) => write!(f, "a process caches part {part} as final"),
+            Self::Snapshot => f.write_str("a snapshot of the hot store is taken"),
             Self::Rollback => f.write_str("the hot store goes back to its snapshot"),
             Self::Wipe => f.write_str("the hot store loses everything"),
         }
@@ -313,12 +316,12 @@ impl fmt::Display for Fate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "",
-            Self::Killed => "; it dies before it hears of it",
+            Self::Killed => "; it dies before the reply",
             Self::Unanswered => "; no answer, it will be sent again",
-            Self::Copied => "; and a copy of it is under way",
-            Self::Abandoned => "; it dies while this is under way",
-            Self::Untold => "; not reached",
-            Self::Ahead => "; it has answered, and this is under way",
+            Self::Copied => "; a copy will be executed late",
+            Self::Abandoned => "; it dies, and this will be executed late",
+            Self::Unreached => "; the hot store is not reached",
+            Self::Ahead => "; it answers first, and this will be executed late",
         })
     }
 }

@@ -7,15 +7,15 @@ use std::fmt;
 pub struct Set(u8);
 
 impl Set {
-    /// Nothing.
+    /// The empty set.
     pub const NONE: Self = Self(0);
 
-    /// All numbers from `first` up to, but without, `end`.
+    /// The numbers from `first` to `end`, without `end`.
     pub const fn range(first: u8, end: u8) -> Self {
         Self(((1 << end) - 1) & !((1 << first) - 1))
     }
 
-    /// `number` alone.
+    /// Only `number`.
     pub const fn of(number: u8) -> Self {
         Self(1 << number)
     }
@@ -25,41 +25,41 @@ impl Set {
         self.0 & (1 << number) != 0
     }
 
-    /// Whether all of `other` is in it.
+    /// Whether all of `other` is in the set.
     pub const fn covers(self, other: Self) -> bool {
         other.0 & !self.0 == 0
     }
 
-    /// Whether nothing is in it.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those in either.
+    /// The union.
     #[must_use]
     pub const fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Those in both.
+    /// The intersection.
     #[must_use]
     pub const fn within(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }
 
-    /// Those that are not in `other`.
+    /// The numbers that are not in `other`.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The lowest `count`.
+    /// The lowest `count` numbers.
     #[must_use]
     pub fn lowest(self, count: usize) -> Self {
         self.into_iter().take(count).collect()
     }
 
-    /// The lowest, if there is one.
+    /// The lowest number, if there is one.
     pub fn first(self) -> Option<u8> {
         self.into_iter().next()
     }

@@ -1,5 +1,5 @@
-//! A run of settle: `Settle` in `service/settle/mod.rs`. What the engine does for several parts at once is done here one part
-//! after another; two runs at once show the rest.
+//! A settle run: `Settle` in `service/settle/mod.rs`. The engine handles several parts at once; this run handles them
+//! one after another. Two concurrent runs cover the difference.
 
 use crate::call::{Call, Reply};
 use crate::hot::Holds;
@@ -7,68 +7,68 @@ use crate::instance::{Ack, Instance, Mutant, USERS, User, sum};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
 
-/// What a run of settle does next.
+/// A settle run's next step.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Settle {
-    /// Find the parts that hold something (`empty_partition`).
+    /// Read the pending parts (`empty_partition`).
     Ready,
     /// Read the outbox of the next part (`drain`).
     Outbox {
-        /// The parts that are still to be drained.
+        /// The parts still to drain.
         parts: Set,
-        /// Whether this is for a refund (`drain_packet`).
+        /// Whether this drain precedes a refund (`drain_packet`).
         refunding: bool,
     },
-    /// Read the decisions of what a part holds.
+    /// Read the decisions of a part's held slips.
     Decisions(Drain),
-    /// Only in [`Mutant::AckBeforeCommit`]: drop what is about to be committed.
+    /// Only in [`Mutant::AckBeforeCommit`]: drop the holds before their commit.
     Drop(Drain, Set),
     /// Commit the holds of these slips, which had no decision (`persist`).
     Persist(Drain, Set),
-    /// Tell the part what came of them.
-    Tell(Drain),
-    /// Read the outbox again: a packet is not refunded unless it is empty.
+    /// Reconcile the part with the outcomes.
+    Reconcile(Drain),
+    /// Read the outbox again: a packet is refunded only once it is empty.
     IsEmpty(Drain),
     /// Read the packet, once it is past its expiry and the grace (`settle_packet`).
     Packet,
-    /// Read all decisions, to see what is free.
+    /// Read all decisions, to find the undecided slips.
     Free,
     /// Refund a chunk (`refund_chunk`).
     Refund {
-        /// The chunk.
+        /// The chunk's slips.
         chunk: Set,
-        /// What comes after it.
+        /// The slips after this chunk.
         rest: Set,
-        /// The slips whose decisions were seen.
+        /// The slips whose decisions the run has read.
         seen: Set,
-        /// Whether this run has refunded something.
+        /// Whether this run has refunded any slip.
         returned: bool,
     },
-    /// Read all decisions again: what is settled is what a read shows.
+    /// Read all decisions again: only a read proves that every slip is decided.
     Reread,
     /// Mark the packet as settled.
-    Close,
-    /// Tell these parts how it ended (`tell`).
-    Spread(Set),
-    /// Nothing more.
+    MarkSettled,
+    /// Reconcile these parts with all decisions (`reconcile`).
+    ReconcileParts(Set),
+    /// Nothing more to do.
     Done,
 }
 
-/// A part's outbox that is being emptied.
+/// A part while it is drained.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub struct Drain {
-    /// The parts to be drained, this one the first of them.
+    /// The parts to drain; this part is the first of them.
     parts: Set,
-    /// Whether this is for a refund.
+    /// Whether the drain precedes a refund.
     refunding: bool,
-    /// What it held.
+    /// The part's holds.
     holds: Holds,
-    /// The decisions that were met.
+    /// The decisions found so far.
     decisions: Set,
 }
 
 impl Settle {
-    /// What it may do next; `is_due`: whether the packet is past its expiry and the grace.
+    /// The calls that may come next. `is_due`: whether the packet is past its expiry and the grace.
     pub fn calls(self, instance: &Instance, is_due: bool, calls: &mut Vec<Call>) {
         match self {
             Self::Ready => calls.push(Call::ReadPending),
@@ -83,7 +83,7 @@ impl Settle {
                     }
                 }
             }
-            Self::Tell(Drain { parts, decisions, holds, .. }) => {
+            Self::Reconcile(Drain { parts, decisions, holds, .. }) => {
                 calls.extend(parts.first().map(|part| Call::Reconcile { part, decisions, decided: holds }));
             }
             Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadOutbox)),
@@ -94,8 +94,8 @@ impl Settle {
                 let sum = if counted { sum(instance.all().without(seen)) } else { sum(chunk) };
                 calls.push(Call::Refund { slips: chunk, sum });
             }
-            Self::Close => calls.push(Call::Close),
-            Self::Spread(parts) => calls.extend(parts.first().map(|part| Call::Reconcile {
+            Self::MarkSettled => calls.push(Call::MarkSettled),
+            Self::ReconcileParts(parts) => calls.extend(parts.first().map(|part| Call::Reconcile {
                 part,
                 decisions: instance.slips_of(part),
                 decided: Holds::default(),
@@ -104,14 +104,14 @@ impl Settle {
         }
     }
 
-    /// What a reply leads to.
+    /// The step after a reply.
     #[must_use]
     pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Self {
         match (self, reply) {
             (Self::Ready, Reply::Set(parts)) => after_outbox(parts, false),
             (Self::Outbox { parts, refunding }, Reply::Holds(holds)) => {
                 let drain = Drain { parts, refunding, holds, decisions: Set::NONE };
-                if holds.slips().is_empty() { Self::Tell(drain) } else { Self::Decisions(drain) }
+                if holds.slips().is_empty() { Self::Reconcile(drain) } else { Self::Decisions(drain) }
             }
             (Self::Decisions(drain), Reply::Set(decisions)) => {
                 let open = drain.holds.slips().without(decisions);
@@ -120,7 +120,7 @@ impl Settle {
             }
             (Self::Drop(drain, open), Reply::Done) => persist(drain, open),
             (Self::Persist(drain, open), reply) => persisted(drain, open, call, reply),
-            (Self::Tell(drain), Reply::Done) => {
+            (Self::Reconcile(drain), Reply::Done) => {
                 if drain.refunding {
                     Self::IsEmpty(drain)
                 } else {
@@ -146,37 +146,37 @@ impl Settle {
                 refunded(instance, chunk, rest, seen, returned, in_the_way)
             }
             (Self::Reread, Reply::Set(seen)) => close(instance, seen),
-            (Self::Close, Reply::Done) => Self::Spread(Set::range(0, instance.parts)),
-            (Self::Spread(parts), Reply::Done) => {
+            (Self::MarkSettled, Reply::Done) => Self::ReconcileParts(Set::range(0, instance.parts)),
+            (Self::ReconcileParts(parts), Reply::Done) => {
                 let rest = parts.without(parts.lowest(1));
-                if rest.is_empty() { Self::Done } else { Self::Spread(rest) }
+                if rest.is_empty() { Self::Done } else { Self::ReconcileParts(rest) }
             }
-            // The packet is settled; or it is not there, and what is held of it is parked: left where it is.
+            // The packet is settled. Or the ledger does not have it; then its holds are parked.
             (_, _) => Self::Done,
         }
     }
 }
 
 impl Settle {
-    /// The outbox that it works on, if it does.
+    /// The outbox that the run is draining, if any.
     pub const fn holds(self) -> Holds {
         match self {
             Self::Decisions(drain)
             | Self::Drop(drain, _)
             | Self::Persist(drain, _)
-            | Self::Tell(drain)
+            | Self::Reconcile(drain)
             | Self::IsEmpty(drain) => drain.holds,
             _ => Holds::NONE,
         }
     }
 
-    /// With each user called by another's name.
+    /// The same run with renamed users.
     #[must_use]
     pub fn renamed(mut self, to: [User; USERS]) -> Self {
         if let Self::Decisions(drain)
         | Self::Drop(drain, _)
         | Self::Persist(drain, _)
-        | Self::Tell(drain)
+        | Self::Reconcile(drain)
         | Self::IsEmpty(drain) = &mut self
         {
             drain.holds = drain.holds.renamed(to);
@@ -200,10 +200,10 @@ const fn after_outbox(parts: Set, refunding: bool) -> Settle {
 }
 
 const fn persist(drain: Drain, open: Set) -> Settle {
-    if open.is_empty() { Settle::Tell(drain) } else { Settle::Persist(drain, open) }
+    if open.is_empty() { Settle::Reconcile(drain) } else { Settle::Persist(drain, open) }
 }
 
-/// What became of one hold: the decisions that its outcome shows (`ClaimOutcome::decisions`).
+/// One hold's outcome: the decisions that it shows (`ClaimOutcome::decisions`).
 fn persisted(drain: Drain, open: Set, call: Call, reply: Reply) -> Settle {
     let (Call::Claim { slip, .. } | Call::PutBack { slip, .. }) = call else { return Settle::Done };
     let met = match reply {
@@ -216,7 +216,7 @@ fn persisted(drain: Drain, open: Set, call: Call, reply: Reply) -> Settle {
     persist(Drain { decisions: drain.decisions.and(met), ..drain }, open.without(Set::of(slip)))
 }
 
-/// To the next chunk; after the last one to the end of the packet.
+/// The next chunk; after the last one, the packet's end.
 fn refund(instance: &Instance, free: Set, seen: Set, returned: bool) -> Settle {
     let chunk = free.lowest(instance.chunk);
     if !chunk.is_empty() {
@@ -228,11 +228,11 @@ fn refund(instance: &Instance, free: Set, seen: Set, returned: bool) -> Settle {
     }
 }
 
-/// A chunk is refunded, or some of its slips had decisions: these are taken out, and the rest is tried again.
+/// A chunk is refunded. Or some slips had decisions: the run removes these and tries the rest again.
 fn refunded(instance: &Instance, chunk: Set, rest: Set, seen: Set, returned: bool, in_the_way: Set) -> Settle {
     if in_the_way.is_empty() {
         if instance.has(Mutant::SettledTooEarly) {
-            return Settle::Close;
+            return Settle::MarkSettled;
         }
         return refund(instance, rest, seen.and(chunk), true);
     }
@@ -247,5 +247,5 @@ fn refunded(instance: &Instance, chunk: Set, rest: Set, seen: Set, returned: boo
 }
 
 fn close(instance: &Instance, seen: Set) -> Settle {
-    if seen.covers(instance.all()) { Settle::Close } else { Settle::Done }
+    if seen.covers(instance.all()) { Settle::MarkSettled } else { Settle::Done }
 }

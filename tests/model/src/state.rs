@@ -1,4 +1,4 @@
-//! The state of the world, and what one step makes of it.
+//! The model's state, and the effect of each step.
 
 use crate::call::{Call, Reply};
 use crate::grab::{Answer, At, Grab, Then};
@@ -8,7 +8,7 @@ use crate::ledger::{Decision, Ledger};
 use crate::set::Set;
 use crate::settle::Settle;
 
-/// Everything: the stores, the actors, what is under way, and what users were told.
+/// The stores, the actors, late calls, and the users' answers.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct State {
     /// The ledger.
@@ -23,59 +23,59 @@ pub struct State {
     pub sender: Sender,
     /// The grabs.
     pub grabs: [Grab; GRABS],
-    /// The runs of settle.
+    /// The settle runs.
     pub settles: [Settle; SETTLERS],
-    /// What the process of the grabs remembers of parts as final: the decisions that were known (`service/grab/exhausted.rs`).
-    pub finals: [Option<Set>; PARTS],
-    /// A call that nobody waits for, but that will be executed.
+    /// The final parts in the cache of the grabs' process, with their known decisions (`service/grab/exhausted.rs`).
+    pub final_parts: [Option<Set>; PARTS],
+    /// A call that will still be executed although its actor no longer waits.
     pub late: Option<Call>,
-    /// The slip that each user was told is his, in an instance whose answers come before the ledger. (Else there is
-    /// nothing to remember: an answer has to be the user's claim, which never changes.)
+    /// The slip in each user's `grabbed` answer, for `redis` mode. (In `ledger` mode there is nothing to remember: an
+    /// answer must equal the user's claim, which never changes.)
     pub promised: [Option<Slip>; USERS],
     /// Faults that may still happen.
     pub faults: Faults,
     /// Whether the hot store has lost something.
     pub lost: bool,
-    /// Answers that must not have been given.
+    /// Answers that break a property.
     pub wrong: Wrong,
 }
 
-/// The sender of the packet: `SendPacket::send` in `service/send.rs`, from where its transaction is committed. It is the
-/// stalest loader there can be, since it knows of no decision.
+/// The packet's sender: `SendPacket::send` in `service/send.rs`, after the transaction is committed. It knows no
+/// decision, so no loader is staler.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Sender {
-    /// Only in [`Mutant::RedisBeforeLedger`]: the transaction comes last.
+    /// Only in [`Mutant::RedisBeforeLedger`]: commit the transaction last.
     Pay,
     /// Load these parts.
     Load(Set),
-    /// Nothing more.
+    /// Nothing more to do.
     Done,
 }
 
-/// How many faults of each kind may still happen.
+/// The faults that may still happen.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub struct Faults {
     /// Rollbacks of the hot store.
     pub rollbacks: u8,
-    /// Losses of all that it has.
+    /// Losses of all data of the hot store.
     pub wipes: u8,
-    /// Calls that are executed twice, late, or not at all.
+    /// Calls that are executed twice, late, or never.
     pub copies: u8,
 }
 
-/// Answers that must not have been given, by kind.
+/// Kinds of answers that break a property.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Wrong {
-    /// A user was told of a slip that is not his, or of another one than before.
+    /// A user was answered `grabbed` with a slip that is not theirs, or with another slip than before.
     pub grabbed: bool,
-    /// A user was turned away who has a slip.
-    pub turned_away: bool,
-    /// A user was told `sold_out` while a slip was free that was never lost.
+    /// A user with a slip was denied.
+    pub denied_winner: bool,
+    /// A user was answered `sold_out` while a slip was free that was never lost.
     pub sold_out: bool,
 }
 
 impl State {
-    /// The packet is paid for, and nothing else has happened.
+    /// The state after the packet is paid for.
     pub fn new(instance: &Instance) -> Self {
         let is_sent = !instance.has(Mutant::RedisBeforeLedger);
         let grab = |n| Grab { tries: if n < instance.grabs.len() { instance.tries } else { 0 }, at: At::START };
@@ -88,7 +88,7 @@ impl State {
             sender: Sender::Load(Set::range(0, instance.parts)),
             grabs: std::array::from_fn(grab),
             settles: std::array::from_fn(settle),
-            finals: [None; PARTS],
+            final_parts: [None; PARTS],
             late: None,
             promised: [None; USERS],
             faults: Faults { rollbacks: instance.rollbacks, wipes: instance.wipes, copies: instance.copies },
@@ -118,7 +118,7 @@ impl State {
             }
             Call::Claim { slip, user } => Reply::Claim(self.ledger.claim(instance, user, slip)),
             Call::Refund { slips, sum } => Reply::Set(self.ledger.refund(slips, sum)),
-            Call::Close => {
+            Call::MarkSettled => {
                 self.ledger.settled = true;
                 Reply::Done
             }
@@ -128,7 +128,7 @@ impl State {
             Call::ReadPending => Reply::Set(self.hot.pending),
             Call::ReadOutbox(part) => Reply::Holds(self.hot.held().of(instance.slips_of(part))),
             Call::Remember { part, user } => {
-                let decisions = self.finals[usize::from(part)].unwrap_or_default();
+                let decisions = self.final_parts[usize::from(part)].unwrap_or_default();
                 Reply::Slip(decisions.into_iter().find(|slip| self.ledger.owner(*slip) == Some(user)))
             }
             Call::DropHolds(slips) => {
@@ -142,12 +142,12 @@ impl State {
         }
     }
 
-    /// The parts that the process remembers.
+    /// The parts in the process's cache.
     pub fn remembered(&self) -> Set {
-        (0..).zip(self.finals).filter(|(_, decisions)| decisions.is_some()).map(|(part, _)| part).collect()
+        (0..).zip(self.final_parts).filter(|(_, decisions)| decisions.is_some()).map(|(part, _)| part).collect()
     }
 
-    /// Grab `n` comes to its next step, or to its end.
+    /// Moves grab `n` to its next step or its end.
     pub fn advance(&mut self, instance: &Instance, n: usize, next: Result<At, Answer>) {
         match next {
             Ok(at) => self.grabs[n].at = at,
@@ -158,13 +158,13 @@ impl State {
         }
     }
 
-    /// Grab `n` is over, whether or not it has answered.
+    /// Ends grab `n`, with or without an answer.
     pub fn die(&mut self, n: usize) {
         let grab = &mut self.grabs[n];
         *grab = Grab { tries: grab.tries - 1, at: At::START };
     }
 
-    /// A user hears an answer, which is judged here.
+    /// Checks an answer that a user receives.
     fn answer(&mut self, instance: &Instance, user: User, answer: Answer) {
         let claim = self.ledger.claims[usize::from(user)];
         let promise = &mut self.promised[usize::from(user)];
@@ -177,7 +177,7 @@ impl State {
                 *promise = Some(slip).filter(|_| instance.ack == Ack::Redis);
             }
             Answer::SoldOut | Answer::Expired => {
-                self.wrong.turned_away |= counts && (claim.is_some() || promise.is_some());
+                self.wrong.denied_winner |= counts && (claim.is_some() || promise.is_some());
                 let free = instance.all().without(self.ledger.decided()).without(self.hot.held().slips());
                 self.wrong.sold_out |= answer == Answer::SoldOut && !self.lost && !free.is_empty();
             }
@@ -191,7 +191,7 @@ impl State {
         self.hot.expire();
     }
 
-    /// The hot store is now `hot`: what it knew besides is lost.
+    /// Replaces the hot store's data with `hot`; the difference is lost.
     pub fn lose(&mut self, hot: Hot) {
         self.hot = hot;
         self.lost = true;
@@ -200,7 +200,7 @@ impl State {
         }
     }
 
-    /// What is left after everybody has died, the packet has expired, and settle has run once.
+    /// The state after all actors have died, the packet has expired, and settle has run once.
     #[must_use]
     pub fn recovered(mut self, instance: &Instance) -> Self {
         self.expire();
@@ -215,7 +215,7 @@ impl State {
         }
     }
 
-    /// Whether what was promised to `user` stands: in the ledger, or at least where it will come from.
+    /// Whether the promise to `user` is kept: in the ledger, or by a hold that can still reach it.
     pub fn keeps_promise(&self, instance: &Instance, user: User) -> bool {
         let Some(slip) = self.promised[usize::from(user)] else { return true };
         let is_committed = self.ledger.owner(slip) == Some(user) && self.ledger.claims[usize::from(user)] == Some(slip);
@@ -224,8 +224,7 @@ impl State {
         is_committed || is_held || !instance.keeps_promises(self.lost)
     }
 
-    /// Whether each slip of the loaded parts is exactly one of free, held, and known to be decided; once the packet is
-    /// expired none is free.
+    /// Whether each slip of the loaded parts is exactly one of free, held or decided. No slip is free after expiry.
     pub fn parts_are_whole(&self, instance: &Instance) -> bool {
         self.hot.loaded.into_iter().all(|part| {
             let slips = instance.slips_of(part);
@@ -237,7 +236,7 @@ impl State {
         })
     }
 
-    /// Whether what is held of a part are slips of it, none for two users.
+    /// Whether a part's holds are slips of that part, each held for one user.
     fn claims_match(&self, instance: &Instance, slips: Set) -> bool {
         let part = slips.first().map_or(0, |slip| instance.part_of(slip));
         let claims = self.hot.claims[usize::from(part)];
@@ -247,7 +246,7 @@ impl State {
         })
     }
 
-    /// Whether what the hot store calls a decision is one.
+    /// Whether every known decision exists in the ledger.
     pub fn decisions_are_true(&self) -> bool {
         let is_true = |(entry, claim): (Entry, Option<Slip>)| match entry {
             Entry::Confirmed(slip) => claim == Some(slip),
@@ -257,7 +256,7 @@ impl State {
         claims && self.ledger.decided().covers(self.hot.decisions)
     }
 
-    /// Whether a grab is about to put its slip back, because its user has another.
+    /// Whether a grab is about to free its slip because its user has another.
     pub fn puts_back(&self, instance: &Instance) -> bool {
         self.grabs.iter().zip(instance.grabs).any(|(grab, user)| match grab.at {
             At::Reconcile { slip, then: Then::Answer(own), .. } if slip != own && !self.expired => {
@@ -267,7 +266,7 @@ impl State {
         })
     }
 
-    /// Whether a user asks a part of which every slip is known to be another's, or refunded.
+    /// Whether a user asks a part that is final and gives them nothing.
     pub fn comes_too_late(&self, instance: &Instance) -> bool {
         self.grabs.iter().zip(instance.grabs).any(|(grab, user)| match grab.at {
             At::Pass { probe, .. } if grab.tries > 0 => {

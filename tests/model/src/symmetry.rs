@@ -1,5 +1,5 @@
-//! Users who could change places without anybody noticing: of states that differ in nothing else one is visited. The same
-//! holds for runs of settle.
+//! Symmetry. States that differ only in the names of users or of settle runs behave alike, so the checker visits one of
+//! them.
 
 use crate::call::Call;
 use crate::grab::Grab;
@@ -10,13 +10,13 @@ use crate::set::Set;
 use crate::state::State;
 
 impl Instance {
-    /// Whether all users are alike: each grabs from one device, and all ask the same part first.
+    /// Whether all users are alike: each grabs from one device, and all probe the same part first.
     pub fn is_symmetric(&self) -> bool {
         self.parts == 1 && (0..).zip(self.grabs).all(|(n, user): (User, _)| n == *user)
     }
 }
 
-/// The state that stands for all that differ from `state` only in who is who.
+/// The representative of all states that differ from `state` only in names.
 pub fn representative(state: &State) -> State {
     let mut views: [(View, usize); USERS] = std::array::from_fn(|place| (view(state, place), place));
     views.sort_unstable();
@@ -27,7 +27,7 @@ pub fn representative(state: &State) -> State {
     representative
 }
 
-/// What a state is from a user's point of view.
+/// A state from a user's point of view.
 #[derive(Eq, Ord, PartialEq, PartialOrd)]
 struct View {
     grab: Grab,
@@ -80,7 +80,7 @@ impl Call {
 }
 
 impl Holds {
-    /// With each user called by another's name.
+    /// The same holds with renamed users.
     #[must_use]
     pub fn renamed(self, to: [User; USERS]) -> Self {
         self.map(|user| to[usize::from(user)])
@@ -94,7 +94,7 @@ impl Hot {
 }
 
 impl State {
-    /// With each user called by another's name: `to` says by whose.
+    /// The same state with renamed users; `to` has each user's new name.
     #[must_use]
     pub fn renamed(&self, to: [User; USERS]) -> Self {
         let mut state = *self;
@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-/// Each user's value at his new place.
+/// Each user's value at the user's new place.
 fn moved<V: Copy>(values: [V; USERS], to: [User; USERS]) -> [V; USERS] {
     let mut moved = values;
     (0..USERS).for_each(|user| moved[usize::from(to[user])] = values[user]);

@@ -1,4 +1,4 @@
-//! The protocol holds in every state of small instances, and the checker finds each mutant.
+//! Every property holds in every state of small instances, and the checker refutes each mutant.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,9 +9,9 @@ use model::instance::{Instance, Mutant};
 use model::{Protocol, State, check, instances};
 use stateright::Model;
 
-/// That this many states are visited is part of what is promised.
+/// The check must visit at least this many states.
 const STATES_MIN: usize = 1_000_000;
-/// States of which it is tried what follows from them under other names.
+/// States whose next states are compared with those of the renamed state.
 const STATES_COMPARED: usize = 20_000;
 
 #[test]
@@ -28,7 +28,7 @@ fn the_protocol_holds_in_every_state() {
             report.reached.iter().filter(|(_, is_reached)| !is_reached).map(|(name, _)| *name).collect();
         missed = Some(missed.map_or_else(|| here.clone(), |missed| &missed & &here));
     }
-    assert_eq!(missed, Some(BTreeSet::new()), "these never happened: the model would show nothing of them");
+    assert_eq!(missed, Some(BTreeSet::new()), "these events never happened, so the model does not cover them");
     assert!(states >= STATES_MIN, "{states} states");
 }
 
@@ -51,7 +51,7 @@ fn a_mutant_is_refuted_because_of_its_mistake() {
 }
 
 #[test]
-fn users_and_runs_of_settle_that_change_places_are_not_noticed() {
+fn renamed_users_and_settle_runs_lead_to_renamed_states() {
     let instance = Instance { rollbacks: 1, copies: 1, ..instances::SMALL[0] };
     let protocol = Protocol(Instance { settlers: 2, ..instance });
     let mut seen: HashSet<State> = protocol.init_states().into_iter().collect();
