@@ -15,7 +15,7 @@ use tokio::process::Command;
 
 use crate::programs::built;
 
-/// What the program said, and its exit code.
+/// The program's output and exit code.
 #[derive(Debug)]
 struct Said {
     code: Option<i32>,
@@ -29,14 +29,14 @@ impl Said {
     }
 
     /// # Panics
-    /// If it ended otherwise.
+    /// If the exit code differs.
     #[track_caller]
     fn with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
 
-    /// The only line that begins with `start`, its columns one space apart.
+    /// The only line that begins with `start`, its columns separated by one space.
     #[track_caller]
     fn line(&self, start: &str) -> String {
         let lines = self.text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
@@ -47,7 +47,7 @@ impl Said {
     }
 }
 
-/// The program with these arguments and no environment, over a world.
+/// Runs the program with these arguments and no environment, over a world.
 async fn admin(world: &World, arguments: &[&str]) -> Said {
     let (redis, dynamodb) = (world.redis.nodes()[0].url(), world.dynamodb_url());
     let stores = ["--redis-url", &redis, "--dynamodb-url", &dynamodb, "--table", world.table()];
@@ -74,7 +74,7 @@ async fn add_to_balance(world: &World, name: &str) {
 }
 
 #[tokio::test]
-async fn the_audit_ends_with_what_it_found() {
+async fn the_audit_exits_with_its_result() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sam"), 1_000, 4)).await;
@@ -123,7 +123,7 @@ async fn a_packet_is_shown_in_both_stores_without_its_secrets() {
     let free = (0..5).find(|slip| !books.packet(terms.id).decisions.contains_key(slip)).unwrap();
     assert_eq!(first.line(&format!("{free} - ")), format!("{free} - undecided free"));
 
-    // A rollback of one decision, and a slip that is lost.
+    // A rollback of one decision, and the loss of a slip.
     world.forget_decision(&terms, part, slip, Some(&user("ann"))).await;
     world.lose_free(part, free).await;
     let differing = admin(&world, &["packet", &id]).await.with(0);
@@ -145,18 +145,18 @@ fn hex(bytes: [u8; 32]) -> String {
     bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Takes a slip for `name`, as a function that died did, and parks it.
+/// Takes a slip for `name` like a function that died, and parks the hold.
 async fn park(process: &Process, part: PartId, name: &str) -> Hold {
     let (slip, at) = hold_only(process, part, &[user(name)]).await[0];
     let hold = Hold { slip, user: user(name), at: Timestamp::from_ms(at) };
-    process.hot.park(part, &hold, "the ledger was strange").await.unwrap();
+    process.hot.park(part, &hold, "the ledger was wrong").await.unwrap();
     hold
 }
 
 #[tokio::test]
 async fn parked_holds_are_listed_and_tried_again() {
     let world = World::single().await;
-    // What Redis acknowledged is not refunded while it is parked.
+    // A hold that Redis acknowledged is not refunded while it is parked.
     let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
     assert_eq!(admin(&world, &["parked"]).await.with(0).text, "no parked holds\n");
     let (redis, dynamodb) = (world.redis.nodes()[0].url(), world.dynamodb_url());
@@ -171,11 +171,11 @@ async fn parked_holds_are_listed_and_tried_again() {
 
     let listed = admin(&world, &["parked"]).await.with(0);
     let id = terms.id.to_string();
-    assert!(listed.line(&format!("{id} {} ann ", ann.slip)).ends_with(" the ledger was strange"));
+    assert!(listed.line(&format!("{id} {} ann ", ann.slip)).ends_with(" the ledger was wrong"));
     assert!(listed.line(&format!("{id} 77 zoe ")).ends_with(" no such slip"));
     assert_eq!(admin(&world, &["parked", "--json"]).await.with(0).json().as_array().unwrap().len(), 4);
 
-    // One by its slip; then the rest.
+    // One by its slip; then the others.
     let one = admin(&world, &["replay", &id, &ann.slip.to_string()]).await.with(0);
     assert!(one.line(&format!("{id} {} ann ", ann.slip)).contains(" committed: "), "{one:?}");
     let rest = admin(&world, &["replay", "--all", "--json"]).await.with(1).json();
@@ -192,11 +192,11 @@ async fn parked_holds_are_listed_and_tried_again() {
     assert!(again.line(&format!("{id} 77 zoe ")).ends_with(" still parked: no such slip"));
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 3);
-    assert_eq!(books.packet(terms.id).claims["ann"].2, ann.at.ms(), "the time is that of the grab");
+    assert_eq!(books.packet(terms.id).claims["ann"].2, ann.at.ms(), "the time of the grab");
 }
 
 #[tokio::test]
-async fn a_replay_finds_out_what_the_ledger_has_decided_meanwhile() {
+async fn a_replay_finds_a_decision_that_was_made_meanwhile() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sam"), 1_000, 3)).await;
@@ -204,7 +204,7 @@ async fn a_replay_finds_out_what_the_ledger_has_decided_meanwhile() {
     park(&process, part, "ann").await;
     let late = world.process();
     late.clock.set_ahead(Duration::from_hours(2));
-    // With the ledger's word alone a refund waits for nothing that Redis holds. Redis misses the settlement.
+    // In `ledger` mode a refund does not wait for holds. Redis misses the settlement.
     let keys = PartKeys::of(part);
     let held: String = world.redis(cmd("HGET").arg(&keys.claims).arg("ann")).await;
     late.settle().await;
@@ -219,7 +219,7 @@ async fn a_replay_finds_out_what_the_ledger_has_decided_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_rebuilt_packet_is_what_the_ledger_says() {
+async fn a_rebuilt_packet_equals_the_ledger() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sam"), 10_000, 10)).await;
@@ -237,8 +237,8 @@ async fn a_rebuilt_packet_is_what_the_ledger_says() {
 
     let again = admin(&world, &["rebuild", &id]).await.with(0);
     assert!(again.text.ends_with("\nnothing changed\n"), "{again:?}");
-    assert!(world.hot_part(&terms, part).await.held.contains_key(&held), "what is held stays held");
-    // A rollback that forgot a decision, and made its slip free.
+    assert!(world.hot_part(&terms, part).await.held.contains_key(&held), "holds stay");
+    // A rollback that forgot a decision and freed its slip.
     let (slip, ..) = audit(&world).await.packet(terms.id).claims["u0"];
     world.forget_decision(&terms, part, slip, Some(&user("u0"))).await;
     let () = world.redis(cmd("HSET").arg(&keys.claims).arg("#l").arg(format!("{slip}:{};", slip + 1))).await;

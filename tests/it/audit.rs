@@ -1,4 +1,4 @@
-//! The audit: whatever is wrong in the ledger it finds and names, and what is merely under way it leaves alone.
+//! The audit finds and names everything that is wrong in the ledger, and does not report unfinished work.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,24 +16,25 @@ use tokio::time::Instant;
 
 type Item = HashMap<String, AttributeValue>;
 
-/// What is done to an item behind the ledger's back.
+/// A change of an item, made directly in the table.
 #[derive(Clone, Copy, Debug)]
 enum Tampering {
-    /// A number is one more.
+    /// A number grows by one.
     More(&'static str),
-    /// A number is this.
+    /// A number becomes this.
     Is(&'static str, i64),
-    /// An attribute says something else.
+    /// An attribute becomes this.
     Says(&'static str, &'static str),
-    /// An attribute is missing.
+    /// An attribute is removed.
     Without(&'static str),
-    /// The first amount is one more.
+    /// The first amount grows by one.
     MoreInFirst,
-    /// Each amount is that of the next slip.
+    /// Each amount moves to the slip before.
     Shifted,
-    /// The item is gone.
+    /// The item is removed.
     Gone,
-    /// There is another one under this key, where `{id}` stands for its packet; no partition key: the same.
+    /// A copy of the item appears under this key, where `{id}` stands for its packet. Without a partition key it keeps
+    /// its own.
     Copied(&'static str, &'static str),
 }
 
@@ -46,7 +47,7 @@ use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 /// A packet that does not exist.
 const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 
-/// Beginnings of keys, what is done to the items there, and what the audit must call it.
+/// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
 const CASES: [Case; 16] = [
@@ -168,7 +169,7 @@ const CASES: [Case; 16] = [
     ),
 ];
 
-/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one under way.
+/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one still open.
 async fn ledger() -> World {
     let world = World::single().await;
     let process = world.process();
@@ -193,7 +194,7 @@ fn text(value: &AttributeValue) -> &str {
     value.as_s().unwrap()
 }
 
-/// Whether a case is about an item. What stands for a sort key may also say which item of that kind.
+/// Whether a case applies to an item. Instead of a sort key a case may name a kind of item.
 fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
     let says = |name: &str, what: &str| item.get(name).is_some_and(|value| value.as_s().is_ok_and(|said| said == what));
     text(&item["PK"]).starts_with(pk)
@@ -205,7 +206,7 @@ fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
         }
 }
 
-/// The packet that an item is of.
+/// The packet that an item belongs to.
 fn packet_of(item: &Item) -> String {
     match item.get("packet_id") {
         Some(id) => text(id).to_owned(),
@@ -213,7 +214,7 @@ fn packet_of(item: &Item) -> String {
     }
 }
 
-/// The item as it is after `tampering`; `None`: it has nothing to tamper with, or is gone.
+/// The item after `tampering`; `None`: the item was removed, or the change does not apply to it.
 fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
     let mut changed = item.clone();
     let named = |template: &str| AttributeValue::S(template.replace("{id}", &packet_of(item)));
@@ -235,7 +236,8 @@ fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
             changed.insert("amounts".to_owned(), changed_amounts(more));
         }
         Shifted => {
-            // Of all, so that the claimed ones are among them; the sum stays, and so does what an amount may be.
+            // All amounts move, so that claimed slips are among them. The sum stays, and every amount stays within its
+            // limits.
             let shift = |bytes: &mut [u8]| {
                 let width = usize::from(bytes[0]);
                 bytes[1..].rotate_left(width);
@@ -267,7 +269,7 @@ async fn items(world: &World) -> Vec<Item> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn finds_and_names_whatever_is_wrong() {
+async fn everything_wrong_is_found_and_named() {
     let world = ledger().await;
     let all = items(&world).await;
     let mut count = 0;
@@ -284,7 +286,7 @@ async fn finds_and_names_whatever_is_wrong() {
                 matched += 1;
                 let report = full_report(&world).await;
                 let named = report.imbalances.iter().any(|imbalance| imbalance.kind == *kind);
-                assert!(named, "{tampering:?} of {item:?} is no {kind:?}: {report:#?}");
+                assert!(named, "{tampering:?} of {item:?} is not reported as {kind:?}: {report:#?}");
                 if let Some(changed) = changed {
                     delete(&world, &changed).await;
                 }
@@ -299,7 +301,7 @@ async fn finds_and_names_whatever_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tells_each_of_many_wrongs_and_no_secret() {
+async fn all_of_many_errors_are_reported_without_secrets() {
     let world = ledger().await;
     let all = items(&world).await;
     let find = |pk: &str, which: &str| all.iter().find(|item| is_meant(item, pk, which)).unwrap();
@@ -323,7 +325,7 @@ async fn tells_each_of_many_wrongs_and_no_secret() {
     assert!(!said.contains("not-a-seed") && !said.contains(text(&meta["seed"])), "{said}");
 }
 
-/// Sends, grabs, withdraws and settles until it is told to stop; what it did.
+/// Sends, grabs, withdraws and settles until it is stopped; counts what it did.
 struct Traffic {
     stop: AtomicBool,
     grabbed: AtomicU64,
@@ -331,8 +333,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    /// One sender's packets, each grabbed by some of the same users; it counts what they got.
-    async fn rush(&self, world: &World, sender: UserId, crowd: &[UserId]) {
+    /// Packets of one sender, each grabbed by some of the same users. Counts the claims.
+    async fn rush(&self, world: &World, sender: UserId, users: &[UserId]) {
         let process = world.process();
         let mut round = 0;
         while !self.stop.load(Ordering::SeqCst) {
@@ -340,9 +342,9 @@ impl Traffic {
             let mut short = packet(&sender, 10_000, 12);
             short.expires_in = Duration::from_millis(200);
             let terms = process.send_funded(short).await;
-            let grabs = crowd.iter().map(|user| process.grab(terms.id, user));
+            let grabs = users.iter().map(|user| process.grab(terms.id, user));
             let grabbed = futures::future::join_all(grabs).await;
-            for (user, grab) in crowd.iter().zip(grabbed) {
+            for (user, grab) in users.iter().zip(grabbed) {
                 if matches!(grab, Ok(shared::service::GrabOutcome::Grabbed { .. })) {
                     self.grabbed.fetch_add(1, Ordering::SeqCst);
                     let id = format!("{sender}-{round}").parse().unwrap();
@@ -361,18 +363,18 @@ impl Traffic {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn raises_no_false_alarm_while_money_moves() {
+async fn no_false_alarm_while_money_moves() {
     const AUDITS: usize = 12;
     let world = World::single().await;
     let traffic =
         Arc::new(Traffic { stop: false.into(), grabbed: AtomicU64::default(), refunded: AtomicU64::default() });
-    let crowd = users("u", 9);
+    let users = users("u", 9);
     let begun = world.now_ms();
-    let rushes = users("sender", 3).into_iter().map(|sender| traffic.rush(&world, sender, &crowd));
+    let rushes = users("sender", 3).into_iter().map(|sender| traffic.rush(&world, sender, &users));
     let watching = async {
         let auditor = auditor(&world);
         let (mut round, mut moved) = (0, 0);
-        // On a slow machine what is to be seen may take more audits.
+        // On a slow machine it may take more audits to see every kind of movement.
         let give_up = Instant::now() + Duration::from_mins(2);
         let has_seen_all = |moved| moved > 0 && traffic.refunded.load(Ordering::SeqCst) > 0;
         while round < AUDITS || !has_seen_all(moved) && Instant::now() < give_up {
@@ -380,7 +382,7 @@ async fn raises_no_false_alarm_while_money_moves() {
             let before = traffic.grabbed.load(Ordering::SeqCst);
             let done = auditor.run(progress.unwrap(), Instant::now() + Duration::from_mins(1)).await.unwrap();
             moved += traffic.grabbed.load(Ordering::SeqCst) - before;
-            assert!(done.is_done(), "it takes too long");
+            assert!(done.is_done(), "the audits take too long");
             assert!(done.report().is_balanced(), "audit {round}: {:#?}", done.report());
             round += 1;
         }
@@ -395,7 +397,7 @@ async fn raises_no_false_alarm_while_money_moves() {
     audit(&world).await;
 }
 
-/// Runs an audit in pieces of `budget`, each resumed from the event that the one before answered.
+/// Runs an audit in pieces of `budget`. Each piece resumes from the event that the one before answered.
 async fn in_pieces(world: &World, budget: Duration) -> (Report, usize) {
     let auditor = auditor(world);
     let mut event: Event = serde_json::from_str(r#"{"full": true, "segments": 1}"#).unwrap();
@@ -405,7 +407,7 @@ async fn in_pieces(world: &World, budget: Duration) -> (Report, usize) {
         let Some(next) = answer.next else { return (answer.report, runs) };
         let next = serde_json::to_string(&next).unwrap();
         if next == last {
-            // On a slow machine it is too little to come any further.
+            // On a slow machine this budget may be too small for any progress.
             budget *= 2;
         }
         event = serde_json::from_str(&next).unwrap();
@@ -415,7 +417,7 @@ async fn in_pieces(world: &World, budget: Duration) -> (Report, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn goes_on_where_a_deadline_stopped_it() {
+async fn an_audit_continues_where_a_deadline_stopped_it() {
     const WALLETS: usize = 600;
     let world = World::single().await;
     let process = world.process();
@@ -430,19 +432,19 @@ async fn goes_on_where_a_deadline_stopped_it() {
         let (report, runs) = in_pieces(&world, budget).await;
         runs_most = runs_most.max(runs);
         assert_eq!(report.imbalance_count, 0, "{report:?}");
-        assert!(report.figures.wallets + report.undecided_count >= WALLETS as u64, "some were left out: {report:?}");
+        assert!(report.figures.wallets + report.undecided_count >= WALLETS as u64, "items were left out: {report:?}");
         if report.undecided_count == 0 {
             assert_eq!(report, whole, "after {runs} runs");
             break;
         }
-        // What had no time in a whole run was told so. With more of it there is an answer.
+        // Undecided items did not fit into a run. With more time they do.
         budget *= 2;
     }
     assert!(runs_most > 1, "no run was cut off");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_changed_is_audited_and_the_rest_is_not() {
+async fn only_what_changed_is_audited() {
     let world = World::single().await;
     let (before, after) = (world.process(), world.process());
     after.clock.set_ahead(Duration::from_hours(100));
@@ -460,7 +462,7 @@ async fn what_changed_is_audited_and_the_rest_is_not() {
     };
     let clean = report().await;
     assert!(clean.is_balanced(), "{clean:?}");
-    // The old packet was over before that time.
+    // The old packet was settled before that time.
     assert_eq!((clean.figures.packets, clean.figures.wallets), (1, 2), "{clean:?}");
 
     let all = items(&world).await;

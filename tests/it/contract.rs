@@ -1,4 +1,4 @@
-//! The HTTP contract, asked from outside. Every answer is held against `openapi.yaml`.
+//! Tests of the HTTP contract over HTTP. Every answer is checked against `openapi.yaml`.
 
 pub mod api;
 pub mod spec;

@@ -28,10 +28,10 @@ const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 const TABLE: &str = "hongbao";
 const BOTH_STORES: [&str; 4] = ["send", "grab", "view", "settle"];
 const LEDGER_ALONE: [&str; 2] = ["wallet", "audit"];
-/// Those that no HTTP request reaches.
+/// The functions without an HTTP route.
 const SCHEDULED: [&str; 2] = ["settle", "audit"];
 
-/// A busy machine may hold up an answer of Redis for longer than functions wait for one.
+/// Redis may answer late on a busy machine, later than a function's own timeout allows.
 const RESPONSE_TIMEOUT_MS: &str = "5000";
 
 /// The two stores.
@@ -45,24 +45,24 @@ impl Stores {
         Self::start_with(&[]).await
     }
 
-    /// With these arguments of the Redis server.
+    /// Starts the stores with these arguments of the Redis server.
     async fn start_with(args: &[&str]) -> Self {
         let (redis, dynamodb) = (TestServer::start(args).await, DynamoDb::start(None).await.unwrap());
         create_table(&dynamodb_at(&dynamodb.url()), TABLE).await.unwrap();
         Self { redis, dynamodb }
     }
 
-    /// A function over them, with these further variables.
+    /// Starts a function over them, with additional variables.
     async fn function(&self, name: &str, variables: &[(&str, &str)]) -> Function {
         self.with_variables(name, variables, async |all| Function::start(built(name), all).await).await
     }
 
-    /// A function over them that serves so many requests at once.
+    /// Starts a function over them that serves this many requests at once.
     async fn managed(&self, name: &str, concurrency: u32) -> ManagedFunction {
         self.with_variables(name, &[], async |all| ManagedFunction::start(&built(name), concurrency, all).await).await
     }
 
-    /// Starts what needs a function's variables.
+    /// Starts a program with a function's variables.
     async fn with_variables<T>(
         &self,
         name: &str,
@@ -87,9 +87,9 @@ impl Stores {
     }
 }
 
-/// What a function makes of an event.
+/// A function's answer to an event.
 trait Answers {
-    /// The HTTP answer that API Gateway would make of the function's.
+    /// The HTTP answer that API Gateway makes of the function's answer.
     async fn answer(&self, event: &Value) -> Answer;
 }
 
@@ -102,15 +102,15 @@ impl Answers for Function {
     }
 }
 
-/// A sample event, with a packet in it that exists.
+/// A sample event, changed to name a packet that exists.
 fn sample(name: &str, packet: &str) -> Value {
     let text = std::fs::read_to_string(repository(&format!("events/{name}.json"))).unwrap();
     serde_json::from_str(&text.replace(PLACEHOLDER, packet)).unwrap()
 }
 
-/// Reads a function's answer as API Gateway does (payload format 2.0).
+/// Reads a function's answer like API Gateway (payload format 2.0).
 fn http_answer(event: &Value, response: &Value) -> Answer {
-    let status = response["statusCode"].as_u64().unwrap_or_else(|| panic!("no answer of HTTP: {response}"));
+    let status = response["statusCode"].as_u64().unwrap_or_else(|| panic!("not an HTTP answer: {response}"));
     assert_eq!(response["isBase64Encoded"], false, "{response}");
     let headers = response["headers"].as_object().unwrap().iter().map(|(name, value)| {
         (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value.as_str().unwrap()).unwrap())
@@ -125,7 +125,7 @@ fn http_answer(event: &Value, response: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn the_sample_events_are_answered_as_the_contract_says() {
+async fn the_sample_events_are_answered_by_the_contract() {
     let stores = Stores::start().await;
     let names = ["wallet", "send", "grab", "view", "settle", "audit"];
     let [wallet, send, grab, view, settle, audit] =
@@ -173,11 +173,12 @@ async fn the_sample_events_are_answered_as_the_contract_says() {
     });
     assert_eq!(audit.invoke(&std::fs::read(repository("events/audit.json")).unwrap()).await, balanced);
     let log = audit.log();
-    let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line of metrics");
+    let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line with metrics");
     let metric: Value = serde_json::from_str(metric).unwrap();
     assert_eq!((&metric["AuditImbalances"], &metric["AuditPackets"]), (&json!(0), &json!(1)), "{metric}");
 
-    // Nobody's request, a user's on the operator's route, and what API Gateway's `$default` route brings.
+    // A request without a caller, a user's request on the operator's route, and a request on API Gateway's `$default`
+    // route.
     let mut nobody = sample("view", id);
     nobody["requestContext"].as_object_mut().unwrap().remove("authorizer");
     view.answer(&nobody).await.refused(401, "unauthenticated");
@@ -195,7 +196,7 @@ async fn the_sample_events_are_answered_as_the_contract_says() {
 }
 
 #[tokio::test]
-async fn settle_reports_what_it_brought_to_the_ledger() {
+async fn settle_reports_what_it_persisted() {
     let stores = Stores::start().await;
     let variables = [("GRAB_ACK", "redis")];
     let (wallet, send, grab, settle) = futures::join!(
@@ -210,11 +211,11 @@ async fn settle_reports_what_it_brought_to_the_ledger() {
     let report = settle.invoke(b"{}").await;
     assert_eq!((&report["persisted"], &report["outbox_left"]), (&json!(1), &json!(0)), "{report}");
     let log = settle.log();
-    let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line of metrics");
+    let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line with metrics");
     let metric: Value = serde_json::from_str(metric).unwrap();
     assert_eq!((&metric["Settled"], &metric["OutboxDepth"]), (&json!(1), &json!(0)), "{metric}");
 
-    // A packet that expires: short enough to see its refund.
+    // A packet that expires soon enough to see its refund.
     let mut short = sample("send", "");
     short["headers"]["idempotency-key"] = "short".into();
     short["body"] = r#"{"split":"equal","total_amount":900,"count":3,"expires_in_s":1}"#.into();
@@ -228,7 +229,7 @@ async fn settle_reports_what_it_brought_to_the_ledger() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_none_does_not_end_the_process() {
+async fn an_invalid_event_does_not_end_the_process() {
     let stores = Stores::start().await;
     for name in BOTH_STORES.into_iter().chain(LEDGER_ALONE) {
         let function = stores.function(name, &[]).await;
@@ -264,11 +265,11 @@ async fn an_event_that_is_none_does_not_end_the_process() {
         let next = function.invoke(good.as_bytes()).await;
         assert_eq!(next.get("errorType"), None, "{name}: {next}");
         assert_eq!(next.get("statusCode").is_some(), !SCHEDULED.contains(&name), "{name}: {next}");
-        assert_eq!(function.process(), Some(process), "{name}: the process is the same");
+        assert_eq!(function.process(), Some(process), "{name}: the process continues");
     }
 }
 
-/// What a function says that is started with these variables alone, and has to end at once.
+/// The output of a function that starts with these variables only, and must exit at once.
 fn ends(name: &str, variables: &[(&str, &str)]) -> (Output, String) {
     let output = Command::new(built(name)).env_clear().envs(variables.iter().copied()).output().unwrap();
     let said = String::from_utf8([&*output.stdout, &*output.stderr].concat()).unwrap();
@@ -276,7 +277,7 @@ fn ends(name: &str, variables: &[(&str, &str)]) -> (Output, String) {
 }
 
 #[test]
-fn a_wrong_configuration_is_told_at_once_and_whole() {
+fn all_errors_of_a_configuration_are_reported_at_start() {
     let wrong = [
         ("CURRENCY", "yuan"),
         ("GRAB_ACK", "maybe"),

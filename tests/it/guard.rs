@@ -1,4 +1,4 @@
-//! Who may grab, and what is in the slips.
+//! Tests of who may grab, and of the slips' amounts.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ async fn grabbed(process: &Process, id: PacketId, user: &UserId) -> (u32, u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_may_win_his_own_packet() {
+async fn a_sender_may_win_their_own_packet() {
     let world = World::single().await;
     let process = world.process();
     let sender = user("sender");
@@ -28,7 +28,7 @@ async fn a_sender_may_win_his_own_packet() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn equal_slips_differ_by_one_at_most() {
+async fn equal_slips_differ_by_at_most_one() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(NewPacket { split: Split::Equal, ..packet(&user("sender"), 1_003, 10) }).await;
@@ -42,7 +42,7 @@ async fn equal_slips_differ_by_one_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_packet_for_some_is_for_no_one_else() {
+async fn only_recipients_grab_a_packet_with_recipients() {
     let world = World::single().await;
     let process = world.process();
     let recipients: BTreeSet<UserId> = [user("ann"), user("bob")].into();
@@ -50,7 +50,7 @@ async fn a_packet_for_some_is_for_no_one_else() {
     let terms = process.send_funded(wanted).await;
     let refused = GrabOutcome::Refused(Refusal::NotARecipient);
     let eve = user("eve");
-    // Also where the packet must be loaded again, with its guard.
+    // The same after the packet was loaded again, with its guard.
     for wiped in [false, true] {
         if wiped {
             world.flush().await;
@@ -67,7 +67,7 @@ async fn a_packet_for_some_is_for_no_one_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_wrong_passphrases_are_enough() {
+async fn ten_wrong_passphrases_are_the_limit() {
     let world = World::single().await;
     let process = world.process();
     let wanted = NewPacket { passphrase: Some("芝麻开门".to_owned()), ..packet(&user("sender"), 300, 3) };
@@ -88,11 +88,11 @@ async fn ten_wrong_passphrases_are_enough() {
         let GrabOutcome::Refused(Refusal::TooManyTries { retry_after_ms }) = answer else { panic!("{answer:?}") };
         assert!((1..=60_000).contains(&retry_after_ms), "{retry_after_ms}");
     }
-    // One user's tries are not another's.
+    // Each user's tries count separately.
     let answer = process.grab_saying(terms.id, &user("bob"), "芝麻开门").await.unwrap();
     assert!(matches!(answer, GrabOutcome::Grabbed { replayed: false, .. }), "{answer:?}");
 
-    // Who has won needs no passphrase any more, however the packet was lost and found.
+    // Winners need no passphrase any more, even after Redis lost the packet.
     for wiped in [false, true] {
         if wiped {
             world.flush().await;

@@ -6,7 +6,7 @@ use client::{Caller, Client, GrabResult, SendRequest, Split};
 use futures::stream::{self, StreamExt};
 use local::{Local, Options};
 
-/// What an answer promises, whether it is the first one or not.
+/// The part of an answer that stays the same when it is replayed.
 fn promise(answer: &GrabResult) -> GrabResult {
     let mut promise = answer.clone();
     if let GrabResult::Grabbed { replayed, .. } = &mut promise {

@@ -1,4 +1,5 @@
-//! The map in ARCHITECTURE.md against the code: what each room of `shared/src` uses, and that no file is in a circle.
+//! Checks ARCHITECTURE.md's map against the code: the uses between the rooms of `shared/src`, and that no modules use
+//! each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::read_to_string;
@@ -6,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::repository;
 
-/// The rooms of `shared/src`, in the map's order, each with those that it may use.
+/// The rooms of `shared/src` in the map's order, each with the rooms that it may use.
 fn map() -> Vec<(String, BTreeSet<String>)> {
     let page = read_to_string(repository("ARCHITECTURE.md")).unwrap();
     let rows = page.lines().skip_while(|line| *line != "| room | what it holds | may use |").skip(2);
@@ -38,7 +39,7 @@ fn files(folder: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a file, without comments and without its tests.
+/// A file's code, without comments and tests.
 fn code(path: &Path) -> String {
     let text = read_to_string(path).unwrap();
     let lines = text.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -53,7 +54,7 @@ fn is_test(file: &Path, source: &Path) -> bool {
     file.strip_prefix(source).unwrap().iter().any(|part| part.to_str().is_some_and(name))
 }
 
-/// Names that follow `prefix` in paths of the code.
+/// The names that follow `prefix` in paths of the code.
 fn followers<'a>(code: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str> {
     code.match_indices(prefix).map(move |(at, _)| {
         let rest = &code[at + prefix.len()..];
@@ -76,7 +77,7 @@ fn every_room_uses_only_what_the_map_allows() {
             continue;
         }
         let Some((_, allowed)) = map.iter().find(|(name, _)| name == room) else {
-            panic!("{place}: in no row of the map")
+            panic!("{place}: no row of the map")
         };
         let code = code(file);
         for other in followers(&code, "crate::").filter(|other| rooms.contains(other) && *other != room) {
@@ -91,23 +92,23 @@ fn every_room_uses_only_what_the_map_allows() {
         .iter()
         .flat_map(|(room, allowed)| allowed.iter().map(move |other| (room.clone(), other.clone())))
         .filter(|(room, other)| room != "wiring" && !used.contains(&(room.clone(), other.clone())))
-        .map(|(room, other)| format!("{room} may use {other}, and does not"))
+        .map(|(room, other)| format!("{room} may use {other}, but does not"))
         .collect();
     assert!(unused.is_empty(), "{unused:#?}");
 }
 
 #[test]
-fn an_arrow_of_the_map_only_points_up() {
+fn arrows_of_the_map_only_point_up() {
     let map = map();
     let place = |room: &str| map.iter().position(|(name, _)| name == room);
     for (at, (room, allowed)) in map.iter().enumerate() {
         for other in allowed {
-            assert!(place(other).is_some_and(|above| above < at), "{room} uses {other}, which does not stand above it");
+            assert!(place(other).is_some_and(|above| above < at), "{room} uses {other}, which is not above it");
         }
     }
 }
 
-/// The names of a file's folders and of the file itself below `source`; the file that is a folder's own module has none.
+/// The names of a file's folders, and of the file below `source`. A folder's own module file has no name of its own.
 fn path_of(file: &Path, source: &Path) -> Vec<String> {
     let place = file.strip_prefix(source).unwrap().with_extension("");
     let names = place.iter().map(|name| name.to_str().unwrap().to_owned());
@@ -115,12 +116,12 @@ fn path_of(file: &Path, source: &Path) -> Vec<String> {
 }
 
 #[test]
-fn no_modules_of_a_folder_use_each_other_in_a_circle() {
+fn modules_of_a_folder_do_not_use_each_other_in_a_circle() {
     let mut circles = BTreeSet::new();
     for source in ["shared/src", "audit/src", "admin/src", "local/src", "clients/rust/src"] {
         let (root, mut all) = (repository(source), Vec::new());
         files(&root, &mut all);
-        // For each folder and each module in it: the names that it takes from that folder.
+        // For each folder and each module in it: the names that the module uses from that folder.
         let mut uses: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
         for file in
             all.iter().filter(|file| !is_test(file, &root) && !file.ends_with("lib.rs") && !file.ends_with("main.rs"))
@@ -150,5 +151,5 @@ fn no_modules_of_a_folder_use_each_other_in_a_circle() {
             }
         }
     }
-    assert!(circles.is_empty(), "in a circle: {circles:#?}");
+    assert!(circles.is_empty(), "circles: {circles:#?}");
 }

@@ -1,4 +1,4 @@
-//! What everybody looks at in the moment of the rush: from the hot store, never older than the question, and never wrong.
+//! Views during a rush. They come from the hot store, are never older than their request, and never wrong.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use shared::service::{ClaimsView, GrabOutcome, PacketView, Status, Viewed};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 
-/// After so long a process reads a packet's decisions again.
+/// After this time a process reads a packet's decisions again.
 const TRUST: Duration = Duration::from_secs(10);
 
-/// A packet in one part, a process that sends and grabs, and one that is only asked what there is to see.
+/// A packet in one part, a process that sends and grabs, and a process that only views.
 struct Scene {
     world: World,
     grabs: Arc<Process>,
@@ -50,8 +50,8 @@ impl Scene {
         join_all(users.iter().map(|user| self.grab(user))).await
     }
 
-    async fn look(&self, viewer: &str) -> PacketView {
-        look(&self.reader, &self.terms, &user(viewer)).await
+    async fn view(&self, viewer: &str) -> PacketView {
+        view(&self.reader, &self.terms, &user(viewer)).await
     }
 
     async fn claims(&self) -> Vec<(UserId, Claim)> {
@@ -63,26 +63,26 @@ impl Scene {
         (self.world.rig.gets(), self.world.rig.queries())
     }
 
-    /// Looks `readers` times at once, at the packet and at its claims, and returns what the ledger was asked for it.
+    /// Views the packet and its claims `readers` times at once. Returns the number of ledger reads.
     async fn rush_of_readers(&self, readers: usize, claimed: u32) -> (u64, u64) {
         let before = self.reads();
-        let looks = (0..readers).map(|n| {
+        let views = (0..readers).map(|n| {
             let (reader, terms) = (Arc::clone(&self.reader), Arc::clone(&self.terms));
             tokio::spawn(async move {
-                let view = look(&reader, &terms, &user(&format!("reader{n}"))).await;
+                let view = view(&reader, &terms, &user(&format!("reader{n}"))).await;
                 assert_eq!(view.summary.claimed_count, claimed);
                 assert_eq!(claims(&reader, &terms).await.len(), claimed as usize);
             })
         });
-        for looked in join_all(looks.collect::<Vec<_>>()).await {
-            looked.unwrap();
+        for viewed in join_all(views.collect::<Vec<_>>()).await {
+            viewed.unwrap();
         }
         let after = self.reads();
         (after.0 - before.0, after.1 - before.1)
     }
 }
 
-async fn look(process: &Process, terms: &Terms, viewer: &UserId) -> PacketView {
+async fn view(process: &Process, terms: &Terms, viewer: &UserId) -> PacketView {
     match process.view.packet(terms.id, viewer).await.unwrap() {
         Viewed::Shown(view) => view,
         other => panic!("{other:?}"),
@@ -102,7 +102,7 @@ async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
     }
 }
 
-/// How often a process may have read all decisions in that time.
+/// How often a process may have read all decisions since then.
 fn checks(since: Instant) -> u64 {
     1 + since.elapsed().as_secs() / TRUST.as_secs()
 }
@@ -115,42 +115,42 @@ async fn ten_thousand_readers_cost_the_ledger_no_more_than_one() {
     let claims = scene.grab_all(&winners[..40]).await;
     let begun = Instant::now();
     let (gets, queries) = scene.rush_of_readers(10_000, 40).await;
-    println!("20,000 looks: {gets} reads, {queries} queries, {:?}", begun.elapsed());
+    println!("20,000 views: {gets} reads, {queries} queries, {:?}", begun.elapsed());
     assert_eq!(gets, 2, "the terms and the amounts");
     assert!(queries <= GROUPS * checks(begun), "{queries} queries");
 
-    // What has happened since is seen by all, without another read of the decisions.
+    // Every reader sees what happened since then, without another read of the decisions.
     scene.grab(&winners[40]).await;
     let (gets, more) = scene.rush_of_readers(10_000, 41).await;
     assert_eq!(gets, 0);
     assert!(queries + more <= GROUPS * checks(begun), "{queries} and {more} queries");
     for (user, claim) in winners.iter().zip(&claims) {
-        let view = scene.look(user.as_str()).await;
+        let view = scene.view(user.as_str()).await;
         assert_eq!(view.mine.as_ref(), Some(claim), "{user}");
         assert_eq!((view.status, view.over), (Status::Open, false));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn once_all_is_decided_nothing_is_read_any_more() {
+async fn a_decided_packet_is_not_read_again() {
     let scene = Scene::new(100).await;
     let winners = users("w", 100);
-    scene.look("zoe").await;
+    scene.view("zoe").await;
     let claims = scene.grab_all(&winners).await;
-    let sold_out = scene.look("zoe").await;
+    let sold_out = scene.view("zoe").await;
     assert_eq!((sold_out.status, sold_out.over, sold_out.mine), (Status::SoldOut, true, None));
     let best = claims.iter().max_by_key(|claim| (claim.amount, std::cmp::Reverse((claim.at, claim.slip)))).unwrap();
     assert_eq!(sold_out.summary.best.as_ref().map(|best| best.slip), Some(best.slip));
-    // Neither of the stores: Redis has nothing any more.
+    // From neither store: Redis has lost everything.
     scene.world.flush().await;
     assert_eq!(scene.rush_of_readers(1_000, 100).await, (0, 0));
     for (user, claim) in winners.iter().zip(&claims) {
-        assert_eq!(scene.look(user.as_str()).await.mine.as_ref(), Some(claim));
+        assert_eq!(scene.view(user.as_str()).await.mine.as_ref(), Some(claim));
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_winner_sees_his_slip_at_once_and_nothing_goes_back() {
+async fn a_winner_sees_their_slip_at_once_and_claims_never_disappear() {
     let scene = Arc::new(Scene::new(150).await);
     let over = Arc::new(AtomicBool::new(false));
     let watchers: Vec<_> = (0..4)
@@ -159,30 +159,30 @@ async fn a_winner_sees_his_slip_at_once_and_nothing_goes_back() {
             tokio::spawn(async move {
                 let mut last: BTreeMap<u32, UserId> = BTreeMap::new();
                 while !over.load(Ordering::SeqCst) {
-                    let view = scene.look("zoe").await;
+                    let view = scene.view("zoe").await;
                     assert_eq!(view.over, view.summary.claimed_count == 150, "{view:?}");
                     let claims: BTreeMap<u32, UserId> =
                         scene.claims().await.into_iter().map(|(user, claim)| (claim.slip, user)).collect();
                     assert!(view.summary.claimed_count as usize <= claims.len());
                     assert!(last.iter().all(|(slip, user)| claims.get(slip) == Some(user)), "a claim is gone");
                     last = claims;
-                    // What is decided is answered without waiting for anything.
+                    // A decided packet is answered without waiting.
                     tokio::task::yield_now().await;
                 }
             })
         })
         .collect();
     let winners = users("w", 150);
-    let looks = winners.iter().map(|user| {
+    let views = winners.iter().map(|user| {
         let (scene, user) = (Arc::clone(&scene), user.clone());
         tokio::spawn(async move {
             let claim = scene.grab(&user).await;
-            assert_eq!(scene.look(user.as_str()).await.mine, Some(claim.clone()), "{user}");
+            assert_eq!(scene.view(user.as_str()).await.mine, Some(claim.clone()), "{user}");
             assert!(scene.claims().await.contains(&(user, claim)));
         })
     });
-    for looked in join_all(looks.collect::<Vec<_>>()).await {
-        looked.unwrap();
+    for viewed in join_all(views.collect::<Vec<_>>()).await {
+        viewed.unwrap();
     }
     over.store(true, Ordering::SeqCst);
     for watcher in watchers {
@@ -200,39 +200,39 @@ async fn a_winner_sees_his_slip_at_once_and_nothing_goes_back() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hold_is_a_claim_only_if_the_ledger_has_it() {
     let scene = Scene::new(100).await;
-    scene.look("zoe").await;
+    scene.view("zoe").await;
     let holders = users("h", 3);
     hold_only(&scene.grabs, scene.part, &holders).await;
-    let view = scene.look("h0").await;
-    assert_eq!((view.summary.claimed_count, view.mine), (0, None), "held, and no more");
-    // The claims are committed, and Redis never hears of it.
+    let view = scene.view("h0").await;
+    assert_eq!((view.summary.claimed_count, view.mine), (0, None), "only held");
+    // The claims are committed, but Redis is not reconciled.
     let before = scene.world.snapshot().await;
     assert_eq!(scene.grabs.settle().await.persisted, 3);
     scene.world.restore(&before).await;
-    let view = scene.look("h0").await;
+    let view = scene.view("h0").await;
     assert_eq!(view.summary.claimed_count, 3);
     assert_eq!(scene.claims().await.len(), 3);
     assert!(view.mine.is_some());
-    // What was read once is known.
+    // A claim that was read once is known.
     let begun = Instant::now();
     let (gets, queries) = scene.rush_of_readers(100, 3).await;
     assert!(gets == 0 && queries <= 2 * checks(begun), "{gets} reads, {queries} queries");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_the_word_of_redis_a_hold_is_a_promise_and_no_end() {
+async fn in_redis_mode_a_hold_is_a_promise_but_does_not_end_the_packet() {
     let setup = Setup { ack: AckMode::Redis, ..Setup::default() };
     let scene = Scene::with(20, setup, Duration::from_hours(1)).await;
     let winners = users("w", 20);
     for user in &winners {
         let claim = scene.grab(user).await;
-        assert_eq!(scene.look(user.as_str()).await.mine, Some(claim));
+        assert_eq!(scene.view(user.as_str()).await.mine, Some(claim));
     }
-    let promised = scene.look("zoe").await;
+    let promised = scene.view("zoe").await;
     assert_eq!((promised.status, promised.summary.claimed_count), (Status::SoldOut, 20));
     assert!(!promised.over && promised.summary.best.is_none(), "the ledger has nothing yet");
     assert_eq!(scene.grabs.settle().await.persisted, 20);
-    let over = scene.look("zoe").await;
+    let over = scene.view("zoe").await;
     assert!(over.over && over.summary.best.is_some());
     assert_eq!((over.status, over.summary.claimed_amount), (Status::SoldOut, scene.terms.total));
 }
@@ -242,49 +242,49 @@ async fn without_redis_the_ledger_answers() {
     let mut scene = Scene::new(100).await;
     let winners = users("w", 30);
     let claims = scene.grab_all(&winners).await;
-    scene.look("zoe").await;
+    scene.view("zoe").await;
     scene.world.flush().await;
-    // Not loaded, then not there at all.
+    // First the part is not loaded, then Redis is unreachable.
     for gone in [false, true] {
         if gone {
             scene.world.redis.nodes_mut()[0].kill();
         }
         for reader in [Arc::clone(&scene.reader), scene.world.process()] {
-            let view = look(&reader, &scene.terms, &winners[7]).await;
+            let view = view(&reader, &scene.terms, &winners[7]).await;
             assert_eq!(view.mine.as_ref(), Some(&claims[7]), "gone: {gone}");
             assert_eq!(view.summary.claimed_count, 30);
         }
     }
     let begun = Instant::now();
     let (gets, queries) = scene.rush_of_readers(2_000, 30).await;
-    println!("4,000 looks without Redis: {gets} reads, {queries} queries, {:?}", begun.elapsed());
-    // Those who ask at the same time share a read: many at once, two by two, never one each.
+    println!("4,000 views without Redis: {gets} reads, {queries} queries, {:?}", begun.elapsed());
+    // Concurrent readers share a read.
     assert!(gets == 0 && queries < 2_000, "{gets} reads, {queries} queries");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_rolled_back_redis_forgot_is_still_shown() {
+async fn claims_are_still_shown_after_a_rollback_of_redis() {
     let scene = Scene::new(100).await;
     let winners = users("w", 30);
     scene.grab_all(&winners[..10]).await;
     let older = scene.world.snapshot().await;
     let claims = scene.grab_all(&winners[10..]).await;
-    assert_eq!(scene.look("zoe").await.summary.claimed_count, 30);
+    assert_eq!(scene.view("zoe").await.summary.claimed_count, 30);
     scene.world.restore(&older).await;
-    // A process that has seen more notices, and one that has seen nothing asks the ledger first.
+    // A process that has seen more notices the rollback. A process that has seen nothing asks the ledger first.
     for reader in [Arc::clone(&scene.reader), scene.world.process()] {
         for _ in 0..2 {
-            let view = look(&reader, &scene.terms, &winners[10]).await;
+            let view = view(&reader, &scene.terms, &winners[10]).await;
             assert_eq!((view.summary.claimed_count, view.mine.as_ref()), (30, Some(&claims[0])));
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_amount_and_no_end_is_taken_from_redis() {
+async fn redis_decides_neither_amounts_nor_the_end() {
     let scene = Scene::new(10).await;
     let claim = scene.grab(&user("w")).await;
-    scene.look("w").await;
+    scene.view("w").await;
     let keys = PartKeys::of(scene.part);
     let says = async |field: &str, value: &str| -> () {
         let () = scene.world.redis(cmd("HSET").arg(&keys.claims).arg(field).arg(value)).await;
@@ -301,51 +301,51 @@ async fn no_amount_and_no_end_is_taken_from_redis() {
     let right: String = scene.world.redis(cmd("HGET").arg(&keys.claims).arg("w")).await;
     for (number, (field, lie)) in lies.into_iter().enumerate() {
         says(field, &lie).await;
-        // So that the part is read again.
+        // To have the part read again.
         says(&format!("#t:user{number}"), "1:1").await;
-        let view = scene.look("w").await;
+        let view = scene.view("w").await;
         assert_eq!((view.mine.as_ref(), view.over), (Some(&claim), false), "{lie}");
         assert_eq!(scene.claims().await, [(user("w"), claim.clone())], "{lie}");
         says("w", &right).await;
         let () = scene.world.redis(cmd("HDEL").arg(&keys.claims).arg("mallory")).await;
     }
-    // All slips are gone, says Redis: then the ledger is asked, and knows better.
+    // Redis says that all slips are gone. The ledger is asked, and knows better.
     let terms = &scene.terms;
     let drawn = shared::domain::split(terms.split, terms.total, terms.count, terms.cap, terms.seed).unwrap();
     for slip in (0..10).filter(|slip| *slip != claim.slip) {
         says(&format!("m{slip}"), &format!("g{slip}:{}:7", drawn[slip as usize])).await;
     }
-    let view = scene.look("m1").await;
+    let view = scene.view("m1").await;
     assert!(!view.over && view.mine.is_none() && view.status == Status::Open, "{view:?}");
     assert_eq!(scene.claims().await, [(user("w"), claim)]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_expired_packet_is_shown_as_the_ledger_has_it() {
+async fn an_expired_packet_is_shown_from_the_ledger() {
     let scene = Scene::with(100, Setup::default(), Duration::from_secs(5)).await;
     let winners = users("w", 10);
     scene.grab_all(&winners).await;
-    let open = scene.look("zoe").await;
+    let open = scene.view("zoe").await;
     hold_only(&scene.grabs, scene.part, &users("late", 1)).await;
     scene.world.expired(&scene.terms).await;
-    let expired = scene.look("w0").await;
+    let expired = scene.view("w0").await;
     assert_eq!((open.over, expired.over, expired.status), (false, true, Status::Expired));
     assert_eq!(expired.summary.claimed_count, 10);
-    // A grab that came in time is committed after the end, and is the luckiest, or not.
+    // A grab before expiry is committed after it, and may be the luckiest.
     let late = scene.grab(&user("late0")).await;
-    let seen = scene.look("late0").await;
+    let seen = scene.view("late0").await;
     assert_eq!((seen.summary.claimed_count, seen.mine.as_ref()), (11, Some(&late)));
     let claims = scene.claims().await;
     let best = claims.iter().map(|(_, claim)| claim.amount).max();
     assert_eq!(seen.summary.best.map(|best| best.amount), best);
-    // Until it is settled nothing is read twice, as long as Redis knows of nothing new.
+    // Until the packet is settled nothing is read twice unless Redis has news.
     let begun = Instant::now();
     let (gets, queries) = scene.rush_of_readers(1_000, 11).await;
     assert!(gets == 0 && queries <= 2 * checks(begun), "{gets} reads, {queries} queries");
 
     let report = scene.grabs.settle().await;
     assert_eq!((report.refunded_packets, report.refunded_slips), (1, 89));
-    let settled = scene.look("zoe").await;
+    let settled = scene.view("zoe").await;
     assert_eq!((settled.status, settled.summary.refunded_count), (Status::Settled, 89));
     assert_eq!(scene.rush_of_readers(1_000, 11).await, (0, 0));
 }
@@ -354,14 +354,14 @@ async fn an_expired_packet_is_shown_as_the_ledger_has_it() {
 async fn a_settled_packet_of_many_slips_is_not_read_as_a_whole() {
     let scene = Scene::with(2_100, Setup::default(), Duration::from_secs(5)).await;
     let claim = scene.grab(&user("w")).await;
-    assert_eq!(scene.look("w").await.mine.as_ref(), Some(&claim));
+    assert_eq!(scene.view("w").await.mine.as_ref(), Some(&claim));
     scene.world.expired(&scene.terms).await;
     assert_eq!(scene.grabs.settle().await.refunded_slips, 2_099);
-    // Long after: Redis has forgotten, and the process has never heard of it.
+    // Long after: Redis has forgotten the packet, and the process has never seen it.
     scene.world.flush().await;
     let reader = scene.world.process();
     let before = scene.reads();
-    let view = look(&reader, &scene.terms, &user("w")).await;
+    let view = view(&reader, &scene.terms, &user("w")).await;
     assert_eq!((view.status, view.mine.as_ref()), (Status::Settled, Some(&claim)));
     assert_eq!((view.summary.claimed_count, view.summary.refunded_count), (1, 2_099));
     let after = scene.reads();
@@ -380,12 +380,12 @@ async fn a_packet_in_parts_is_shown_whole_also_where_a_part_is_lost() {
         .await
         .into_iter()
         .for_each(|won| assert!(won.is_ok(), "{won:?}"));
-    assert_eq!(look(&reader, &terms, &user("zoe")).await.summary.claimed_count, 200);
+    assert_eq!(view(&reader, &terms, &user("zoe")).await.summary.claimed_count, 200);
     let keys = PartKeys::of(terms.id.parts().nth(1).unwrap());
     let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.decided)).await;
     for reader in [reader, world.process()] {
         for _ in 0..2 {
-            let view = look(&reader, &terms, &winners[3]).await;
+            let view = view(&reader, &terms, &winners[3]).await;
             assert_eq!((view.summary.claimed_count, view.mine.is_some()), (200, true));
             assert_eq!(claims(&reader, &terms).await.len(), 200);
         }

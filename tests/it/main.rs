@@ -1,11 +1,11 @@
-//! Tests on real parts: a Redis server, a `DynamoDB` API, the functions' own programs.
+//! Tests with a real Redis server, a `DynamoDB` API, and the functions' own programs.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod admin;
 mod audit;
 mod contract;
-#[cfg(target_os = "linux")] // The emulator runs there alone.
+#[cfg(target_os = "linux")] // The emulator runs only there.
 mod functions;
 mod guard;
 mod http_rush;

@@ -1,4 +1,4 @@
-//! The table in memory answers as a real implementation of the `DynamoDB` API does.
+//! The in-memory table answers like a real implementation of the `DynamoDB` API.
 
 use std::collections::HashMap;
 
@@ -15,12 +15,12 @@ const STEPS: usize = 1_500;
 const PARTITION_KEYS: [&str; 3] = ["USER#ann", "USER#bob", "PACKET#1"];
 const SORT_KEYS: [&str; 6] = ["CLAIM#1", "CLAIM#10", "CLAIM#2", "DEPOSIT#1", "META", "WALLET"];
 
-/// Two tables that are asked the same.
+/// Two tables that receive the same requests.
 struct Twins {
     real: SdkTable,
     memory: MemoryTable,
     random: StdRng,
-    /// Transactions of before, with their tokens.
+    /// Earlier transactions, with their tokens.
     before: Vec<(Vec<Write>, String)>,
 }
 
@@ -47,7 +47,7 @@ impl Twins {
                     descending: self.random.random(),
                     limit: self.random.random_ratio(1, 2).then(|| self.random.random_range(1..4)),
                 };
-                // A place to go on from lies within what is asked for.
+                // A start key lies within the queried range.
                 let after = query.sk_prefix == "CLAIM#" && self.random.random();
                 let query = Query { after: after.then(|| "CLAIM#15".to_owned()), ..query };
                 let found = self.real.query(query.clone()).await.unwrap();
@@ -74,7 +74,7 @@ impl Twins {
     async fn transact(&mut self) {
         let (writes, token) = if !self.before.is_empty() && self.random.random_ratio(1, 5) {
             let (writes, token) = self.before.choose(&mut self.random).cloned().unwrap();
-            // Another transaction under the token, but one that is in order itself.
+            // Another transaction, valid by itself, under a used token.
             let other = vec![self.write()];
             (if self.random.random_ratio(1, 3) { other } else { writes }, token)
         } else {
@@ -101,7 +101,7 @@ impl Twins {
                     ("balance", AttributeValue::N(number.to_string())),
                     ("status", AttributeValue::S(text)),
                     ("amounts", AttributeValue::B(vec![1, 2].into())),
-                    // No two are due at the same time: what comes first then, nobody says.
+                    // No two items are due at the same time, since their order would be undefined.
                     ("expires_at", AttributeValue::N((number * 1_000 + self.before.len() as u64).to_string())),
                 ];
                 if number % 2 == 0 {
@@ -119,7 +119,7 @@ impl Twins {
                 Write::Add { key, deltas: vec![("balance", delta), ("count", 1)], bound }
             }
             _ => {
-                // One attribute: the real table takes several in another order for another transaction.
+                // Only one attribute: DynamoDB treats several attributes in another order as another transaction.
                 let set = item_of([("status", AttributeValue::S(text))]);
                 Write::Change { key, expect: ("status", "open"), set, remove: &["due_shard", "amounts"] }
             }
@@ -144,7 +144,7 @@ fn sorted(mut items: Vec<Item>) -> Vec<Item> {
     items
 }
 
-/// What the ledger makes of an answer; of a refusal, which conditions failed, and what stands there.
+/// The parts of an answer that the ledger uses: after a refusal, the failed conditions and the existing items.
 #[derive(Debug, PartialEq)]
 enum Said {
     Committed,
@@ -168,7 +168,7 @@ fn said(answer: Result<(), TransactError>) -> Said {
 }
 
 #[tokio::test]
-async fn the_table_in_memory_answers_as_the_real_one_does() {
+async fn the_in_memory_table_answers_like_the_real_one() {
     let seed = rand::random();
     println!("seed {seed}");
     let server = DynamoDb::start(None).await.unwrap();
@@ -187,5 +187,5 @@ async fn the_table_in_memory_answers_as_the_real_one_does() {
         let _ = twins.memory.apply(&writes, &format!("{writes:?}"));
     }
     twins.memory.restore(&snapshot);
-    assert_eq!(twins.memory.items(), items, "brought back");
+    assert_eq!(twins.memory.items(), items, "after the restore");
 }

@@ -1,4 +1,4 @@
-//! Stores that can't take more: what still works, what is refused, and that nothing is left of it afterwards.
+//! Stores at their limit: some requests still work, others are refused, and nothing is lost.
 
 use futures::future::join_all;
 use redis::cmd;
@@ -32,14 +32,14 @@ async fn a_full_redis_keeps_its_promises_and_makes_no_new_ones() {
     let held = hold_only(&process, part, &users("held", 3)).await;
 
     fill(true).await;
-    // What was promised stays so, and who holds a slip gets it.
+    // Promises are kept, and a user with a hold gets the slip.
     assert_eq!(slip(process.grab(terms.id, &user("ann")).await), won);
     assert_eq!(slip(process.grab(terms.id, &user("held0")).await), held[0].0);
     assert_eq!(process.grab(sold_out.id, &user("bob")).await.unwrap(), GrabOutcome::SoldOut);
-    // Settle empties the outbox all the same.
+    // Settle still empties the outbox.
     let report = process.settle().await;
     assert_eq!((report.persisted, report.outbox_left), (2, Some(0)));
-    // Money can still be sent. What would need room waits, also a packet that could not be loaded.
+    // Packets can still be sent. Requests that need memory are refused; so is a load.
     let waiting = process.send_funded(packet(&user("sender"), 500, 5)).await;
     for id in [terms.id, waiting.id] {
         let answer = process.grab(id, &user("eve")).await;
@@ -72,7 +72,7 @@ async fn a_throttled_table_delays_claims_and_loses_none() {
     assert_eq!((report.persisted, report.outbox_left), (0, Some(10)));
 
     world.rig.throttle(false);
-    // Whoever does not ask again has his slip from settle.
+    // Settle persists the holds of users who do not ask again.
     let (again, silent) = grabbers.split_at(5);
     let answers = join_all(again.iter().map(|user| process.grab(terms.id, user))).await;
     answers.into_iter().map(slip).for_each(drop);
@@ -83,7 +83,7 @@ async fn a_throttled_table_delays_claims_and_loses_none() {
 }
 
 #[tokio::test]
-async fn what_a_run_of_settle_has_no_time_for_is_counted() {
+async fn a_settle_run_counts_what_it_has_no_time_for() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;

@@ -1,4 +1,4 @@
-//! The programs that cargo built beside these tests.
+//! The programs that cargo built together with these tests.
 
 use std::path::PathBuf;
 

@@ -108,7 +108,7 @@ fn code(page: &str) -> BTreeSet<String> {
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// The program, which ends with this value.
+/// The program; killed when this value is dropped.
 struct Program(Child);
 
 impl Drop for Program {
@@ -119,7 +119,7 @@ impl Drop for Program {
 }
 
 #[test]
-fn the_lines_that_the_stack_greets_with_work_as_they_are() {
+fn the_commands_in_the_greeting_work() {
     assert_curl();
     let mut program = Command::new(built("local"));
     program.args(["--ephemeral", "--port", "0"]).stdout(Stdio::piped());
@@ -135,7 +135,7 @@ fn the_lines_that_the_stack_greets_with_work_as_they_are() {
     let mut shell = Shell::start(&[]);
     let said: Vec<String> = commands.iter().map(|command| shell.run(command).join("\n")).collect();
     assert_eq!(said[0], r#"{"user_id":"alice","balance":100000,"currency":"CNY"}"#);
-    assert_eq!(said[1].len(), 26, "a packet's id: {}", said[1]);
+    assert_eq!(said[1].len(), 26, "a packet id: {}", said[1]);
     let grabbed = r#"{"outcome":"grabbed","packet_id":"…","slip":…,"amount":…,"currency":"CNY","grabbed_at":"…Z","replayed":false}"#;
     assert!(matches(grabbed, &said[2]), "{}", said[2]);
     assert!(matches(r#"{…"status":"open",…"claimed_count":1,…}"#, &said[3]), "{}", said[3]);

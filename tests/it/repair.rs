@@ -1,4 +1,4 @@
-//! A Redis that forgot, was rolled back, or holds what is not so: answers stay right, and the ledger does not change.
+//! A Redis that forgot data, was rolled back, or holds wrong data: answers stay right, and the ledger does not change.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +25,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// With one slip for each of `u0` to `u<owners - 1>`.
+    /// A packet with one claim each for `u0` to `u<owners - 1>`.
     async fn new(count: u32, owners: usize) -> Self {
         let world = World::single().await;
         let process = world.process();
@@ -50,7 +50,7 @@ impl Scene {
         }
     }
 
-    /// Whatever was wrong is right again: in the answers, in the ledger and in Redis.
+    /// Checks that the fault is repaired: in the answers, in the ledger and in Redis.
     async fn is_mended(&self, claimed: usize) {
         let books = audit(&self.world).await;
         self.promises.are_kept(&books);
@@ -61,7 +61,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn redis_is_taken_back_to_an_older_state() {
+async fn a_rollback_is_repaired_by_the_first_refused_claim() {
     let scene = Scene::new(50, 10).await;
     let older = scene.world.snapshot().await;
     let all = users("u", 80);
@@ -70,11 +70,11 @@ async fn redis_is_taken_back_to_an_older_state() {
     }
     scene.world.restore(&older).await;
     let refused = scene.world.rig.refused();
-    // He meets one slip that is gone, and after that the part knows of all.
+    // This user's claim meets one slip that is taken. After it the part knows all decisions.
     scene.wins(&all[30]).await;
     assert_eq!(scene.world.rig.refused() - refused, 1);
     scene.is_mended(31).await;
-    // Owners of before and after hear what they heard.
+    // Owners from before and after the rollback receive the same answers as before.
     for user in &all[..31] {
         scene.wins(user).await;
     }
@@ -86,7 +86,7 @@ async fn redis_is_taken_back_to_an_older_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn owners_come_back_first_after_a_rollback() {
+async fn owners_ask_first_after_a_rollback() {
     let scene = Scene::new(50, 10).await;
     let older = scene.world.snapshot().await;
     let all = users("u", 80);
@@ -94,7 +94,7 @@ async fn owners_come_back_first_after_a_rollback() {
         scene.wins(user).await;
     }
     scene.world.restore(&older).await;
-    // Redis gives each of them another slip, many of them somebody else's.
+    // Redis gives each of them another slip, often another user's.
     for user in all[..30].iter().rev() {
         scene.wins(user).await;
     }
@@ -114,7 +114,7 @@ async fn a_rollback_after_the_end_brings_no_slip_back() {
         scene.wins(user).await;
     }
     scene.world.restore(&older).await;
-    // A process without memory: what the other remembers would hide it.
+    // A process without caches: the caches of the other would hide the rollback.
     let other = scene.world.process();
     for user in all.iter().rev() {
         scene.promises.grab(&other, scene.terms.id, user).await.unwrap();
@@ -124,7 +124,7 @@ async fn a_rollback_after_the_end_brings_no_slip_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn settle_mends_what_a_rollback_left_in_the_outbox() {
+async fn settle_repairs_the_outbox_after_a_rollback() {
     let scene = Scene::new(20, 0).await;
     let all = users("u", 8);
     hold_only(&scene.process, scene.part, &all).await;
@@ -134,7 +134,7 @@ async fn settle_mends_what_a_rollback_left_in_the_outbox() {
     let transactions = scene.world.rig.transactions();
     let report = scene.process.settle().await;
     assert_eq!((report.persisted, report.parked, report.outbox_left), (0, 0, Some(0)));
-    assert_eq!(scene.world.rig.transactions(), transactions, "what is decided is only reconciled");
+    assert_eq!(scene.world.rig.transactions(), transactions, "existing decisions are only reconciled");
     for user in &all {
         scene.wins(user).await;
     }
@@ -158,7 +158,7 @@ async fn redis_is_wiped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn all_who_meet_a_rollback_at_once_read_the_part_once() {
+async fn concurrent_grabs_after_a_rollback_read_the_part_once() {
     let scene = Scene::new(320, 0).await;
     let older = scene.world.snapshot().await;
     for user in users("u", 100) {
@@ -169,7 +169,8 @@ async fn all_who_meet_a_rollback_at_once_read_the_part_once() {
     let newcomers = users("v", 100);
     join_all(newcomers.iter().map(|user| scene.wins(user))).await;
     let queries = scene.world.rig.queries() - queries;
-    // Five groups of decisions a read: 500 queries if each of the hundred read for himself. On a busy machine some come when
+    // A read takes five queries, one per group of decisions: 500 queries if each of the hundred grabs read by itself.
+    // On a busy machine some grabs come after the first read and need another.
     // the first read is over, and need another.
     println!("{queries} queries");
     assert!(queries <= 400, "{queries} queries");
@@ -178,7 +179,8 @@ async fn all_who_meet_a_rollback_at_once_read_the_part_once() {
     scene.is_mended(200).await;
 }
 
-/// Redis is wiped and rolled back, the ledger's answers get lost, conflict, are throttled or say less than they could, and
+/// Redis is wiped and rolled back. The ledger's answers get lost, conflict, are throttled, or contain less than they
+/// could. Settle runs and grabs go on meanwhile.
 /// settles and grabs go on all the while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_goes_wrong_at_once() {
@@ -201,7 +203,7 @@ async fn everything_goes_wrong_at_once() {
             let over = Arc::clone(&over);
             tokio::spawn(async move {
                 while !over.load(Ordering::SeqCst) {
-                    // An answer from what the process remembers never waits, and would keep all others from running.
+                    // Answers from the process's cache never wait, and would keep other tasks from running.
                     tokio::task::yield_now().await;
                     let terms = &sent[random.random_range(0..sent.len())];
                     match promises.grab(&process, terms.id, &user).await {
@@ -216,7 +218,7 @@ async fn everything_goes_wrong_at_once() {
     let (mut older, mut settling) = (vec![world.snapshot().await], Vec::new());
     world.rig.misbehave(4);
     for _ in 0..100 {
-        // Not faster than users grab, or nothing would happen between two faults.
+        // Not faster than users grab; otherwise nothing would happen between two faults.
         let transactions = world.rig.transactions() + 10;
         let patience = Instant::now() + Duration::from_millis(50);
         while world.rig.transactions() < transactions && Instant::now() < patience {
@@ -243,7 +245,7 @@ async fn everything_goes_wrong_at_once() {
     }
     println!("{} promises, {} transactions", promises.count(), world.rig.transactions());
 
-    // Once faults stop one settle brings what is left to rest, and every slip finds somebody.
+    // Without faults one settle run finishes everything, and every slip is claimed.
     let report = processes[1].settle().await;
     assert_eq!((report.parked, report.outbox_left), (0, Some(0)), "seed {seed}");
     promises.are_kept(&audit(&world).await);
@@ -261,7 +263,7 @@ async fn everything_goes_wrong_at_once() {
     }
 }
 
-/// How somebody notices what is wrong.
+/// The way in which the engine notices a wrong hold.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Notices {
     Grab,
@@ -271,7 +273,7 @@ enum Notices {
 const BOTH: [Notices; 2] = [Notices::Grab, Notices::Settle];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slip_of_another_is_held() {
+async fn a_hold_of_another_users_slip_is_repaired() {
     for notices in BOTH {
         let scene = Scene::new(20, 5).await;
         let (owner, eve) = (user("u0"), user("eve"));
@@ -289,9 +291,9 @@ async fn a_slip_of_another_is_held() {
     }
 }
 
-/// Which no history leads to: the part knows whose the slip is, and holds it for somebody else all the same.
+/// No sequence of calls leads here: the part knows the slip's owner, and holds the slip for another user.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slip_is_held_against_better_knowledge() {
+async fn a_hold_that_contradicts_a_known_decision_is_repaired() {
     for notices in BOTH {
         let scene = Scene::new(20, 5).await;
         let (owner, eve) = (user("u0"), user("eve"));
@@ -309,7 +311,7 @@ async fn a_slip_is_held_against_better_knowledge() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slip_is_held_for_one_who_has_another() {
+async fn a_second_slip_held_for_a_winner_is_freed() {
     for notices in BOTH {
         let scene = Scene::new(20, 5).await;
         let owner = user("u0");
@@ -322,12 +324,12 @@ async fn a_slip_is_held_for_one_who_has_another() {
         }
         assert_eq!(scene.wins(&owner).await, slip, "{notices:?}");
         scene.is_mended(5).await;
-        assert!(scene.world.hot_part(&scene.terms, scene.part).await.free.contains(&free), "it can be had again");
+        assert!(scene.world.hot_part(&scene.terms, scene.part).await.free.contains(&free), "it is free again");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refunded_slip_is_held() {
+async fn a_hold_of_a_refunded_slip_is_repaired() {
     for notices in BOTH {
         let scene = Scene::new(20, 5).await;
         let free = scene.world.hot_part(&scene.terms, scene.part).await.free[3];
@@ -347,14 +349,14 @@ async fn a_refunded_slip_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_slip_that_is_none_is_held() {
+async fn a_hold_of_a_slip_that_does_not_exist_is_parked() {
     let scene = Scene::new(20, 5).await;
     let (owner, eve) = (user("u0"), user("eve"));
     scene.world.forge_hold(scene.part, 20, &eve).await;
     scene.world.forge_hold(scene.part, 99, &owner).await;
     let answer = scene.grab(&eve).await;
     assert!(matches!(answer, Err(Failure::Defect(_))), "{answer:?}");
-    // Who has a claim hears it even so.
+    // A user with a claim receives it even so.
     scene.wins(&owner).await;
     let others = hold_only(&scene.process, scene.part, &users("h", 3)).await;
     assert!(others.iter().all(|(slip, _)| *slip < 20), "{others:?}");
@@ -371,9 +373,9 @@ async fn a_slip_that_is_none_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_persisted_is_parked_and_in_nobodys_way() {
+async fn a_hold_that_cannot_be_persisted_is_parked_and_blocks_no_others() {
     let scene = Scene::new(20, 0).await;
-    // A packet that does not exist, in the same partition and before the others in its queue.
+    // A packet that does not exist, in the same partition and earlier in its queue.
     let last = u8::try_from(scene.terms.id.partition().index()).unwrap();
     let ghost = PacketId::new(Timestamp::from_ms(1), 1, [0, 0, 0, 0, 0, 0, 0, 0, 0, last]);
     assert_eq!(ghost.partition(), scene.terms.id.partition());
@@ -397,7 +399,7 @@ async fn what_cannot_be_persisted_is_parked_and_in_nobodys_way() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_parked_hold_goes_once_the_ledger_has_decided_it() {
+async fn a_parked_hold_is_removed_once_its_slip_is_decided() {
     let scene = Scene::new(20, 0).await;
     let owner = user("u0");
     let keys = PartKeys::of(scene.part);
@@ -407,7 +409,7 @@ async fn a_parked_hold_goes_once_the_ledger_has_decided_it() {
     let parked = scene.world.snapshot().await;
     let report = scene.process.settle().await;
     assert_eq!((report.persisted, report.parked, report.outbox_left), (0, 1, Some(1)), "nothing is decided yet");
-    // He grabs again, and has better luck; but Redis does not hear of it.
+    // The user grabs again and wins another slip, but Redis is not reconciled.
     assert_eq!(scene.wins(&owner).await, slip);
     scene.world.restore(&parked).await;
     let report = scene.process.settle().await;
@@ -417,7 +419,7 @@ async fn a_parked_hold_goes_once_the_ledger_has_decided_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claim_of_another_part_is_the_answer() {
+async fn a_claim_in_another_part_is_the_answer() {
     let world = World::cluster(3).await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sender"), 250_000, 2_500)).await;
@@ -426,11 +428,11 @@ async fn a_claim_of_another_part_is_the_answer() {
         let name = user(name);
         let order: Vec<PartId> = PartId::probe_order(terms.id, &name).collect();
         assert_eq!(order.len(), 3);
-        // His claim is in the second part of his order.
+        // The user's claim is in the second part of their probe order.
         let (slip, at) = hold_only(&process, order[1], std::slice::from_ref(&name)).await[0];
         process.settle().await;
         hold_only(&process, order[held_in], std::slice::from_ref(&name)).await;
-        // Of a part that he comes to before, he is told on the way; of one after, settle finds it.
+        // A wrong hold in an earlier part is found by the grab itself; one in a later part by settle.
         for _ in 0..2 {
             let answer = promises.grab(&process, terms.id, &name).await.unwrap();
             let GrabOutcome::Grabbed { claim, replayed: true } = answer else { panic!("{answer:?}") };

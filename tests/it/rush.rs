@@ -13,17 +13,17 @@ use shared::service::{Failure, GrabOutcome};
 use tests::hot::script_calls;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
-/// Every answer of a rush: (who, what he heard).
+/// Every answer of a rush, with its user.
 type Answers = Vec<(UserId, GrabOutcome)>;
 
-/// After so long losers who are left in doubt ask the ledger itself. On a slow machine that may be thousands at once, and it refuses
-/// what it can't take; a request that is refused sooner has no such excuse.
+/// After this time losers in doubt ask the ledger itself. A slow machine may have thousands of them at once, and the
+/// ledger refuses what it can't take. A request that is refused earlier has no such excuse.
 const IN_DOUBT: Duration = Duration::from_secs(2);
-/// How long who was refused then asks again.
+/// A refused user asks again for this long.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
 
-/// Every user asks `times` times, all at once, as his requests reach one process or the other; no more than `at_once`
-/// requests are under way. Who is refused after a long wait asks again, as he is told to; no answer is another error.
+/// Every user asks `times` times, all at once; the requests alternate between the processes. At most `at_once` requests
+/// run at a time. A user who is refused after a long wait asks again, as the answer says; other errors fail the test.
 async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times: usize, at_once: usize) -> Answers {
     let requests = (0..times).flat_map(|time| users.iter().enumerate().map(move |(n, user)| (time + n, user.clone())));
     stream::iter(requests)
@@ -48,7 +48,7 @@ async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times:
         .await
 }
 
-/// Holds the answers of an undisturbed rush against each other, and returns who won what.
+/// Checks the answers of an undisturbed rush against each other, and returns the winners.
 fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
     let mut by_user: BTreeMap<&UserId, Vec<&GrabOutcome>> = BTreeMap::new();
     for (user, answer) in answers {
@@ -64,7 +64,7 @@ fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
                 first += usize::from(!replayed);
             }
             if terms.ack == AckMode::Ledger {
-                assert_eq!(first, 1, "{user}: how often it was news: {answers:?}");
+                assert_eq!(first, 1, "{user}: number of first answers: {answers:?}");
             }
             winners.insert(user.clone(), claim.clone());
         } else {
@@ -99,11 +99,11 @@ async fn ten_thousand_grabs_on_a_hundred_slips() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn claims_that_wait_for_others_go_together_and_nobodys_depends_on_anothers() {
+async fn waiting_claims_share_transactions_and_do_not_depend_on_each_other() {
     let world = World::single().await;
     let (process, other) = (world.process(), world.process());
     let terms = process.send_funded(packet(&user("sender"), 50_000, 100)).await;
-    // What the ledger has and Redis forgets is in the way of whoever is held one of these slips.
+    // The ledger has decisions that Redis forgets, so holds of these slips will be refused.
     let early = users("early", 5);
     rush(&[Arc::clone(&other)], terms.id, &early, 1, usize::MAX).await;
     world.flush().await;
@@ -140,7 +140,7 @@ async fn ten_thousand_grabs_in_two_processes_on_a_cluster() {
     world.audit_hot(&terms, &books).await;
 }
 
-/// A packet in five parts, which lie on different nodes: every slip finds its user, wherever he looks first.
+/// A packet in five parts on different nodes. Every slip finds its user, in any probe order.
 async fn rush_on_parts(ack: AckMode) {
     let world = World::cluster(3).await;
     let processes = [false, true].map(|runs_on| world.process_with(Setup { ack, runs_on, ..Setup::default() }));
@@ -171,12 +171,12 @@ async fn rush_on_parts(ack: AckMode) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_slips_in_parts() {
+async fn five_thousand_slips_in_parts_in_ledger_mode() {
     rush_on_parts(AckMode::Ledger).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn five_thousand_slips_in_parts_on_the_word_of_redis() {
+async fn five_thousand_slips_in_parts_in_redis_mode() {
     rush_on_parts(AckMode::Redis).await;
 }
 
@@ -205,7 +205,7 @@ async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_ever
         .for_each(|joined| async { joined.unwrap() })
         .await;
 
-    // A loser of a moment in which slips were on their way back may have gone: those who still want one get all of them.
+    // Some losers asked while slips were about to become free again. Users who still ask get all of these slips.
     for wiped in [false, true] {
         if wiped {
             world.flush().await;
@@ -237,21 +237,22 @@ async fn a_cluster_is_wiped_in_the_middle_of_a_rush_on_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_packet_that_redis_does_not_hold_is_loaded_by_one() {
+async fn a_packet_that_is_not_loaded_is_loaded_once() {
     let world = World::single().await;
     let sender = world.process();
     let terms = sender.send_funded(packet(&user("sender"), 30_000, 300)).await;
     world.flush().await;
-    // Processes that have never heard of the packet.
+    // Processes that have never seen the packet.
     let processes = [world.process(), world.process()];
     let (gets, queries) = (world.rig.gets(), world.rig.queries());
     let users = users("u", 200);
     let answers = rush(&processes, terms.id, &users, 1, usize::MAX).await;
     assert!(answers.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
     let (gets, queries) = (world.rig.gets() - gets, world.rig.queries() - queries);
-    println!("200 grabs on what Redis does not hold: {gets} reads, {queries} queries");
-    assert_eq!(gets, 4, "terms and amounts, once a process");
-    // A load reads five groups of decisions. Who heard "not loaded" just before it was done may load once more in vain.
+    println!("200 grabs of a packet that is not loaded: {gets} reads, {queries} queries");
+    assert_eq!(gets, 4, "terms and amounts, once per process");
+    // A load reads five groups of decisions. A grab that was answered "not loaded" just before the load ended may load
+    // once more.
     assert!(queries <= 8 * 5, "{queries} queries");
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 200);
@@ -269,7 +270,7 @@ async fn neighbours(process: &Process) -> [Arc<Terms>; 2] {
     }
 }
 
-/// Grabs, all while Redis does not answer yet: one of them goes alone, the others wait for it.
+/// Sends grabs while Redis does not answer: the first one goes by itself, the others wait for it.
 async fn grab_while_paused(world: &World, process: &Arc<Process>, grabs: &[(PacketId, &str)]) -> Vec<Answered> {
     const PAUSE_MS: u32 = 1_000;
     let () = world.redis(redis::cmd("CLIENT").arg("PAUSE").arg(PAUSE_MS)).await;
@@ -296,7 +297,7 @@ async fn grabs_of_packets_of_one_partition_share_a_call() {
         let stats: String = world.redis(redis::cmd("INFO").arg("commandstats")).await;
         script_calls(&stats)
     };
-    // The script is known to the server from here on.
+    // From here on the server knows the script.
     process.grab(one.id, &user("first")).await.unwrap();
     let before = calls().await;
     let grabs = [(one.id, "a"), (other.id, "a"), (one.id, "b"), (other.id, "b"), (other.id, "b"), (other.id, "c")];
@@ -308,14 +309,14 @@ async fn grabs_of_packets_of_one_partition_share_a_call() {
         assert_eq!(claim.slip, slip, "{name} has one slip of {id}");
     }
     assert_eq!(slips.len(), 5);
-    // One that went alone, and all that came while it was under way.
+    // One call for the first grab, and one for all that came meanwhile.
     assert_eq!(calls().await - before, 2);
     process.settle().await;
     audit(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_packet_whose_keys_are_spoilt_does_not_stand_in_the_way_of_its_neighbour() {
+async fn a_packet_with_corrupt_keys_does_not_block_another_packet() {
     let world = World::single().await;
     let process = world.process();
     let [good, spoilt] = neighbours(&process).await;

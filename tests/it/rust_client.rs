@@ -1,4 +1,4 @@
-//! The client in Rust: against the local stack, against the document, and against a service that does not answer.
+//! The Rust client: against the local stack, against `openapi.yaml`, and against a service that does not answer.
 
 use std::time::Duration;
 
@@ -85,8 +85,8 @@ fn the_codes_of_client_and_engine_are_those_of_the_document() {
     assert!(ProblemCode::ALL.iter().enumerate().all(|(place, &code)| code as usize == place));
 }
 
-/// A service that answers each request with the next of `answers` (an empty one: it hangs up), and returns what it was
-/// asked.
+/// A service that answers each request with the next of `answers`; an empty one closes the connection. Returns the
+/// requests.
 async fn service(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -95,7 +95,7 @@ async fn service(answers: Vec<String>) -> (String, JoinHandle<Vec<String>>) {
         for answer in answers {
             let (mut socket, _) = listener.accept().await.unwrap();
             let mut request = String::new();
-            // A body of JSON ends with its brace.
+            // A JSON body ends with its brace.
             while !request.ends_with('}') {
                 let mut bytes = [0; 4_096];
                 let read = socket.read(&mut bytes).await.unwrap();
@@ -115,7 +115,7 @@ fn answer(status: &str, headers: &str, body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_has_no_answer_is_sent_again_with_the_same_key_and_body() {
+async fn a_request_without_an_answer_is_retried_with_the_same_key_and_body() {
     let problem = |code: &str| json!({"code": code, "detail": "", "status": 0, "title": "", "type": ""});
     let sent = json!({
         "packet_id": "p", "sender_id": "a", "split": "random", "currency": "CNY", "total_amount": 100, "count": 2,
@@ -123,10 +123,10 @@ async fn what_has_no_answer_is_sent_again_with_the_same_key_and_body() {
     });
     let (url, served) = service(vec![
         String::new(),
-        // An answer that breaks off is none.
+        // A truncated answer counts as none.
         answer("201 Created", "", &sent).replace("content-length: ", "content-length: 9"),
         answer("503 Service Unavailable", "retry-after: 0\r\n", &problem("unavailable")),
-        // API Gateway's own.
+        // API Gateway's own answer.
         answer("429 Too Many Requests", "", &json!({"message": "Too Many Requests"})),
         answer("201 Created", "idempotent-replayed: true\r\n", &sent),
     ])
@@ -142,12 +142,12 @@ async fn what_has_no_answer_is_sent_again_with_the_same_key_and_body() {
 }
 
 #[tokio::test]
-async fn what_would_not_help_is_not_done() {
+async fn useless_retries_are_not_made() {
     let problem = |code: &str| json!({"code": code});
     let refusals = [
         ("402 Payment Required", "", "insufficient-balance", ProblemCode::InsufficientBalance),
         ("500 Internal Server Error", "retry-after: 1\r\n", "internal", ProblemCode::Internal),
-        // Longer than a caller wants to wait without being asked.
+        // Longer than a client may wait without its caller's consent.
         ("429 Too Many Requests", "retry-after: 60\r\n", "too-many-requests", ProblemCode::TooManyRequests),
     ];
     for (status, headers, code, expected) in refusals {

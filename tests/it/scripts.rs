@@ -1,4 +1,4 @@
-//! The five scripts on real servers: each body runs on one node and in a cluster of three.
+//! The scripts on real servers. Each test body runs on one node and on a cluster of three.
 
 mod conformance;
 mod grab;
@@ -24,14 +24,14 @@ use shared::redis::test_server::{TestCluster, TestServer};
 use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips, held};
 use tokio::sync::Mutex;
 
-/// Users that a script could take for something else: values of its own, numbers, patterns, hash tags.
+/// User ids that a script could mistake for something else: its own values, numbers, patterns, hash tags.
 const ODD_USERS: [&str; 11] =
     ["ann", "0", "3", "h0:1", "g1:2:3", "{x}", "}", "a\"b\\c", "a|b:c", "^(.*)$-+[", "~'`=;,<>&!@"];
 
-/// For how long a packet of these tests can be grabbed.
+/// How long the packets of these tests are open.
 const AN_HOUR: Duration = Duration::from_hours(1);
 
-/// Real servers. They end with the last rig that uses them.
+/// Real servers, which stop with the last rig that uses them.
 #[derive(Debug)]
 enum Servers {
     One(TestServer),
@@ -55,7 +55,7 @@ impl Servers {
     }
 }
 
-/// The store under test, and a way to look behind it.
+/// The store under test, with direct access to its server.
 #[derive(Debug)]
 struct Rig {
     servers: Arc<Servers>,
@@ -75,19 +75,19 @@ impl Rig {
         Self { servers, store: RedisStore::new(connection.clone()), connection }
     }
 
-    /// On a server that all tests share that run at this time: each has packets of its own.
+    /// On a server that all concurrent tests share; each test has its own packets.
     async fn on_one_node() -> Self {
         static SHARED: Mutex<Weak<Servers>> = Mutex::const_new(Weak::new());
         Self::over(shared(&SHARED, Servers::one).await)
     }
 
-    /// In a cluster that all tests share that run at this time.
+    /// On a cluster that all concurrent tests share.
     async fn in_a_cluster() -> Self {
         static SHARED: Mutex<Weak<Servers>> = Mutex::const_new(Weak::new());
         Self::over(shared(&SHARED, Servers::cluster).await)
     }
 
-    /// Runs a command past the store.
+    /// Runs a command directly on the server.
     async fn run<T: FromRedisValue, const N: usize>(&self, words: [&str; N]) -> T {
         let mut command = cmd(words[0]);
         for word in &words[1..] {
@@ -96,7 +96,7 @@ impl Rig {
         self.connection.run(&Call::from(command)).await.unwrap()
     }
 
-    /// What the hot store has of a part.
+    /// The state of a part, read from its keys.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
         let (claims, decisions, pending) = futures::join!(
@@ -112,7 +112,7 @@ impl Rig {
         assert_eq!(Ok(bound("#s") - bound("#b")), i64::try_from(held.len()), "{part} holds {held:?}");
         let end_of_range = terms.remove("#e");
         if let Some(mark) = terms.remove("#o") {
-            assert!(pending.is_some() && !terms.contains_key("#g"), "{part} is marked");
+            assert!(pending.is_some() && !terms.contains_key("#g"), "{part} is not marked correctly");
             assert_eq!(mark, open_until(terms["#x"].parse().unwrap(), &end_of_range.unwrap()));
         }
         for field in ["#k", "#l", "#w"] {
@@ -125,14 +125,14 @@ impl Rig {
         State { terms, claims, free, held: slips, decisions, is_pending: pending.is_some() }
     }
 
-    /// Lets a part's time be over: as if an hour had passed. What was free is told no more.
+    /// Lets a part expire, as if an hour had passed. Its free slips are gone.
     async fn expire(&self, part: PartId) {
         let keys = PartKeys::of(part);
         self.let_expire(&keys, 1).await;
         self.lose_free(&keys).await;
     }
 
-    /// Sets a part's expiry, in milliseconds, in each place where it stands.
+    /// Sets a part's expiry, in milliseconds, in each field that has it.
     async fn let_expire(&self, keys: &PartKeys, at: u64) {
         let () = self.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
         let (open, end): (Option<String>, String) = self.run(["HMGET", &keys.claims, "#o", "#e"]).await;
@@ -141,7 +141,7 @@ impl Rig {
         }
     }
 
-    /// Nothing of a part is free any more.
+    /// Removes a part's free slips.
     async fn lose_free(&self, keys: &PartKeys) {
         let () = self.run(["HSET", &keys.claims, "#l", ""]).await;
         let bounds: (i64, i64) = self.run(["HMGET", &keys.claims, "#s", "#e"]).await;
@@ -151,7 +151,7 @@ impl Rig {
         }
     }
 
-    /// Loses all of a part, but for its place in the queue.
+    /// Loses all of a part except its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
         let () = self.run(["DEL", &keys.claims, &keys.decided]).await;
@@ -161,7 +161,7 @@ impl Rig {
         assert_eq!(self.store.load(packet.part, &packet.terms, decisions).await.unwrap(), Loaded::Yes);
     }
 
-    /// What the part has for one user who gives no passphrase.
+    /// A part's answer to one user without a passphrase.
     async fn grab(&self, packet: &Packet, user: &str) -> GrabAnswer {
         self.grab_as(packet, &grabber(user)).await
     }
@@ -179,7 +179,7 @@ impl Rig {
         }
     }
 
-    /// Tells the part decisions twice, and sees to it that the second time changes nothing.
+    /// Reconciles a part twice, and checks that the second time changes nothing.
     async fn reconcile(&self, packet: &Packet, decisions: &[Decision], decided: &[Hold]) -> Reconciled {
         let reconcile =
             async || self.store.reconcile(packet.part, packet.terms.count, decisions, decided).await.unwrap();
@@ -201,28 +201,28 @@ async fn shared(slot: &Mutex<Weak<Servers>>, start: impl AsyncFnOnce() -> Arc<Se
     servers
 }
 
-/// Runs a test's body on one node and in a cluster.
+/// Runs a test body on one node and on a cluster.
 async fn on_both(body: impl AsyncFn(Rig)) {
     body(Rig::on_one_node().await).await;
     body(Rig::in_a_cluster().await).await;
 }
 
-/// A part as its keys show it.
+/// A part's keys, decoded.
 #[derive(Clone, Debug, Eq, PartialEq)]
 struct State {
-    /// The fields of `claims` that are no user's.
+    /// The fields of `claims` that belong to no user.
     terms: BTreeMap<String, String>,
     claims: BTreeMap<String, String>,
     free: Vec<u32>,
-    /// By slip.
+    /// Holds by slip.
     held: BTreeMap<u32, OutboxEntry>,
-    /// Places within the part.
+    /// Known decisions, as positions within the part.
     decisions: BTreeSet<u32>,
     is_pending: bool,
 }
 
 impl State {
-    /// Nothing is there, not even a key.
+    /// Whether the part has no key at all.
     fn is_empty(&self) -> bool {
         let Self { terms, claims, free, held, decisions, is_pending } = self;
         terms.is_empty()
@@ -233,14 +233,14 @@ impl State {
             && !is_pending
     }
 
-    /// The same, whatever order the free slips are in.
+    /// The same state with sorted free slips.
     fn sorted(mut self) -> Self {
         self.free.sort_unstable();
         self
     }
 }
 
-/// A packet, and the part of it that a test looks at.
+/// A packet, and the part under test.
 #[derive(Clone, Debug)]
 struct Packet {
     part: PartId,
@@ -248,12 +248,12 @@ struct Packet {
 }
 
 impl Packet {
-    /// A packet of `count` slips in as many parts as the rule says.
+    /// A packet of `count` slips, in as many parts as the rule says.
     fn of(count: u32) -> Self {
         Self::in_parts(part_count(count), count)
     }
 
-    /// A packet of `count` slips in so many parts.
+    /// A packet of `count` slips in this many parts.
     fn in_parts(parts: u32, count: u32) -> Self {
         let now = now();
         let id = PacketId::new(now, parts, rand::rng().random());
@@ -291,7 +291,7 @@ impl Packet {
         self
     }
 
-    /// `user` with what he says.
+    /// `user` with this passphrase.
     fn saying(&self, user: &str, passphrase: &str) -> Grabber {
         Grabber { user: id(user), passphrase: Some(PassphraseDigest::new(self.terms.id, passphrase)) }
     }
@@ -301,7 +301,7 @@ impl Packet {
     }
 }
 
-/// What the field `#o` is where a part that expires at a time, in milliseconds, has free slips up to `end`.
+/// The value of field `#o` of a part with free slips up to `end` that expires at a time in milliseconds.
 fn open_until(expires: u64, end: &str) -> String {
     format!("{:013}{end}", expires - 1)
 }
@@ -319,7 +319,7 @@ fn grabber(user: &str) -> Grabber {
     Grabber { user: id(user), passphrase: None }
 }
 
-/// What the ledger says of `slip` if `user` got it: no matter which slip, never the same amount and time as another.
+/// A claimed decision of `slip`. Each slip has its own amount and time.
 fn claim_of(slip: u32) -> Claim {
     let at = Timestamp::from_ms(1_700_000_000_000 + u64::from(slip));
     Claim { slip, amount: Amount::new(100 + u64::from(slip)), at }

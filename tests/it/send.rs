@@ -1,4 +1,4 @@
-//! Money that must move once, however often it is asked for.
+//! Money that must move once, however often a request is repeated.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn fifty_sends_of_one_key_pay_once() {
     let world = World::single().await;
     let processes = [world.process(), world.process()];
     let sender = user("sender");
-    // Enough for all fifty, so that nothing but the key stands in the way.
+    // Enough for all fifty, so that only the key prevents more sends.
     processes[0].fund(&sender, 50_000).await;
     let sends = (0..50).map(|n| {
         let (process, wanted) = (processes[n % 2].clone(), packet(&sender, 1_000, 10));
@@ -43,7 +43,7 @@ async fn fifty_sends_of_one_key_pay_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_stands_for_one_wish() {
+async fn a_key_stands_for_one_request() {
     let world = World::single().await;
     let process = world.process();
     let sender = user("sender");
@@ -104,23 +104,23 @@ async fn a_refused_send_leaves_its_key_free() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_send_whose_answer_is_lost_is_no_second_send() {
+async fn a_retry_after_a_lost_answer_is_no_second_send() {
     let world = World::single().await;
     let process = world.process();
     let sender = user("sender");
     process.fund(&sender, 1_000).await;
-    // The table does it and does not say so, twice: the third try finds its own key.
+    // The table commits it and loses the answer, twice. The third try finds its own key.
     world.rig.lose_answers(2);
     let terms = process.send(packet(&sender, 400, 4)).await;
     let books = audit(&world).await;
     assert_eq!((books.packets.len(), books.balance("sender")), (1, 600));
-    // The packet is there to be grabbed.
+    // The packet can be grabbed.
     process.grab(terms.id, &user("ann")).await.unwrap();
     audit(&world).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sender_whose_last_fen_is_spent_hears_of_his_packet_and_not_of_his_balance() {
+async fn a_retry_after_the_last_fen_is_answered_with_the_packet() {
     let world = World::single().await;
     let process = world.process();
     let sender = user("sender");
@@ -133,7 +133,7 @@ async fn a_sender_whose_last_fen_is_spent_hears_of_his_packet_and_not_of_his_bal
     world.rig.held().await;
     killed.abort();
     assert!(killed.await.unwrap_err().is_cancelled());
-    // Redis was never told: the packet's first grab loads it.
+    // Redis never received the packet: its first grab loads it.
     assert!(world.keys().await.is_empty());
     let again = process.send.send(packet(&sender, 1_000, 10), &key("k")).await.unwrap();
     let SendOutcome::Replayed(terms) = again else { panic!("{again:?}") };
@@ -143,7 +143,7 @@ async fn a_sender_whose_last_fen_is_spent_hears_of_his_packet_and_not_of_his_bal
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sends_at_once_never_spend_what_is_not_there() {
+async fn concurrent_sends_never_overdraw_a_wallet() {
     let world = World::single().await;
     let process = world.process();
     let sender = user("sender");
@@ -195,7 +195,7 @@ async fn fifty_deposits_of_one_id_move_money_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_withdrawal_takes_no_more_than_there_is() {
+async fn a_withdrawal_never_overdraws_a_wallet() {
     let world = World::single().await;
     let process = world.process();
     let ann = user("ann");
@@ -204,7 +204,7 @@ async fn a_withdrawal_takes_no_more_than_there_is() {
     assert_eq!(withdraw("w", 1).await, MovementOutcome::InsufficientBalance);
     process.fund(&ann, 100).await;
     assert_eq!(withdraw("w", 101).await, MovementOutcome::InsufficientBalance);
-    // Its id stayed free, and its answer may be lost.
+    // Its id stayed free. Its answer may be lost.
     world.rig.lose_answers(1);
     let outcome = withdraw("w", 100).await;
     assert!(matches!(outcome, MovementOutcome::Moved | MovementOutcome::Replayed), "{outcome:?}");

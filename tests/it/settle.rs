@@ -1,4 +1,4 @@
-//! What the schedule does: nothing twice, nothing of another, nothing too early, and all of it in the end.
+//! The scheduled settle: it repeats nothing, disturbs no other run, starts nothing too early, and finishes everything.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,23 +14,23 @@ use tests::hot::hold_only;
 use tests::{Process, Promises, STORE_TIMEOUT, Setup, World, audit, packet, user, users};
 
 const ACKS: [AckMode; 2] = [AckMode::Ledger, AckMode::Redis];
-/// Ahead of every expiry in these tests.
+/// Later than every expiry in these tests.
 const LATER: Duration = Duration::from_hours(2);
 /// Long enough to send and grab a few packets, short enough to wait for.
 const SOON: Duration = Duration::from_secs(4);
 
-/// A process whose clock says that everything is over.
+/// A process whose clock is past every expiry.
 fn late_process(world: &World) -> Arc<Process> {
     let process = world.process();
     process.clock.set_ahead(LATER);
     process
 }
 
-/// Everything is refunded or claimed, and nothing waits.
+/// Checks that every slip is decided and every packet settled.
 async fn all_is_settled(world: &World) {
     world.outbox_is_empty().await;
     let books = audit(world).await;
-    assert!(books.packets.values().all(|packet| packet.settled), "not all is settled");
+    assert!(books.packets.values().all(|packet| packet.settled), "a packet is not settled");
 }
 
 fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, Failure>) -> bool {
@@ -43,7 +43,7 @@ async fn eight_settles_at_once_refund_once() {
     let process = world.process();
     let mut sent: Vec<Arc<Terms>> = Vec::new();
     for n in 0..5 {
-        // All of one sender: their refunds meet in one wallet.
+        // All of one sender: their refunds change the same wallet.
         sent.push(process.send_funded(packet(&user("sender"), 30_000, 95 + n * 40)).await);
     }
     let promises = Promises::default();
@@ -71,14 +71,14 @@ async fn eight_settles_at_once_refund_once() {
     assert_eq!(again, nothing);
 }
 
-/// Users grab whatever they find while two processes settle without a pause, until nothing is left.
+/// Users grab free slips while two processes settle without a pause, until nothing is left.
 async fn race(world: World, expires_in: Duration, settlers: [Arc<Process>; 2], seed: u64) {
     println!("seed {seed}");
     let setups = ACKS.map(|ack| world.process_with(Setup { ack, ..Setup::default() }));
     let mut sent = Vec::new();
     for n in 0..10 {
         let wanted = NewPacket { expires_in, ..packet(&user(&format!("s{}", n % 3)), 5_000, 40) };
-        // Where a clock is wrong, a promise on the word of Redis is not kept back by it: only true expiry can be raced.
+        // In `redis` mode a wrong clock breaks promises, so only true expiry is raced.
         let ack = if expires_in == SOON { n % 2 } else { 0 };
         sent.push(setups[ack].send_funded(wanted).await);
     }
@@ -109,7 +109,7 @@ async fn race(world: World, expires_in: Duration, settlers: [Arc<Process>; 2], s
                 if !is_news {
                     open.swap_remove(place);
                 }
-                // Users come one after the other, so that some are still on their way when it is over.
+                // Users come one after another, so that some still ask at expiry.
                 tokio::time::sleep(Duration::from_millis(random.random_range(0..60))).await;
             }
         })
@@ -150,7 +150,7 @@ async fn grabs_race_the_refund() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn grabs_race_a_refund_that_comes_too_early() {
+async fn grabs_race_an_early_refund() {
     let world = World::single().await;
     let settlers = [late_process(&world), late_process(&world)];
     race(world, Duration::from_hours(1), settlers, rand::random::<u32>().into()).await;
@@ -170,7 +170,7 @@ async fn a_run_without_time_does_no_harm_and_the_next_one_finishes() {
     let report = late.count().await;
     let oldest_outbox_ms = report.oldest_outbox_ms;
     let counted = Report { due_left: 4, outbox_left: Some(8), oldest_outbox_ms, ..Report::default() };
-    assert_eq!(report, counted, "nothing is done, but what there is to do is known");
+    assert_eq!(report, counted, "nothing is done, but everything is counted");
     assert!(audit(&world).await.packets.values().all(|packet| packet.decisions.is_empty()));
     let report = late.settle().await;
     let counts =
@@ -180,7 +180,7 @@ async fn a_run_without_time_does_no_harm_and_the_next_one_finishes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_share_the_partitions_and_touch_none_of_each_others() {
+async fn several_runs_share_the_partitions_without_overlap() {
     let world = World::single().await;
     let process = world.process();
     let mut sent = Vec::new();
@@ -209,11 +209,11 @@ async fn several_share_the_partitions_and_touch_none_of_each_others() {
     all_is_settled(&world).await;
 }
 
-/// A slip that a function took before it was killed: how the packet stands when somebody looks again.
+/// A slip that a function took before it was killed: the packet's state at the next request.
 #[derive(Clone, Copy, Debug)]
 struct Crash {
     expired: bool,
-    /// The user comes back before settle does.
+    /// The user asks again before settle runs.
     returns: bool,
 }
 
@@ -271,7 +271,7 @@ async fn a_function_dies_after_its_commit() {
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
     for (name, settles) in [("ann", false), ("bob", true)] {
         let killed = {
-            // Nobody asks it again.
+            // No user asks again.
             let (process, user, id) = (world.process(), user(name), terms.id);
             world.rig.hold_answer();
             tokio::spawn(async move { process.grab(id, &user).await })
@@ -295,7 +295,7 @@ async fn a_function_dies_after_its_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_runs_on_answers_before_redis_hears_of_a_claim() {
+async fn a_process_that_runs_on_answers_before_it_reconciles_redis() {
     let world = World::single().await;
     let process = world.process_with(Setup { runs_on: true, ..Setup::default() });
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
@@ -308,23 +308,23 @@ async fn who_runs_on_answers_before_redis_hears_of_a_claim() {
     let begun = Instant::now();
     world.rig.release();
     let answer = grab.await.unwrap().unwrap();
-    assert!(begun.elapsed() < STORE_TIMEOUT, "it has waited for Redis");
+    assert!(begun.elapsed() < STORE_TIMEOUT, "the answer waited for Redis");
     let booked = audit(&world).await.packet(terms.id).claims["ann"];
     frozen.cont();
     let GrabOutcome::Grabbed { claim, replayed: false } = answer else { panic!("{answer:?}") };
     assert_eq!((claim.slip, claim.amount.minor_units(), claim.at.ms()), booked);
 
-    // It hears of it without another grab, and without settle.
+    // Redis is reconciled without another grab and without settle.
     world.outbox_empties().await;
     let transactions = world.rig.transactions();
     let again = process.grab(terms.id, &user("ann")).await.unwrap();
     assert_eq!(again, GrabOutcome::Grabbed { claim, replayed: true });
-    assert_eq!(world.rig.transactions(), transactions, "Redis knows it");
+    assert_eq!(world.rig.transactions(), transactions, "Redis knows the claim");
     world.audit_hot(&terms, &audit(&world).await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_committed_counts_also_if_the_answer_was_lost() {
+async fn a_commit_counts_although_its_answer_was_lost() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
@@ -336,7 +336,7 @@ async fn what_was_committed_counts_also_if_the_answer_was_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn promises_of_redis_are_kept_before_the_rest_goes_back() {
+async fn promises_of_redis_are_kept_before_the_refund() {
     let world = World::single().await;
     let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
@@ -351,7 +351,7 @@ async fn promises_of_redis_are_kept_before_the_rest_goes_back() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_redis_only_its_own_promises_wait() {
+async fn without_redis_only_packets_in_redis_mode_wait() {
     let mut world = World::single_with(&["--appendonly", "yes", "--appendfsync", "always"]).await;
     let late = late_process(&world);
     let promises = Promises::default();
@@ -383,15 +383,15 @@ async fn without_redis_only_its_own_promises_wait() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nobody_says_no_for_a_redis_that_forgot_before_the_packet_is_settled() {
+async fn a_redis_that_forgot_causes_no_denial_before_settlement() {
     let world = World::single().await;
     let process = world.process_with(Setup { ack: AckMode::Redis, ..Setup::default() });
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
     let (holder, loser) = (user("ann"), user("bob"));
     process.grab(terms.id, &holder).await.unwrap();
-    // With what it had acknowledged: nobody but settle knows then what is to be had.
+    // Including the holds that it had acknowledged. Now only settle can find out who has a slip.
     let () = world.redis(&cmd("FLUSHALL")).await;
-    // The packet's time is over for this process, so it is not loaded again.
+    // The packet is expired for this process, so it is not loaded again.
     process.clock.set_ahead(LATER);
     for user in [&holder, &loser] {
         let answer = process.grab(terms.id, user).await;

@@ -1,4 +1,4 @@
-//! `template.yaml` against what it has to agree with: the routes, the document, the configuration, the table.
+//! Checks `template.yaml` against the routes, `openapi.yaml`, the configuration, and the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(repository(path)).unwrap()
 }
 
-/// The template; a short form such as `!Ref Table` becomes `{"!Ref": "Table"}`.
+/// The template, where a short form such as `!Ref Table` is `{"!Ref": "Table"}`.
 fn template() -> Value {
     plain(yaml_serde::from_str(&read("template.yaml")).unwrap())
 }
@@ -57,7 +57,7 @@ const fn name(function: Function) -> &'static str {
     }
 }
 
-/// A method, a path, the function that answers, and who may call it.
+/// A method, a path, the function that answers, and the allowed caller.
 type Route = (String, String, String, &'static str);
 
 const USER: &str = "a signed-in user";
@@ -69,7 +69,7 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
     let mut of_template: BTreeSet<Route> = BTreeSet::new();
     let mut default = Vec::new();
     for (function, properties) in functions(&template) {
-        // The two that are run by schedule have no events.
+        // The two scheduled functions have no events.
         let events = properties["Events"].as_object().into_iter().flat_map(Map::values);
         for event in events.filter(|event| event["Type"] == "HttpApi") {
             let event = &event["Properties"];
@@ -79,7 +79,11 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
                 authorizer if authorizer == "AWS_IAM" => OPERATOR,
                 other => {
                     assert_eq!(*other, "NONE", "{function}");
-                    assert_eq!((event.get("Method"), event.get("Path")), (None, None), "only $default is for everyone");
+                    assert_eq!(
+                        (event.get("Method"), event.get("Path")),
+                        (None, None),
+                        "only $default is open to everyone"
+                    );
                     default.push(function.clone());
                     continue;
                 }
@@ -109,8 +113,8 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
     assert_eq!(BTreeSet::from(of_gateway), of_template);
 }
 
-/// What a function reads when it starts: all variables, those that it can't do without, and those that tokens for Redis
-/// need besides.
+/// The variables that a function reads at start: all, the required ones, and those that are also required with tokens
+/// for Redis.
 struct Reads {
     all: BTreeSet<String>,
     required: BTreeSet<String>,
@@ -141,13 +145,13 @@ impl Reads {
     }
 }
 
-/// What the template sets for a function.
+/// The variables that the template sets for a function.
 fn set(template: &Value, properties: &Value) -> Map<String, Value> {
     let variables = |value: &Value| value["Environment"]["Variables"].as_object().cloned().unwrap_or_default();
     variables(&template["Globals"]["Function"]).into_iter().chain(variables(properties)).collect()
 }
 
-/// The variables that the template sets and no function reads yet. `tests/aws` holds that list against the code.
+/// The variables that the template sets and no function reads yet. `tests/aws` checks that list against the code.
 fn ahead() -> BTreeSet<String> {
     let ahead: Value = serde_json::from_str(&read("tests/aws/ahead.json")).unwrap();
     ahead["variables"].as_array().unwrap().iter().map(text).collect()
@@ -219,12 +223,12 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             if ahead().contains(&name) {
                 continue;
             }
-            // How Redis is signed in to is said only where that is by tokens.
+            // The sign-in to Redis is set only with tokens.
             if value["!If"][2]["!Ref"] == "AWS::NoValue" {
                 assert_eq!(value["!If"][0], "RedisByIam", "{name}");
                 continue;
             }
-            // Where Redis is depends on who makes it; the parameter is for one that exists.
+            // Redis' address depends on its owner; the parameter is for an existing Redis.
             let given = if value["!If"][0] == "RedisExists" { &value["!If"][1] } else { &value };
             let Some(parameter) = given["!Ref"].as_str().and_then(|name| template["Parameters"].get(name)) else {
                 assert_eq!((&*name, value), ("TABLE_NAME", json!({"!Ref": "Table"})), "{function}");
@@ -289,7 +293,7 @@ fn sorted(mut items: Vec<Value>) -> Vec<Value> {
     items
 }
 
-/// The sample events go to routes that exist, with the ids that their paths hold.
+/// The sample events belong to existing routes, with the ids in their paths.
 #[test]
 fn the_sample_events_are_of_these_routes() {
     for function in ["send", "grab", "view", "wallet"] {

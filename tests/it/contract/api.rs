@@ -1,4 +1,4 @@
-//! A client of the local stack that holds every answer against the document.
+//! A client of the local stack that checks every answer against `openapi.yaml`.
 
 use std::future::IntoFuture;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +16,14 @@ use tokio::net::TcpStream;
 
 use super::spec::{Answer, SPEC};
 
-/// A stack of its own, and a client.
+/// A local stack with a client.
 pub struct Api {
     pub local: Local,
     client: reqwest::Client,
     deposits: AtomicU64,
 }
 
-/// A request under construction; awaited, it is sent.
+/// A request under construction; awaiting it sends it.
 pub struct Call<'a> {
     api: &'a Api,
     method: String,
@@ -61,7 +61,7 @@ impl Api {
         self.call("PUT", path)
     }
 
-    /// Puts money into a wallet.
+    /// Deposits money.
     pub async fn fund(&self, user: &str, amount: u64) {
         let id = format!("fund-{}", self.deposits.fetch_add(1, Ordering::Relaxed));
         self.put(format!("/wallets/{user}/deposits/{id}")).json(&json!({"amount": amount})).await.expect(201);
@@ -71,13 +71,13 @@ impl Api {
         self.get(format!("/wallets/{user}")).await.expect(200)["balance"].as_i64().unwrap()
     }
 
-    /// Sends a packet from a wallet that can pay for it.
+    /// Sends a packet from a wallet that is funded for it.
     pub async fn send(&self, sender: &str, key: &str, body: &Value) -> Value {
         self.fund(sender, body["total_amount"].as_u64().unwrap()).await;
         self.post("/packets").by(sender).key(key).json(body).await.expect(201)
     }
 
-    /// The same, and its id.
+    /// The same; returns the id.
     pub async fn packet(&self, sender: &str, key: &str, body: &Value) -> String {
         text(&self.send(sender, key, body).await["packet_id"])
     }
@@ -86,30 +86,30 @@ impl Api {
         self.post(format!("/packets/{packet}/grab")).by(user)
     }
 
-    pub fn look(&self, user: &str, packet: &str) -> Call<'_> {
+    pub fn view(&self, user: &str, packet: &str) -> Call<'_> {
         self.get(format!("/packets/{packet}")).by(user)
     }
 
-    /// One run of settle.
+    /// A settle run.
     pub async fn settle(&self) -> Value {
         let answer = self.client.post(format!("{}/_local/settle", self.local.url())).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         answer.json().await.unwrap()
     }
 
-    /// Lets time and settle go on until the packet has this status.
+    /// Waits, with settle runs, until the packet has this status.
     pub async fn until(&self, viewer: &str, packet: &str, status: &str) -> Value {
         poll(status, async || {
             if status == "settled" {
                 self.settle().await;
             }
-            let view = self.look(viewer, packet).await.expect(200);
+            let view = self.view(viewer, packet).await.expect(200);
             (view["status"] == status).then_some(view)
         })
         .await
     }
 
-    /// Puts an item into the ledger's table as it is, past everything that guards it.
+    /// Writes an item directly into the ledger's table.
     pub async fn put_item(&self, pk: &str, sk: &str, attributes: &[(&str, AttributeValue)]) {
         let client = dynamodb_at(self.local.dynamodb_url());
         let mut put = client.put_item().table_name("hongbao");
@@ -122,7 +122,7 @@ impl Api {
         put.send().await.unwrap();
     }
 
-    /// Makes Redis forget everything.
+    /// Makes Redis lose everything.
     pub async fn flush(&self) {
         let client = redis::Client::open(self.local.redis_url()).unwrap();
         let patient = redis::AsyncConnectionConfig::new().set_response_timeout(Some(Duration::from_secs(20)));
@@ -144,11 +144,11 @@ impl Api {
                 Value::Null => return all,
                 next => cursor = Some(text(next)),
             }
-            assert_eq!(found.len(), limit, "a page that is not the last one is full");
+            assert_eq!(found.len(), limit, "only the last page may be short");
         }
     }
 
-    /// All that a wallet shows of itself: what a refused request must not change.
+    /// Everything that a wallet shows, which a refused request must not change.
     pub async fn books(&self, user: &str) -> Value {
         let wallet = self.get(format!("/wallets/{user}")).await.expect(200);
         let movements = self.all("", &format!("/wallets/{user}/movements"), "movements", 100).await;
@@ -159,14 +159,14 @@ impl Api {
         json!({"wallet": wallet, "movements": movements, "packets": packets, "claims": claims})
     }
 
-    /// Sends a request whose target no client would send like this. Every answer to it is checked.
+    /// Sends a request with a target that no HTTP client would send. Checks every answer.
     pub async fn raw(&self, method: &str, target: &[u8], headers: &[(&str, &[u8])], body: &[u8]) -> Answer {
         let answer = self.unchecked(method, target, headers, body).await;
         SPEC.check(&answer);
         answer
     }
 
-    /// The same, where the gateway itself may be the one to answer.
+    /// The same, for a request that the gateway itself may refuse.
     pub async fn unchecked(&self, method: &str, target: &[u8], headers: &[(&str, &[u8])], body: &[u8]) -> Answer {
         let mut request = [method.as_bytes(), b" ", target, b" HTTP/1.1\r\nHost: localhost\r\n"].concat();
         let length = body.len().to_string();
@@ -186,7 +186,7 @@ impl Api {
 }
 
 impl Call<'_> {
-    /// As this user; as nobody where it is empty.
+    /// Sets the caller; empty: no caller.
     pub fn by(self, user: &str) -> Self {
         if user.is_empty() { self } else { self.header("x-user-id", user) }
     }
@@ -252,12 +252,12 @@ pub fn number(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// A body of a send that is fine.
+/// A valid body of a send.
 pub fn random(total: u64, count: u64) -> Value {
     json!({"split": "random", "total_amount": total, "count": count})
 }
 
-/// The object with further fields in it.
+/// The object with more fields.
 pub fn with(mut object: Value, fields: &Value) -> Value {
     object.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     object

@@ -1,4 +1,4 @@
-//! Bodies that are no request of this API, for every route that takes one. All are refused and change nothing.
+//! Invalid bodies for every route with a body. All are refused and change nothing.
 
 use serde_json::{Value, json};
 
@@ -14,9 +14,9 @@ struct Route {
     name: &'static str,
     method: &'static str,
     path: String,
-    /// A body that it takes, with every field in it.
+    /// A valid body with every field.
     fine: Value,
-    /// What it answers to that.
+    /// The status of the answer to the valid body.
     status: u16,
     bytes_max: usize,
 }
@@ -49,24 +49,24 @@ impl Route {
         api.call(self.method, &self.path).by("alice").key("bodies").body(body).await
     }
 
-    /// The body is no JSON object.
+    /// The body is not a JSON object.
     async fn no_object(&self, api: &Api, body: &[u8]) {
         let answer = self.ask(api, body).await;
         let shown = String::from_utf8_lossy(&body[..body.len().min(100)]).into_owned();
         assert!(answer.refused(400, "invalid-request").is_empty(), "{}: {shown}", self.name);
     }
 
-    /// The body has this one field at fault, or something within it.
+    /// Only this field, or something in it, is invalid.
     async fn field(&self, api: &Api, field: &str, body: &[u8]) {
         let answer = self.ask(api, body).await;
         let fields = answer.refused(400, "invalid-request");
         let shown = String::from_utf8_lossy(&body[..body.len().min(200)]).into_owned();
-        // A number that no parser takes is no JSON.
+        // A number that no parser accepts is not JSON.
         let fine = fields.len() == 1 && (fields[0] == field || fields[0].starts_with(&format!("{field}[")));
         assert!(fine, "{}: {field} in {shown}: {}", self.name, answer.describe());
     }
 
-    /// The fine body with one field as these bytes have it.
+    /// The valid body, with one field replaced by these bytes.
     fn with(&self, field: &str, value: &[u8]) -> Vec<u8> {
         let mut body = b"{".to_vec();
         for (name, fine) in self.fine.as_object().unwrap() {
@@ -87,7 +87,7 @@ impl Route {
     }
 }
 
-/// Asks every route, and sees to it that nothing has changed; then that the fine body is still taken.
+/// Calls every route and checks that nothing has changed. Then checks that the valid body is still accepted.
 async fn nothing_changes(ask: impl AsyncFn(&Api, &Route)) {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
@@ -104,7 +104,7 @@ async fn nothing_changes(ask: impl AsyncFn(&Api, &Route)) {
 }
 
 #[tokio::test]
-async fn what_is_no_json_object() {
+async fn bodies_that_are_not_a_json_object() {
     nothing_changes(async |api, route| {
         let fine = route.fine.to_string();
         let fine = fine.as_bytes();
@@ -145,10 +145,10 @@ async fn what_is_no_json_object() {
             &utf16,
         ];
         for body in bodies {
-            // A form feed is white space to some, but not to JSON.
+            // A form feed is white space for some parsers, but not in JSON.
             route.no_object(api, body).await;
         }
-        // What comes first is named: an unknown field, or the end that is missing.
+        // The first error is named: an unknown field, or the missing end.
         for body in [&b"{\"amount\"}"[..], b"{\"amount\":}", b"{\"amount\":1,}", b"{}}", b"{} {}"] {
             route.ask(api, body).await.refused(400, "invalid-request");
         }
@@ -156,7 +156,7 @@ async fn what_is_no_json_object() {
         for body in empty.into_iter().filter(|_| route.name != "grab") {
             route.no_object(api, body).await;
         }
-        // Cut anywhere, it is none either.
+        // A body that is cut anywhere is not JSON either.
         for end in 1..fine.len() {
             route.no_object(api, &fine[..end]).await;
         }
@@ -165,7 +165,7 @@ async fn what_is_no_json_object() {
 }
 
 #[tokio::test]
-async fn nesting_without_end() {
+async fn deep_nesting() {
     nothing_changes(async |api, route| {
         let depth = if route.name == "send" { 100_000 } else { 16_000 };
         route.no_object(api, "[".repeat(depth).as_bytes()).await;
@@ -218,7 +218,7 @@ async fn fields_of_the_wrong_type() {
 }
 
 #[tokio::test]
-async fn numbers_that_no_amount_can_be() {
+async fn numbers_that_are_not_amounts() {
     nothing_changes(async |api, route| {
         for field in route.fields().into_iter().filter(|field| route.fine[*field].is_number()) {
             let huge = "9".repeat(10_000);
@@ -250,7 +250,7 @@ async fn numbers_that_no_amount_can_be() {
 }
 
 #[tokio::test]
-async fn text_that_is_no_text() {
+async fn invalid_text() {
     nothing_changes(async |api, route| {
         for field in route.fields().into_iter().filter(|field| route.fine[*field].is_string()) {
             let broken: [&[u8]; 11] = [
@@ -275,7 +275,7 @@ async fn text_that_is_no_text() {
 }
 
 #[tokio::test]
-async fn fields_unknown_or_given_twice() {
+async fn unknown_and_repeated_fields() {
     nothing_changes(async |api, route| {
         let fine = route.fine.to_string();
         for unknown in ["x", "", " ", "__proto__", "constructor", "sender_id", "user_id", "sub", "packet_id", "红包"]
@@ -290,7 +290,7 @@ async fn fields_unknown_or_given_twice() {
             route.field(api, &upper, &route.with(&upper, b"1")).await;
             let spaced = format!(" {field}");
             route.field(api, &spaced, &route.with(&spaced, b"1")).await;
-            // A second value could be what another parser goes by.
+            // Another parser might use the second value.
             let value = route.fine[field].to_string();
             let escaped = format!("\\u{:04x}{}", u32::from(field.chars().next().unwrap()), &field[1..]);
             for name in [field, &escaped] {
@@ -303,7 +303,7 @@ async fn fields_unknown_or_given_twice() {
 }
 
 #[tokio::test]
-async fn fields_that_are_missing() {
+async fn missing_fields() {
     let api = Api::start().await;
     for route in routes(&api).await {
         let required: &[&str] = match route.name {
@@ -330,7 +330,7 @@ async fn bodies_over_the_limit() {
         for body in [padded(route.bytes_max + 1), padded(1_024 * KIB), vec![b'{'; route.bytes_max + 1]] {
             assert!(route.ask(api, &body).await.refused(413, "payload-too-large").is_empty());
         }
-        // What the gateway itself refuses, it refuses in the same form.
+        // The gateway refuses such bodies itself, in the same form.
         for length in [1_024 * KIB + 1, 3_000 * KIB] {
             assert!(route.ask(api, &padded(length)).await.refused(413, "payload-too-large").is_empty());
         }
@@ -353,7 +353,7 @@ async fn a_body_at_the_limit_is_read() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_is_named_at_once() {
+async fn all_errors_are_named_at_once() {
     let api = Api::start().await;
     let body = json!({
         "split": "half", "total_amount": 1, "count": 0, "greeting": "\u{0}", "expires_in_s": 0, "passphrase": "",
@@ -361,7 +361,7 @@ async fn all_that_is_wrong_is_named_at_once() {
     });
     let mut fields = api.post("/packets").by("alice").key("k").json(&body).await.refused(400, "invalid-request");
     fields.sort();
-    // What the total may be depends on the count.
+    // The limit of the total depends on the count.
     assert_eq!(fields, ["count", "expires_in_s", "greeting", "passphrase", "recipients", "split"]);
     let both = api.put("/wallets/a%23b/deposits/a.b").json(&json!({"amount": 0})).await;
     assert_eq!(both.refused(400, "invalid-request"), ["user_id", "deposit_id", "amount"]);

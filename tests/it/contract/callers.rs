@@ -1,4 +1,4 @@
-//! Who asks, and whom an id in a path means: no id leads to another user's data.
+//! Callers, and user ids in paths: no id reaches another user's data.
 
 use serde_json::json;
 
@@ -14,19 +14,19 @@ const USER_ROUTES: [(&str, &str); 7] = [
     ("GET", "/me/claims"),
 ];
 
-/// Ids of users that hold what separates names in either store, or look like such a name.
+/// User ids that contain a separator of either store's key names, or look like a key name.
 const STRANGE: [&str; 22] = [
     "{alice}", "alice}", "}alice", "{", "}{", "a|b", "a:b", "a,b", "a;b", "a=b", "a&b", "a+b", "..", ".", "*", "~",
     "'", "\"", "\\", "`$(x)`", "<b>", "PACKET",
 ];
 
 #[tokio::test]
-async fn nobody_is_nobody() {
+async fn requests_without_a_caller_are_refused() {
     let api = Api::start().await;
     for (method, path) in USER_ROUTES {
         let body = random(10, 1);
         api.call(method, path).key("k").json(&body).await.refused(401, "unauthenticated");
-        // No other header and no field names the caller.
+        // No other header and no field sets the caller.
         let forged = api.call(method, path).key("k").header("authorization", "Bearer alice").header("x-user", "alice");
         forged.json(&json!({"sub": "alice"})).await.refused(401, "unauthenticated");
         let twice = api.call(method, path).by("alice").by("bob").key("k").json(&body);
@@ -35,7 +35,7 @@ async fn nobody_is_nobody() {
 }
 
 #[tokio::test]
-async fn what_can_be_no_user_is_nobody() {
+async fn invalid_user_ids_are_refused() {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
     let books = api.books("alice").await;
@@ -92,7 +92,7 @@ async fn strange_users_have_wallets_of_their_own() {
         assert_eq!(movements.expect(200)["movements"].as_array().unwrap().len(), 2);
     }
     assert_eq!(api.balance("alice").await, 7);
-    // And they send, with keys of their own.
+    // They also send, with keys of their own.
     for user in users {
         let sent = api.post("/packets").by(user).key("k").json(&random(10, 1)).await.expect(201);
         assert_eq!(sent["sender_id"], *user);
@@ -100,7 +100,7 @@ async fn strange_users_have_wallets_of_their_own() {
 }
 
 #[tokio::test]
-async fn an_id_in_a_path_is_a_users_or_refused() {
+async fn a_user_id_in_a_path_is_valid_or_refused() {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
     let books = api.books("alice").await;
@@ -133,7 +133,7 @@ async fn an_id_in_a_path_is_a_users_or_refused() {
             assert_eq!(answer.refused(400, "invalid-request"), ["user_id"]);
         }
     }
-    // An encoded slash splits the path, as API Gateway has it.
+    // An encoded slash splits the path, as in API Gateway.
     for (method, target) in [
         ("GET", "/wallets/alice%2Fbob"),
         ("GET", "/wallets/a%2Fb/movements"),
@@ -162,7 +162,7 @@ async fn ids_of_deposits_and_withdrawals_are_plain() {
 }
 
 #[tokio::test]
-async fn a_packets_id_of_any_bytes_is_not_found() {
+async fn a_packet_id_of_any_bytes_is_not_found() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     let hash = format!("{packet}%230");
@@ -195,12 +195,12 @@ async fn a_packets_id_of_any_bytes_is_not_found() {
         for (method, tail) in [("GET", ""), ("POST", "/grab"), ("GET", "/claims")] {
             let target = [b"/packets/", id, tail.as_bytes()].concat();
             let answer = api.unchecked(method, &target, &[("x-user-id", b"bob")], b"").await;
-            // Bytes that no URI has, the server may refuse before anything looks at them.
+            // The server may refuse bytes that no URI contains before it reads them.
             if answer.status != 400 || !answer.bytes.is_empty() {
                 super::spec::SPEC.check(&answer);
                 answer.refused(404, "packet-not-found");
             }
         }
     }
-    assert_eq!(api.look("alice", &packet).await.expect(200)["claimed_count"], 0);
+    assert_eq!(api.view("alice", &packet).await.expect(200)["claimed_count"], 0);
 }

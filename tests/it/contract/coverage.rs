@@ -1,4 +1,4 @@
-//! Every documented status of every operation is caused once; and every example of a problem is what somebody hears.
+//! Causes every documented status of every operation once. Every example of a problem must equal an answer.
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
@@ -15,7 +15,7 @@ use shared::wiring::{LedgerWiring, dynamodb_at};
 use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
-/// What only API Gateway itself answers: it throttles, the functions count nothing but wrong passphrases.
+/// Statuses that only API Gateway itself answers: it throttles; the functions only count wrong passphrases.
 const NOT_CAUSED_HERE: [(&str, u16); 10] = [
     ("deposit", 429),
     ("getMyWallet", 429),
@@ -78,14 +78,14 @@ async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
     let unseen: BTreeSet<(String, u16)> = documented.difference(&tour.seen).cloned().collect();
     assert_eq!(unseen, excepted);
 
-    let mut told = Vec::new();
-    problems_in(&SPEC.document, &mut told);
-    assert!(told.len() > 15, "only {}", told.len());
-    let never: Vec<&Value> = told.iter().filter(|problem| !tour.problems.contains(problem)).collect();
-    assert!(never.is_empty(), "examples that nobody hears: {}", serde_json::to_string_pretty(&never).unwrap());
+    let mut examples = Vec::new();
+    problems_in(&SPEC.document, &mut examples);
+    assert!(examples.len() > 15, "only {}", examples.len());
+    let never: Vec<&Value> = examples.iter().filter(|problem| !tour.problems.contains(problem)).collect();
+    assert!(never.is_empty(), "examples that no answer equals: {}", serde_json::to_string_pretty(&never).unwrap());
 }
 
-/// Every value of an example that is a problem of ours.
+/// Collects every example value that is a problem.
 fn problems_in(value: &Value, found: &mut Vec<Value>) {
     let kind = value.pointer("/value/type").and_then(Value::as_str).unwrap_or_default();
     if kind.starts_with("urn:hongbao:problem:") {
@@ -131,9 +131,9 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     tour.all(201, first).await;
     let again = vec![send(api, "k"), movement(api, "deposits/d", 10), movement(api, "withdrawals/w", 10)];
     tour.all(200, again).await;
-    let looks = vec![
+    let views = vec![
         api.grab("bob", open),
-        api.look("bob", open),
+        api.view("bob", open),
         api.get(format!("/packets/{open}/claims")).by("bob"),
         api.get("/me/wallet").by("bob"),
         api.get("/me/packets").by("bob"),
@@ -141,9 +141,9 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/wallets/bob"),
         api.get("/wallets/bob/movements"),
     ];
-    tour.all(200, looks).await;
+    tour.all(200, views).await;
     let known = vec![
-        api.look("bob", open).header("if-none-match", "*"),
+        api.view("bob", open).header("if-none-match", "*"),
         api.get(format!("/packets/{open}/claims")).by("bob").header("if-none-match", "*"),
     ];
     tour.all(304, known).await;
@@ -182,12 +182,12 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
     let poor = send(api, "poor").json(&random(10_000, 10));
     tour.all(402, vec![poor, movement(api, "withdrawals/poor", 10_000)]).await;
     let others =
-        vec![api.grab("eve", guarded), api.grab("bob", guarded), api.look("eve", guarded), claims(guarded).by("eve")];
+        vec![api.grab("eve", guarded), api.grab("bob", guarded), api.view("eve", guarded), claims(guarded).by("eve")];
     tour.all(403, others).await;
     let nowhere = vec![
         api.grab("bob", absent),
-        api.look("bob", absent),
-        api.look("bob", "a%2Fb"),
+        api.view("bob", absent),
+        api.view("bob", "a%2Fb"),
         claims(absent).by("bob"),
         api.get("/wallets/a%2Fb"),
         api.get("/wallets/a%2Fb/movements"),
@@ -224,7 +224,7 @@ async fn too_full(tour: &mut Tour, api: &Api) {
     tour.saw(400, &api.put("/wallets/rich/deposits/d").json(&json!({"amount": 1})).await);
 }
 
-/// The local stack counts every request of the operator's routes as signed, so the handler is asked itself.
+/// The local stack treats every request on the operator's routes as signed, so this test calls the handler itself.
 async fn not_the_operator(tour: &mut Tour, api: &Api) {
     let config = Config::for_the_ledger(|name| (name == "TABLE_NAME").then(|| "hongbao".to_owned())).unwrap();
     let wallets = LedgerWiring::new(config, dynamodb_at(api.local.dynamodb_url())).wallets();
@@ -261,7 +261,7 @@ fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
     }
 }
 
-/// Items that do not read: a defect, wherever one is met.
+/// Items that can't be decoded are a defect in every operation.
 async fn broken(tour: &mut Tour, api: &Api) {
     let packet = PacketId::new(Timestamp::from_ms(1_795_181_400_001), 1, [8; 10]).to_string();
     api.put_item(&format!("PACKET#{packet}"), "META", &[]).await;
@@ -273,7 +273,7 @@ async fn broken(tour: &mut Tour, api: &Api) {
     let calls = vec![
         api.post("/packets").by("broken").key("k").json(&random(100, 10)),
         api.grab("bob", &packet),
-        api.look("bob", &packet),
+        api.view("bob", &packet),
         api.get(format!("/packets/{packet}/claims")).by("bob"),
         api.get("/me/packets").by("broken"),
         api.get("/me/claims").by("broken"),
@@ -286,7 +286,7 @@ async fn broken(tour: &mut Tour, api: &Api) {
     tour.all(500, vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken")]).await;
 }
 
-/// A ledger that is gone: nobody knows, and everybody may ask again.
+/// An unreachable ledger: the outcome is unknown, and every caller may retry.
 async fn without_a_ledger(tour: &mut Tour) {
     let ledger = DynamoDb::start(None).await.unwrap();
     let options = local::Options { dynamodb_url: Some(ledger.url()), ..local::Options::ephemeral() };
@@ -296,7 +296,7 @@ async fn without_a_ledger(tour: &mut Tour) {
     let calls = vec![
         send(&api, "k-2"),
         api.grab("bob", &packet),
-        api.look("bob", &packet),
+        api.view("bob", &packet),
         api.get(format!("/packets/{packet}/claims")).by("bob"),
         api.get("/me/wallet").by("bob"),
         api.get("/me/packets").by("bob"),

@@ -75,13 +75,13 @@ async fn a_limit_is_from_1_to_100() {
         }
         let both = api.get(format!("{path}?cursor=!&limit=0")).by(user).await;
         assert_eq!(both.refused(400, "invalid-request"), ["limit", "cursor"]);
-        // What is not asked for is not looked at.
+        // Unknown query parameters are ignored.
         api.get(format!("{path}?x=1&&=&%ff=%fe")).by(user).await.expect(200);
     }
 }
 
 #[tokio::test]
-async fn a_cursor_is_one_that_this_list_gave() {
+async fn a_cursor_must_come_from_the_same_list() {
     let api = Api::start().await;
     let lists = lists(&api).await;
     for (i, list) in lists.iter().enumerate() {
@@ -150,6 +150,6 @@ async fn a_cursor_still_fits_when_the_list_has_grown() {
     let before = ask().await.expect(200);
     api.packet("alice", "new", &with(random(10, 1), &json!({"greeting": "new"}))).await;
     let after = ask().await.expect(200);
-    assert_eq!(after["packets"], before["packets"], "what is new comes before");
+    assert_eq!(after["packets"], before["packets"], "new rows come earlier");
     assert_eq!(after["totals"]["count"], 4);
 }

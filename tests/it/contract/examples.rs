@@ -1,4 +1,4 @@
-//! The examples of the document: requests are sent, answers are held against their own schemas.
+//! The document's examples: requests are sent, answers are checked against their own schemas.
 
 use serde_json::Value;
 
@@ -83,7 +83,7 @@ async fn every_example_of_a_request_is_accepted() {
 }
 
 #[test]
-fn the_packets_of_the_examples_are_real_ones() {
+fn the_packets_of_the_examples_are_valid() {
     let schema = &SPEC.document["paths"]["/packets/{packet_id}"]["get"]["responses"]["200"];
     let mut proven = 0;
     for (name, packet) in examples(&schema["content"]["application/json"]) {
@@ -105,7 +105,7 @@ fn the_packets_of_the_examples_are_real_ones() {
     assert!(proven >= 2);
 }
 
-/// Else an unknown field would pass.
+/// Otherwise an unknown field would pass.
 #[test]
 fn every_object_is_closed() {
     for (name, schema) in SPEC.document["components"]["schemas"].as_object().unwrap() {

@@ -1,16 +1,16 @@
-//! What nobody grabs in time goes back.
+//! Slips that are not grabbed in time are refunded.
 
 use serde_json::json;
 
 use super::api::{Api, random, with};
 
 #[tokio::test]
-async fn what_is_left_is_refunded_once() {
+async fn undecided_slips_are_refunded_once() {
     let api = Api::start().await;
     let body = with(random(1_000, 4), &json!({"expires_in_s": 5}));
     let packet = api.packet("alice", "k", &body).await;
     let grabbed = api.grab("bob", &packet).await.expect(200);
-    let open = api.look("alice", &packet).await.expect(200);
+    let open = api.view("alice", &packet).await.expect(200);
     assert_eq!((&open["status"], &open["best"], &open["seed"]), (&json!("open"), &json!(null), &json!(null)));
 
     let expired = api.until("alice", &packet, "expired").await;
@@ -36,7 +36,7 @@ async fn what_is_left_is_refunded_once() {
 }
 
 #[tokio::test]
-async fn a_packet_that_nobody_grabbed_has_no_best() {
+async fn a_packet_without_claims_has_no_best() {
     let api = Api::start().await;
     let body = json!({"split": "equal", "total_amount": 2_000, "count": 4, "expires_in_s": 1});
     let packet = api.packet("alice", "k", &body).await;
@@ -52,7 +52,7 @@ async fn a_packet_that_nobody_grabbed_has_no_best() {
 }
 
 #[tokio::test]
-async fn a_report_counts_what_a_run_did() {
+async fn a_report_counts_the_work_of_its_run() {
     let api = Api::start().await;
     let body = with(random(1_000, 4), &json!({"expires_in_s": 1}));
     let packet = api.packet("alice", "k", &body).await;
@@ -69,5 +69,5 @@ async fn a_report_counts_what_a_run_did() {
             "outbox_left": 0, "oldest_outbox_ms": 0, "due_left": 0
         })
     );
-    assert_eq!(api.look("alice", &packet).await.expect(200)["status"], "settled");
+    assert_eq!(api.view("alice", &packet).await.expect(200)["status"], "settled");
 }

@@ -1,10 +1,10 @@
-//! Every field at its bounds, and one beyond.
+//! Every field at its limits, and one beyond.
 
 use serde_json::{Value, json};
 
 use super::api::{Api, random, with};
 
-/// Tries values of a field in a body that is fine otherwise; what is refused must name the field.
+/// Tries values of a field in an otherwise valid body. A refusal must name the field.
 async fn try_values(field: &str, base: &Value, good: &[Value], bad: &[Value]) {
     let api = Api::start().await;
     for i in 0..4 {
@@ -25,7 +25,7 @@ async fn try_values(field: &str, base: &Value, good: &[Value], bad: &[Value]) {
     }
     for (i, value) in good.iter().enumerate() {
         let body = with(base.clone(), &json!({field: value}));
-        // Keys that were refused are free.
+        // The keys of refused requests are free.
         let sent = api.post("/packets").by("alice").key(&format!("k{i}")).json(&body).await.expect(201);
         if let Some(shown) = sent.get(field) {
             assert_eq!(shown, value);
@@ -45,7 +45,7 @@ async fn split() {
 
 #[tokio::test]
 async fn count() {
-    // A total that fits any of these counts.
+    // A total that is valid for each of these counts.
     let base = |total: u64| json!({"split": "random", "total_amount": total});
     try_values("count", &base(20_000), &[json!(1), json!(2), json!(20_000)], &[json!(0), json!(100_001)]).await;
     try_values("count", &base(100_000), &[json!(100_000)], &[json!(4_294_967_297_u64)]).await;

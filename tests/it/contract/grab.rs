@@ -9,7 +9,7 @@ use shared::domain::{PacketId, Timestamp};
 use super::api::{Api, random, text, with};
 
 #[tokio::test]
-async fn who_comes_first_has_a_slip() {
+async fn the_first_users_win() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(1_000, 3)).await;
     let mut slips = BTreeSet::new();
@@ -21,7 +21,7 @@ async fn who_comes_first_has_a_slip() {
         slips.insert(grabbed["slip"].as_u64().unwrap());
         sum += grabbed["amount"].as_i64().unwrap();
         let balance = api.get("/me/wallet").by(user).await.expect(200);
-        assert_eq!(balance["balance"], grabbed["amount"], "the promise is kept when it is given");
+        assert_eq!(balance["balance"], grabbed["amount"], "the money is there with the answer");
     }
     assert_eq!(slips, [0, 1, 2].into());
     assert_eq!(sum, 1_000);
@@ -31,7 +31,7 @@ async fn who_comes_first_has_a_slip() {
 }
 
 #[tokio::test]
-async fn equal_slips_differ_by_one_at_most() {
+async fn equal_slips_differ_by_at_most_one() {
     let api = Api::start().await;
     let body = json!({"split": "equal", "total_amount": 11, "count": 4});
     let packet = api.packet("alice", "k", &body).await;
@@ -49,7 +49,7 @@ async fn a_rush_over_http_has_as_many_winners_as_slips() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(5_000, SLIPS as u64)).await;
     let users: Vec<String> = (0..60).map(|i| format!("user{i}")).collect();
-    // Each three times, so that a user also races himself.
+    // Each user three times, so that requests of one user race too.
     let grabs = users.iter().cycle().take(180).map(|user| api.grab(user, &packet).into_future());
     let answers: Vec<Value> = futures::future::join_all(grabs).await.iter().map(|answer| answer.expect(200)).collect();
     let mut winners = 0;
@@ -70,7 +70,7 @@ async fn a_rush_over_http_has_as_many_winners_as_slips() {
 }
 
 #[tokio::test]
-async fn a_packet_that_is_none_is_not_found() {
+async fn an_invalid_packet_id_is_not_found() {
     let api = Api::start().await;
     let absent = PacketId::new(Timestamp::from_ms(1_795_181_400_000), 1, [7; 10]).to_string();
     let packet = api.packet("alice", "k", &random(10, 1)).await;
@@ -86,14 +86,14 @@ async fn a_packet_that_is_none_is_not_found() {
     ];
     for id in shapes {
         api.grab("bob", &id).await.refused(404, "packet-not-found");
-        api.look("bob", &id).await.refused(404, "packet-not-found");
+        api.view("bob", &id).await.refused(404, "packet-not-found");
         api.get(format!("/packets/{id}/claims")).by("bob").await.refused(404, "packet-not-found");
     }
     assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "grabbed");
 }
 
 #[tokio::test]
-async fn with_ack_redis_the_money_follows_with_settle() {
+async fn in_redis_mode_settle_pays_the_winner() {
     let api = Api::start_with(local::Options { ack: local::Ack::Redis, ..local::Options::ephemeral() }).await;
     let packet = api.packet("alice", "k", &random(1_000, 2)).await;
     let grabbed = api.grab("bob", &packet).await.expect(200);
@@ -104,18 +104,18 @@ async fn with_ack_redis_the_money_follows_with_settle() {
     let report = api.settle().await;
     assert_eq!((&report["persisted"], &report["outbox_left"]), (&json!(1), &json!(0)));
     assert_eq!(json!(api.balance("bob").await), grabbed["amount"]);
-    assert_eq!(api.look("bob", &packet).await.expect(200)["mine"]["grabbed_at"], grabbed["grabbed_at"]);
+    assert_eq!(api.view("bob", &packet).await.expect(200)["mine"]["grabbed_at"], grabbed["grabbed_at"]);
 }
 
 #[tokio::test]
-async fn a_redis_that_is_gone_is_a_503_and_the_repeat_wins() {
+async fn an_unreachable_redis_is_a_503_and_the_retry_wins() {
     let mut redis = shared::redis::test_server::TestServer::start(&[]).await;
     let options = local::Options { redis_url: Some(redis.url()), ..local::Options::ephemeral() };
     let api = Api::start_with(options).await;
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     redis.kill();
     api.grab("bob", &packet).await.refused(503, "unavailable");
-    // A send needs the ledger alone.
+    // A send needs only the ledger.
     let other = api.packet("alice", "k-2", &random(10, 1)).await;
     redis.restart().await;
     for packet in [packet, other] {

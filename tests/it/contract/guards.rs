@@ -15,27 +15,27 @@ async fn a_passphrase_opens_a_packet() {
     for wrong in ["", "芝麻", "芝麻开门 ", "\u{0}", &"x".repeat(10_000)] {
         grab("bob", wrong).await.refused(403, "wrong-passphrase");
     }
-    // The sender is no exception, and looking needs no passphrase.
+    // The sender needs it too. A view needs no passphrase.
     api.grab("alice", &packet).await.refused(403, "wrong-passphrase");
-    let view = api.look("bob", &packet).await;
+    let view = api.view("bob", &packet).await;
     assert!(!String::from_utf8_lossy(&view.bytes).contains("芝麻"));
     assert_eq!(view.expect(200)["claimed_count"], 0);
-    assert_eq!(api.look("alice", &packet).await.expect(200).get("passphrase"), None);
+    assert_eq!(api.view("alice", &packet).await.expect(200).get("passphrase"), None);
 
     let grabbed = grab("bob", "芝麻开门").await.expect(200);
     assert_eq!(grabbed["replayed"], false);
-    // The winner needs it no more, nor does a wrong one hurt him.
+    // The winner needs no passphrase any more, and a wrong one does no harm.
     let replayed = with(grabbed, &json!({"replayed": true}));
     assert_eq!(api.grab("bob", &packet).await.expect(200), replayed);
     assert_eq!(grab("bob", "wrong").await.expect(200), replayed);
-    // The packet that is over is still closed to who does not know it.
+    // After the end the packet is still closed to callers without the passphrase.
     grab("carol", "芝麻开门").await.expect(200);
     api.grab("dave", &packet).await.refused(403, "wrong-passphrase");
     assert_eq!(grab("dave", "芝麻开门").await.expect(200)["outcome"], "sold_out");
 }
 
 #[tokio::test]
-async fn a_passphrase_that_is_not_asked_for_is_ignored() {
+async fn an_unneeded_passphrase_is_ignored() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(100, 4)).await;
     for (user, passphrase) in [("a", "x"), ("b", ""), ("c", "\u{0}\u{1}"), ("d", &*"x".repeat(10_000))] {
@@ -45,7 +45,7 @@ async fn a_passphrase_that_is_not_asked_for_is_ignored() {
 }
 
 #[tokio::test]
-async fn who_guesses_too_often_has_to_wait() {
+async fn too_many_wrong_passphrases_block_a_user_for_a_while() {
     let api = Api::start().await;
     let body = with(random(100, 2), &json!({"passphrase": "abc"}));
     let packet = api.packet("alice", "k", &body).await;
@@ -61,37 +61,37 @@ async fn who_guesses_too_often_has_to_wait() {
         assert!((1..=60).contains(&wait), "{wait}");
     }
     api.grab("mallory", &packet).await.refused(429, "too-many-requests");
-    // It is his own matter, and this packet's.
+    // The block applies to this user and this packet only.
     assert_eq!(grab("bob", "abc").await.expect(200)["outcome"], "grabbed");
     api.grab("mallory", &other).await.refused(403, "wrong-passphrase");
-    assert_eq!(api.look("alice", &packet).await.expect(200)["claimed_count"], 1);
+    assert_eq!(api.view("alice", &packet).await.expect(200)["claimed_count"], 1);
 
-    // A winner may guess as he likes: he only hears his slip again.
+    // A winner may try any passphrase, and always receives the same slip.
     for _ in 0..12 {
         assert_eq!(grab("bob", "nonsense").await.expect(200)["replayed"], true);
     }
 }
 
 #[tokio::test]
-async fn recipients_are_the_only_ones() {
+async fn only_recipients_have_access() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"recipients": ["carol", "bob"]}))).await;
     let claims = format!("/packets/{packet}/claims");
     api.grab("dave", &packet).await.refused(403, "not-a-recipient");
-    api.look("dave", &packet).await.refused(403, "not-a-recipient");
+    api.view("dave", &packet).await.refused(403, "not-a-recipient");
     api.get(&claims).by("dave").await.refused(403, "not-a-recipient");
-    // Who sends may look, and is told whom he named; to grab he would have to be one of them.
-    assert_eq!(api.look("alice", &packet).await.expect(200)["recipients"], json!(["bob", "carol"]));
+    // The sender may view the packet, with its recipients. To grab it they must be one of them.
+    assert_eq!(api.view("alice", &packet).await.expect(200)["recipients"], json!(["bob", "carol"]));
     api.get(&claims).by("alice").await.expect(200);
     api.grab("alice", &packet).await.refused(403, "not-a-recipient");
     for user in ["bob", "carol"] {
-        assert_eq!(api.look(user, &packet).await.expect(200).get("recipients"), None);
+        assert_eq!(api.view(user, &packet).await.expect(200).get("recipients"), None);
         assert_eq!(api.grab(user, &packet).await.expect(200)["outcome"], "grabbed");
         api.get(&claims).by(user).await.expect(200);
     }
-    // Nothing changes for the others when it is over.
+    // The same for the others after the end.
     api.grab("dave", &packet).await.refused(403, "not-a-recipient");
-    // A case is a difference, and so is every byte.
+    // Ids that differ in case, or in any byte, are different users.
     api.grab("Bob", &packet).await.refused(403, "not-a-recipient");
 }
 
@@ -138,7 +138,7 @@ async fn guards_hold_when_the_packet_is_over() {
             api.grab("bob", &packet).await.refused(403, "wrong-passphrase");
             let right = api.grab("bob", &packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
             assert_eq!(right["outcome"], "expired");
-            api.look("dave", &packet).await.refused(403, "not-a-recipient");
+            api.view("dave", &packet).await.refused(403, "not-a-recipient");
         }
     }
 }

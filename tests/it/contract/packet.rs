@@ -8,7 +8,7 @@ use shared::domain::{Amount, Split, commitment, split};
 use super::api::{Api, random, text, with};
 
 #[tokio::test]
-async fn a_packet_shows_what_was_sent_and_how_it_stands() {
+async fn a_packet_shows_its_terms_and_its_state() {
     let api = Api::start().await;
     let sent = api.send("alice", "k", &random(1_000, 3)).await;
     let packet = text(&sent["packet_id"]);
@@ -21,20 +21,20 @@ async fn a_packet_shows_what_was_sent_and_how_it_stands() {
         assert_eq!((&view["status"], &view["refunded_amount"]), (&json!(status), &json!(0)));
         assert_eq!((&view["claimed_count"], &view["claimed_amount"]), (&json!(count), &json!(amount)));
     };
-    stands(&api.look("zoe", &packet).await.expect(200), "open", 0, 0);
+    stands(&api.view("zoe", &packet).await.expect(200), "open", 0, 0);
     let mut claimed = 0;
     let mut grabs = Vec::new();
     for (i, user) in ["bob", "carol", "dave"].into_iter().enumerate() {
-        let view = api.look(user, &packet).await.expect(200);
+        let view = api.view(user, &packet).await.expect(200);
         assert_eq!((&view["mine"], &view["best"], &view["seed"]), (&json!(null), &json!(null), &json!(null)));
         stands(&view, "open", i as u64, claimed);
         let grabbed = api.grab(user, &packet).await.expect(200);
         claimed += grabbed["amount"].as_u64().unwrap();
         let mine = json!({"slip": grabbed["slip"], "amount": grabbed["amount"], "grabbed_at": grabbed["grabbed_at"]});
-        assert_eq!(api.look(user, &packet).await.expect(200)["mine"], mine);
+        assert_eq!(api.view(user, &packet).await.expect(200)["mine"], mine);
         grabs.push((user, grabbed));
     }
-    let over = api.look("zoe", &packet).await.expect(200);
+    let over = api.view("zoe", &packet).await.expect(200);
     stands(&over, "sold_out", 3, 1_000);
     assert_eq!(over["mine"], json!(null));
     let best = grabs.iter().map(|(_, grabbed)| grabbed["amount"].as_u64().unwrap()).max().unwrap();
@@ -51,7 +51,7 @@ async fn of_equal_slips_the_earliest_grabbed_is_the_best() {
     for user in ["d", "c", "b", "a"] {
         let grabbed = api.grab(user, &packet).await.expect(200);
         let at = text(&grabbed["grabbed_at"]);
-        // Times are in milliseconds: only the first one of all has to be the only one of its time.
+        // Times are in milliseconds. Only the very first claim needs a unique time.
         if first.is_none() {
             shared::redis::test_server::poll("the next millisecond", async || {
                 (jiff::Timestamp::now().as_millisecond() > at.parse::<jiff::Timestamp>().unwrap().as_millisecond())
@@ -61,7 +61,7 @@ async fn of_equal_slips_the_earliest_grabbed_is_the_best() {
         }
         first.get_or_insert((user.to_owned(), at));
     }
-    let best = &api.look("a", &packet).await.expect(200)["best"];
+    let best = &api.view("a", &packet).await.expect(200)["best"];
     assert_eq!(*best, json!({"user_id": "d", "amount": 100}));
     let claims = api.get(format!("/packets/{packet}/claims")).by("a").await.expect(200);
     let best: Vec<&Value> = claims["claims"].as_array().unwrap().iter().filter(|claim| claim["best"] == true).collect();
@@ -77,7 +77,7 @@ async fn the_commitment_fixes_the_amounts_that_the_seed_gives() {
     for i in 0..10 {
         api.grab(&format!("user{i}"), &packet).await.expect(200);
     }
-    let over = api.look("alice", &packet).await.expect(200);
+    let over = api.view("alice", &packet).await.expect(200);
     let claims = api.all("alice", &format!("/packets/{packet}/claims"), "claims", 100).await;
     let amounts: Vec<u64> = claims.iter().map(|claim| claim["amount"].as_u64().unwrap()).collect();
     let (drawn, committed) = from_seed(&over);
@@ -85,7 +85,7 @@ async fn the_commitment_fixes_the_amounts_that_the_seed_gives() {
     assert_eq!(sent["commitment"], committed);
 }
 
-/// The amounts and the commitment that a packet's seed gives, by its own description.
+/// The amounts and the commitment that follow from a packet's seed, by the description in the documents.
 pub fn from_seed(packet: &Value) -> (Vec<u64>, String) {
     let seed: Vec<u8> = text(&packet["seed"])
         .as_bytes()
@@ -136,7 +136,7 @@ async fn claims_are_listed_in_slip_order_each_once() {
 }
 
 #[tokio::test]
-async fn who_has_the_answer_is_told_that_it_is_still_so() {
+async fn an_unchanged_view_is_answered_304() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &with(random(100, 2), &json!({"expires_in_s": 5}))).await;
     let paths = [format!("/packets/{packet}"), format!("/packets/{packet}/claims")];
@@ -151,14 +151,14 @@ async fn who_has_the_answer_is_told_that_it_is_still_so() {
     }
     api.grab("bob", &packet).await.expect(200);
     for (path, tag) in paths.iter().zip(&tags) {
-        // Whoever has a slip sees it in his very next request, whatever he has kept.
+        // A winner sees their slip in the very next request, whatever the browser has cached.
         let changed = api.get(path).by("bob").header("if-none-match", tag).await;
         let seen = changed.expect(200);
         assert!(seen["mine"]["slip"].is_u64() || seen["claims"][0]["user_id"] == "bob", "{seen}");
         assert_ne!(changed.header("etag"), Some(&**tag));
     }
-    // Another user is shown something else, and his browser is told so.
-    let [mine, other] = futures::future::join_all(["bob", "carol"].map(|user| api.look(user, &packet).into_future()))
+    // Another user receives another view, and the answer tells the browser's cache so.
+    let [mine, other] = futures::future::join_all(["bob", "carol"].map(|user| api.view(user, &packet).into_future()))
         .await
         .try_into()
         .unwrap_or_else(|_| unreachable!());

@@ -1,4 +1,4 @@
-//! Methods and paths that are not of this API.
+//! Methods and paths outside the API.
 
 use super::api::{Api, random};
 use super::spec::SPEC;
@@ -6,7 +6,7 @@ use super::spec::SPEC;
 const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"];
 
 #[tokio::test]
-async fn another_method_is_told_which_the_path_has() {
+async fn an_unknown_method_receives_the_list_of_methods() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     let books = api.books("alice").await;
@@ -17,7 +17,7 @@ async fn another_method_is_told_which_the_path_has() {
                 let answer = api.raw(method, path.as_bytes(), headers, b"").await;
                 assert_eq!(answer.status, 405, "{}", answer.describe());
                 assert_eq!(answer.header("allow"), Some(operation.method));
-                // No more and no less is told of a route with a body that no route takes.
+                // The answer is the same for a body, which no such route takes.
                 let body = random(10, 1).to_string();
                 assert_eq!(api.raw(method, path.as_bytes(), headers, body.as_bytes()).await.status, 405);
             }
@@ -27,7 +27,7 @@ async fn another_method_is_told_which_the_path_has() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_none_is_not_found() {
+async fn unknown_paths_are_not_found() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(10, 1)).await;
     let of_packet = ["/", "//grab", "/grab/", "/grab/x", "/Grab", "/claims/", "/claims/0", "/refund"];
@@ -100,7 +100,7 @@ async fn a_path_that_is_none_is_not_found() {
             }
         }
     }
-    // The local stack has its page there, which is no part of the API; by any other method it is no route.
+    // The local stack serves its page there, which is no part of the API. Other methods are not found.
     for method in METHODS.into_iter().filter(|method| !["GET", "HEAD"].contains(method)) {
         api.raw(method, b"/", &[], b"").await.refused(404, "route-not-found");
     }
@@ -109,7 +109,7 @@ async fn a_path_that_is_none_is_not_found() {
 }
 
 #[tokio::test]
-async fn a_path_is_the_same_however_it_is_encoded() {
+async fn an_encoded_path_is_the_same_path() {
     let api = Api::start().await;
     api.fund("alice", 5).await;
     let user: [(&str, &[u8]); 1] = [("x-user-id", b"alice")];
@@ -122,7 +122,7 @@ async fn a_path_is_the_same_however_it_is_encoded() {
 }
 
 #[tokio::test]
-async fn a_path_without_end_is_refused_in_the_same_form() {
+async fn a_path_that_is_too_long_is_refused_in_the_same_form() {
     let api = Api::start().await;
     let long = "a".repeat(10_300);
     for target in [format!("/{long}"), format!("/packets/{long}/grab"), format!("/me/packets?cursor={long}")] {
@@ -136,7 +136,7 @@ async fn a_path_without_end_is_refused_in_the_same_form() {
 }
 
 #[tokio::test]
-async fn headers_without_end_or_sense_break_nothing() {
+async fn long_or_strange_headers_do_no_harm() {
     let api = Api::start().await;
     let long = "x".repeat(50_000);
     let headers: [(&str, &[u8]); 6] = [

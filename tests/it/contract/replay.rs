@@ -1,10 +1,10 @@
-//! A grab is a promise: who has a slip hears of it for ever.
+//! A `grabbed` answer is a promise: its winner always receives it again.
 
 use serde_json::{Value, json};
 
 use super::api::{Api, random, with};
 
-/// What everyone heard first.
+/// A packet, with the first answer of each winner.
 struct Promise {
     packet: String,
     grabbed: Vec<(&'static str, Value)>,
@@ -27,19 +27,19 @@ impl Promise {
             for body in ["", r#"{"passphrase":"abc"}"#, r#"{"passphrase":"wrong"}"#] {
                 assert_eq!(api.grab(user, &self.packet).body(body).await.expect(200), *promised);
             }
-            let mine = &api.look(user, &self.packet).await.expect(200)["mine"];
+            let mine = &api.view(user, &self.packet).await.expect(200)["mine"];
             for field in ["slip", "amount", "grabbed_at"] {
                 assert_eq!(mine[field], promised[field]);
             }
             assert_eq!(json!(api.balance(user).await), promised["amount"], "paid once");
         }
-        let heard = api.grab("dave", &self.packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
-        assert_eq!(heard, json!({"outcome": loser, "packet_id": self.packet}));
+        let answer = api.grab("dave", &self.packet).body(r#"{"passphrase":"abc"}"#).await.expect(200);
+        assert_eq!(answer, json!({"outcome": loser, "packet_id": self.packet}));
     }
 }
 
 #[tokio::test]
-async fn when_it_is_sold_out() {
+async fn the_promise_holds_when_the_packet_is_sold_out() {
     let api = Api::start().await;
     let promise = Promise::of(&api, "k", &random(100, 2), &["bob", "carol"]).await;
     promise.holds(&api, "sold_out").await;
@@ -50,7 +50,7 @@ async fn when_it_is_sold_out() {
 }
 
 #[tokio::test]
-async fn when_it_has_expired_and_is_settled() {
+async fn the_promise_holds_after_expiry_and_settlement() {
     let api = Api::start().await;
     let body = with(random(100, 4), &json!({"expires_in_s": 5, "passphrase": "abc"}));
     let promise = Promise::of(&api, "k", &body, &["bob", "carol"]).await;
@@ -65,13 +65,13 @@ async fn when_it_has_expired_and_is_settled() {
 }
 
 #[tokio::test]
-async fn when_a_sold_out_packet_has_expired() {
+async fn the_promise_holds_when_a_sold_out_packet_expires() {
     let api = Api::start().await;
     let promise = Promise::of(&api, "k", &with(random(100, 1), &json!({"expires_in_s": 5})), &["bob"]).await;
-    assert_eq!(api.look("bob", &promise.packet).await.expect(200)["status"], "sold_out");
-    // Every slip has its fate, so past expiry it is settled without any run of settle.
+    assert_eq!(api.view("bob", &promise.packet).await.expect(200)["status"], "sold_out");
+    // Every slip has a decision, so after expiry the packet is settled without a settle run.
     let view = shared::redis::test_server::poll("expiry", async || {
-        let view = api.look("bob", &promise.packet).await.expect(200);
+        let view = api.view("bob", &promise.packet).await.expect(200);
         (view["status"] == "settled").then_some(view)
     })
     .await;
@@ -82,11 +82,11 @@ async fn when_a_sold_out_packet_has_expired() {
 }
 
 #[tokio::test]
-async fn in_the_middle_when_redis_forgets() {
+async fn the_promise_holds_when_redis_forgets_while_slips_are_free() {
     let api = Api::start().await;
     let promise = Promise::of(&api, "k", &random(100, 3), &["bob", "carol"]).await;
     api.flush().await;
-    // The one slip that is left goes to one who comes now.
+    // A new user gets the last slip.
     let last = api.grab("erin", &promise.packet).await.expect(200);
     assert_eq!(last["outcome"], "grabbed");
     assert!(promise.grabbed.iter().all(|(_, promised)| promised["slip"] != last["slip"]));
@@ -94,14 +94,14 @@ async fn in_the_middle_when_redis_forgets() {
 }
 
 #[tokio::test]
-async fn a_send_too() {
+async fn a_send_is_replayed_too() {
     let api = Api::start().await;
     let body = with(random(100, 1), &json!({"expires_in_s": 5}));
     let first = api.send("alice", "k", &body).await;
     let packet = first["packet_id"].as_str().unwrap();
     let again = || api.post("/packets").by("alice").key("k").json(&body);
     assert_eq!(api.grab("bob", packet).await.expect(200)["outcome"], "grabbed");
-    assert_eq!(again().await.expect(200), first, "what it was when it was sent");
+    assert_eq!(again().await.expect(200), first, "the answer of the first send");
     api.flush().await;
     api.until("alice", packet, "settled").await;
     assert_eq!(again().await.expect(200), first);

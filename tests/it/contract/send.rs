@@ -31,7 +31,7 @@ async fn a_packet_is_sent_and_paid_for() {
     let default = api.send("bob", "k-1", &random(100, 10)).await;
     assert_eq!(seconds_open(&default), 86_400_000);
     assert_eq!(default["greeting"], "");
-    assert_ne!(default["packet_id"], packet["packet_id"], "a key is its user's own");
+    assert_ne!(default["packet_id"], packet["packet_id"], "each user has their own keys");
     assert_eq!(api.balance("alice").await, 18_000);
     assert_eq!(api.balance("bob").await, 0, "bob had just enough");
 }
@@ -47,8 +47,8 @@ async fn packet_ids_sort_by_time() {
     let mut ids = Vec::new();
     for i in 0..5 {
         ids.push(api.packet("alice", &format!("k{i}"), &random(10, 1)).await);
-        let created = text(&api.look("alice", &ids[i]).await.expect(200)["created_at"]);
-        // Ids of one millisecond are in any order.
+        let created = text(&api.view("alice", &ids[i]).await.expect(200)["created_at"]);
+        // Ids of the same millisecond have no order.
         shared::redis::test_server::poll("the next millisecond", async || {
             (jiff::Timestamp::now()
                 > created.parse::<jiff::Timestamp>().unwrap() + jiff::SignedDuration::from_millis(1))
@@ -75,7 +75,7 @@ async fn a_wallet_that_can_not_pay_is_not_debited() {
 }
 
 #[tokio::test]
-async fn the_same_wish_under_the_same_key_is_one_packet() {
+async fn the_same_request_under_the_same_key_is_one_packet() {
     let api = Api::start().await;
     api.fund("alice", 10_000).await;
     let body = json!({
@@ -88,7 +88,7 @@ async fn the_same_wish_under_the_same_key_is_one_packet() {
     let books = api.books("alice").await;
     for same in [
         body.to_string(),
-        // Other bytes: keys in another order, white space, escapes, defaults left out, recipients in another order.
+        // The same request in other bytes: another order of keys or recipients, white space, escapes, omitted defaults.
         "\r\n\t{ \"recipients\" : [\"carol\",\"bob\"] , \"passphrase\":\"\\u829d\\u9ebb\",\"count\":10,\
          \"total_amount\":1000,\"split\":\"r\\u0061ndom\"}  "
             .to_owned(),
@@ -140,7 +140,7 @@ async fn fifty_sends_at_once_under_one_key_are_one_packet() {
 }
 
 #[tokio::test]
-async fn a_send_needs_one_good_key() {
+async fn a_send_needs_one_valid_key() {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
     let books = api.books("alice").await;

@@ -1,4 +1,4 @@
-//! `openapi.yaml` as the judge of answers.
+//! Checks answers against `openapi.yaml`.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex};
@@ -8,10 +8,10 @@ use jsonschema::Validator;
 use percent_encoding::percent_decode_str;
 use serde_json::{Value, json};
 
-/// The headers that carry meaning: each is there where it is documented, and nowhere else.
+/// Headers with a meaning: an answer has each of them exactly where it is documented.
 const HEADERS: [&str; 5] = ["Allow", "ETag", "Idempotent-Replayed", "Retry-After", "Vary"];
 
-/// What no text for clients may hold: types of ours, a parser's words, names of keys and parts.
+/// Words that no text for clients may contain: our type names, parser messages, key names, parts.
 const INTERNALS: [&str; 24] = [
     "struct", "enum", "serde", "line ", "column", "expected", "::", "`", "u32", "i64", "u64", "i128", "f64", "Option",
     "PACKET#", "PART#", "SLIPS#", "USER#", "KEY#", "hb:", "redis", "Redis", "DynamoDB", "panic",
@@ -19,7 +19,7 @@ const INTERNALS: [&str; 24] = [
 
 pub static SPEC: LazyLock<Spec> = LazyLock::new(Spec::load);
 
-/// An answer, and what it answers.
+/// An answer, with its request.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub method: String,
@@ -34,14 +34,14 @@ impl Answer {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}: {}", self.describe()))
     }
 
-    /// The JSON of an answer with this status.
+    /// The answer's JSON; its status must be this one.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.describe());
         self.json()
     }
 
-    /// The fields at fault of a problem with this status and code, or no fields.
+    /// The problem's invalid fields, if it has any; its status and code must be these.
     #[track_caller]
     pub fn refused(&self, status: u16, code: &str) -> Vec<String> {
         let body = self.expect(status);
@@ -60,7 +60,7 @@ impl Answer {
     }
 }
 
-/// One method of one path.
+/// A method of a path.
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
     pub id: &'a str,
@@ -95,7 +95,7 @@ impl Spec {
         operations
     }
 
-    /// What a reference refers to, or the value itself.
+    /// The value that a reference refers to, or the value itself.
     pub fn resolve<'a>(&'a self, value: &'a Value) -> &'a Value {
         let mut value = value;
         while let Some(reference) = value.get("$ref").and_then(Value::as_str) {
@@ -105,7 +105,7 @@ impl Spec {
         value
     }
 
-    /// What of `instance` a schema of the document does not allow.
+    /// The parts of `instance` that a schema of the document does not allow.
     pub fn faults(&self, schema: &Value, instance: &Value) -> Vec<String> {
         let validator = self.validator(schema);
         validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
@@ -124,8 +124,8 @@ impl Spec {
         Arc::clone(validators.entry(schema.to_string()).or_insert_with(compile))
     }
 
-    /// Which operations a path has. API Gateway decodes it before it looks; an id that then falls apart at an encoded slash
-    /// is documented with the operation that was meant.
+    /// The operations of a path. API Gateway decodes a path before it routes it. An id that falls apart at an encoded
+    /// slash is documented with the operation that the client meant.
     fn operations_at(&self, target: &str) -> Vec<Operation<'_>> {
         let path = target.split('?').next().unwrap();
         let decoded = percent_decode_str(path).decode_utf8_lossy();
@@ -136,7 +136,7 @@ impl Spec {
         if found.is_empty() { at(path) } else { found }
     }
 
-    /// Holds an answer against the document, and says which operations and statuses it shows.
+    /// Checks an answer against the document. Returns the operations and statuses that it covers.
     #[track_caller]
     pub fn check(&self, answer: &Answer) -> Vec<(String, u16)> {
         let operations = self.operations_at(&answer.target);
@@ -167,7 +167,7 @@ impl Spec {
         let content_type = if answer.status < 400 { "application/json" } else { "application/problem+json" };
         let is_known = answer.status == 304;
         assert_eq!(answer.header("content-type"), (!is_known).then_some(content_type), "{}", answer.describe());
-        // What may be kept is documented to be; everything else must not be.
+        // An answer that may be cached is documented so; every other answer forbids it.
         let keeping = json!(answer.header("cache-control"));
         let documented = response["headers"].get("Cache-Control").map(|header| &self.resolve(header)["schema"]);
         let faults = self.faults(documented.unwrap_or(&json!({"const": "no-store"})), &keeping);
@@ -198,7 +198,7 @@ impl Spec {
     }
 }
 
-/// No text of ours in a problem shows how we are made. A field's name may be the client's own.
+/// Checks that no text of ours in a problem names internals. A field's name may be the client's own.
 #[track_caller]
 fn no_internals(problem: &Value) {
     let reasons = problem["errors"].as_array().into_iter().flatten().map(|error| &error["reason"]);

@@ -11,24 +11,28 @@ fn wallet(user: &str, balance: u64) -> Value {
 }
 
 #[tokio::test]
-async fn money_comes_in_and_goes_out_once_for_each_id() {
+async fn each_id_moves_money_once() {
     let api = Api::start().await;
     let put = |path: &str, amount: u64| api.put(format!("/wallets/alice/{path}")).json(&json!({"amount": amount}));
     assert_eq!(put("deposits/d-1", 500).await.expect(201), wallet("alice", 500));
-    assert_eq!(put("withdrawals/d-1", 200).await.expect(201), wallet("alice", 300), "an id is of its kind");
-    // The same again shows today's balance.
+    assert_eq!(
+        put("withdrawals/d-1", 200).await.expect(201),
+        wallet("alice", 300),
+        "deposits and withdrawals have separate ids"
+    );
+    // A repeat shows the current balance.
     assert_eq!(put("deposits/d-1", 500).await.expect(200), wallet("alice", 300));
     assert_eq!(put("withdrawals/d-1", 200).await.expect(200), wallet("alice", 300));
     for path in ["deposits/d-1", "withdrawals/d-1"] {
         put(path, 501).await.refused(422, "idempotency-key-reused");
     }
-    // Refused for want of money, an id is free; used, it is used also when the wallet is empty.
+    // An id that was refused for insufficient balance is free. A used id stays used, even when the wallet is empty.
     put("withdrawals/w-2", 301).await.refused(402, "insufficient-balance");
     assert_eq!(put("withdrawals/w-2", 300).await.expect(201), wallet("alice", 0));
     put("withdrawals/w-2", 301).await.refused(422, "idempotency-key-reused");
     assert_eq!(put("withdrawals/w-2", 300).await.expect(200), wallet("alice", 0));
     put("withdrawals/w-3", 1).await.refused(402, "insufficient-balance");
-    // Another user's id is another id.
+    // Each user has their own ids.
     let other = api.put("/wallets/bob/deposits/d-1").json(&json!({"amount": 1})).await;
     assert_eq!(other.expect(201), wallet("bob", 1));
     api.put("/wallets/zoe/withdrawals/w").json(&json!({"amount": 1})).await.refused(402, "insufficient-balance");
@@ -53,10 +57,10 @@ async fn fifty_deposits_at_once_under_one_id_are_one() {
 }
 
 #[tokio::test]
-async fn a_wallet_can_be_filled_up_to_its_bound() {
+async fn a_wallet_can_be_filled_up_to_its_limit() {
     let api = Api::start().await;
     let put = |i: u32, amount: u64| api.put(format!("/wallets/rich/deposits/d{i}")).json(&json!({"amount": amount}));
-    // As after 999 deposits of the most that one can move.
+    // As after 999 deposits of the largest amount.
     api.put_item("USER#rich", "WALLET", &[("balance", number(999 * MOST))]).await;
     assert_eq!(put(999, MOST).await.expect(201), wallet("rich", 1_000 * MOST));
     assert_eq!(put(1_000, 1).await.refused(400, "invalid-request"), ["amount"]);

@@ -1,4 +1,5 @@
-//! Which actions of `DynamoDB` each function's code calls, as `tests/aws/actions.json` has it: the roles are held against it.
+//! The `DynamoDB` actions that each function's code calls, checked against `tests/aws/actions.json`. The tests of the
+//! roles use that file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,11 +9,11 @@ use tests::relay::Passed;
 use super::walk::walked;
 use super::*;
 
-/// What is recorded: of an action, on what, within what, and of which kinds of keys.
+/// Recorded actions: (name, table or index, enclosing transaction) → prefixes of the keys.
 type Actions = BTreeMap<(String, String, Option<String>), BTreeSet<String>>;
 
 const FILE: &str = "tests/aws/actions.json";
-/// If it is set, the file is written anew instead of checked.
+/// If this variable is set, the test writes the file instead of checking it.
 const RENEW: &str = "RENEW_ACTIONS";
 
 /// The actions that IAM sees in a request.
@@ -31,7 +32,7 @@ fn add(actions: &mut Actions, Passed { operation, body }: &Passed) {
     }
 }
 
-/// As the file has it: an action a line.
+/// The file's format: one action per line.
 fn written(all: &BTreeMap<&str, Actions>) -> String {
     let mut functions = Vec::new();
     for (function, actions) in all {
@@ -52,7 +53,7 @@ fn written(all: &BTreeMap<&str, Actions>) -> String {
 }
 
 #[tokio::test]
-async fn the_actions_that_the_roles_are_held_against_are_those_that_the_functions_call() {
+async fn the_recorded_actions_are_those_that_the_functions_call() {
     let mut all: BTreeMap<&str, Actions> = BTreeMap::new();
     for (function, passed) in &walked("INFO").await.passed {
         let actions = all.entry(function).or_default();
@@ -65,5 +66,5 @@ async fn the_actions_that_the_roles_are_held_against_are_those_that_the_function
         std::fs::write(path, recorded).unwrap();
         return;
     }
-    assert_eq!(recorded, std::fs::read_to_string(path).unwrap(), "if the code is right: make record-actions");
+    assert_eq!(recorded, std::fs::read_to_string(path).unwrap(), "if the code is right, run `make record-actions`");
 }

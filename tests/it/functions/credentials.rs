@@ -1,4 +1,4 @@
-//! As whom a function speaks to `DynamoDB`.
+//! The credentials that a function uses for `DynamoDB`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// A container's credentials, on loopback: its URL, and how often it was asked.
+/// A container's credentials endpoint on loopback: its URL, and the number of its requests.
 async fn container() -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/credentials", listener.local_addr().unwrap());
@@ -35,7 +35,7 @@ async fn container() -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test]
-async fn a_function_whose_variables_hold_no_credentials_gets_them_from_its_container() {
+async fn a_function_without_credentials_in_its_variables_gets_them_from_its_container() {
     let (stores, (url, asked)) = (Stores::start().await, container().await);
     let no_variables = [("AWS_ACCESS_KEY_ID", ""), ("AWS_SECRET_ACCESS_KEY", "")];
     let [key, secret] = no_variables;
@@ -43,10 +43,10 @@ async fn a_function_whose_variables_hold_no_credentials_gets_them_from_its_conta
     function.answer(&sample("wallet", "")).await.expect(201);
     let first = asked.load(Ordering::SeqCst);
     function.answer(&sample("wallet", "")).await.expect(200);
-    // Where an answer is late they are asked for again, in the first call.
-    assert_eq!(asked.load(Ordering::SeqCst), first, "they are asked for once, until they expire");
+    // If an answer is late, the first call asks again.
+    assert_eq!(asked.load(Ordering::SeqCst), first, "credentials are fetched once until they expire");
 
     let function = stores.function("wallet", &no_variables).await;
     let answer = function.invoke(sample("wallet", "").to_string().as_bytes()).await;
-    assert_eq!(answer["statusCode"], 503, "without any the ledger can not be asked: {answer}");
+    assert_eq!(answer["statusCode"], 503, "without credentials the ledger is unreachable: {answer}");
 }

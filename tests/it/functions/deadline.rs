@@ -1,4 +1,4 @@
-//! Settle when its time is up, or it dies, in the middle of its work.
+//! Settle runs that end early: by their deadline or by a kill.
 
 use std::time::Duration;
 
@@ -6,14 +6,14 @@ use tests::relay::Relay;
 
 use super::*;
 
-/// The function's time-out in seconds: six more than the margin that settle keeps.
+/// The function's timeout in seconds: six more than settle's margin.
 const TIMEOUT_S: &str = "16";
-/// What a transaction takes, so that no run can bring all to the ledger: ten claims in each, four at once and six seconds make 120
-/// or less.
+/// The duration of a transaction, chosen so that no run can persist everything. Ten claims each, four transactions at
+/// once, six seconds: at most 120 claims.
 const SLOW: Duration = Duration::from_secs(2);
 const SLIPS: u64 = 160;
 
-/// A packet whose slips are all promised on the word of Redis, and the functions over it.
+/// A packet in `redis` mode whose slips are all held, with the functions over it.
 struct Promised {
     stores: Stores,
     relay: Relay,
@@ -41,21 +41,21 @@ impl Promised {
             event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = format!("u{n}").into();
             assert_eq!(grab.answer(&event).await.expect(200)["outcome"], "grabbed");
         }
-        // The process is there before its time is taken.
+        // Starts the process before its time is measured.
         let warm = settle.invoke(br#"{"partitions": [0, 0]}"#).await;
         assert_eq!(warm.get("errorType"), None, "{warm}");
         Self { stores, relay, settle }
     }
 
-    /// What the audit says.
+    /// The audit's report.
     async fn audit(&self) -> Value {
         self.stores.function("audit", &[]).await.invoke(br#"{"full": true}"#).await
     }
 
-    /// The next runs bring the rest to the ledger, and everything is there once. Returns how much that was.
+    /// The next runs persist the remaining holds, each exactly once. Returns their number.
     async fn is_completed(&self) -> u64 {
         let mut persisted = 0;
-        // Mostly one; a busy machine may not do all in the two seconds of one.
+        // Usually one run. A busy machine may not finish in the two seconds of a run.
         poll("the rest", async || {
             let report = self.settle.invoke(b"{}").await;
             assert_eq!(report["parked"], 0, "{report}");
@@ -73,13 +73,13 @@ impl Promised {
 }
 
 #[tokio::test]
-async fn a_settle_that_runs_out_of_time_says_what_is_left_and_the_next_completes_it() {
+async fn a_run_out_of_time_reports_what_is_left_and_the_next_run_completes_it() {
     let promised = Promised::new().await;
     promised.relay.delay_transactions(SLOW);
     let report = promised.settle.invoke(b"{}").await;
     let persisted = report["persisted"].as_u64().unwrap_or_else(|| panic!("{report} {}", promised.settle.log()));
     assert!((1..SLIPS).contains(&persisted), "{report}");
-    // A machine that stalls while it counts does not say how much is left.
+    // A machine that stalls during the count leaves the number out.
     assert!([json!(SLIPS - persisted), Value::Null].contains(&report["outbox_left"]), "{report}");
     let audit = promised.audit().await;
     assert_eq!((&audit["imbalance_count"], &audit["undecided_count"]), (&json!(0), &json!(0)), "{audit}");
@@ -89,7 +89,7 @@ async fn a_settle_that_runs_out_of_time_says_what_is_left_and_the_next_completes
 }
 
 #[tokio::test]
-async fn a_settle_that_dies_in_the_middle_is_completed_by_the_next() {
+async fn a_killed_run_is_completed_by_the_next() {
     let promised = Promised::new().await;
     let before = promised.relay.passed().len();
     promised.relay.delay_transactions(SLOW);
@@ -104,6 +104,6 @@ async fn a_settle_that_dies_in_the_middle_is_completed_by_the_next() {
     let (failure, ()) = futures::join!(promised.settle.invoke(b"{}"), dies);
     assert!(failure["errorType"].is_string(), "{failure}");
     promised.relay.delay_transactions(Duration::ZERO);
-    // What was under way is committed meanwhile, although nobody waits for it any more.
+    // Transactions that were under way are committed meanwhile although their process is gone.
     assert!(promised.is_completed().await <= SLIPS - 8);
 }

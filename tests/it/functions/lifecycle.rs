@@ -1,4 +1,4 @@
-//! A process' life: its start, its calls, its end, and a freeze between two calls.
+//! The life of a process: start, calls, end, and a freeze between two calls.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use tests::relay::Relay;
 
 use super::*;
 
-/// Within this time the first call after a freeze is answered.
+/// The first call after a freeze must be answered within this time.
 const THAWED_WITHIN: Duration = Duration::from_secs(1);
-/// Freezes, one of which has to pass: other work on the machine may hold up some.
+/// Number of freezes. One of them has to pass, since other work on the machine may delay some.
 const FREEZES: usize = 6;
-/// What a call says that reached neither store.
+/// Texts of answers that reached neither store.
 const NOT_REACHED: [u64; 2] = [500, 503];
 
-/// Whether a function's answer to its sample event is one that needs its stores.
+/// Whether a function's answer to its sample event used its stores.
 fn is_answered(name: &str, answer: &Value) -> bool {
     if SCHEDULED.contains(&name) {
         return answer.get("errorType").is_none() && answer.get("outbox_left") != Some(&Value::Null);
@@ -42,7 +42,7 @@ async fn one_start_serves_all_calls_until_the_process_ends() {
         assert_eq!(starts(), 1, "{name}: {}", function.log());
 
         function.kill();
-        // The call that meets the dead process may fail; Lambda's clients repeat it, or the next one comes.
+        // The call that meets the dead process may fail. Lambda's clients retry it, or the next call succeeds.
         let answer = poll("a new process", async || {
             let answer = function.invoke(event.as_bytes()).await;
             answer.get("errorType").is_none().then_some(answer)
@@ -53,12 +53,12 @@ async fn one_start_serves_all_calls_until_the_process_ends() {
     }
 }
 
-/// An event that needs the stores, and as little as possible besides: what a whole run of settle takes is no matter here.
+/// An event that needs the stores and little else; the duration of a whole settle run does not matter here.
 fn small_event(name: &str) -> String {
     if name == "settle" { r#"{"partitions": [0, 0]}"#.to_owned() } else { sample(name, PLACEHOLDER).to_string() }
 }
 
-/// Freezes `function`, lets `cut` happen, and calls it again.
+/// Freezes `function`, runs `cut`, and calls the function again.
 async fn survives_a_freeze(name: &str, function: &Function, cut: impl AsyncFn()) {
     let event = small_event(name);
     let mut tried = Vec::new();
@@ -71,13 +71,13 @@ async fn survives_a_freeze(name: &str, function: &Function, cut: impl AsyncFn())
         let thawed = Instant::now();
         let answer = function.invoke(event.as_bytes()).await;
         let took = thawed.elapsed();
-        assert_eq!(function.process(), process, "{name}: the process is the same");
+        assert_eq!(function.process(), process, "{name}: the process continues");
         if is_answered(name, &answer) && took < THAWED_WITHIN {
             return;
         }
         tried.push((took, answer));
     }
-    panic!("{name}: how long the thawed function took, and its answers: {tried:?} {}", function.log());
+    panic!("{name}: durations and answers after each freeze: {tried:?} {}", function.log());
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn a_thawed_function_answers_at_once_although_its_connection_went_mute() {
     let stores = Stores::start().await;
     let proxy = Proxy::start(stores.redis.port()).await;
     for name in BOTH_STORES {
-        // What a deployed function waits for an answer is part of what the first call takes.
+        // A deployed function's store timeout is part of what the first call takes.
         let function =
             stores.function(name, &[("REDIS_URL", &proxy.url()), ("REDIS_RESPONSE_TIMEOUT_MS", "500")]).await;
         survives_a_freeze(name, &function, async || proxy.mute_open_connections()).await;

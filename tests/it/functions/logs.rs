@@ -1,20 +1,20 @@
-//! What the functions say: one line for each request, metrics, and no secret.
+//! The functions' logs: one line per request, metrics, and no secret.
 
 use std::collections::BTreeMap;
 
 use super::walk::{SECRETS, Walked, walked};
 use super::*;
 
-/// The lines of a function that are JSON.
+/// The JSON lines of a function's log.
 pub fn json_lines(log: &str) -> Vec<Value> {
     log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
 }
 
-fn no_secret_is_told(walked: &Walked) {
+fn no_secret_is_logged(walked: &Walked) {
     for (function, log) in &walked.logs {
         for (what, secret) in SECRETS {
-            let told = log.lines().find(|line| line.contains(secret));
-            assert_eq!(told, None, "{function} tells {what}");
+            let leak = log.lines().find(|line| line.contains(secret));
+            assert_eq!(leak, None, "{function} logs {what}");
         }
     }
 }
@@ -22,7 +22,7 @@ fn no_secret_is_told(walked: &Walked) {
 #[tokio::test]
 async fn each_request_has_one_line_and_each_grab_its_metrics() {
     let walked = walked("INFO").await;
-    no_secret_is_told(&walked);
+    no_secret_is_logged(&walked);
     for (id, function, packet, status) in &walked.requests {
         let lines = json_lines(&walked.logs[function]);
         let of_request: Vec<&Value> =
@@ -40,7 +40,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
     let with_packet = with_packet.iter().filter(|line| line["fields"]["packet_id"].is_string());
-    assert_eq!(with_packet.count(), sends.count(), "a send names the packet that it made");
+    assert_eq!(with_packet.count(), sends.count(), "a send logs its packet");
 
     let metrics: Vec<Value> =
         json_lines(&walked.logs["grab"]).into_iter().filter(|line| line.get("_aws").is_some()).collect();
@@ -55,11 +55,11 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     assert_eq!((sum("Replays"), sum("ColdStarts")), (1, 1));
     assert!(sum("ScriptCalls") >= 6, "{metrics:?}");
     let claims = metrics.iter().filter_map(|line| line["ClaimLatency"].as_array()).flatten().count();
-    assert_eq!(claims, 3, "those of a packet that is acknowledged by the ledger");
+    assert_eq!(claims, 3, "the claims of the packet in ledger mode");
     assert_eq!(metrics.len(), walked.requests.iter().filter(|(_, function, ..)| *function == "grab").count());
 }
 
 #[tokio::test]
-async fn no_secret_is_told_at_the_level_of_a_search_for_a_fault_either() {
-    no_secret_is_told(&walked("DEBUG").await);
+async fn no_secret_is_logged_at_the_debug_level() {
+    no_secret_is_logged(&walked("DEBUG").await);
 }

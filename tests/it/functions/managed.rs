@@ -1,4 +1,4 @@
-//! A function that serves many requests at once, as on Lambda Managed Instances.
+//! A function that serves several requests at once, as on Lambda Managed Instances.
 
 use std::collections::BTreeSet;
 
@@ -11,20 +11,20 @@ use super::*;
 const USERS: u32 = 64;
 const SLIPS: usize = 20;
 
-/// The sample of a grab by another user.
+/// The sample grab of another user.
 fn grab_of(packet: &str, user: &str) -> Value {
     let mut event = sample("grab", packet);
     event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(user);
     event
 }
 
-/// How often Redis was called by scripts.
+/// Number of script calls that Redis executed.
 async fn script_calls(redis: &TestServer) -> u64 {
     hot::script_calls(&redis.command::<String>(redis::cmd("INFO").arg("commandstats")).await)
 }
 
 #[tokio::test]
-async fn grabs_at_once_in_one_process_are_each_answered_and_share_calls() {
+async fn concurrent_grabs_in_one_process_are_each_answered_and_share_calls() {
     let stores = Stores::start().await;
     let [wallet, send] = [stores.function("wallet", &[]).await, stores.function("send", &[]).await];
     wallet.answer(&sample("wallet", "")).await.expect(201);
@@ -52,16 +52,16 @@ async fn grabs_at_once_in_one_process_are_each_answered_and_share_calls() {
         }
     }
     assert_eq!((slips.len(), paid), (SLIPS, 1_000));
-    // One at a time each who wins makes two: for his slip, and once it is his.
+    // One after another, each winner would make two calls: to hold the slip, and to reconcile the decision.
     assert!(calls < (2 * SLIPS).try_into().unwrap(), "{calls} calls");
 
-    // What they came to is told by the clock, and not with each of them.
-    let told = poll("the metrics", async || {
+    // The metrics are written at intervals, not with each grab.
+    let lines = poll("the metrics", async || {
         let lines = json_lines(&grab.log());
         let lines: Vec<Value> = lines.into_iter().filter(|line| line.get("Grabs").is_some()).collect();
         let grabs: u64 = lines.iter().map(|line| line["Grabs"].as_u64().unwrap()).sum();
         (grabs == u64::from(USERS)).then_some(lines)
     })
     .await;
-    assert!(told.len() < answers.len(), "{told:?}");
+    assert!(lines.len() < answers.len(), "{lines:?}");
 }

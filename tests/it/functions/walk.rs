@@ -1,4 +1,4 @@
-//! A walk through all that the functions do, each under an emulator and with a way of its own to the ledger.
+//! A walk through everything that the functions do, each under an emulator with its own recorded access to the ledger.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use tests::relay::{Passed, Relay};
 
 use super::*;
 
-/// What no log may show.
+/// Secrets that no log may show.
 pub const SECRETS: [(&str, &str); 9] = [
     ("a passphrase", "sesame-4Qz8"),
     ("a wrong passphrase", "guess-7Hk2"),
@@ -20,39 +20,39 @@ pub const SECRETS: [(&str, &str); 9] = [
     ("the function's secret key", "secret-2Md7"),
     ("the function's session token", "session-1Fy5"),
 ];
-/// Who has the password in Redis.
+/// The user name of the Redis password.
 const REDIS_USER: &str = "functions";
 
-/// The send function whose packets' grabs are promises.
+/// The send function for packets in `redis` mode.
 const PROMISING: &str = "send, promising";
 
-/// A number for a text, another for another.
+/// A number for a text, different for different texts.
 fn number(text: &str) -> u64 {
     let mut hasher = DefaultHasher::new();
     text.hash(&mut hasher);
     hasher.finish()
 }
 
-/// The secret of that name.
+/// The secret with that name.
 fn secret(name: &str) -> &'static str {
     SECRETS.iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// What came of a walk.
+/// The result of a walk.
 pub struct Walked {
-    /// By function, what it asked of the ledger.
+    /// By function: its requests to the ledger.
     pub passed: BTreeMap<&'static str, Vec<Passed>>,
-    /// By function, what it said.
+    /// By function: its log.
     pub logs: BTreeMap<&'static str, String>,
-    /// Each request: its id, the function, its packet if it names one, and how it ended.
+    /// Each request: its id, the function, its packet if it names one, and its outcome.
     pub requests: Vec<(String, &'static str, Option<String>, u16)>,
 }
 
-/// The functions, and what they have been asked.
+/// The functions, and the requests so far.
 struct Walk {
     stores: Stores,
     functions: BTreeMap<&'static str, (Function, Relay)>,
-    /// A send whose packets' grabs are answered once Redis has them.
+    /// A send for packets in `redis` mode.
     promising: Function,
     requests: Vec<(String, &'static str, Option<String>, u16)>,
 }
@@ -90,7 +90,7 @@ impl Walk {
         self.functions[name].0.invoke(event.as_bytes()).await
     }
 
-    /// A request of `caller` (`None`: the operator) that has to be answered with `status`.
+    /// A request of `caller` (`None`: the operator) that must be answered with `status`.
     async fn ask(
         &mut self,
         (name, caller): (&'static str, Option<&str>),
@@ -127,8 +127,8 @@ impl Walk {
         self.ask((by, Some("alice")), ("POST", "/packets"), &body.to_string(), status).await
     }
 
-    /// One more way of looking at everything.
-    async fn look(&mut self, packet: &str) {
+    /// Reads everything about a packet.
+    async fn view(&mut self, packet: &str) {
         for path in [format!("/packets/{packet}"), format!("/packets/{packet}/claims")] {
             self.ask(("view", Some("alice")), ("GET", &path), "", 200).await;
         }
@@ -168,7 +168,7 @@ impl Walk {
         self.grab("u1", &packet, "", 403).await;
         assert_eq!(self.grab("u1", &packet, &words, 200).await["outcome"], "grabbed");
         self.invoke("settle", "{}").await;
-        // Redis forgets everything: the packet is loaded again, with the slip that has gone.
+        // Redis loses everything: the packet is loaded again, with the claimed slip.
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
         assert_eq!(self.grab("u1", &packet, &words, 200).await["replayed"], true);
         for user in ["u2", "u3"] {
@@ -177,14 +177,14 @@ impl Walk {
         self.invoke("settle", "{}").await;
         assert_eq!(self.grab("u4", &packet, &words, 200).await["outcome"], "sold_out");
         self.grab("u1", PLACEHOLDER, &words, 404).await;
-        self.look(&packet).await;
+        self.view(&packet).await;
 
-        // One whose grabs are promises, until settle has brought them to the ledger.
+        // A packet in `redis` mode, until settle has persisted it.
         let promised = self.send(PROMISING, wanted(2, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
         assert_eq!(self.grab("u5", &promised, &words, 200).await["outcome"], "grabbed");
         assert_eq!(self.invoke("settle", "{}").await["persisted"], 1);
 
-        // One that nobody is quick enough for.
+        // A packet that expires before a grab.
         let late = self.send("send", wanted(12, 1), 201).await["packet_id"].as_str().unwrap().to_owned();
         let refunded = async |walk: &Self| {
             poll("the refund", async || {
@@ -197,7 +197,7 @@ impl Walk {
         assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
         assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
-        self.look(&late).await;
+        self.view(&late).await;
 
         let audit = self.invoke("audit", r#"{"full": true}"#).await;
         assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
@@ -208,7 +208,7 @@ impl Walk {
     }
 }
 
-/// A walk, with the functions logging at this level.
+/// A walk with this log level.
 pub async fn walked(level: &str) -> Walked {
     let mut walk = Walk::start(level).await;
     walk.run().await;

@@ -1,4 +1,4 @@
-//! The hot store in memory answers as the real one does, whatever it is asked, and ends up with the same keys.
+//! The in-memory hot store answers every call like the real one, and leaves the same keys.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ const STEPS: usize = 40;
 const USERS: [&str; 6] = ["}", "h0:1", "3", "ann", "g1:2:3", "bob"];
 const LEASE: Duration = Duration::from_mins(1);
 
-/// Redis' time, as it was read last.
+/// Redis' time, as it was last read.
 #[derive(Debug, Default)]
 struct ReadClock(AtomicU64);
 
@@ -26,16 +26,16 @@ impl Clock for ReadClock {
     }
 }
 
-/// A real hot store and one in memory that are asked the same.
+/// A real and an in-memory hot store that receive the same calls.
 struct Twins<'a> {
     rig: &'a Rig,
     memory: MemoryHot,
     clock: Arc<ReadClock>,
     random: StdRng,
     parts: Vec<Packet>,
-    /// What the ledger may say of the slips of each packet.
+    /// The decisions that the ledger may have for each packet's slips.
     decisions: Vec<Vec<Decision>>,
-    /// Every hold that was ever answered, and its part.
+    /// Every hold that was ever answered, with its part.
     holds: Vec<(usize, Hold)>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Twins<'a> {
         let clock = Arc::new(ReadClock::default());
         let memory = MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>);
         let (mut parts, mut decisions) = (Vec::new(), Vec::new());
-        // Of one partition, so that its queue has an order.
+        // All in one partition, so that its queue has an order.
         let partition: u8 = random.random();
         for _ in 0..2 {
             let packet = draw_packet(&mut random, partition);
@@ -58,8 +58,8 @@ impl<'a> Twins<'a> {
         Self { rig, memory, clock, random, parts, decisions, holds: Vec::new() }
     }
 
-    /// Asks both stores the same. The real one runs it at some moment between two that are read of its clock: at one of
-    /// them the answers, and what is left behind, are the same.
+    /// Makes the same call on both stores. The real store runs it between two readings of its clock. At one of these
+    /// milliseconds the in-memory store must give the same answer and the same state.
     async fn ask<V: PartialEq + std::fmt::Debug>(
         &mut self,
         index: usize,
@@ -80,24 +80,24 @@ impl<'a> Twins<'a> {
         let until = self.time(part).await;
         forget_free_after_expiry(&mut state, until);
         let before = self.memory.snapshot();
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         for moment in from..=until {
             self.memory.restore(&before);
             self.clock.0.store(moment, Ordering::SeqCst);
             let answer = memory(&self.memory).await;
-            // What is left behind was looked at after that: what expires may have done so since.
-            for looked in [moment, until] {
-                self.clock.0.store(looked, Ordering::SeqCst);
+            // The real state was read a little later. Something may have expired in between.
+            for shown_at in [moment, until] {
+                self.clock.0.store(shown_at, Ordering::SeqCst);
                 let mut left = self.state(part);
                 forget_free_after_expiry(&mut left, until);
                 if answer == expected && left == state {
                     self.clock.0.store(until, Ordering::SeqCst);
                     return expected;
                 }
-                told.push((format!("{answer:?}"), left));
+                seen.push((format!("{answer:?}"), left));
             }
         }
-        panic!("{what}:\n{expected:?}\n{state:?}\nin memory:\n{told:#?}");
+        panic!("{what}:\n{expected:?}\n{state:?}\nin memory:\n{seen:#?}");
     }
 
     async fn time(&self, part: PartId) -> u64 {
@@ -105,7 +105,7 @@ impl<'a> Twins<'a> {
         self.rig.run(["EVAL", TIME, "1", &PartKeys::of(part).claims]).await
     }
 
-    /// What the store in memory has of a part, as the real one's keys would show it.
+    /// A part of the in-memory store, as the keys of the real one would show it.
     fn state(&self, part: PartId) -> State {
         let Part { terms, claims, tries, free, decisions } = self.memory.part(part);
         let mut fields = BTreeMap::new();
@@ -156,7 +156,7 @@ impl<'a> Twins<'a> {
             60..75 => self.load(index).await,
             75..80 => self.park(index).await,
             80..84 => self.acquire_load_lease(index).await,
-            84..94 => self.look(index).await,
+            84..94 => self.compare_views(index).await,
             94..98 => self.forget(index).await,
             _ => self.expire(index).await,
         }
@@ -228,38 +228,38 @@ impl<'a> Twins<'a> {
 
     async fn acquire_load_lease(&mut self, index: usize) {
         let part = self.parts[index].part;
-        let gives_up = self.random.random();
+        let releases = self.random.random();
         self.ask(
             index,
-            format!("lead, and give up: {gives_up}"),
+            format!("load lease, released: {releases}"),
             async |real| {
-                let leads = real.acquire_load_lease(part, LEASE).await.unwrap();
-                if gives_up {
+                let has_lease = real.acquire_load_lease(part, LEASE).await.unwrap();
+                if releases {
                     real.release_load_lease(part).await.unwrap();
                 }
-                leads
+                has_lease
             },
             async |memory| {
-                let leads = memory.acquire_load_lease(part, LEASE).await.unwrap();
-                if gives_up {
+                let has_lease = memory.acquire_load_lease(part, LEASE).await.unwrap();
+                if releases {
                     memory.release_load_lease(part).await.unwrap();
                 }
-                leads
+                has_lease
             },
         )
         .await;
     }
 
-    /// Asks what changes nothing.
-    async fn look(&mut self, index: usize) {
+    /// Makes calls that change nothing.
+    async fn compare_views(&mut self, index: usize) {
         let part = self.parts[index].part;
         // Other tests use the server too.
         let ours: Vec<PartId> = self.parts.iter().map(|packet| packet.part).collect();
         self.ask(
             index,
             "view".to_owned(),
-            async |real| looked(real, part, &ours).await,
-            async |memory| looked(memory, part, &ours).await,
+            async |real| shown(real, part, &ours).await,
+            async |memory| shown(memory, part, &ours).await,
         )
         .await;
     }
@@ -268,10 +268,10 @@ impl<'a> Twins<'a> {
         let part = self.parts[index].part;
         self.rig.forget(part).await;
         self.memory.tamper(part, |part| *part = Part::default());
-        self.look(index).await;
+        self.compare_views(index).await;
     }
 
-    /// Lets a part's time be over: from now on it is as if it had always expired then.
+    /// Lets a part expire, as if it had always had this expiry.
     async fn expire(&mut self, index: usize) {
         let part = self.parts[index].part;
         let at = self.time(part).await;
@@ -287,7 +287,7 @@ impl<'a> Twins<'a> {
                 part.free.clear();
             }
         });
-        self.look(index).await;
+        self.compare_views(index).await;
     }
 
     fn some_decisions(&mut self, index: usize) -> Vec<Decision> {
@@ -306,7 +306,7 @@ impl<'a> Twins<'a> {
     }
 }
 
-/// Nothing is taken of an expired part, and each store drops what was free when it comes to it.
+/// Removes the free slips of an expired part. No call takes them, and each store drops them in its own time.
 fn forget_free_after_expiry(state: &mut State, now: u64) {
     let expires = state.terms.get("#x").and_then(|expires| expires.parse().ok());
     if expires.is_some_and(|expires: u64| expires <= now) {
@@ -314,9 +314,8 @@ fn forget_free_after_expiry(state: &mut State, now: u64) {
     }
 }
 
-/// What a store says of a part: its outbox, its partition's queue, its finality and owners, what grabs would find, what it
-/// shows to those who look.
-async fn looked(
+/// Everything that a store shows of a part: outbox, queue, finality, owners, snapshot and view.
+async fn shown(
     store: &impl HotStore,
     part: PartId,
     ours: &[PartId],
@@ -329,24 +328,24 @@ async fn looked(
         Ok(other) => format!("{other:?}"),
         Err(_) => "impossible".to_owned(),
     };
-    let rest = store.snapshot(part).await.unwrap().map(|rest| {
-        let has: BTreeMap<&UserId, &GrabAnswer> = rest.by_user.iter().collect();
-        format!("{:?} {has:?}", rest.others)
+    let snapshot = store.snapshot(part).await.unwrap().map(|snapshot| {
+        let has: BTreeMap<&UserId, &GrabAnswer> = snapshot.by_user.iter().collect();
+        format!("{:?} {has:?}", snapshot.others)
     });
-    let finality = format!("{finality}, rest {rest:?}");
+    let finality = format!("{finality}, snapshot {snapshot:?}");
     let partition: Partition = part.partition();
     let mut queue = store.pending_parts(partition).await.unwrap();
     queue.retain(|part| ours.contains(part));
-    let look = match store.view(part, None).await.unwrap() {
-        ViewResult::Changed(look) => {
-            let same = store.view(part, Some(&look.version)).await.unwrap();
-            assert_eq!(same, ViewResult::Unchanged, "{look:?}");
-            // Each store counts in its own way.
-            ViewResult::Changed(PartView { version: String::new(), ..look })
+    let view = match store.view(part, None).await.unwrap() {
+        ViewResult::Changed(view) => {
+            let same = store.view(part, Some(&view.version)).await.unwrap();
+            assert_eq!(same, ViewResult::Unchanged, "{view:?}");
+            // Each store has its own version numbers.
+            ViewResult::Changed(PartView { version: String::new(), ..view })
         }
         other => other,
     };
-    (store.outbox(part).await.unwrap(), queue, finality, look)
+    (store.outbox(part).await.unwrap(), queue, finality, view)
 }
 
 fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {
@@ -356,7 +355,7 @@ fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {
     bytes[9] = partition;
     packet.terms.id = PacketId::new(now(), parts, bytes);
     packet.part.packet = packet.terms.id;
-    // Some expire while they are looked at.
+    // Some expire during the test.
     if random.random_ratio(1, 4) {
         packet.terms.expires_at = now().after(Duration::from_millis(random.random_range(10..200)));
     }
@@ -372,7 +371,7 @@ fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {
     packet
 }
 
-/// A decision for each slip: some users have one, none two.
+/// A decision for each slip. Each user has at most one.
 fn draw_decisions(random: &mut StdRng, count: u32) -> Vec<Decision> {
     let mut users = USERS.to_vec();
     users.shuffle(random);
@@ -395,6 +394,6 @@ async fn compare(rig: &Rig, seed: u64) {
 }
 
 #[tokio::test]
-async fn the_hot_store_in_memory_answers_as_the_real_one_does() {
+async fn the_in_memory_hot_store_answers_like_the_real_one() {
     compare(&Rig::on_one_node().await, rand::random()).await;
 }

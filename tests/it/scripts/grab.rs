@@ -21,7 +21,7 @@ async fn a_part_that_is_not_loaded_has_no_answer_and_gets_no_key() {
 }
 
 #[tokio::test]
-async fn a_slip_is_held_once_for_each_user_whatever_he_is_called() {
+async fn each_user_id_gets_one_hold() {
     on_both(async |rig| {
         let packet = Packet::of(20);
         rig.load(&packet, &[]).await;
@@ -31,7 +31,7 @@ async fn a_slip_is_held_once_for_each_user_whatever_he_is_called() {
             assert_eq!(hold.slip, slip);
             assert!(hold.at >= before && hold.at <= now(), "{hold:?}");
             let state = rig.state(packet.part).await;
-            // A second execution says the same and changes nothing.
+            // A second execution gives the same answers and changes nothing.
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Held { slip, at: hold.at, fresh: false });
             assert_eq!(rig.state(packet.part).await, state);
             assert_eq!(state.held[&slip], OutboxEntry { hold, parked: None });
@@ -52,10 +52,10 @@ async fn a_confirmed_claim_answers_for_ever() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4).with_passphrase("open");
         rig.load(&packet, &[won(0, "ann")]).await;
-        // Slip 3 is the other part's.
+        // Slip 3 is in the other part.
         rig.reconcile(&packet, &[won(3, "0")], &[]).await;
         let everybody_has_his = async || {
-            // Without the passphrase too: who has a slip is not asked for it again.
+            // Also without the passphrase, which a winner need not repeat.
             assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
             assert_eq!(rig.grab(&packet, "0").await, GrabAnswer::Confirmed(claim_of(3)));
         };
@@ -67,7 +67,7 @@ async fn a_confirmed_claim_answers_for_ever() {
 }
 
 #[tokio::test]
-async fn losers_hear_for_certain_that_it_is_over_once_every_decision_is_known() {
+async fn no_slip_is_certain_once_every_decision_is_known() {
     on_both(async |rig| {
         let packet = Packet::of(2);
         rig.load(&packet, &[]).await;
@@ -92,7 +92,7 @@ async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_de
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
         let hold = rig.hold(&packet, "ann").await;
-        // Even while the list is there: Redis' clock and the keys' expiry are two things.
+        // Also while the list exists: Redis' clock and the expiry of its keys may differ.
         rig.let_expire(&packet.keys(), 1).await;
         let state = rig.state(packet.part).await;
         assert_eq!(rig.grab(&packet, "eve").await, PERHAPS_EXPIRED);
@@ -107,7 +107,7 @@ async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_de
 }
 
 #[tokio::test]
-async fn where_redis_acknowledges_its_no_is_certain() {
+async fn in_redis_mode_no_slip_is_certain() {
     on_both(async |rig| {
         let packet = Packet::of(2).acknowledged_by_redis();
         rig.load(&packet, &[]).await;
@@ -126,7 +126,7 @@ async fn only_recipients_get_a_slip() {
         let packet = Packet::of(20).for_recipients(&ODD_USERS[1..]).with_passphrase("open");
         rig.load(&packet, &[]).await;
         let state = rig.state(packet.part).await;
-        // He is turned away for who he is, before what he says is looked at.
+        // The user id is checked before the passphrase.
         for said in ["open", "wrong"] {
             assert_eq!(
                 rig.grab_as(&packet, &packet.saying("ann", said)).await,
@@ -143,13 +143,13 @@ async fn only_recipients_get_a_slip() {
 }
 
 #[tokio::test]
-async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
+async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
     const WRONG: GrabAnswer = GrabAnswer::Refused(Refusal::WrongPassphrase);
     on_both(async |rig| {
         let packet = Packet::of(5).with_passphrase("芝麻开门");
         rig.load(&packet, &[]).await;
         let (right, wrong) = (packet.saying("}", "芝麻开门"), packet.saying("}", "芝麻"));
-        assert_eq!(rig.grab(&packet, "}").await, WRONG, "none is a wrong one");
+        assert_eq!(rig.grab(&packet, "}").await, WRONG, "a missing passphrase is a wrong one");
         for _ in 1..10 {
             assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
         }
@@ -158,11 +158,11 @@ async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
             let GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms }) = found else { panic!("{found:?}") };
             assert!((1..=60_000).contains(&retry_after_ms), "{retry_after_ms}");
         }
-        // It is his own door.
+        // The block applies to one user.
         rig.grab_as(&packet, &packet.saying("ann", "芝麻开门")).await;
         assert_eq!(rig.state(packet.part).await.held.len(), 1);
 
-        // A minute later he may try again, and his tries count from the first one of the new minute.
+        // After a minute the user may try again. Tries count from the first one of the new minute.
         let tried_a_minute_ago = async || {
             let tries = format!("10:{}", now().before(Duration::from_mins(1)).ms());
             let () = rig.run(["HSET", &packet.keys().claims, "#t:}", &tries]).await;
@@ -181,7 +181,7 @@ async fn ten_wrong_passphrases_close_the_door_for_a_minute() {
 }
 
 #[tokio::test]
-async fn a_batch_shares_out_what_is_there_in_its_order() {
+async fn a_batch_takes_free_slips_in_its_order() {
     on_both(async |rig| {
         let packet = Packet::of(40);
         rig.load(&packet, &[]).await;
@@ -206,7 +206,7 @@ async fn a_batch_shares_out_what_is_there_in_its_order() {
 }
 
 #[tokio::test]
-async fn grabs_go_on_from_one_range_of_free_slips_to_the_next() {
+async fn grabs_continue_with_the_next_range_of_free_slips() {
     on_both(async |rig| {
         let packet = Packet::of(9);
         rig.load(&packet, &[refunded(1), refunded(4), refunded(5)]).await;
@@ -214,13 +214,13 @@ async fn grabs_go_on_from_one_range_of_free_slips_to_the_next() {
             let users: Vec<Grabber> = users.iter().map(|user| grabber(user)).collect();
             let slip = |found| if let GrabAnswer::Held { slip, fresh: true, .. } = found { Some(slip) } else { None };
             let slips: Vec<Option<u32>> = grab_all(&rig, &packet, &users).await.into_iter().map(slip).collect();
-            // What must hold of a part is looked at here.
+            // Reading the state also checks its invariants.
             (slips, rig.state(packet.part).await.free)
         };
         assert_eq!(take(&["ann"]).await, (vec![Some(0)], vec![2, 3, 6, 7, 8]));
         assert_eq!(take(&["bob", "cat", "dan"]).await, (vec![Some(2), Some(3), Some(6)], vec![7, 8]));
         assert_eq!(take(&["eve"]).await, (vec![Some(7)], vec![8]));
-        // The one that was held for whom another slip is comes after those that were never taken.
+        // Ann's hold becomes free since she has another slip. It comes after the slips that were never taken.
         rig.reconcile(&packet, &[won(6, "ann")], &[]).await;
         assert_eq!(rig.state(packet.part).await.free, [8, 0]);
         assert_eq!(take(&["fay", "gus", "hal"]).await, (vec![Some(8), Some(0), None], vec![]));
@@ -229,7 +229,7 @@ async fn grabs_go_on_from_one_range_of_free_slips_to_the_next() {
 }
 
 #[tokio::test]
-async fn each_of_a_mixed_batch_gets_his_own_answer() {
+async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
     on_both(async |rig| {
         let packet = Packet::of(3).for_recipients(&["ann", "bob", "3", "eve", "}", "g1:2:3"]).with_passphrase("open");
         rig.load(&packet, &[won(0, "ann")]).await;
@@ -260,7 +260,7 @@ async fn each_of_a_mixed_batch_gets_his_own_answer() {
     .await;
 }
 
-/// Packets of one partition: their ids differ in their time alone.
+/// Packets of one partition: their ids differ only in time.
 fn neighbours(first: &Packet, count: u64) -> Vec<Packet> {
     let random = rand::rng().random();
     (0..count)
@@ -300,7 +300,7 @@ async fn one_call_serves_several_packets_of_a_partition() {
         assert!(third[0] == wrong && held(&third[1], 0) && third[2] == wrong, "{third:?}");
         let certain = GrabAnswer::Nothing { expired: false, certain: true };
         assert_eq!(found[3], Some(vec![certain, GrabAnswer::Confirmed(claim_of(0))]));
-        // Each part's own keys hold what is its own, and each alone answers as all of them together.
+        // Each part has only its own data, and single calls give the same answers as the shared one.
         assert_eq!(rig.state(large.part).await.held.keys().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(rig.state(guarded.part).await.held.keys().copied().collect::<Vec<_>>(), [0]);
         assert!(rig.state(large.part).await.is_pending && !rig.state(small.part).await.is_pending);
@@ -313,15 +313,15 @@ async fn one_call_serves_several_packets_of_a_partition() {
     .await;
 }
 
-/// How a part can be when ann comes.
-const WAYS_TO_BE: [&str; 12] = [
+/// The states that a part can be in when Ann grabs.
+const PART_STATES: [&str; 12] = [
     "new",
     "in the queue",
     "another range is next",
     "nothing left",
-    "nothing left, on redis' word",
+    "nothing left, redis mode",
     "expired",
-    "expired, on redis' word",
+    "expired, redis mode",
     "has a hold",
     "has a claim",
     "guarded",
@@ -329,10 +329,10 @@ const WAYS_TO_BE: [&str; 12] = [
     "half loaded",
 ];
 
-/// Lets a part of three slips be in one of [`WAYS_TO_BE`].
-async fn let_be(rig: &Rig, packet: &Packet, way: &str) {
+/// Brings a part of three slips into one of the states in [`PART_STATES`].
+async fn bring_into(rig: &Rig, packet: &Packet, way: &str) {
     let mut packet = packet.clone();
-    if way.ends_with("on redis' word") {
+    if way.ends_with("redis mode") {
         packet = packet.acknowledged_by_redis();
     }
     if way == "guarded" {
@@ -363,33 +363,33 @@ async fn let_be(rig: &Rig, packet: &Packet, way: &str) {
 }
 
 #[tokio::test]
-async fn the_short_ways_answer_and_leave_behind_what_the_long_way_does() {
+async fn the_fast_paths_give_the_same_answers_and_state_as_the_slow_path() {
     on_both(async |rig| {
         for users in [&["ann"][..], &["ann", "eve"], &["ann", "eve", "fay", "gus"]] {
-            the_short_way_is_as_the_long_one(&rig, users).await;
+            the_fast_path_equals_the_slow_path(&rig, users).await;
         }
     })
     .await;
 }
 
-async fn the_short_way_is_as_the_long_one(rig: &Rig, users: &[&str]) {
-    let packets = neighbours(&Packet::of(3), 3 * WAYS_TO_BE.len() as u64);
-    let (alone, others) = packets.split_at(WAYS_TO_BE.len());
-    let (together, long_way) = others.split_at(WAYS_TO_BE.len());
-    for same in [alone, together, long_way] {
-        for (packet, way) in same.iter().zip(WAYS_TO_BE) {
-            let_be(rig, packet, way).await;
+async fn the_fast_path_equals_the_slow_path(rig: &Rig, users: &[&str]) {
+    let packets = neighbours(&Packet::of(3), 3 * PART_STATES.len() as u64);
+    let (single, others) = packets.split_at(PART_STATES.len());
+    let (together, slow_path) = others.split_at(PART_STATES.len());
+    for same in [single, together, slow_path] {
+        for (packet, way) in same.iter().zip(PART_STATES) {
+            bring_into(rig, packet, way).await;
         }
     }
     let grabbers: Vec<_> = users.iter().map(|user| grabber(user)).collect();
     let asks: Vec<_> = together.iter().map(|packet| (packet.part, grabbers.clone())).collect();
     let found_together = rig.store.grab_each(&asks).await.unwrap();
-    for (n, way) in WAYS_TO_BE.into_iter().enumerate() {
-        // Who gives a passphrase, if only where none is asked for, never goes the short way.
-        let saying: Vec<_> = users.iter().map(|user| long_way[n].saying(user, "anything")).collect();
-        let expected = rig.store.grab(long_way[n].part, &saying).await.unwrap().map(timeless);
-        let found_alone = rig.store.grab(alone[n].part, &grabbers).await.unwrap().map(timeless);
-        assert_eq!(found_alone, expected, "{way}, {users:?}");
+    for (n, way) in PART_STATES.into_iter().enumerate() {
+        // A grab with a passphrase, even an unneeded one, never takes the fast path.
+        let saying: Vec<_> = users.iter().map(|user| slow_path[n].saying(user, "anything")).collect();
+        let expected = rig.store.grab(slow_path[n].part, &saying).await.unwrap().map(timeless);
+        let found_single = rig.store.grab(single[n].part, &grabbers).await.unwrap().map(timeless);
+        assert_eq!(found_single, expected, "{way}, {users:?}");
         assert_eq!(found_together[n].clone().map(timeless), expected, "{way}, {users:?} beside the others");
         if way != "half loaded" {
             let left_behind = async |packet: &Packet| {
@@ -400,14 +400,14 @@ async fn the_short_way_is_as_the_long_one(rig: &Rig, users: &[&str]) {
                 let is_marked: bool = rig.run(["HEXISTS", &packet.keys().claims, "#o"]).await;
                 (terms.contains_key("#x"), is_marked, claims, free, held, is_pending, lives_ms > 0)
             };
-            let expected = left_behind(&long_way[n]).await;
-            assert_eq!(left_behind(&alone[n]).await, expected, "{way}, {users:?}");
+            let expected = left_behind(&slow_path[n]).await;
+            assert_eq!(left_behind(&single[n]).await, expected, "{way}, {users:?}");
             assert_eq!(left_behind(&together[n]).await, expected, "{way}, {users:?} beside the others");
         }
     }
 }
 
-/// The same answers, whenever they were given.
+/// The answers without their times.
 fn timeless(found: Vec<GrabAnswer>) -> Vec<GrabAnswer> {
     let timeless = |found| match found {
         GrabAnswer::Held { slip, fresh, .. } => GrabAnswer::Held { slip, at: Timestamp::from_ms(0), fresh },
@@ -417,13 +417,13 @@ fn timeless(found: Vec<GrabAnswer>) -> Vec<GrabAnswer> {
 }
 
 #[tokio::test]
-async fn no_question_needs_no_call() {
+async fn an_empty_batch_makes_no_call() {
     let rig = Rig::on_one_node().await;
     assert!(rig.store.grab_each(&[]).await.unwrap().is_empty());
 }
 
 #[tokio::test]
-async fn a_spoilt_part_fails_the_call_and_leaves_the_others_answers_as_they_were() {
+async fn a_corrupt_part_fails_the_call_and_keeps_earlier_holds() {
     on_both(async |rig| {
         let packets = neighbours(&Packet::of(2), 2);
         let [good, spoilt] = &packets[..] else { unreachable!() };
@@ -433,7 +433,7 @@ async fn a_spoilt_part_fails_the_call_and_leaves_the_others_answers_as_they_were
         let asks = [(good.part, vec![grabber("ann")]), (spoilt.part, vec![grabber("ann")])];
         let error = rig.store.grab_each(&asks).await.unwrap_err();
         assert!(matches!(error, HotStoreError::Impossible(_)), "{error:?}");
-        // What was done before the fault stands: she is told of her slip when she asks again.
+        // The hold from before the fault remains: Ann receives it when she asks again.
         assert!(matches!(rig.grab(good, "ann").await, GrabAnswer::Held { slip: 1, fresh: false, .. }));
     })
     .await;

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 
 use super::*;
 
-/// Which node of three has a slot.
+/// The node, of three, that has a slot.
 fn node_of(slot: u32) -> u32 {
     slot * 3 / 16_384
 }
@@ -39,7 +39,7 @@ async fn parts_spread_evenly_over_three_nodes() {
         let mut counts = [0_u32; 3];
         for _ in 0..packets {
             for part in PacketId::new(now(), parts, random.random()).parts() {
-                // A slot is a partition's: it is asked for 256 times at most.
+                // A slot belongs to a partition, so 256 partitions are enough.
                 let partition = part.partition().index();
                 let slot = match slots.entry(partition) {
                     Entry::Occupied(known) => *known.get(),
@@ -55,7 +55,7 @@ async fn parts_spread_evenly_over_three_nodes() {
         let third = 1_000 * parts / 3;
         assert!(counts.iter().all(|count| count.abs_diff(third) <= third / 10), "{parts} parts: {counts:?}");
     }
-    // A very large packet does so alone.
+    // A very large packet does so by itself.
     let counts = spread(1, 64).await;
     assert!(counts.iter().all(|count| (21..=22).contains(count)), "{counts:?}");
 }

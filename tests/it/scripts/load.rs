@@ -21,7 +21,7 @@ async fn a_part_is_loaded_once() {
 
         rig.hold(&packet, "ann").await;
         let state = rig.state(packet.part).await;
-        // A loader that comes late has nothing to say, whatever it knows.
+        // A late loader changes nothing, whatever it knows.
         rig.load(&packet, &[]).await;
         rig.load(&packet, &[won(0, "bob"), refunded(1)]).await;
         assert_eq!(rig.state(packet.part).await, state);
@@ -30,10 +30,10 @@ async fn a_part_is_loaded_once() {
 }
 
 #[tokio::test]
-async fn what_the_ledger_has_is_not_free() {
+async fn decided_slips_are_not_free() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 12);
-        // The last two are of the other part: one says whose user Eve is, one says nothing here.
+        // The last two decisions are in the other part: one tells Eve's slip, the other tells this part nothing.
         let decisions = [won(1, "}"), refunded(3), won(4, "h0:1"), won(9, "eve"), refunded(10)];
         rig.load(&packet, &decisions).await;
         let state = rig.state(packet.part).await;
@@ -78,7 +78,7 @@ async fn an_expired_part_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_life_left_is_swept_away() {
+async fn a_load_replaces_what_an_earlier_load_left() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         let keys = packet.keys();
@@ -115,7 +115,7 @@ fn hex_digit(nibble: u8) -> char {
     char::from_digit(nibble.into(), 16).unwrap()
 }
 
-/// The largest part that there can be, with the longest users: what a call and a script have to bear.
+/// The largest possible part with the longest user ids: the limit for a call and a script.
 #[tokio::test]
 async fn the_largest_part_loads_with_all_its_decisions() {
     on_both(async |rig| {
@@ -132,7 +132,7 @@ async fn the_largest_part_loads_with_all_its_decisions() {
         assert!(slips.clone().all(|slip| part.owners[&id(&user(slip))] == claim_of(slip)));
         assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
 
-        // And with as many recipients as there can be besides.
+        // Also with as many recipients as possible.
         let users: Vec<String> = (0..500).map(user).collect();
         let mut guarded = packet.for_recipients(&users.iter().map(String::as_str).collect::<Vec<_>>());
         guarded.part.packet = Packet::of(100_000).terms.id;
@@ -144,7 +144,7 @@ async fn the_largest_part_loads_with_all_its_decisions() {
 }
 
 #[tokio::test]
-async fn a_part_is_forgotten_in_time_but_not_while_it_holds_something() {
+async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         let keys = packet.keys();
@@ -161,7 +161,7 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_holds_something() {
         assert_eq!(expiry(&keys.claims).await, -1);
         rig.reconcile(&packet, &[won(2, "bob")], &[]).await;
         assert_eq!((expiry(&keys.claims).await, expiry(&keys.decided).await), (forgotten, forgotten));
-        // Held, again, and until long after its time; then what is left is forgotten with the hold.
+        // A hold again, until long after expiry; then the part is forgotten together with the hold.
         rig.hold(&packet, "eve").await;
         rig.expire(packet.part).await;
         let () = rig.run(["HSET", &keys.claims, "#k", "2"]).await;

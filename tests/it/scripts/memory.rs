@@ -1,4 +1,4 @@
-//! A Redis whose memory is full: what would fill it further is refused as a whole, before it has done anything.
+//! A Redis without free memory: a call that needs memory is refused as a whole, before it changes anything.
 
 use std::fmt::Write;
 
@@ -13,7 +13,7 @@ async fn on_both_alone(body: impl AsyncFn(Rig)) {
 }
 
 impl Rig {
-    /// Says that memory is full, or no more.
+    /// Sets or removes the memory limit.
     async fn fill(&self, full: bool) {
         for node in self.servers.nodes() {
             let () = node.command(cmd("CONFIG").arg("SET").arg("maxmemory").arg(u8::from(full))).await;
@@ -33,11 +33,11 @@ impl Rig {
                     "string" => cmd("GET").arg(&key).clone(),
                     "hash" => cmd("HGETALL").arg(&key).clone(),
                     "zset" => cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").clone(),
-                    other => panic!("{key} is a {other}"),
+                    other => panic!("{key} has type {other}"),
                 };
                 let value: redis::Value = node.command(&read).await;
                 if kind == "hash" {
-                    // Its order changes when Redis moves it about.
+                    // Redis changes its order when it moves it in memory.
                     let fields: BTreeMap<String, String> = redis::from_redis_value(value).unwrap();
                     writeln!(dump, "{key} {expiry} {fields:?}").unwrap();
                 } else {
@@ -48,7 +48,7 @@ impl Rig {
         dump
     }
 
-    /// Runs `call` while memory is full: it fails as passing, and nothing is changed by it.
+    /// Makes `call` while memory is full: it fails as temporary, and changes nothing.
     async fn refuses<T: std::fmt::Debug>(&self, what: &str, call: impl AsyncFnOnce() -> Result<T, HotStoreError>) {
         let before = self.dump().await;
         let result = call().await;
@@ -86,13 +86,13 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         rig.refuses("a reason", async || rig.store.park(part, &hold, "a reason").await).await;
         rig.refuses("a lease", async || rig.store.acquire_load_lease(part, AN_HOUR).await).await;
 
-        // What only reads answers, and what makes room is done.
+        // Calls that only read, or free memory, work.
         assert!(matches!(take("ann").await, GrabAnswer::Held { slip: 0, fresh: false, .. }));
         assert_eq!(take("eve").await, GrabAnswer::Confirmed(claim_of(5)));
         let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;
         assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
         assert!(!rig.state(waiting.part).await.is_pending);
-        // Decisions are reconciled: a win, a slip that goes back, a refund, and what a rollback had lost.
+        // Reconciles: a claim, a slip that becomes free, a refund, and a decision that a rollback had lost.
         assert_eq!(reconcile(&packet, &[won(9, "ann"), won(1, "bob")], &[]).await.unwrap(), Reconciled::Loaded);
         let state = rig.state(part).await;
         assert_eq!((state.free, state.held.len()), (vec![2, 3, 4, 0], 0));

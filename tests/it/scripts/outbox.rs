@@ -4,7 +4,7 @@ use shared::ports::Finality;
 use super::*;
 
 #[tokio::test]
-async fn a_parts_owners_are_told_once_it_is_final() {
+async fn a_final_part_returns_its_owners() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
         let finality = async || rig.store.finality(packet.part).await.unwrap();
@@ -17,7 +17,7 @@ async fn a_parts_owners_are_told_once_it_is_final() {
         rig.reconcile(&packet, &[refunded(1)], &[]).await;
         let Finality::Final(part) = finality().await else { panic!() };
         assert_eq!(part.expires_at, packet.terms.expires_at);
-        // Who has a slip of another part is among them: he hears of it here too.
+        // A user with a slip of another part is among the owners, and is answered here too.
         let owners = [(id("}"), claim_of(0)), (id("h0:1"), claim_of(3))];
         assert_eq!(part.owners, owners.into_iter().collect());
     })
@@ -25,7 +25,7 @@ async fn a_parts_owners_are_told_once_it_is_final() {
 }
 
 #[tokio::test]
-async fn who_has_the_slips_of_a_guarded_part_only_a_grab_tells() {
+async fn a_guarded_part_does_not_return_its_owners() {
     on_both(async |rig| {
         for packet in [Packet::of(1).for_recipients(&["ann"]), Packet::of(1).with_passphrase("open")] {
             rig.load(&packet, &[won(0, "ann")]).await;
@@ -37,23 +37,23 @@ async fn who_has_the_slips_of_a_guarded_part_only_a_grab_tells() {
 }
 
 #[tokio::test]
-async fn the_rest_of_a_part_is_what_each_user_would_find() {
+async fn a_snapshot_equals_the_answer_of_each_grab() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
-        let rest = async || rig.store.snapshot(packet.part).await.unwrap();
-        assert_eq!(rest().await, None, "it is not loaded");
+        let snapshot = async || rig.store.snapshot(packet.part).await.unwrap();
+        assert_eq!(snapshot().await, None, "it is not loaded");
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "}").await;
-        assert_eq!(rest().await, None, "a slip is free");
+        assert_eq!(snapshot().await, None, "a slip is free");
         let held = rig.hold(&packet, "b").await;
         rig.store.park(packet.part, &held, "why: not").await.unwrap();
         rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
         for _ in 0..2 {
-            let rest = rest().await.unwrap();
+            let snapshot = snapshot().await.unwrap();
             for user in ["}", "b", "h0:1", "nobody"] {
-                assert_eq!(rest.answer_for(&id(user)), rig.grab(&packet, user).await, "{user}");
+                assert_eq!(snapshot.answer_for(&id(user)), rig.grab(&packet, user).await, "{user}");
             }
-            assert_eq!(rest.by_user.len(), 3);
+            assert_eq!(snapshot.by_user.len(), 3);
             rig.reconcile(&packet, &[won(1, "b")], &[]).await;
         }
     })
@@ -61,13 +61,13 @@ async fn the_rest_of_a_part_is_what_each_user_would_find() {
 }
 
 #[tokio::test]
-async fn a_part_whose_slip_came_back_has_to_be_asked() {
+async fn a_part_with_a_freed_slip_has_no_snapshot() {
     on_both(async |rig| {
         let packet = Packet::of(1);
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "a").await;
         assert!(rig.store.snapshot(packet.part).await.unwrap().is_some());
-        // The ledger has a claim of another part for him.
+        // The ledger has a claim in another part for this user.
         rig.reconcile(&packet, &[won(9, "a")], &[]).await;
         assert_eq!(rig.store.snapshot(packet.part).await.unwrap(), None);
     })
@@ -75,7 +75,7 @@ async fn a_part_whose_slip_came_back_has_to_be_asked() {
 }
 
 #[tokio::test]
-async fn a_parked_hold_stays_and_is_still_its_users() {
+async fn a_parked_hold_remains_the_users() {
     on_both(async |rig| {
         let packet = Packet::of(15);
         rig.load(&packet, &[]).await;
@@ -93,7 +93,7 @@ async fn a_parked_hold_stays_and_is_still_its_users() {
             rig.reconcile(&packet, &[won(slip, user)], &[]).await;
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
             assert!(!rig.state(packet.part).await.is_pending);
-            // Late: there is nothing to park any more.
+            // Too late: the hold to park is gone.
             rig.store.park(packet.part, &hold, "late").await.unwrap();
             assert!(rig.state(packet.part).await.held.is_empty());
         }
@@ -102,7 +102,7 @@ async fn a_parked_hold_stays_and_is_still_its_users() {
 }
 
 #[tokio::test]
-async fn a_parked_hold_goes_back_or_is_dropped_like_any_other() {
+async fn a_parked_hold_is_freed_or_removed_like_any_other() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 6);
         rig.load(&packet, &[]).await;
@@ -119,13 +119,13 @@ async fn a_parked_hold_goes_back_or_is_dropped_like_any_other() {
 }
 
 #[tokio::test]
-async fn nobody_elses_hold_is_parked() {
+async fn only_the_named_hold_is_parked() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
         let hold = rig.hold(&packet, "ann").await;
         let state = rig.state(packet.part).await;
-        // Names that contain one another, and a pattern that would match.
+        // Ids that contain one another, and a pattern that would match.
         for user in ["an", "annn", ".nn", "%"].iter().filter_map(|user| user.parse().ok()) {
             rig.store.park(packet.part, &Hold { user, ..hold.clone() }, "a reason").await.unwrap();
         }
@@ -138,7 +138,7 @@ async fn nobody_elses_hold_is_parked() {
 #[tokio::test]
 async fn the_outbox_is_read_oldest_first() {
     on_both(async |rig| {
-        // Two packets of one partition, which other tests' packets may share.
+        // Two packets of one partition, which packets of other tests may share.
         let first = Packet::of(3);
         let second = loop {
             let packet = Packet::of(3);
@@ -151,13 +151,13 @@ async fn the_outbox_is_read_oldest_first() {
         }
         let old = rig.hold(&first, "ann").await;
         rig.hold(&second, "ann").await;
-        // The older is made older still: both may be of one millisecond.
+        // Makes the older one older still: both may be of the same millisecond.
         let keys = first.keys();
         let () = rig.run(["ZADD", &keys.pending, "7", &keys.name]).await;
         let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
         rig.hold(&first, "bob").await;
         let partition = first.part.partition();
-        // The server is shared, and others' parts come and go.
+        // The server is shared; parts of other tests come and go.
         let pending = async || {
             let all = rig.store.pending_parts(partition).await.unwrap();
             all.into_iter().filter(|part| [first.part, second.part].contains(part)).collect::<Vec<_>>()
@@ -165,17 +165,17 @@ async fn the_outbox_is_read_oldest_first() {
         let before = pending().await;
         let place = |part| before.iter().position(|pending| *pending == part).unwrap();
         assert!(place(first.part) < place(second.part), "{before:?}");
-        assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.pending, &keys.name]).await, 7, "a later hold is not its oldest");
+        assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.pending, &keys.name]).await, 7, "the oldest hold counts");
         let held = rig.store.outbox(first.part).await.unwrap();
         assert_eq!(held.iter().map(|held| held.hold.slip).collect::<Vec<_>>(), [0, 1]);
         assert!(held[0].hold.at < old.at);
 
-        // What can't be read is in nobody's way.
-        let () = rig.run(["ZADD", &keys.pending, "1", "no part"]).await;
-        let () = rig.run(["HSET", &keys.claims, "x", "hold of nothing"]).await;
+        // Invalid entries do no harm.
+        let () = rig.run(["ZADD", &keys.pending, "1", "not a part"]).await;
+        let () = rig.run(["HSET", &keys.claims, "x", "not a hold"]).await;
         assert_eq!(pending().await, before);
         assert_eq!(rig.store.outbox(first.part).await.unwrap(), held);
-        let () = rig.run(["ZREM", &keys.pending, "no part"]).await;
+        let () = rig.run(["ZREM", &keys.pending, "not a part"]).await;
 
         let elsewhere = Partition::wrapping(partition.index() + PARTITIONS / 2);
         assert!(!rig.store.pending_parts(elsewhere).await.unwrap().contains(&first.part));
@@ -184,17 +184,17 @@ async fn the_outbox_is_read_oldest_first() {
 }
 
 #[tokio::test]
-async fn one_leads_until_he_gives_up() {
+async fn one_process_has_the_load_lease_until_it_releases_it() {
     on_both(async |rig| {
         let packet = Packet::of(3);
-        let lead = async || rig.store.acquire_load_lease(packet.part, AN_HOUR).await.unwrap();
-        assert_eq!((lead().await, lead().await), (true, false));
+        let acquire = async || rig.store.acquire_load_lease(packet.part, AN_HOUR).await.unwrap();
+        assert_eq!((acquire().await, acquire().await), (true, false));
         let left: u64 = rig.run(["PTTL", &packet.keys().loading]).await;
         assert!(left > 0 && left <= u64::try_from(AN_HOUR.as_millis()).unwrap());
         for _ in 0..2 {
             rig.store.release_load_lease(packet.part).await.unwrap();
         }
-        assert_eq!((lead().await, lead().await), (true, false));
+        assert_eq!((acquire().await, acquire().await), (true, false));
     })
     .await;
 }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_win_is_confirmed() {
+async fn a_claim_is_confirmed() {
     on_both(async |rig| {
         let packet = Packet::of(20);
         rig.load(&packet, &[]).await;
@@ -18,7 +18,7 @@ async fn a_win_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_part_is_in_the_queue_until_it_holds_nothing() {
+async fn a_part_is_pending_until_its_outbox_is_empty() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
@@ -28,7 +28,7 @@ async fn a_part_is_in_the_queue_until_it_holds_nothing() {
         assert!(rig.state(packet.part).await.is_pending);
         rig.reconcile(&packet, &[won(1, "bob")], &[]).await;
         assert!(!rig.state(packet.part).await.is_pending);
-        // One that holds nothing leaves the queue without any decision.
+        // A part without holds leaves the queue even without decisions.
         let keys = packet.keys();
         let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
         rig.reconcile(&packet, &[], &[]).await;
@@ -59,7 +59,7 @@ async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
         rig.load(&packet, &[]).await;
         rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await;
         let () = rig.run(["DEL", &packet.keys().decided]).await;
-        // Told again what it knew: the third slip is still to be had.
+        // The same decisions again: the third slip is still free.
         assert_eq!(rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await, Reconciled::Loaded);
         assert_eq!(rig.hold(&packet, "eve").await.slip, 2);
         assert_eq!(rig.grab(&packet, "zoe").await, GrabAnswer::Nothing { expired: false, certain: false });
@@ -69,7 +69,7 @@ async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
 }
 
 #[tokio::test]
-async fn a_foreign_decision_drops_the_hold_and_the_claim_that_it_contradicts() {
+async fn a_decision_for_another_user_removes_the_hold_and_the_claim_that_it_contradicts() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
@@ -78,7 +78,7 @@ async fn a_foreign_decision_drops_the_hold_and_the_claim_that_it_contradicts() {
         let state = rig.state(packet.part).await;
         assert!(state.held.is_empty() && !state.is_pending);
         assert!(!state.claims.contains_key("ann"));
-        // Both go on: he has his, she gets another.
+        // Both continue: the owner has the slip, the other user gets another one.
         assert_eq!(rig.grab(&packet, "bob").await, GrabAnswer::Confirmed(claim_of(0)));
         assert_eq!(rig.hold(&packet, "ann").await.slip, 1);
     })
@@ -86,11 +86,11 @@ async fn a_foreign_decision_drops_the_hold_and_the_claim_that_it_contradicts() {
 }
 
 #[tokio::test]
-async fn a_slip_that_a_rollback_made_free_again_is_taken_out() {
+async fn a_decided_slip_that_a_rollback_freed_is_removed() {
     on_both(async |rig| {
         let packet = Packet::of(12);
         rig.load(&packet, &[]).await;
-        // Names that contain one another.
+        // Ids that contain one another.
         rig.reconcile(&packet, &[won(1, "ann"), refunded(10)], &[]).await;
         assert_eq!(rig.state(packet.part).await.free, [0, 2, 3, 4, 5, 6, 7, 8, 9, 11]);
     })
@@ -98,14 +98,15 @@ async fn a_slip_that_a_rollback_made_free_again_is_taken_out() {
 }
 
 #[tokio::test]
-async fn the_slip_that_a_winner_of_another_held_goes_back() {
+async fn a_winners_hold_of_another_slip_is_freed() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[refunded(2)]).await;
         rig.hold(&packet, "ann").await;
         rig.hold(&packet, "bob").await;
         assert!(rig.state(packet.part).await.free.is_empty(), "the last one was taken");
-        // What Bob held is hers: a rollback had forgotten it. Then what she held is free, and is Bob's on his next grab.
+        // Ann owns the slip that Bob held; a rollback had forgotten it. So Ann's own hold becomes free, and Bob's next
+        // grab takes it.
         assert_eq!(rig.reconcile(&packet, &[won(1, "ann")], &[]).await, Reconciled::Loaded);
         let state = rig.state(packet.part).await;
         assert_eq!((state.free, state.held.len()), (vec![0], 0));
@@ -116,7 +117,7 @@ async fn the_slip_that_a_winner_of_another_held_goes_back() {
 }
 
 #[tokio::test]
-async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_what_he_held() {
+async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_their_hold() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
         rig.load(&packet, &[]).await;
@@ -131,7 +132,7 @@ async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_what_he_he
 }
 
 #[tokio::test]
-async fn nothing_goes_back_after_expiry() {
+async fn no_slip_is_freed_after_expiry() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
         rig.load(&packet, &[]).await;
@@ -145,10 +146,10 @@ async fn nothing_goes_back_after_expiry() {
 }
 
 #[tokio::test]
-async fn what_is_a_decision_does_not_go_back() {
+async fn a_decided_slip_is_not_freed() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
-        // Bob has the slip that Ann held. Whether the part hears first of his or of hers, it is not free again.
+        // Bob owns the slip that Ann held. In either order of the two decisions it does not become free.
         for decisions in [[won(0, "bob"), won(3, "ann")], [won(3, "ann"), won(0, "bob")]] {
             rig.forget(packet.part).await;
             rig.load(&packet, &[]).await;
@@ -157,7 +158,7 @@ async fn what_is_a_decision_does_not_go_back() {
             let state = rig.state(packet.part).await;
             assert_eq!((state.free, state.held.len(), state.decisions), (vec![1], 0, [0].into()));
         }
-        // Nor where the hold outlived its decision, which only a store that lies shows.
+        // Nor if the hold outlived its decision, which only a faulty store shows.
         let keys = packet.keys();
         let () = rig.run(["HSET", &keys.claims, "eve", "h0:7"]).await;
         let () = rig.run(["HINCRBY", &keys.claims, "#b", "-1"]).await;
@@ -169,7 +170,7 @@ async fn what_is_a_decision_does_not_go_back() {
 }
 
 #[tokio::test]
-async fn a_refund_takes_a_slip_from_whoever_held_it() {
+async fn a_refund_removes_the_hold_of_its_slip() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
@@ -197,12 +198,12 @@ async fn a_part_that_is_not_loaded_reconciles_nothing_and_leaves_the_queue() {
 }
 
 #[tokio::test]
-async fn what_a_decision_decides_of_a_hold_says_nothing_of_a_newer_one() {
+async fn settling_an_old_hold_does_not_affect_a_newer_one() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         rig.load(&packet, &[]).await;
         let holds = [rig.hold(&packet, "}").await, rig.hold(&packet, "bob").await, rig.hold(&packet, "eve").await];
-        // Said of one that is not so, of one that is so, and of one that no decision decides.
+        // Three settled holds: one with another owner, one with its own user, one without a decision.
         rig.reconcile(&packet, &[won(0, "zoe"), won(1, "bob")], &holds).await;
         let state = rig.state(packet.part).await;
         assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["bob", "eve", "zoe"]);
@@ -214,9 +215,9 @@ async fn what_a_decision_decides_of_a_hold_says_nothing_of_a_newer_one() {
     .await;
 }
 
-/// No history leads there, but what is wrong must not stay so for ever.
+/// No sequence of calls leads there, but such a state must not last.
 #[tokio::test]
-async fn a_slip_that_is_held_against_better_knowledge_is_taken_back_once_that_is_said() {
+async fn a_hold_that_contradicts_a_known_decision_is_removed_by_a_reconcile() {
     on_both(async |rig| {
         let packet = Packet::of(3);
         rig.load(&packet, &[won(0, "bob")]).await;
@@ -249,10 +250,11 @@ async fn a_call_without_decisions_counts_the_holds_anew() {
 }
 
 #[tokio::test]
-async fn in_any_order_and_in_any_batches_it_ends_the_same() {
+async fn any_order_and_any_batches_lead_to_the_same_state() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 10);
-        // Ann's is what she held, Bob's is what Eve held, Eve's is elsewhere, Zoe's was free, one went back.
+        // Ann owns the slip that she held; Bob the one that Eve held; Eve one elsewhere; Zoe a free one; one is
+        // refunded.
         let decisions = [won(0, "ann"), won(2, "bob"), won(7, "eve"), won(4, "zoe"), refunded(3)];
         let mut ends = BTreeSet::new();
         for first in 0..decisions.len() {
@@ -269,7 +271,7 @@ async fn in_any_order_and_in_any_batches_it_ends_the_same() {
                     for decisions in order.chunks(batch) {
                         rig.reconcile(&packet, decisions, &[]).await;
                     }
-                    // Late, after all the others.
+                    // Late, after all others.
                     rig.reconcile(&packet, &order[..1], &[]).await;
                     ends.insert(format!("{:?}", rig.state(packet.part).await.sorted()));
                 }
@@ -283,7 +285,7 @@ async fn in_any_order_and_in_any_batches_it_ends_the_same() {
 }
 
 #[tokio::test]
-async fn more_decisions_than_one_call_takes_are_all_reconciled() {
+async fn more_decisions_than_fit_in_one_call_are_all_reconciled() {
     on_both(async |rig| {
         let packet = Packet::of(1_000);
         rig.load(&packet, &[]).await;
@@ -296,7 +298,7 @@ async fn more_decisions_than_one_call_takes_are_all_reconciled() {
 }
 
 #[tokio::test]
-async fn who_looks_again_sees_a_grab_whatever_was_put_back_meanwhile() {
+async fn a_later_view_shows_a_new_hold_despite_freed_slips() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 20);
         rig.load(&packet, &[]).await;
@@ -304,12 +306,12 @@ async fn who_looks_again_sees_a_grab_whatever_was_put_back_meanwhile() {
             rig.hold(&packet, user).await;
         }
         let ViewResult::Changed(seen) = rig.store.view(packet.part, None).await.unwrap() else { panic!("not loaded") };
-        // What two of them held goes back, for slips of the other part are theirs; that is no news here.
+        // Two holds become free, since their users own slips of the other part. That does not change a view.
         rig.reconcile(&packet, &[won(11, "ann")], &[]).await;
         let hold = rig.hold(&packet, "dan").await;
         rig.reconcile(&packet, &[won(12, "bob")], &[]).await;
         let again = rig.store.view(packet.part, Some(&seen.version)).await.unwrap();
-        assert!(matches!(&again, ViewResult::Changed(look) if look.holds.contains(&hold)), "{again:?}");
+        assert!(matches!(&again, ViewResult::Changed(view) if view.holds.contains(&hold)), "{again:?}");
     })
     .await;
 }

@@ -1,5 +1,5 @@
-//! Random sequences of calls, faults and late duplicates against a ledger that is kept here: what must hold after every
-//! step, and that all decisions lead to one end.
+//! Random sequences of calls, faults and late duplicates against a ledger in the test. Checks the invariants after
+//! every step, and that all orders of decisions lead to the same state.
 
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -13,21 +13,21 @@ const USERS: [&str; 5] = ["}", "h0:1", "3", "ann", "g1:2:3"];
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A script's call.
+    /// A script call.
     Call(Call),
-    /// A call of before is executed once more, late.
+    /// An earlier call is executed once more, late.
     Again(Index),
-    /// A hold that was seen at any time is taken to the ledger, which decides.
+    /// Any hold that ever existed is committed or refused by the ledger.
     Commit(Index),
-    /// A slip goes back to the sender, if it has no decision.
+    /// A slip is refunded if it has no decision.
     Refund(u32),
-    /// What a part holds is kept, to roll back to.
+    /// A snapshot of a part is taken.
     Keep(usize),
     /// A part is rolled back.
     RollBack(usize),
-    /// A part is lost, its place in the queue too or not.
+    /// A part is lost, with or without its place in the queue.
     Lose { part: usize, queue: bool },
-    /// The packet's time is over.
+    /// The packet expires.
     Expire,
 }
 
@@ -37,12 +37,12 @@ enum Call {
         part: usize,
         users: Vec<&'static str>,
     },
-    /// Some of the decisions there are, in some order.
+    /// Some of the existing decisions, in any order.
     Reconcile {
         part: usize,
         decisions: Vec<Index>,
     },
-    /// By a loader that has read the decisions some time ago.
+    /// A load by a process that read the decisions some time ago.
     Load {
         part: usize,
         known: Index,
@@ -73,21 +73,21 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A part's keys as they were.
+/// A snapshot of a part's keys.
 #[derive(Clone, Debug)]
 struct Kept {
     keys: Vec<Option<Vec<u8>>>,
     is_pending: bool,
 }
 
-/// A packet between a real hot store and a ledger of its own.
+/// A packet in a real hot store and in a ledger of the test.
 struct Sequence<'a> {
     rig: &'a Rig,
     parts: Vec<Packet>,
     is_expired: bool,
-    /// The ledger: decisions, in the order in which they were made. None is ever changed.
+    /// The ledger: decisions in the order in which they were made. None ever changes.
     decisions: Vec<Decision>,
-    /// Every hold that was ever answered, and its part.
+    /// Every hold that was ever answered, with its part.
     holds: Vec<(usize, Hold)>,
     calls: Vec<(Call, usize)>,
     kept: Vec<Option<Kept>>,
@@ -161,7 +161,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Runs `call` as it was when there were `decisions` decisions.
+    /// Makes `call` as at the time of `decisions` decisions.
     async fn call(&mut self, call: &Call, decisions: usize) {
         match call {
             Call::Grab { part, users } => self.grab(*part, users).await,
@@ -205,14 +205,14 @@ impl<'a> Sequence<'a> {
                     assert_eq!(expired, self.is_expired);
                     let is_final = slips.clone().all(|slip| self.decision(slip).is_some());
                     let has_none = self.claim(&user).is_none_or(|decision| !slips.contains(&decision.slip));
-                    assert!(!certain || is_final && has_none, "{user} was told for certain");
+                    assert!(!certain || is_final && has_none, "{user} was denied with certainty");
                 }
                 GrabAnswer::Refused(refusal) => panic!("{refusal:?}"),
             }
         }
     }
 
-    /// Tells a part decisions, as decisions about all that it holds.
+    /// Reconciles a part with decisions, and settles all of its holds.
     async fn reconcile(&self, part: usize, decisions: &[Decision]) {
         let part = self.parts[part].part;
         let held = self.rig.store.outbox(part).await.unwrap();
@@ -255,7 +255,7 @@ impl<'a> Sequence<'a> {
         } else {
             let () = self.rig.run(["ZREM", &pending, &name]).await;
         }
-        // A rollback turns no time back.
+        // A rollback does not turn time back.
         if self.is_expired {
             self.let_expire().await;
         }
@@ -269,7 +269,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// What must hold of every part, after every step.
+    /// The invariants of every part, after every step.
     async fn check(&self) {
         for packet in &self.parts {
             let state = self.rig.state(packet.part).await;
@@ -283,7 +283,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Everything that is held was given, and is found.
+    /// Every hold was answered before, and is pending.
     fn check_outbox(&self, state: &State) {
         for OutboxEntry { hold, .. } in state.held.values() {
             assert!(self.holds.iter().any(|(_, seen)| seen == hold), "{hold:?} was never given");
@@ -291,7 +291,7 @@ impl<'a> Sequence<'a> {
         assert!(state.held.is_empty() || state.is_pending, "a hold out of the queue");
     }
 
-    /// Every slip is exactly one of free, held, decision. (After expiry it may be none: nothing goes back then.)
+    /// Every slip is exactly one of free, held, decided. (After expiry it may be none: no slip becomes free then.)
     fn check_slips(&self, packet: &Packet, state: &State) {
         let slips = packet.part.slips(SLIPS);
         for slip in slips.clone() {
@@ -300,14 +300,14 @@ impl<'a> Sequence<'a> {
             let decision = usize::from(state.decisions.contains(&(slip - slips.start)));
             let sum = free + held + decision;
             assert!(sum == 1 || sum == 0 && self.is_expired, "slip {slip}: {free} {held} {decision}");
-            assert!(decision == 0 || self.decision(slip).is_some(), "slip {slip} is no decision");
+            assert!(decision == 0 || self.decision(slip).is_some(), "slip {slip} has no decision");
         }
         assert!(state.free.iter().chain(state.held.keys()).all(|slip| slips.contains(slip)), "{state:?}");
         assert_eq!(state.terms["#n"], state.decisions.len().to_string());
         assert_eq!(state.terms["#c"], slips.len().to_string());
     }
 
-    /// A claim that is no hold is a decision.
+    /// A confirmed claim has a decision.
     fn check_claims(&self, state: &State) {
         for (user, value) in state.claims.iter().filter(|(user, value)| held(user, value).is_none()) {
             let decision = self.claim(&id(user)).expect("a decision");
@@ -315,7 +315,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Reconciles all decisions in two ways from the same state, and compares where they end.
+    /// Reconciles all decisions in two ways from the same state, and compares the results.
     async fn converge(&self, one: &[Index], other: &[Index]) {
         for part in 0..self.parts.len() {
             let start = self.keep(part).await;
@@ -330,7 +330,7 @@ impl<'a> Sequence<'a> {
             }
             assert_eq!(ends[0], ends[1]);
             self.check_end(part, &ends[0]);
-            // A part that is lost has left the queue by then, even if there was nothing to reconcile.
+            // A lost part leaves the queue by then, even if there was nothing to reconcile.
             self.reconcile(part, &self.decisions).await;
             let exactly = self.rig.state(self.parts[part].part).await;
             self.reconcile(part, &self.decisions).await;
@@ -338,7 +338,7 @@ impl<'a> Sequence<'a> {
         }
     }
 
-    /// Whoever has a claim has no hold, and every decision is known.
+    /// A user with a claim has no hold, and every decision is known.
     fn check_end(&self, part: usize, end: &State) {
         let part = self.parts[part].part;
         for OutboxEntry { hold, .. } in end.held.values() {
@@ -356,7 +356,7 @@ impl<'a> Sequence<'a> {
     }
 }
 
-/// `decisions` in an order and in batches that `draws` say, some of them twice.
+/// `decisions` in an order and in batches drawn from `draws`, some of them twice.
 fn batches(decisions: &[Decision], draws: &[Index]) -> Vec<Vec<Decision>> {
     let mut left = decisions.to_vec();
     let mut order = Vec::new();
@@ -401,11 +401,11 @@ fn run(cases: u32, rig: impl AsyncFnOnce() -> Rig) {
 }
 
 #[test]
-fn whatever_happens_on_one_node_a_slip_is_one_users_and_decisions_lead_to_one_end() {
+fn on_one_node_each_slip_has_one_user_and_decisions_lead_to_one_state() {
     run(256, Rig::on_one_node);
 }
 
 #[test]
-fn whatever_happens_in_a_cluster_a_slip_is_one_users_and_decisions_lead_to_one_end() {
+fn on_a_cluster_each_slip_has_one_user_and_decisions_lead_to_one_state() {
     run(64, Rig::in_a_cluster);
 }
