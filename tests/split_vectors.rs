@@ -1,5 +1,5 @@
-//! Splits of random packets, a line of JSON each, for checking another implementation against this one:
-//! `cargo run -p tests --bin split-vectors -- 10000 7` gives 10,000, the same for the same second number.
+//! Prints splits of random packets, one JSON object per line, to check another implementation against this one:
+//! `cargo run -p tests --bin split-vectors -- 10000 7` prints 10,000; the second number selects the series.
 
 use std::error::Error;
 use std::io::{BufWriter, Write};
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(out.flush()?)
 }
 
-/// A packet that is nowhere else: its terms and seed are drawn from a hash of its number.
+/// A packet made only for this: its terms and seed follow from a hash of its number.
 fn vector(series: u64, number: u64) -> Result<String, Box<dyn Error>> {
     let draw = |what: &str| -> [u8; 32] {
         Sha256::new()
@@ -35,7 +35,7 @@ fn vector(series: u64, number: u64) -> Result<String, Box<dyn Error>> {
         u64::from_le_bytes(bytes)
     };
     let kind = if word("kind").is_multiple_of(8) { Split::Equal } else { Split::Random };
-    // Small packets mostly, a few long ones; caps and totals at and near their ends as often as between.
+    // Mostly small packets, a few large ones. Caps and totals are as often at or near their limits as between.
     let slips = match word("shape") % 8 {
         0 => 1 + word("count") % 3,
         1 => 1 + word("count") % 1_000,
@@ -61,7 +61,7 @@ fn vector(series: u64, number: u64) -> Result<String, Box<dyn Error>> {
     let count = u32::try_from(slips)?;
     let amounts = split(kind, Amount::new(total), count, Amount::new(cap), seed)?;
     let committed = commitment(SPLIT_VERSION, seed, Amount::new(total), count, Amount::new(cap), kind);
-    // As text: not every reader of JSON keeps 64 bits.
+    // As text, since not every JSON reader keeps 64 bits.
     let line = json!({
         "version": SPLIT_VERSION,
         "split": kind.name(),

@@ -1,4 +1,4 @@
-//! What the ledger says, once the audit has found it to be in order.
+//! The ledger's content, after the audit found it in order.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -16,10 +16,10 @@ const AUDIT_TIMEOUT: Duration = Duration::from_mins(5);
 
 type Attributes = HashMap<String, AttributeValue>;
 
-/// Slip, amount, time.
+/// (slip, amount in minor units, time in ms).
 pub type Claimed = (u32, u64, u64);
 
-/// What the ledger says.
+/// The ledger's content.
 #[derive(Debug, Default)]
 pub struct Books {
     /// By id.
@@ -31,26 +31,26 @@ pub struct Books {
 /// A packet.
 #[derive(Debug, Default)]
 pub struct PacketBooks {
-    /// Who paid.
+    /// The user who paid.
     pub sender: String,
-    /// How many slips it has.
+    /// Number of slips.
     pub slips: usize,
     /// Whether it is marked as settled.
     pub settled: bool,
     /// Slip → its decision.
     pub decisions: BTreeMap<u32, DecisionBooks>,
-    /// User → his claim.
+    /// User → their claim.
     pub claims: BTreeMap<String, Claimed>,
 }
 
-/// A decision.
+/// A slip decision.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct DecisionBooks {
-    /// Who has it; `None`: refunded.
+    /// The owner; `None`: refunded.
     pub user: Option<String>,
-    /// What was in it.
+    /// The slip's amount.
     pub amount: u64,
-    /// When.
+    /// When it was decided, in ms.
     pub at: u64,
 }
 
@@ -60,24 +60,24 @@ impl Books {
         self.packets.get(&id.to_string()).unwrap_or_else(|| panic!("the ledger has no packet {id}"))
     }
 
-    /// What a user has.
+    /// A user's balance.
     pub fn balance(&self, user: &str) -> u64 {
         self.balances.get(user).copied().unwrap_or(0)
     }
 }
 
 impl PacketBooks {
-    /// Slips that were claimed.
+    /// Number of claimed slips.
     pub fn claimed(&self) -> usize {
         self.claims.len()
     }
 
-    /// Slips that went back.
+    /// Number of refunded slips.
     pub fn refunded(&self) -> usize {
         self.decisions.len() - self.claims.len()
     }
 
-    /// Slips of which nothing is decided.
+    /// Number of undecided slips.
     pub fn undecided(&self) -> usize {
         self.slips - self.decisions.len()
     }
@@ -88,13 +88,13 @@ pub fn auditor(world: &World) -> Auditor {
     auditor_of(&world.dynamodb, world.table())
 }
 
-/// Tables of tests show the writes of a transaction all at once, so that no long wait tells more.
+/// The tables of tests apply a transaction at once, so that longer waits would find no more.
 fn auditor_of(client: &Client, table: &str) -> Auditor {
     let patience = Patience { pauses: vec![Duration::from_millis(5); 20], confirmations: 2 };
     Auditor::new(client.clone(), table.to_owned()).with_patience(patience)
 }
 
-/// All that there is to say about a world's ledger.
+/// The audit's full report on a world's ledger.
 pub async fn full_report(world: &World) -> Report {
     report_of(&world.dynamodb, world.table()).await
 }
@@ -106,7 +106,7 @@ async fn report_of(client: &Client, table: &str) -> Report {
     progress.report().clone()
 }
 
-/// Audits a ledger at rest, and reads what it says.
+/// Audits a ledger without unfinished work, and reads its content.
 ///
 /// # Panics
 /// If anything is wrong.
@@ -130,7 +130,7 @@ pub async fn audit_table(client: &Client, table: &str) -> Books {
 }
 
 impl Books {
-    /// Reads what a ledger says that is known to be in order.
+    /// Reads a ledger that is known to be in order.
     async fn read(client: &Client, table: &str) -> Self {
         let mut books = Self::default();
         let mut start = None;

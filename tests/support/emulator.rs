@@ -1,4 +1,4 @@
-//! Programs of functions under the Lambda runtime interface emulator. It runs on Linux alone.
+//! Functions' programs under the Lambda runtime interface emulator, which runs on Linux only.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,12 +21,12 @@ pub struct Function {
     address: SocketAddr,
     client: reqwest::Client,
     /// The emulator takes one event at a time.
-    turn: Mutex<()>,
+    running: Mutex<()>,
     dir: TempDir,
 }
 
 impl Function {
-    /// Starts `program` with these variables alone.
+    /// Starts `program` with these variables only.
     pub async fn start(program: PathBuf, variables: &[(&str, &str)]) -> Self {
         let dir = TempDir::new().unwrap();
         let log = || File::options().append(true).create(true).open(dir.path().join("log")).unwrap();
@@ -41,12 +41,12 @@ impl Function {
             .stdin(Stdio::null())
             .stdout(log())
             .stderr(log())
-            // A signal of the terminal reaches the tests, and they end it.
+            // Terminal signals reach only the tests, which then stop this process.
             .process_group(0)
             .spawn()
             .unwrap();
-        let (client, turn) = (reqwest::Client::new(), Mutex::new(()));
-        let mut function = Self { program, emulator, address, client, turn, dir };
+        let (client, running) = (reqwest::Client::new(), Mutex::new(()));
+        let mut function = Self { program, emulator, address, client, running, dir };
         poll("the emulator", async || {
             assert_eq!(function.emulator.try_wait().unwrap(), None, "it ended: {}", function.log());
             TcpStream::connect(address).await.ok()
@@ -55,14 +55,14 @@ impl Function {
         function
     }
 
-    /// What it and the emulator have said.
+    /// The log of the function and the emulator.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
-    /// What the function makes of an event.
+    /// The function's answer to an event.
     pub async fn invoke(&self, event: &[u8]) -> Value {
-        let _turn = self.turn.lock().await;
+        let _running = self.running.lock().await;
         let url = format!("http://{}/2015-03-31/functions/function/invocations", self.address);
         let answer = self.client.post(url).body(event.to_vec()).send().await;
         let answer = answer.unwrap_or_else(|error| panic!("{}: {error}: {}", self.program.display(), self.log()));
@@ -101,7 +101,7 @@ impl Function {
 
 impl Drop for Function {
     fn drop(&mut self) {
-        // Whoever is left behind has no parent to be found by, so the children are looked for first.
+        // Orphans can't be found by their parent any more, so the descendants are listed first.
         let children = descendants(self.emulator.id());
         let _ = self.emulator.kill();
         let _ = self.emulator.wait();
@@ -113,13 +113,13 @@ impl Drop for Function {
     }
 }
 
-/// The processes that a process has started, and those that they have.
+/// All descendants of a process.
 fn descendants(process: u32) -> Vec<u32> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let Ok(id) = entry.file_name().to_string_lossy().parse::<u32>() else { continue };
         let Ok(stat) = std::fs::read_to_string(entry.path().join("stat")) else { continue };
-        // "id (name) state parent …", and a name may hold anything.
+        // "id (name) state parent …", where a name may contain anything.
         let parent = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(1));
         if parent.and_then(|parent| parent.parse().ok()) == Some(process) {
             all.push(id);

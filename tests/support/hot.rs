@@ -1,4 +1,4 @@
-//! Redis' side of a part, looked at and tampered with by hand.
+//! A part's data in Redis, read and changed directly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +10,11 @@ use shared::redis::{PartKeys, free_slips, held};
 use crate::books::Books;
 use crate::world::{Process, World};
 
-/// Takes a slip for each of `users` and does no more, as a function that was killed between the two stores. Returns
-/// each one's slip, and since when it is held.
+/// Takes a slip for each of `users` and stops there, like a function that was killed between the two stores. Returns
+/// each slip and the time of its hold.
 ///
 /// # Panics
-/// If one of them gets none.
+/// If a user gets no slip.
 pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec<(u32, u64)> {
     let grabbers: Vec<Grabber> = users.iter().map(|user| Grabber { user: user.clone(), passphrase: None }).collect();
     let found = process.hot.grab(part, &grabbers).await.unwrap().expect("a loaded part");
@@ -25,26 +25,26 @@ pub async fn hold_only(process: &Process, part: PartId, users: &[UserId]) -> Vec
     found.into_iter().map(slip).collect()
 }
 
-/// How often a server has run known scripts, by its answer to `INFO commandstats`.
+/// Number of script calls by SHA, from a server's answer to `INFO commandstats`.
 pub fn script_calls(stats: &str) -> u64 {
     let calls = stats.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:calls="));
     calls.map_or(0, |calls| calls.split(',').next().unwrap().parse().unwrap())
 }
 
-/// What a part has in Redis.
+/// A part's data in Redis.
 #[derive(Debug, Default)]
 pub struct HotPart {
-    /// Users (and terms, with `#`) → what is said of them.
+    /// Users (and terms, with `#`) → their values.
     pub claims: BTreeMap<String, String>,
-    /// Slips to be had.
+    /// Free slips.
     pub free: Vec<u32>,
     /// The outbox, by slip.
     pub held: BTreeMap<u32, OutboxEntry>,
-    /// Slips of which the ledger's word is known.
+    /// Slips with a known decision.
     pub decisions: BTreeSet<u32>,
 }
 
-/// What a part holds, by slip.
+/// A part's holds, by slip.
 pub(crate) fn outbox(claims: &BTreeMap<String, String>) -> BTreeMap<u32, OutboxEntry> {
     claims.iter().filter_map(|(user, claim)| held(user, claim)).map(|held| (held.hold.slip, held)).collect()
 }
@@ -54,7 +54,7 @@ fn number(claims: &BTreeMap<String, String>, field: &str) -> i64 {
 }
 
 impl World {
-    /// Reads a part out of Redis. Without claims it is not loaded.
+    /// Reads a part from Redis. A part without claims is not loaded.
     pub async fn hot_part(&self, terms: &Terms, part: PartId) -> HotPart {
         let keys = PartKeys::of(part);
         let range = part.slips(terms.count);
@@ -69,7 +69,7 @@ impl World {
         }
     }
 
-    /// Lets a part lose a free slip.
+    /// Removes a free slip from a part.
     pub async fn lose_free(&self, part: PartId, slip: u32) {
         let keys = PartKeys::of(part);
         let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
@@ -101,7 +101,7 @@ impl World {
         let () = self.redis(cmd("ZADD").arg(&keys.pending).arg("NX").arg(at).arg(&keys.name)).await;
     }
 
-    /// Makes a part forget the decision of a slip, and whose it is, as a rollback does.
+    /// Removes a slip's known decision and its owner's claim from a part, as a rollback does.
     pub async fn forget_decision(&self, terms: &Terms, part: PartId, slip: u32, owner: Option<&UserId>) {
         let keys = PartKeys::of(part);
         let place = slip - part.slips(terms.count).start;
@@ -113,10 +113,10 @@ impl World {
         }
     }
 
-    /// Holds what Redis says of a packet against itself and against the ledger. Parts that are not loaded say nothing.
+    /// Checks a packet's data in Redis against itself and against the ledger. Skips parts that are not loaded.
     ///
     /// # Panics
-    /// If a slip is not exactly one of free, held and known to be decided, or a confirmed claim is not the ledger's.
+    /// If a slip is not exactly one of free, held and decided, or a confirmed claim differs from the ledger's.
     pub async fn audit_hot(&self, terms: &Terms, books: &Books) {
         let packet = books.packet(terms.id);
         for part in terms.id.parts() {
@@ -132,12 +132,15 @@ impl World {
             assert_eq!(usize::try_from(holds), Ok(hot.held.len()), "{part}: the number of holds: {hot:?}");
             assert_eq!(hot.claims["#n"], hot.decisions.len().to_string(), "{part}: the number of decisions");
             for slip in &hot.decisions {
-                assert!(packet.decisions.contains_key(slip), "{part}: slip {slip} is taken for decided");
+                assert!(
+                    packet.decisions.contains_key(slip),
+                    "{part}: slip {slip} has a known decision that the ledger lacks"
+                );
             }
             for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with('#')) {
                 if let Some(OutboxEntry { hold, .. }) = held(user, said) {
                     let holder = hot.held.get(&hold.slip).map(|held| held.hold.user.as_str());
-                    assert_eq!(holder, Some(user.as_str()), "{part}: slip {} is held for two", hold.slip);
+                    assert_eq!(holder, Some(user.as_str()), "{part}: slip {} is held for two users", hold.slip);
                 } else {
                     let (slip, amount, at) =
                         packet.claims.get(user).unwrap_or_else(|| panic!("{part}: {user}'s {said}"));

@@ -1,4 +1,4 @@
-//! What the tests share: a world of real stores, and an audit that believes nothing but the ledger's items.
+//! Shared by the tests: a world of real stores, and an audit that only trusts the ledger's items.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 

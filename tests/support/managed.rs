@@ -1,5 +1,5 @@
-//! Programs of functions that serve many requests at once, as on Lambda Managed Instances. The runtime interface emulator hands
-//! out one event at a time, so that the runtime API is served here.
+//! Functions' programs that serve several requests at once, as on Lambda Managed Instances. The runtime interface
+//! emulator serves one event at a time, so this module serves the runtime API itself.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -20,10 +20,10 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-/// Milliseconds since 1970 that no run of a test will see: no request is out of time here.
+/// Milliseconds since 1970, later than any test run: no request is past its deadline.
 const DEADLINE_MS: &str = "4102444800000";
 
-/// A function's program, and the runtime API that it asks for events.
+/// A function's program, and the runtime API that it polls for events.
 #[derive(Debug)]
 pub struct ManagedFunction {
     process: Child,
@@ -40,7 +40,7 @@ struct RuntimeApi {
 }
 
 impl ManagedFunction {
-    /// Starts `program` with these variables alone, and lets it ask for `concurrency` events at once.
+    /// Starts `program` with these variables only, with `concurrency` concurrent events.
     pub async fn start(program: &Path, concurrency: u32, variables: &[(&str, &str)]) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -80,12 +80,12 @@ impl ManagedFunction {
         Self { process, api, dir }
     }
 
-    /// What it has said.
+    /// The function's log.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.dir.path().join("log")).unwrap()
     }
 
-    /// What the function makes of an event, which may come beside others.
+    /// The function's answer to an event, which may run beside others.
     pub async fn invoke(&self, event: &Value) -> Value {
         let invocation = self.api.invocations.fetch_add(1, Ordering::SeqCst);
         let (answer, answered) = oneshot::channel();

@@ -1,4 +1,4 @@
-//! A relay in front of a `DynamoDB` API: it writes down what passes, holds transactions back, and cuts its connections.
+//! A relay in front of a `DynamoDB` API. It records requests, delays transactions, and cuts connections.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-/// A request that passed.
+/// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Passed {
     /// The operation, such as `TransactWriteItems`.
@@ -30,7 +30,7 @@ pub struct Passed {
 pub struct Relay {
     address: SocketAddr,
     shared: Arc<Shared>,
-    /// A new value ends the connections that are open.
+    /// A new value closes the open connections.
     cut: watch::Sender<u64>,
 }
 
@@ -43,7 +43,7 @@ struct Shared {
 }
 
 impl Relay {
-    /// In front of the API at `upstream`.
+    /// Starts a relay in front of the API at `upstream`.
     pub async fn start(upstream: String) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -59,22 +59,22 @@ impl Relay {
         Self { address, shared, cut }
     }
 
-    /// The endpoint.
+    /// The relay's endpoint.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Each transaction from now on is executed this much later.
+    /// Delays each later transaction by this much.
     pub fn delay_transactions(&self, delay: Duration) {
         self.shared.delay_ms.store(delay.as_millis().try_into().unwrap(), Ordering::SeqCst);
     }
 
-    /// Ends all connections that are open. What is under way on them is executed, and nobody hears of it.
+    /// Closes all open connections. Requests that arrived on them are executed, but their answers are lost.
     pub fn cut(&self) {
         self.cut.send_modify(|number| *number += 1);
     }
 
-    /// All that has passed so far, in its order.
+    /// All requests so far, in order.
     pub fn passed(&self) -> Vec<Passed> {
         self.shared.passed.lock().unwrap().clone()
     }
@@ -84,11 +84,11 @@ async fn serve(socket: TcpStream, shared: Arc<Shared>, mut cuts: watch::Receiver
     cuts.mark_unchanged();
     let service = service_fn(|request| {
         let shared = Arc::clone(&shared);
-        // A task of its own: what has arrived is executed, whether or not the connection lives on.
+        // In a task of its own: a request that has arrived is executed even if its connection is closed.
         async { Ok::<_, Infallible>(tokio::spawn(shared.relay(request)).await.unwrap()) }
     });
     tokio::select! {
-        // A client may end its connection whenever it likes.
+        // A client may close its connection at any time.
         _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service) => {}
         _ = cuts.changed() => {}
     }
@@ -119,7 +119,7 @@ impl Shared {
     }
 }
 
-/// The database behind it, or the client before it, has ended.
+/// The answer when the database or the client is gone.
 fn gone() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::BAD_GATEWAY;

@@ -1,4 +1,4 @@
-//! A table that counts, and that can lose answers.
+//! A table that counts requests and can lose answers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -7,9 +7,9 @@ use shared::dynamodb::SdkTable;
 use shared::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use tokio::sync::Notify;
 
-/// What all tables of a world count, and how they are to fail.
+/// Counts and faults, shared by all tables of a world.
 ///
-/// Client request tokens are replaced by others unless asked for, so that nothing can lean on them.
+/// Replaces client request tokens by others unless asked not to, so that nothing can depend on them.
 #[derive(Debug, Default)]
 pub struct Rig {
     gets: AtomicU64,
@@ -25,40 +25,40 @@ pub struct Rig {
     throttled: AtomicBool,
 }
 
-/// What can go wrong with a transaction that `DynamoDB` takes, besides what the embedded one does by itself.
+/// Faults of a transaction, besides those of the embedded `DynamoDB` itself.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
-    /// It is not executed, and nobody knows.
-    Unsent,
-    /// It is executed, and nobody knows.
-    Unheard,
-    /// It is cancelled, since another one is under way on one of its items.
+    /// The transaction is not executed; the caller can't know.
+    RequestLost,
+    /// The transaction is executed, but its answer is lost.
+    ReplyLost,
+    /// The transaction is cancelled because another one runs on one of its items.
     Conflict,
-    /// If it is cancelled, the reasons show no items.
+    /// If the transaction is cancelled, the reasons contain no items.
     Bare,
-    /// If it is cancelled, what its conditions don't speak against was throttled.
+    /// If the transaction is cancelled, the reasons without a failed condition become throttling.
     Mixed,
 }
 
 impl Rig {
-    /// From now on one transaction in so many meets a fault of any kind; 0: none.
+    /// From now on one transaction in `one_in` meets a fault of any kind; 0: none.
     pub fn misbehave(&self, one_in: u32) {
         self.misbehaves_one_in.store(one_in, Ordering::SeqCst);
     }
 
-    /// From now on no transaction is let through, or all are again.
+    /// From now on all transactions are throttled, or none.
     pub fn throttle(&self, throttled: bool) {
         self.throttled.store(throttled, Ordering::SeqCst);
     }
 
     fn fault(&self) -> Option<Fault> {
-        const FAULTS: [Fault; 5] = [Fault::Unsent, Fault::Unheard, Fault::Conflict, Fault::Bare, Fault::Mixed];
+        const FAULTS: [Fault; 5] = [Fault::RequestLost, Fault::ReplyLost, Fault::Conflict, Fault::Bare, Fault::Mixed];
         let one_in = self.misbehaves_one_in.load(Ordering::SeqCst);
         let struck = one_in > 0 && rand::random_range(0..one_in) == 0;
         struck.then(|| FAULTS[rand::random_range(0..FAULTS.len())])
     }
 
-    /// Single items read so far.
+    /// Reads of single items so far.
     pub fn gets(&self) -> u64 {
         self.gets.load(Ordering::SeqCst)
     }
@@ -68,28 +68,28 @@ impl Rig {
         self.queries.load(Ordering::SeqCst)
     }
 
-    /// Transactions tried so far.
+    /// Transactions so far.
     pub fn transactions(&self) -> u64 {
         self.transactions.load(Ordering::SeqCst)
     }
 
-    /// Those of them that a condition refused.
+    /// Transactions so far that a condition refused.
     pub fn refused(&self) -> u64 {
         self.refused.load(Ordering::SeqCst)
     }
 
-    /// Lets the client request tokens through.
+    /// Keeps the client request tokens.
     pub fn keep_tokens(&self) {
         self.keep_tokens.store(true, Ordering::SeqCst);
     }
 
-    /// The next `count` transactions are executed, and nobody hears of it.
+    /// The next `count` transactions are executed, but their answers are lost.
     pub fn lose_answers(&self, count: u32) {
         self.answers_to_lose.store(count, Ordering::SeqCst);
     }
 
-    /// The next transaction is executed, and whoever asked for it waits until [`Self::release`], or is aborted, as a process that
-    /// was killed there. [`Self::held`] says when.
+    /// The next transaction is executed, but its caller waits until [`Self::release`]. A caller that is aborted
+    /// meanwhile acts like a killed process. [`Self::held`] waits for that transaction.
     pub fn hold_answer(&self) {
         self.answers_to_hold.store(1, Ordering::SeqCst);
     }
@@ -99,7 +99,7 @@ impl Rig {
         self.held.notified().await;
     }
 
-    /// Lets the answer that is held through.
+    /// Releases the answer that is held back.
     pub fn release(&self) {
         self.released.notify_one();
     }
@@ -138,7 +138,7 @@ pub struct Rigged {
 }
 
 impl Rigged {
-    /// `table` with `rig`.
+    /// Puts `rig` in front of `table`.
     pub const fn new(table: SdkTable, rig: Arc<Rig>) -> Self {
         Self { table, rig }
     }
@@ -178,12 +178,12 @@ impl Table for Rigged {
         }
         let fault = self.rig.fault();
         let answer = match fault {
-            Some(Fault::Unsent) => Err(TableError::Unavailable("the test did not send it".into()).into()),
+            Some(Fault::RequestLost) => Err(TableError::Unavailable("the test did not send it".into()).into()),
             Some(Fault::Conflict) => Err(conflict(writes.len())),
             _ => self.table.transact(writes, token).await,
         };
         let answer = match fault {
-            Some(Fault::Unheard) => Err(TableError::Unavailable("the test lost the answer".into()).into()),
+            Some(Fault::ReplyLost) => Err(TableError::Unavailable("the test lost the answer".into()).into()),
             Some(Fault::Bare) => answer.map_err(|error| each_reason(error, bare)),
             Some(Fault::Mixed) => answer.map_err(|error| each_reason(error, throttled)),
             _ => answer,

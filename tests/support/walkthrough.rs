@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// Stands for anything within a line, nothing included.
+/// Matches anything within a line, even nothing.
 const WILDCARD: char = '…';
 /// The shell prints this after each command, with its exit status.
 const END: &str = "--- the end of a command:";
@@ -109,15 +109,15 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// A shell with these environment variables besides this process' own.
+    /// Starts a shell with these environment variables added.
     pub fn start(variables: &[(&str, &str)]) -> Self {
         let mut process = Command::new("sh")
             .envs(variables.iter().copied())
-            // No proxy of the environment's lies between this machine and itself.
+            // Requests to this machine must not use a proxy from the environment.
             .env("no_proxy", "127.0.0.1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // Curl draws its progress there.
+            // Curl prints its progress there.
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
@@ -125,10 +125,10 @@ impl Shell {
         Self { process, output }
     }
 
-    /// Runs a command that has to succeed, and returns its lines, less empty ones at the end.
+    /// Runs a command that must succeed. Returns its lines without empty ones at the end.
     pub fn run(&mut self, command: &str) -> Vec<String> {
         let input = self.process.stdin.as_mut().unwrap();
-        // What a command reads must not be the next command.
+        // Without this a command could read the next command as its input.
         writeln!(input, "{{ {command}\n}} < /dev/null\nprintf '\\n{END} %s\\n' $?").unwrap();
         let mut lines: Vec<String> = Vec::new();
         loop {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_anything_within_a_line() {
+    fn a_wildcard_matches_anything_within_a_line() {
         for (expected, line) in [
             ("", ""),
             ("a", "a"),

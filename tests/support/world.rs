@@ -25,9 +25,9 @@ use tokio::time::Instant;
 
 use crate::rigged::{Rig, Rigged};
 
-/// How long a store may take for anything: machines that run tests are busy, and no test here is about time-outs.
+/// The stores' timeout for everything: test machines are busy, and no test here is about timeouts.
 pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a run of settle may take.
+/// How long a settle run may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(10);
 const TABLE: &str = "hongbao";
 const CURRENCY: &str = "CNY";
@@ -42,7 +42,7 @@ pub fn users(prefix: &str, count: usize) -> Vec<UserId> {
     (0..count).map(|n| user(&format!("{prefix}{n}"))).collect()
 }
 
-/// A packet of the plainest kind that nobody can be late for: change what matters.
+/// A plain packet that does not expire during a test. Change what matters.
 pub fn packet(sender: &UserId, total: u64, count: u32) -> NewPacket {
     NewPacket {
         sender: sender.clone(),
@@ -74,7 +74,7 @@ impl Servers {
         }
     }
 
-    /// All servers, to kill or start again.
+    /// All servers, to kill or restart them.
     pub fn nodes_mut(&mut self) -> &mut [TestServer] {
         match self {
             Self::Single(server) => std::slice::from_mut(server),
@@ -93,14 +93,14 @@ impl Servers {
     }
 }
 
-/// The machine's clock, and how far a process is ahead of it.
+/// The machine's clock, and a process's lead over it.
 #[derive(Debug, Default)]
 pub struct SkewedClock {
     ahead_ms: AtomicU64,
 }
 
 impl SkewedClock {
-    /// From now on this far ahead.
+    /// Sets the lead.
     pub fn set_ahead(&self, by: Duration) {
         self.ahead_ms.store(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
@@ -112,18 +112,18 @@ impl Clock for SkewedClock {
     }
 }
 
-/// How a process is configured.
+/// A process's configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Setup {
-    /// When its packets' grabs are answered.
+    /// The acknowledgement mode of its packets.
     pub ack: AckMode,
-    /// How long after its expiry a packet's refund waits.
+    /// The grace of its packets.
     pub grace: Duration,
-    /// Whether it goes on between requests, and thus answers winners before Redis knows of their claims.
+    /// Whether work continues between requests. If it does, winners are answered before Redis knows their claims.
     pub runs_on: bool,
 }
 
-/// What a Redis server held at one moment.
+/// The data of a Redis server at one moment.
 #[derive(Clone, Debug)]
 pub struct Snapshot(Vec<Vec<u8>>);
 
@@ -131,28 +131,28 @@ pub struct Snapshot(Vec<Vec<u8>>);
 pub struct World {
     /// Redis.
     pub redis: Servers,
-    /// What the tables of all processes count, and how they fail.
+    /// Counts and faults of all processes' tables.
     pub rig: Arc<Rig>,
     /// A client of the ledger's table, for the audit.
     pub dynamodb: aws_sdk_dynamodb::Client,
-    /// A connection to Redis, for tampering.
+    /// A connection to Redis, for direct changes.
     connection: Connection,
-    /// What serves [`Self::dynamodb`].
+    /// The server of [`Self::dynamodb`].
     server: DynamoDb,
 }
 
 impl World {
-    /// With one Redis server.
+    /// A world with one Redis server.
     pub async fn single() -> Self {
         Self::single_with(&[]).await
     }
 
-    /// With one Redis server that is given these arguments.
+    /// A world with one Redis server that has these arguments.
     pub async fn single_with(args: &[&str]) -> Self {
         Self::over(Servers::Single(TestServer::start(args).await)).await
     }
 
-    /// With a Redis cluster of `size` masters.
+    /// A world with a Redis cluster of `size` masters.
     pub async fn cluster(size: usize) -> Self {
         Self::over(Servers::Cluster(TestCluster::start(size).await)).await
     }
@@ -165,7 +165,7 @@ impl World {
         Self { redis, rig: Arc::default(), dynamodb, connection, server }
     }
 
-    /// Where the ledger is served.
+    /// The ledger's endpoint.
     pub fn dynamodb_url(&self) -> String {
         self.server.url()
     }
@@ -180,7 +180,7 @@ impl World {
         self.process_with(Setup::default())
     }
 
-    /// A process that is configured so.
+    /// A process with this configuration, with caches and connections of its own.
     pub fn process_with(&self, setup: Setup) -> Arc<Process> {
         let table = Rigged::new(SdkTable::new(self.dynamodb.clone(), TABLE.to_owned()), Arc::clone(&self.rig));
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
@@ -198,17 +198,17 @@ impl World {
         Arc::new(Process { send, grab, settle, view, wallets, hot, clock })
     }
 
-    /// The machine's time, which is also Redis' here.
+    /// The machine's time, which is also Redis' time here.
     pub fn now_ms(&self) -> u64 {
         System.now().ms()
     }
 
-    /// One command to the server that has its key.
+    /// Runs a command on the server that has its key.
     pub async fn redis<T: FromRedisValue>(&self, command: &Cmd) -> T {
         self.connection.run(&command.clone().into()).await.unwrap()
     }
 
-    /// Redis forgets everything.
+    /// Redis loses everything.
     pub async fn flush(&self) {
         for node in self.redis.nodes() {
             let () = node.command(&cmd("FLUSHALL")).await;
@@ -224,7 +224,7 @@ impl World {
         keys
     }
 
-    /// All that a single Redis server holds, in its own form and of one moment: an older state to go back to.
+    /// All data of a single Redis server at one moment, in Redis' own format, for a rollback.
     pub async fn snapshot(&self) -> Snapshot {
         const DUMP: &str = "local all = {} for _, key in ipairs(redis.call('KEYS', '*')) do \
             for _, part in ipairs({key, redis.call('DUMP', key), string.format('%d', redis.call('PEXPIRETIME', key))}) do \
@@ -232,7 +232,7 @@ impl World {
         Snapshot(self.redis(cmd("EVAL").arg(DUMP).arg(0)).await)
     }
 
-    /// Takes a single Redis server back to an older state, in one moment.
+    /// Takes a single Redis server back to an older state, all at once.
     pub async fn restore(&self, snapshot: &Snapshot) {
         const RESTORE: &str = "redis.call('FLUSHALL') for i = 1, #ARGV, 3 do \
             local expires = math.max(0, tonumber(ARGV[i + 2])) \
@@ -245,7 +245,7 @@ impl World {
         let () = self.redis(&eval).await;
     }
 
-    /// Waits until Redis' clock, and so everybody's, is past the expiry of a packet.
+    /// Waits until Redis' clock, and thus every clock, is past a packet's expiry.
     pub async fn expired(&self, terms: &Terms) {
         for node in self.redis.nodes() {
             poll("the packet to expire", async || {
@@ -257,18 +257,18 @@ impl World {
     }
 
     /// # Panics
-    /// If Redis holds anything of which it does not know that the ledger has it.
+    /// If Redis has a hold left.
     pub async fn outbox_is_empty(&self) {
         let left = self.outbox().await;
         assert!(left.is_empty(), "the outbox is not empty: {left:?}");
     }
 
-    /// Waits until Redis has heard of all claims: a process that runs on tells it after its answers.
+    /// Waits until Redis has no hold left. A process that runs on reconciles after its answers.
     pub async fn outbox_empties(&self) {
         poll("the outbox to be empty", async || self.outbox().await.is_empty().then_some(())).await;
     }
 
-    /// The keys in Redis with anything in the outbox.
+    /// The keys in Redis with a non-empty outbox.
     async fn outbox(&self) -> Vec<String> {
         let mut left = Vec::new();
         for key in self.keys().await {
@@ -286,44 +286,44 @@ impl World {
     }
 }
 
-/// The use cases as one process has them.
+/// One process: the use cases, with caches of their own.
 pub struct Process {
-    /// Sending.
+    /// Sends packets.
     pub send: SendPacket<Rigged, RedisStore>,
-    /// Grabbing.
+    /// Grabs slips.
     pub grab: GrabSlip<Rigged, RedisStore>,
-    /// Settling.
+    /// Settles packets.
     pub settle: Settle<Rigged, RedisStore>,
-    /// Looking.
+    /// Reads packets, claims and histories.
     pub view: ViewPackets<Rigged, RedisStore>,
-    /// Money in and out.
+    /// Deposits and withdraws.
     pub wallets: Wallets<Rigged>,
-    /// The hot store below them.
+    /// The hot store that they use.
     pub hot: Arc<RedisStore>,
     /// The process's clock.
     pub clock: Arc<SkewedClock>,
 }
 
-/// An id that no other has.
+/// A new idempotency key.
 fn fresh_key() -> RequestKey {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed)).parse().unwrap()
 }
 
 impl Process {
-    /// Puts money into a wallet.
+    /// Deposits money.
     pub async fn fund(&self, user: &UserId, amount: u64) {
         let outcome = self.wallets.deposit(user, &fresh_key(), Amount::new(amount)).await.unwrap();
         assert_eq!(outcome, MovementOutcome::Moved);
     }
 
-    /// Sends a packet that its sender has no money for yet.
+    /// Sends a packet after a deposit of its total.
     pub async fn send_funded(&self, packet: NewPacket) -> Arc<Terms> {
         self.fund(&packet.sender, packet.total.minor_units()).await;
         self.send(packet).await
     }
 
-    /// Sends a packet that can be paid for.
+    /// Sends a packet from a wallet that is already funded.
     pub async fn send(&self, packet: NewPacket) -> Arc<Terms> {
         match self.send.send(packet, &fresh_key()).await.unwrap() {
             SendOutcome::Sent(terms) => terms,
@@ -341,12 +341,13 @@ impl Process {
         self.grab.grab(id, user, Some(PassphraseDigest::new(id, words))).await
     }
 
-    /// Settles everything.
+    /// A settle run of all partitions.
     pub async fn settle(&self) -> Report {
         self.settle_range(0..=255).await
     }
 
-    /// What there is to settle, by a run that has no time to do it. On a machine that stalls it may have none to count either.
+    /// Counts what there is to settle, by a run without time for work. On a slow machine it may have no time to count
+    /// either.
     pub async fn count(&self) -> Report {
         poll("a count", async || {
             let report = self.settle.run(0..=255, Instant::now()).await.unwrap();
@@ -355,7 +356,7 @@ impl Process {
         .await
     }
 
-    /// Settles some partitions.
+    /// A settle run of some partitions.
     pub async fn settle_range(&self, partitions: RangeInclusive<u32>) -> Report {
         self.settle.run(partitions, Instant::now() + SETTLE_TIMEOUT).await.unwrap()
     }
