@@ -1,4 +1,4 @@
-//! Every answer that clients were given, held against each other and in the end against the ledger.
+//! Every answer that clients received, checked against each other and finally against the ledger.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,19 +6,19 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::tests::{Books, PacketBooks};
 use tokio::time::Instant;
 
-use crate::clients::{Promise, Said, Told};
+use crate::clients::{GrabAnswer, GrabResult, Promise};
 
-/// When a shard's Redis lost something: what it had acknowledged before the end of a loss may be gone.
+/// Losses of a shard's Redis: data that it acknowledged before the end of a loss may be gone.
 #[derive(Debug, Default)]
 struct Losses {
     under_way: bool,
     last_end: Option<Instant>,
 }
 
-/// What the clients of a shard were told.
+/// All answers to the clients of a shard.
 #[derive(Debug)]
 pub struct Book {
-    /// Whether its packets' grabs are answered by Redis' word: then a promise is as durable as Redis.
+    /// Whether its packets are in `redis` mode; then a promise is only as durable as Redis.
     redis_acks: bool,
     losses: Mutex<Losses>,
     notes: Mutex<Notes>,
@@ -27,7 +27,7 @@ pub struct Book {
 #[derive(Debug, Default)]
 struct Notes {
     packets: HashMap<String, Packet>,
-    /// Sends that nobody knows the end of.
+    /// Sends without an answer.
     unknown_sends: usize,
 }
 
@@ -38,49 +38,50 @@ struct Packet {
     users: HashMap<String, User>,
 }
 
-/// What a user was told of a packet.
+/// The answers to one user about one packet.
 #[derive(Debug, Default)]
 struct User {
     promise: Option<Promise>,
-    denied: Option<Said>,
-    /// Whether a grab of his had no answer: it may have been carried out whenever.
+    denied: Option<GrabAnswer>,
+    /// Whether one of the user's grabs had no answer, and may still be carried out at any time.
     had_unknown: bool,
 }
 
-/// What a comparison with the ledger came to.
+/// The result of the comparison with the ledger.
 #[derive(Debug, Default)]
 pub struct Checked {
-    /// Promises that the ledger has, word for word.
+    /// Promises that equal the ledger's claims.
     pub promises_kept: u64,
     /// Denials whose user has no claim.
     pub denials_true: u64,
-    /// Claims of users who were denied after an attempt of unknown end, which was carried out later.
+    /// Claims of denied users, by an earlier attempt without an answer that was carried out later.
     pub late_claims: u64,
-    /// Promises on Redis' word that Redis lost afterwards.
+    /// Promises in `redis` mode that Redis then lost.
     pub promises_lost_with_redis: u64,
-    /// What must not be.
+    /// Violations.
     pub violations: Vec<String>,
 }
 
 impl Book {
-    /// An empty one.
+    /// An empty book.
     #[must_use]
     pub fn new(redis_acks: bool) -> Self {
         Self { redis_acks, losses: Mutex::default(), notes: Mutex::default() }
     }
 
-    /// Redis is about to lose something.
+    /// Redis is about to lose data.
     pub fn loss_begins(&self) {
         lock(&self.losses).under_way = true;
     }
 
-    /// It has, and serves again.
+    /// Redis has lost data and serves again.
     pub fn loss_ends(&self) {
         *lock(&self.losses) = Losses { under_way: false, last_end: Some(Instant::now()) };
     }
 
-    /// Whether Redis may have lost what it acknowledged of a packet that was `sent` then, so that its word on it is no
-    /// promise: a hold that was lost before a promise can break it as well, when settle had read it and commits it late.
+    /// Whether Redis may have lost holds of a packet that was sent at `sent`, so that its answers are no promises. A
+    /// hold that was lost before a promise can break that promise too, if a settle run had read the hold and commits it
+    /// late.
     fn is_lost(&self, sent: Instant) -> bool {
         let losses = lock(&self.losses);
         self.redis_acks && (losses.under_way || losses.last_end.is_some_and(|end| end >= sent))
@@ -97,36 +98,40 @@ impl Book {
         self.notes().unknown_sends += 1;
     }
 
-    /// Notes an answer. `admitted`: whether the packet is for the user. Returns what is wrong with it, in itself or
-    /// compared to what the user was told before.
-    pub fn enter(&self, id: &str, user: &str, admitted: bool, told: Told) -> Result<(), String> {
-        let Told { said, had_unknown } = told;
+    /// Notes an answer. `admitted`: whether the guard admits the user. Returns what is wrong with the answer, by itself
+    /// or compared with earlier answers to the user.
+    pub fn enter(&self, id: &str, user: &str, admitted: bool, result: GrabResult) -> Result<(), String> {
+        let GrabResult { answer, had_unknown } = result;
         let mut notes = self.notes();
-        let packet = notes.packets.get_mut(id).ok_or_else(|| format!("{id}: nobody sent it"))?;
+        let packet = notes.packets.get_mut(id).ok_or_else(|| format!("{id}: no user sent it"))?;
         let is_lost = self.is_lost(packet.sent);
         let notes = packet.users.entry(user.to_owned()).or_default();
         notes.had_unknown |= had_unknown;
         let before = notes.promise.as_ref().filter(|_| !is_lost);
-        let contradiction = || format!("{id}: {user} was told {before:?}, and then {said:?}");
-        match (&said, before) {
-            (Said::Nothing, _) => Ok(()),
-            (Said::Wrong(what), _) => Err(format!("{id}: {user}: {what}")),
-            (Said::Refused, _) if admitted => Err(format!("{id}: {user} was refused what is for him")),
-            (Said::Grabbed(_), _) if !admitted => Err(format!("{id}: {user} got what is not for him: {said:?}")),
-            (Said::Grabbed(promise), Some(earlier)) if promise == earlier => Ok(()),
+        let contradiction = || format!("{id}: {user} was answered {before:?}, and then {answer:?}");
+        match (&answer, before) {
+            (GrabAnswer::Nothing, _) => Ok(()),
+            (GrabAnswer::Wrong(what), _) => Err(format!("{id}: {user}: {what}")),
+            (GrabAnswer::Refused, _) if admitted => {
+                Err(format!("{id}: {user} was refused although the guard admits them"))
+            }
+            (GrabAnswer::Grabbed(_), _) if !admitted => {
+                Err(format!("{id}: {user} got a slip although the guard does not admit them: {answer:?}"))
+            }
+            (GrabAnswer::Grabbed(promise), Some(earlier)) if promise == earlier => Ok(()),
             (_, Some(_)) => Err(contradiction()),
-            (Said::Grabbed(promise), None) => {
+            (GrabAnswer::Grabbed(promise), None) => {
                 notes.promise = Some(promise.clone());
                 Ok(())
             }
-            (Said::SoldOut | Said::Expired | Said::Refused, None) => {
-                notes.denied = Some(said);
+            (GrabAnswer::SoldOut | GrabAnswer::Expired | GrabAnswer::Refused, None) => {
+                notes.denied = Some(answer);
                 Ok(())
             }
         }
     }
 
-    /// Holds all answers against the ledger.
+    /// Compares all answers with the ledger.
     #[must_use]
     pub fn compare(&self, books: &Books) -> Checked {
         let notes = self.notes();
@@ -140,7 +145,9 @@ impl Book {
         let unknown = books.packets.keys().filter(|id| !notes.packets.contains_key(*id)).count();
         if unknown > notes.unknown_sends {
             let perhaps = notes.unknown_sends;
-            checked.violations.push(format!("{unknown} packets that nobody was told of, of {perhaps} perhaps sent"));
+            checked.violations.push(format!(
+                "{unknown} packets without an answered send, but only {perhaps} sends without an answer"
+            ));
         }
         checked
     }
@@ -166,11 +173,13 @@ impl Book {
                     checked.violations.push(format!("{id}: {user} was promised {promise:?}, and has {claim:?}"));
                 }
                 (None, None) => checked.denials_true += u64::from(notes.denied.is_some()),
-                (None, Some(_)) if notes.had_unknown && notes.denied != Some(Said::Refused) => checked.late_claims += 1,
+                (None, Some(_)) if notes.had_unknown && notes.denied != Some(GrabAnswer::Refused) => {
+                    checked.late_claims += 1
+                }
                 (None, Some(_)) if self.is_lost(packet.sent) => checked.late_claims += 1,
                 (None, Some(claim)) => {
                     let denied = &notes.denied;
-                    checked.violations.push(format!("{id}: {user} was told {denied:?}, and has {claim:?}"));
+                    checked.violations.push(format!("{id}: {user} was answered {denied:?}, and has {claim:?}"));
                 }
             }
         }
@@ -191,15 +200,15 @@ mod tests {
 
     const PACKET: &str = "packet";
 
-    fn promise(slip: u64) -> Said {
-        Said::Grabbed(Promise { slip, amount: 5, at: 7 })
+    fn promise(slip: u64) -> GrabAnswer {
+        GrabAnswer::Grabbed(Promise { slip, amount: 5, at: 7 })
     }
 
-    fn told(said: Said, had_unknown: bool) -> Told {
-        Told { said, had_unknown }
+    fn result(answer: GrabAnswer, had_unknown: bool) -> GrabResult {
+        GrabResult { answer, had_unknown }
     }
 
-    /// A book of one packet, and the ledger's side of it with these claims.
+    /// A book of one packet, and the ledger's content with these claims.
     fn book(redis_acks: bool, claims: &[(&str, u32)]) -> (Book, Books) {
         let book = Book::new(redis_acks);
         book.sent(PACKET, "sam");
@@ -214,74 +223,80 @@ mod tests {
     }
 
     #[test]
-    fn what_is_true_is_counted() {
+    fn true_answers_are_counted() {
         let (book, books) = book(false, &[("ann", 1), ("eve", 2)]);
-        book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
-        book.enter(PACKET, "bob", true, told(Said::SoldOut, false)).unwrap();
-        book.enter(PACKET, "eve", true, told(Said::SoldOut, true)).unwrap();
+        book.enter(PACKET, "ann", true, result(promise(1), false)).unwrap();
+        book.enter(PACKET, "bob", true, result(GrabAnswer::SoldOut, false)).unwrap();
+        book.enter(PACKET, "eve", true, result(GrabAnswer::SoldOut, true)).unwrap();
         let checked = book.compare(&books);
         assert_eq!((checked.promises_kept, checked.denials_true, checked.late_claims), (1, 1, 1));
         assert_eq!(checked.violations, Vec::<String>::new());
     }
 
     #[test]
-    fn no_answer_may_contradict_an_earlier_one() {
-        for second in [promise(2), Said::SoldOut, Said::Expired, Said::Refused, Said::Wrong("500".to_owned())] {
+    fn an_answer_that_contradicts_an_earlier_one_is_found() {
+        for second in [
+            promise(2),
+            GrabAnswer::SoldOut,
+            GrabAnswer::Expired,
+            GrabAnswer::Refused,
+            GrabAnswer::Wrong("500".to_owned()),
+        ] {
             let (book, _) = book(false, &[]);
-            book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
-            book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
-            assert!(book.enter(PACKET, "ann", true, told(second.clone(), true)).is_err(), "{second:?}");
+            book.enter(PACKET, "ann", true, result(promise(1), false)).unwrap();
+            book.enter(PACKET, "ann", true, result(promise(1), false)).unwrap();
+            assert!(book.enter(PACKET, "ann", true, result(second.clone(), true)).is_err(), "{second:?}");
         }
     }
 
     #[test]
-    fn a_guard_admits_whom_it_should() {
+    fn an_answer_that_contradicts_the_guard_is_found() {
         let (book, _) = book(false, &[]);
-        assert!(book.enter(PACKET, "ann", false, told(promise(1), false)).is_err());
-        assert!(book.enter(PACKET, "bob", true, told(Said::Refused, false)).is_err());
+        assert!(book.enter(PACKET, "ann", false, result(promise(1), false)).is_err());
+        assert!(book.enter(PACKET, "bob", true, result(GrabAnswer::Refused, false)).is_err());
     }
 
     #[test]
-    fn the_ledger_must_say_what_users_were_told() {
-        type Case = (&'static str, &'static [(&'static str, u32)], Option<(Said, bool)>);
+    fn an_answer_that_contradicts_the_ledger_is_found() {
+        type Case = (&'static str, &'static [(&'static str, u32)], Option<(GrabAnswer, bool)>);
         let cases: [Case; 6] = [
             ("a promise without a claim", &[], Some((promise(1), false))),
-            ("another slip than was promised", &[("ann", 2)], Some((promise(1), false))),
-            ("a claim in spite of a denial", &[("ann", 1)], Some((Said::SoldOut, false))),
-            ("a claim in spite of an expiry", &[("ann", 1)], Some((Said::Expired, false))),
-            ("a claim of someone who was refused", &[("ann", 1)], Some((Said::Refused, true))),
-            ("a claim of someone who never asked", &[("ann", 1)], None),
+            ("another slip than the promised one", &[("ann", 2)], Some((promise(1), false))),
+            ("a claim despite a denial", &[("ann", 1)], Some((GrabAnswer::SoldOut, false))),
+            ("a claim despite an expiry", &[("ann", 1)], Some((GrabAnswer::Expired, false))),
+            ("a claim of a refused user", &[("ann", 1)], Some((GrabAnswer::Refused, true))),
+            ("a claim of a user who never asked", &[("ann", 1)], None),
         ];
-        for (what, claims, said) in cases {
+        for (what, claims, answer) in cases {
             let (book, books) = book(false, claims);
-            if let Some((said, had_unknown)) = said {
-                book.enter(PACKET, "ann", said != Said::Refused, told(said, had_unknown)).unwrap();
+            if let Some((answer, had_unknown)) = answer {
+                book.enter(PACKET, "ann", answer != GrabAnswer::Refused, result(answer, had_unknown)).unwrap();
             }
             assert_eq!(book.compare(&books).violations.len(), 1, "{what}");
         }
     }
 
     #[test]
-    fn a_packet_must_be_there_and_nothing_else() {
+    fn missing_and_unknown_packets_are_found() {
         let (book, books) = book(false, &[]);
-        assert_eq!(book.compare(&Books::default()).violations.len(), 1, "a packet that was sent is not there");
+        assert_eq!(book.compare(&Books::default()).violations.len(), 1, "a sent packet is missing");
         let stranger = Book::new(false);
-        assert_eq!(stranger.compare(&books).violations.len(), 1, "a packet that nobody sent is there");
+        assert_eq!(stranger.compare(&books).violations.len(), 1, "an unknown packet exists");
         stranger.perhaps_sent();
-        assert_eq!(stranger.compare(&books).violations.len(), 0, "it is the one that had no answer");
+        assert_eq!(stranger.compare(&books).violations.len(), 0, "it belongs to the send without an answer");
     }
 
     #[test]
-    fn a_promise_on_redis_word_is_as_durable_as_redis() {
+    fn a_promise_in_redis_mode_is_as_durable_as_redis() {
         for redis_acks in [false, true] {
             let (book, books) = book(redis_acks, &[]);
-            book.enter(PACKET, "ann", true, told(promise(1), false)).unwrap();
+            book.enter(PACKET, "ann", true, result(promise(1), false)).unwrap();
             book.loss_begins();
             book.loss_ends();
             let checked = book.compare(&books);
             let expected = if redis_acks { (1, 0) } else { (0, 1) };
             assert_eq!((checked.promises_lost_with_redis, checked.violations.len()), expected);
-            assert_eq!(book.enter(PACKET, "ann", true, told(promise(3), false)).is_ok(), redis_acks);
+            assert_eq!(book.enter(PACKET, "ann", true, result(promise(3), false)).is_ok(), redis_acks);
         }
     }
 }

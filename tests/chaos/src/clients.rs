@@ -1,4 +1,4 @@
-//! Clients as real ones are: they retry what had no answer, at whichever worker lives.
+//! Clients like real ones: they retry requests without an answer, at any live worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,20 +13,20 @@ use tokio::time::Instant;
 use crate::dice::Dice;
 use crate::fleet::Door;
 
-/// How long a client waits for one answer.
+/// A client's timeout for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 const CONNECT_WITHIN: Duration = Duration::from_millis(500);
-/// How long a client waits before it tries again the first time; twice as long each time, with jitter.
+/// A client's pause before the first retry. It doubles each time, with jitter.
 const PAUSE_FIRST_MS: u32 = 30;
-/// For how long a client tries.
+/// A client gives up after this time.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 
-/// How patient clients are.
+/// How long and how often clients try.
 #[derive(Clone, Copy, Debug)]
 pub struct Manners {
-    /// They wait no longer than so many milliseconds before they try again.
+    /// The longest pause before a retry, in milliseconds.
     pub pause_most_ms: u32,
-    /// So many of their requests are under way at once.
+    /// The number of their concurrent requests.
     pub at_once: usize,
 }
 
@@ -38,67 +38,67 @@ pub struct Clients {
     dice: Dice,
     pause_most_ms: u32,
     waiting: AtomicUsize,
-    turns: Semaphore,
+    permits: Semaphore,
 }
 
-/// A user who got a slip was told this.
+/// The content of a `grabbed` answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Promise {
     /// The slip.
     pub slip: u64,
-    /// What is in it.
+    /// The slip's amount.
     pub amount: u64,
-    /// When he got it, in milliseconds since 1970.
+    /// The time of the grab, in milliseconds since 1970.
     pub at: u64,
 }
 
-/// What a grab was answered.
+/// The answer to a grab.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Said {
-    /// A slip is his.
+pub enum GrabAnswer {
+    /// The user has a slip.
     Grabbed(Promise),
-    /// All slips are others'.
+    /// All slips have other owners.
     SoldOut,
-    /// The packet's time was over.
+    /// The packet is expired.
     Expired,
-    /// The packet is not for him, or not with this passphrase.
+    /// The guard does not admit the user or the passphrase.
     Refused,
-    /// Nothing, however often he asked.
+    /// No answer, after all retries.
     Nothing,
-    /// What can't be.
+    /// An impossible answer.
     Wrong(String),
 }
 
-/// A grab with all its retries.
+/// The result of a grab with all its retries.
 #[derive(Debug)]
-pub struct Told {
+pub struct GrabResult {
     /// The answer.
-    pub said: Said,
-    /// Whether an attempt before it had no answer: nobody knows what came of that one.
+    pub answer: GrabAnswer,
+    /// Whether an earlier attempt had no answer, so that its outcome is unknown.
     pub had_unknown: bool,
 }
 
-/// How a send with all its retries ended.
+/// The result of a send with all its retries.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SendAnswer {
     /// The packet's id.
     Sent(String),
-    /// The wallet holds too little.
+    /// The wallet's balance is too small.
     TooPoor,
-    /// No answer, however often it was asked.
+    /// No answer, after all retries.
     Nothing,
-    /// What can't be.
+    /// An impossible answer.
     Wrong(String),
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Its method.
     pub method: Method,
     /// Its path.
     pub path: String,
-    /// Who asks; empty for the operator.
+    /// The caller; empty for the operator.
     pub user: String,
     /// Its idempotency key, if it has one.
     pub key: Option<String>,
@@ -106,7 +106,7 @@ pub struct Request {
     pub body: Value,
 }
 
-/// An answer that is one, and the story of how it came.
+/// An answer, and whether earlier attempts had none.
 struct Answer {
     status: StatusCode,
     body: Value,
@@ -117,17 +117,17 @@ impl Clients {
     /// Clients of `workers`.
     pub fn new(workers: Vec<Arc<Door>>, dice: Dice, manners: Manners) -> reqwest::Result<Self> {
         let http = Client::builder().timeout(ANSWER_WITHIN).connect_timeout(CONNECT_WITHIN).build()?;
-        let (waiting, turns) = (AtomicUsize::new(0), Semaphore::new(manners.at_once));
-        Ok(Self { http, workers, dice, pause_most_ms: manners.pause_most_ms, waiting, turns })
+        let (waiting, permits) = (AtomicUsize::new(0), Semaphore::new(manners.at_once));
+        Ok(Self { http, workers, dice, pause_most_ms: manners.pause_most_ms, waiting, permits })
     }
 
-    /// How many of them wait for an answer now.
+    /// Number of clients that wait for an answer now.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
 
     /// Grabs until there is an answer. `retried` is called for each attempt without one.
-    pub async fn grab(&self, packet: &str, user: &str, passphrase: Option<&str>, retried: impl Fn()) -> Told {
+    pub async fn grab(&self, packet: &str, user: &str, passphrase: Option<&str>, retried: impl Fn()) -> GrabResult {
         let request = Request {
             method: Method::POST,
             path: format!("/packets/{packet}/grab"),
@@ -136,10 +136,10 @@ impl Clients {
             body: passphrase.map_or_else(|| json!({}), |words| json!({"passphrase": words})),
         };
         let Some(answer) = self.ask(&request, &retried).await else {
-            return Told { said: Said::Nothing, had_unknown: true };
+            return GrabResult { answer: GrabAnswer::Nothing, had_unknown: true };
         };
-        let said = said(answer.status, &answer.body);
-        Told { said, had_unknown: answer.had_unknown }
+        let grabbed = grab_answer(answer.status, &answer.body);
+        GrabResult { answer: grabbed, had_unknown: answer.had_unknown }
     }
 
     /// Sends a packet until there is an answer, with one key.
@@ -159,7 +159,7 @@ impl Clients {
         }
     }
 
-    /// Moves money from outside into a wallet. Returns what is wrong, if anything is.
+    /// Deposits money into a wallet. Returns what is wrong, if anything.
     pub async fn deposit(&self, user: &str, id: &str, amount: u64, retried: impl Fn()) -> Result<(), String> {
         let request = Request {
             method: Method::PUT,
@@ -175,7 +175,7 @@ impl Clients {
         }
     }
 
-    /// Lets any worker settle once. What became of it is asked of the ledger.
+    /// Lets any worker run settle once. The test reads the outcome from the ledger.
     pub async fn settle(&self) -> Option<Value> {
         let url = &self.worker()?.url;
         let answer = self.http.post(format!("{url}/_local/settle")).timeout(REQUEST_TIMEOUT).send().await.ok()?;
@@ -183,7 +183,7 @@ impl Clients {
         answer.json().await.ok()
     }
 
-    /// Any worker that lives, as far as is known.
+    /// Any worker that seems to be alive.
     fn worker(&self) -> Option<&Door> {
         let open: Vec<&Arc<Door>> = self.workers.iter().filter(|door| door.is_open()).collect();
         self.dice.pick(&open).map(|door| &***door)
@@ -191,22 +191,22 @@ impl Clients {
 
     async fn ask(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
         self.waiting.fetch_add(1, Ordering::Relaxed);
-        let answer = self.ask_again_and_again(request, retried).await;
+        let answer = self.ask_with_retries(request, retried).await;
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         answer
     }
 
-    async fn ask_again_and_again(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
+    async fn ask_with_retries(&self, request: &Request, retried: &impl Fn()) -> Option<Answer> {
         let mut pause_ms = PAUSE_FIRST_MS;
         let give_up = Instant::now() + REQUEST_TIMEOUT;
         let mut had_unknown = false;
         while Instant::now() < give_up {
-            let turn = self.turns.acquire().await.ok()?;
+            let permit = self.permits.acquire().await.ok()?;
             if let Some((status, body)) = self.attempt(request).await {
                 return Some(Answer { status, body, had_unknown });
             }
-            drop(turn);
-            // After a broken connection, a time-out or a 503 nothing is known.
+            drop(permit);
+            // After a broken connection, a timeout or a 503 the outcome is unknown.
             had_unknown = true;
             retried();
             tokio::time::sleep(self.dice.time(pause_ms / 2..pause_ms)).await;
@@ -234,15 +234,15 @@ impl Clients {
     }
 }
 
-fn said(status: StatusCode, body: &Value) -> Said {
+fn grab_answer(status: StatusCode, body: &Value) -> GrabAnswer {
     match (status.as_u16(), body["outcome"].as_str()) {
         (200, Some("grabbed")) => {
-            promise(body).map_or_else(|| Said::Wrong(format!("a grab was answered {body}")), Said::Grabbed)
+            promise(body).map_or_else(|| GrabAnswer::Wrong(format!("a grab was answered {body}")), GrabAnswer::Grabbed)
         }
-        (200, Some("sold_out")) => Said::SoldOut,
-        (200, Some("expired")) => Said::Expired,
-        (403, _) => Said::Refused,
-        _ => Said::Wrong(format!("a grab was answered {status} {body}")),
+        (200, Some("sold_out")) => GrabAnswer::SoldOut,
+        (200, Some("expired")) => GrabAnswer::Expired,
+        (403, _) => GrabAnswer::Refused,
+        _ => GrabAnswer::Wrong(format!("a grab was answered {status} {body}")),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A crowd: a packet is sent, many grab it, and some of them ask again later.
+//! A crowd: a user sends a packet, many users grab it, and some of them ask again later.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,33 +9,33 @@ use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::book::Book;
-use crate::clients::{Clients, Said, SendAnswer};
+use crate::clients::{Clients, GrabAnswer, SendAnswer};
 use crate::dice::Dice;
 use crate::tally::Tally;
 
-/// Users of a shard, who grab.
+/// Users of a shard who grab.
 const USERS: u32 = 3_000;
 /// Users who send.
 const SENDERS: u32 = 8;
-/// What each of them has at the start, in minor units.
+/// Each sender's money at the start, in minor units.
 const FUNDS: u64 = 1_000_000_000_000;
 /// A user without money.
 const POOR: &str = "poor";
 const PASSPHRASE: &str = "芝麻开门";
-/// For how long a packet can be grabbed, in seconds.
+/// How long a packet is open, in seconds.
 const EXPIRES_IN_S: std::ops::Range<u32> = 2..6;
-/// One of so many grabbers of a packet with a guard is not admitted.
+/// One in this many grabbers of a packet with a guard is not admitted.
 const OUTSIDERS: u32 = 20;
 
-/// The people of a shard.
+/// The users of a shard.
 #[derive(Debug)]
 pub struct People {
     name: String,
-    /// What they use.
+    /// Their clients.
     pub clients: Clients,
-    /// What those use who wait for Redis to be back.
+    /// The clients of users who wait until Redis is back.
     probers: Clients,
-    /// What they were told.
+    /// Their answers.
     pub book: Book,
     tally: Arc<Tally>,
     dice: Dice,
@@ -53,18 +53,18 @@ struct Plan {
     count: u32,
     expires_in: Duration,
     guard: Guard,
-    /// User and whether the packet is for him.
+    /// Users, and whether the guard admits them.
     grabbers: Vec<(String, bool)>,
 }
 
 impl People {
-    /// The people of the shard `name`.
+    /// The users of the shard `name`.
     #[must_use]
     pub fn new(name: String, [clients, probers]: [Clients; 2], book: Book, tally: Arc<Tally>, dice: Dice) -> Self {
         Self { name, clients, probers, book, tally, dice, next_key: AtomicU64::new(0) }
     }
 
-    /// Gives the senders their money.
+    /// Deposits the senders' money.
     pub async fn fund(&self) {
         for sender in 0..SENDERS {
             let funded = self.clients.deposit(&format!("s{sender}"), "start", FUNDS, || self.tally.retried()).await;
@@ -72,7 +72,7 @@ impl People {
         }
     }
 
-    /// One packet from its sending to the last answer.
+    /// One packet, from its send to the last answer.
     pub async fn crowd(&self) {
         let plan = self.plan();
         let Some(id) = self.send(&plan).await else { return };
@@ -82,7 +82,7 @@ impl People {
         join_all(grabbers).await;
     }
 
-    /// Someone sends more than he has, and someone brings money in.
+    /// One user sends more than their balance, and another one deposits money.
     pub async fn till(&self) {
         let key = self.key();
         let body = json!({"split": "equal", "total_amount": 20_000, "count": 1});
@@ -134,7 +134,7 @@ impl People {
         self.send_once_or_twice(body).await
     }
 
-    /// Sends with one key; some senders do not believe the first answer.
+    /// Sends with one key. Some senders repeat the request after the first answer.
     async fn send_once_or_twice(&self, body: serde_json::Value) -> Option<String> {
         let (sender, key) = (format!("s{}", self.dice.number(0..SENDERS)), self.key());
         let retried = || self.tally.retried();
@@ -164,7 +164,7 @@ impl People {
     async fn grab_and_ask_again(&self, id: &str, user: &str, admitted: bool, plan: &Plan, expired: Instant) {
         let words = (plan.guard == Guard::Passphrase).then_some(if admitted { PASSPHRASE } else { "wrong" });
         let window = u32::try_from(plan.expires_in.as_millis()).unwrap_or(u32::MAX);
-        // Most come at once, the others whenever.
+        // Most users come at once, the others at any time.
         let late = if self.dice.happens(2, 3) { window / 4 } else { window };
         tokio::time::sleep(self.dice.time(0..late)).await;
         self.grab(id, user, admitted, words).await;
@@ -178,34 +178,34 @@ impl People {
         }
     }
 
-    /// One grab with its retries. Returns whether it had a good answer.
+    /// A grab with its retries. Returns whether it had a good answer.
     async fn grab(&self, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
         self.grab_by(&self.clients, id, user, admitted, words).await
     }
 
-    /// The grab of one who waits for Redis to be back. Returns whether it had a good answer.
+    /// The grab of a user who waits until Redis is back. Returns whether it had a good answer.
     pub async fn probe(&self, id: &str, user: &str) -> bool {
         self.grab_by(&self.probers, id, user, true, None).await
     }
 
     async fn grab_by(&self, clients: &Clients, id: &str, user: &str, admitted: bool, words: Option<&str>) -> bool {
-        let told = clients.grab(id, user, words, || self.tally.retried()).await;
-        let (kind, good) = match told.said {
-            Said::Grabbed(_) => ("grab: grabbed", true),
-            Said::SoldOut => ("grab: sold out", true),
-            Said::Expired => ("grab: expired", true),
-            Said::Refused => ("grab: refused", true),
-            Said::Nothing => ("grab: no answer", false),
-            Said::Wrong(_) => ("grab: wrong", false),
+        let result = clients.grab(id, user, words, || self.tally.retried()).await;
+        let (kind, good) = match result.answer {
+            GrabAnswer::Grabbed(_) => ("grab: grabbed", true),
+            GrabAnswer::SoldOut => ("grab: sold out", true),
+            GrabAnswer::Expired => ("grab: expired", true),
+            GrabAnswer::Refused => ("grab: refused", true),
+            GrabAnswer::Nothing => ("grab: no answer", false),
+            GrabAnswer::Wrong(_) => ("grab: wrong", false),
         };
         self.tally.answered(kind);
-        if let Err(wrong) = self.book.enter(id, user, admitted, told) {
+        if let Err(wrong) = self.book.enter(id, user, admitted, result) {
             self.tally.violated(format!("{}: {wrong}", self.name));
         }
         good
     }
 
-    /// A packet that is there when Redis has lost it: its first grab afterwards is the recovery.
+    /// A packet that exists before Redis loses data. Its first grab afterwards ends the recovery.
     pub async fn probe_packet(&self, count: u32, expires_in: Duration) -> Option<String> {
         let body =
             json!({"split": "equal", "total_amount": count, "count": count, "expires_in_s": expires_in.as_secs()});

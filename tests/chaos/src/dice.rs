@@ -8,8 +8,8 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 
-/// A source of chance for one thing that goes wrong. Its draws follow from the run's seed and its own name, so that what
-/// one draws does not depend on how often another did.
+/// A source of randomness for one kind of fault. Its draws follow from the run's seed and its own name, and so do not
+/// depend on the draws of others.
 #[derive(Debug)]
 pub struct Dice(Mutex<StdRng>);
 
@@ -24,17 +24,17 @@ impl Dice {
         Self(Mutex::new(StdRng::seed_from_u64(hash)))
     }
 
-    /// Whether something happens that happens `times` in `of` cases.
+    /// True `times` times in `of`.
     pub fn happens(&self, times: u32, of: u32) -> bool {
         self.lock().random_ratio(times, of)
     }
 
-    /// A number of `range`.
+    /// A number from `range`.
     pub fn number(&self, range: Range<u32>) -> u32 {
         self.lock().random_range(range)
     }
 
-    /// A time of `range`, in milliseconds.
+    /// A duration from `range`, in milliseconds.
     pub fn time(&self, range: Range<u32>) -> Duration {
         Duration::from_millis(self.number(range).into())
     }

@@ -1,4 +1,4 @@
-//! A proxy in front of a `DynamoDB` API that lets requests fail in every way the real one has.
+//! A proxy in front of a `DynamoDB` API. Its requests fail in every way in which those of the real one do.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,16 +20,16 @@ use tokio::sync::Mutex;
 use crate::dice::Dice;
 use crate::tally::Tally;
 
-/// Of so many requests...
+/// Out of this many requests...
 const REQUESTS: u32 = 1_000;
-/// ...so many meet a fault.
+/// ...this many meet a fault.
 const FAULTY: u32 = 100;
-/// How long a request is held back, in milliseconds.
+/// The delay of a request, in milliseconds.
 const DELAY_MS: std::ops::Range<u32> = 20..400;
-/// For how long an answer that was dropped is waited for before the connection ends: longer than the SDK waits.
+/// How long the connection of a dropped answer stays open: longer than the SDK's timeout.
 const MUTE: Duration = Duration::from_secs(5);
 
-/// What can happen to a request.
+/// A request's fault.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Fault {
     ResetBefore,
@@ -45,7 +45,7 @@ enum Fault {
     ErrorAfter,
 }
 
-/// Each with how often it is drawn, compared to the others.
+/// The faults with their relative frequencies.
 const FAULTS: [(Fault, u32); 11] = [
     (Fault::ResetBefore, 12),
     (Fault::ResetAfter, 14),
@@ -77,7 +77,7 @@ impl Fault {
         }
     }
 
-    /// A transaction's own faults become throttling where there is none.
+    /// Faults that only a transaction can have become throttling for other requests.
     fn for_operation(self, is_transaction: bool) -> Self {
         match self {
             Self::ThrottledInReasons | Self::ConflictInReasons | Self::InProgress if !is_transaction => Self::Throttled,
@@ -101,7 +101,7 @@ struct Shared {
     faulty: AtomicBool,
 }
 
-/// The connection ends here, without an answer.
+/// Closes the connection without an answer.
 #[derive(Debug)]
 struct Cut;
 
@@ -116,7 +116,7 @@ impl std::error::Error for Cut {}
 type Answer = Result<Response<Full<Bytes>>, Cut>;
 
 impl DynamoProxy {
-    /// Starts one in front of `upstream`, without faults until [`Self::set_faulty`].
+    /// Starts a proxy in front of `upstream`, without faults until [`Self::set_faulty`].
     pub async fn start(upstream: SocketAddr, dice: Dice, tally: Arc<Tally>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -124,20 +124,20 @@ impl DynamoProxy {
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // A connection that breaks is what this is for.
+                // Broken connections are this proxy's purpose.
                 tokio::spawn(serve(client, Arc::clone(&accepting)));
             }
         });
         Ok(Self { address, shared })
     }
 
-    /// The endpoint.
+    /// The proxy's endpoint.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Begins or ends the faults.
+    /// Starts or stops the faults.
     pub fn set_faulty(&self, faulty: bool) {
         self.shared.faulty.store(faulty, Ordering::Relaxed);
     }
@@ -145,7 +145,7 @@ impl DynamoProxy {
 
 async fn serve(client: TcpStream, shared: Arc<Shared>) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
     client.set_nodelay(true)?;
-    // What ends, ends by a reset.
+    // Connections end by a reset.
     client.set_zero_linger()?;
     let server = TcpStream::connect(shared.upstream).await?;
     server.set_nodelay(true)?;
@@ -157,7 +157,7 @@ async fn serve(client: TcpStream, shared: Arc<Shared>) -> Result<(), Box<dyn std
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect().await.map_err(|_| Cut)?.to_bytes();
-            // A task of its own: a request that is under way arrives although its client has died meanwhile.
+            // A task of its own: a request that has arrived is executed although its client died meanwhile.
             tokio::spawn(relay(parts, body, shared, sender)).await.map_err(|_| Cut)?
         }
     });
@@ -222,8 +222,7 @@ impl Shared {
     }
 }
 
-/// An answer that says that a transaction was cancelled, with `code` against some of its writes and nothing against the
-/// others.
+/// A cancelled transaction: `code` as the reason of some of its writes, and no reason for the others.
 fn cancelled(request: &[u8], code: &str, dice: &Dice) -> Response<Full<Bytes>> {
     let request: Value = serde_json::from_slice(request).unwrap_or_default();
     let writes = request["TransactItems"].as_array().map_or(1, Vec::len);
@@ -239,7 +238,7 @@ fn cancelled(request: &[u8], code: &str, dice: &Dice) -> Response<Full<Bytes>> {
     problem(400, "TransactionCanceledException", json!({"CancellationReasons": reasons}))
 }
 
-/// An error as `DynamoDB` writes it.
+/// An error in `DynamoDB`'s format.
 fn problem(status: u16, name: &str, mut body: Value) -> Response<Full<Bytes>> {
     body["__type"] = json!(format!("com.amazonaws.dynamodb.v20120810#{name}"));
     body["Message"] = json!("made by the fault proxy");

@@ -1,4 +1,4 @@
-//! The workers of a shard: processes that die again and again, and are started again at once.
+//! The workers of a shard: processes that die again and again, and are restarted at once.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,31 +21,32 @@ use crate::dice::Dice;
 use crate::tally::Tally;
 use crate::worker::Stores;
 
-/// After how many answers a worker is killed that is armed with no crash point. Counting answers rather than time keeps the
-/// chaos the same on an idle machine and on a busy one.
+/// Number of answers after which a worker without armed crash points is killed. Answers instead of time keep the chaos
+/// the same on idle and busy machines.
 const ANSWERS: std::ops::Range<u32> = 0..100;
-/// After this time each of them is killed.
+/// After this time every worker is killed.
 const LIFETIME_MOST: Duration = Duration::from_secs(4);
-/// How often to look whether it has answered enough.
+/// How often to check a worker's number of answers.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Crash points that a worker is armed with at once.
+/// Crash points that are armed in a worker at once.
 const POINTS_ARMED: usize = 6;
-/// Of those that were hit least so far.
+/// They are drawn from this many points with the fewest deaths so far.
 const POINTS_CONSIDERED: usize = 18;
-/// Every other armed point is passed up to this often before the worker dies there, the others never.
+/// Half of the armed points are passed up to this often before the worker dies there; the others kill at the first
+/// pass.
 const PASSES_MOST: u32 = 16;
-/// How long to wait before a worker is started that could not start.
+/// Pause before the restart of a worker that could not start.
 const PAUSE: Duration = Duration::from_millis(50);
 const KILL: i32 = 9;
 
-/// What the workers of a run are to do.
+/// The workers' mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mode {
-    /// Die.
+    /// Workers die again and again.
     Chaos,
-    /// Live.
+    /// Workers live.
     Calm,
-    /// End.
+    /// Workers end.
     Stop,
 }
 
@@ -56,22 +57,22 @@ pub struct Fleet {
     workers: Vec<JoinHandle<io::Result<()>>>,
 }
 
-/// Where a worker listens, whichever process it is now.
+/// The address where a worker listens, in whichever process.
 #[derive(Debug)]
 pub struct Door {
-    /// Its address.
+    /// The worker's URL.
     pub url: String,
     is_open: AtomicBool,
     answers: AtomicU32,
 }
 
 impl Door {
-    /// Whether a process was there a moment ago: what a load balancer knows.
+    /// Whether a process listened a moment ago, as a load balancer would know.
     pub fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Relaxed)
     }
 
-    /// A client was answered here.
+    /// Counts an answer to a client.
     pub fn answered(&self) {
         self.answers.fetch_add(1, Ordering::Relaxed);
     }
@@ -88,13 +89,13 @@ impl Door {
     }
 }
 
-/// What is to become of a worker.
+/// The planned end of a worker.
 enum Fate {
-    /// It lives.
+    /// No end.
     Live,
-    /// It is killed after so many answers, wherever it is then.
+    /// It is killed after this many answers, at any line.
     Answers(u32),
-    /// It dies at the first of these points that it has passed so often.
+    /// It dies at the first of these points that it passes this often.
     Points(Vec<(&'static str, u32)>),
 }
 
@@ -140,7 +141,7 @@ impl Fleet {
         Ok(Self { doors, workers })
     }
 
-    /// Where the workers listen while they live.
+    /// The addresses of the workers.
     #[must_use]
     pub fn doors(&self) -> &[Arc<Door>] {
         &self.doors
@@ -151,7 +152,7 @@ impl Fleet {
         poll("the workers", async || self.doors.iter().all(|door| door.is_open()).then_some(())).await;
     }
 
-    /// Waits until all have ended, after [`Mode::Stop`].
+    /// Waits until all workers have ended, after [`Mode::Stop`].
     pub async fn ended(self) -> io::Result<()> {
         for worker in self.workers {
             worker.await??;
@@ -169,7 +170,7 @@ impl Slot {
             }
             let fate = self.fate(mode);
             let mut child = self.spawn(&fate)?;
-            // Kept apart: who waits for a child closes its input first.
+            // Kept separately, because waiting for a child closes its input first.
             let lifeline = child.stdin.take();
             let words = child.stderr.take().map(|stderr| tokio::spawn(listen(stderr, Arc::clone(&self.log))));
             let killed = self.live(mode, &fate, &mut child).await?;
@@ -194,7 +195,7 @@ impl Slot {
         }
     }
 
-    /// Waits until the worker dies, or kills it when its time has come. Returns whether it was killed.
+    /// Waits until the worker dies, or kills it as planned. Returns whether it was killed.
     async fn live(&mut self, mode: Mode, fate: &Fate, child: &mut Child) -> io::Result<bool> {
         let Some(mut stdout) = child.stdout.take() else { return Err(io::Error::other("a worker without output")) };
         let door = &self.door;
@@ -204,7 +205,7 @@ impl Slot {
             }
             match fate {
                 Fate::Live => std::future::pending().await,
-                // That it has not answered enough in all that time is as good.
+                // A worker that has not answered that often by now is killed anyway.
                 Fate::Answers(limit) => drop(timeout(LIFETIME_MOST, door.has_answered(*limit)).await),
                 Fate::Points(_) => tokio::time::sleep(LIFETIME_MOST).await,
             }
@@ -221,7 +222,7 @@ impl Slot {
     async fn enter(&self, mode: Mode, killed: bool, status: ExitStatus, point: Option<String>) {
         match point {
             Some(point) => self.tally.died_at(&point),
-            // At the beginning and the end of the chaos all are replaced: these don't count.
+            // At the start and the end of the chaos all workers are replaced, which does not count.
             None if killed && mode == Mode::Calm => {}
             None if killed && status.signal() == Some(KILL) => self.tally.killed(),
             None => {
@@ -239,12 +240,12 @@ impl Slot {
                 command.args(["--crash", &format!("{point}={passes}")]);
             }
         }
-        // The worker ends when this end of its standard input is closed, so none outlives the run.
+        // The worker ends when this end of its standard input is closed, so no worker outlives the run.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
         command.spawn()
     }
 
-    /// Some of the points where the fewest workers died so far, each with how often it is passed.
+    /// Some of the points with the fewest deaths so far, each with the number of passes.
     fn points(&self) -> Vec<(&'static str, u32)> {
         let deaths = self.tally.deaths();
         let mut points = POINTS.to_vec();
@@ -255,7 +256,7 @@ impl Slot {
     }
 }
 
-/// Reads what a worker says, and returns the crash point that its last words name.
+/// Reads a worker's output. Returns the crash point that its last line names.
 async fn listen(stderr: tokio::process::ChildStderr, log: Arc<Mutex<File>>) -> Option<String> {
     let mut lines = BufReader::new(stderr).lines();
     let mut point = None;
@@ -263,7 +264,7 @@ async fn listen(stderr: tokio::process::ChildStderr, log: Arc<Mutex<File>>) -> O
         match line.strip_prefix(LAST_WORDS) {
             Some(name) => point = Some(name.to_owned()),
             None => {
-                // A log that can't be written is no reason to end the run.
+                // An error of the log file must not end the run.
                 let _ = writeln!(log.lock().unwrap_or_else(PoisonError::into_inner), "{line}");
             }
         }

@@ -1,4 +1,4 @@
-//! The Redis servers of a shard, each behind a proxy, and what is done to them.
+//! The Redis servers of a shard, each behind a proxy, and the harms done to them.
 
 mod cluster;
 mod single;
@@ -12,26 +12,26 @@ pub use single::Single;
 
 use crate::dice::Dice;
 
-/// What can be done to a Redis.
+/// A harm to a Redis server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Harm {
-    /// `SIGKILL` without a file: it comes back empty.
+    /// `SIGKILL` without a file: the server restarts empty.
     KillWithoutFile,
     /// `SIGKILL` with an append-only file that is synced every second.
     KillEverysec,
     /// `SIGKILL` with an append-only file that is synced before each answer.
     KillAlways,
-    /// It comes back with the data of some time ago.
+    /// The server restarts with older data.
     OlderSnapshot,
-    /// Its primary dies, and a replica that was cut off for a while takes over.
+    /// The primary dies, and a replica that was cut off for a while takes over.
     LaggingReplica,
-    /// A replica that was cut off takes over while its primary still serves.
+    /// A replica that was cut off takes over while the old primary still serves.
     TwoPrimaries,
     /// `FLUSHALL`.
     Flush,
     /// `SCRIPT FLUSH`.
     ForgetScripts,
-    /// No memory for a while.
+    /// Memory is full for a while.
     FullMemory,
     /// `SIGSTOP` for a while.
     Freeze,
@@ -40,7 +40,7 @@ pub enum Harm {
 }
 
 impl Harm {
-    /// What a report calls it.
+    /// The harm's name in reports.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,7 +58,7 @@ impl Harm {
         }
     }
 
-    /// Whether Redis may lose by it what it has acknowledged.
+    /// Whether Redis may lose acknowledged data by it.
     #[must_use]
     pub const fn loses(self) -> bool {
         match self {
@@ -78,12 +78,12 @@ impl Harm {
 pub enum Hot {
     /// One server.
     Single(Single),
-    /// Three primaries with a replica each.
+    /// Three primaries with one replica each.
     Cluster(Cluster),
 }
 
 impl Hot {
-    /// The URL for workers: the proxies'.
+    /// The URL for workers: that of the proxies.
     #[must_use]
     pub fn url(&self) -> String {
         match self {
@@ -92,7 +92,7 @@ impl Hot {
         }
     }
 
-    /// Begins or ends the faults of the connections.
+    /// Starts or stops the connections' faults.
     pub fn set_faulty(&self, faulty: bool) {
         match self {
             Self::Single(single) => single.set_faulty(faulty),
@@ -100,7 +100,7 @@ impl Hot {
         }
     }
 
-    /// What can be done to it without a loss; with `losses_too` these are twice as likely as the others.
+    /// The possible harms without a loss. With `losses_too` also those with a loss, twice as often.
     #[must_use]
     pub fn harms(&self, losses_too: bool) -> Vec<Harm> {
         let all = match self {
@@ -112,7 +112,7 @@ impl Hot {
         harmless.chain(losses.clone()).chain(losses).copied().collect()
     }
 
-    /// Does it. Returns when Redis serves again. `begins` is called the moment before the harm itself.
+    /// Does the harm. Returns when Redis serves again. Calls `begins` right before the harm.
     pub async fn harm(&mut self, harm: Harm, dice: &Dice, begins: impl FnOnce()) {
         match self {
             Self::Single(single) => single.harm(harm, dice, begins).await,
@@ -120,7 +120,7 @@ impl Hot {
         }
     }
 
-    /// All keys that hold something, or are said to.
+    /// All keys with a non-empty outbox, and all pending parts.
     pub async fn outbox(&self) -> Vec<String> {
         let servers = match self {
             Self::Single(single) => vec![single.server()],
@@ -140,7 +140,7 @@ impl Hot {
     }
 }
 
-/// What is done to one server that keeps its data; says whether it was one of these.
+/// Does a harm that needs only the running server.
 async fn harm_server(server: &TestServer, harm: Harm, dice: &Dice, begins: impl FnOnce()) {
     match harm {
         Harm::Flush => {
@@ -176,7 +176,7 @@ async fn harm_server(server: &TestServer, harm: Harm, dice: &Dice, begins: impl 
     }
 }
 
-/// Waits until a line of `INFO` is there.
+/// Waits until `INFO` contains a line.
 async fn info_says(server: &TestServer, section: &str, line: &str) {
     poll(line, async || {
         let info: String = server.command(cmd("INFO").arg(section)).await;
@@ -185,7 +185,7 @@ async fn info_says(server: &TestServer, section: &str, line: &str) {
     .await;
 }
 
-/// For how long work goes on between a first and a second step.
+/// The time between the first and the second step of a harm.
 async fn meanwhile(dice: &Dice) {
     tokio::time::sleep(dice.time(100..500)).await;
 }

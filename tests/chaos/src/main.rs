@@ -1,12 +1,12 @@
 //! Real kills: real processes over a real Redis and a real `DynamoDB` API, with a fault proxy before each.
 //!
-//! Workers die by `SIGKILL` at crash points and at random and are started again at once, Redis is harmed in every way it
-//! knows, and requests fail before and after they are carried out. Clients retry as real ones would, and every answer they
-//! were given is held against the ledger in the end.
+//! Workers die by `SIGKILL` at crash points and at random, and are restarted at once. Redis is harmed in every way that
+//! it knows. Requests fail before and after they are carried out. Clients retry like real ones. In the end every answer
+//! is checked against the ledger.
 //!
-//! The program runs the chaos, adds up reports of several runs, and is one of the workers that the chaos kills.
+//! The program runs the chaos, adds up reports of several runs, and is also the worker that the chaos kills.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // A harness that can't work has failed.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // A defect of the harness itself must stop it.
 
 mod book;
 mod clients;
@@ -32,7 +32,7 @@ use crate::report::Report;
 use crate::run::Run;
 use crate::worker::Worker;
 
-/// Real processes that are killed at any line, over stores that fail in every way.
+/// Kills real processes at any line, over stores that fail in every way.
 #[derive(Debug, Parser)]
 #[command(name = "chaos")]
 struct Options {
@@ -42,7 +42,7 @@ struct Options {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Let everything fail for a while, then hold every answer against the ledger
+    /// Let everything fail for a while, then check every answer against the ledger
     Run(Run),
     /// Add up the reports of several runs
     Sum {
@@ -50,12 +50,12 @@ enum Command {
         #[arg(required = true)]
         reports: Vec<PathBuf>,
     },
-    /// Be a process that is killed: the harness starts these
+    /// Run as a worker to be killed; the harness starts these
     #[command(hide = true)]
     Worker(Worker),
 }
 
-/// From so many minutes on a run must have come by every crash point.
+/// A run of at least this duration must hit every crash point.
 const LONG_S: u64 = 5 * 60;
 
 #[tokio::main]
@@ -67,7 +67,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         }
         Command::Run(run) => tokio::select! {
             report = run.run() => report?,
-            // Dropped, the run takes its processes along.
+            // The run's processes end when it is dropped.
             interrupted = tokio::signal::ctrl_c() => {
                 interrupted?;
                 return Ok(ExitCode::FAILURE);

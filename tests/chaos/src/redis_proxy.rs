@@ -1,4 +1,4 @@
-//! A proxy in front of a Redis server that breaks, delays and swallows what it carries.
+//! A proxy in front of a Redis server that breaks, delays and swallows data.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -12,13 +12,13 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::dice::Dice;
 use crate::tally::Tally;
 
-/// Of so many pieces that clients send, one meets a fault.
+/// One in this many chunks from clients meets a fault.
 const PIECES_PER_FAULT: u32 = 400;
-/// How long a piece is held back, in milliseconds.
+/// The delay of a chunk, in milliseconds.
 const DELAY_MS: std::ops::Range<u32> = 5..250;
-/// For how long a connection that went mute stays open: longer than any client waits.
+/// How long a mute connection stays open: longer than any client's timeout.
 const MUTE: Duration = Duration::from_secs(3);
-/// How long to wait for an answer that nobody will see.
+/// How long to wait for an answer that no client will read.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 const BUFFER: usize = 64 * 1_024;
 
@@ -68,7 +68,7 @@ struct Shared {
 }
 
 impl RedisProxy {
-    /// Starts one, without faults until [`Self::set_faulty`].
+    /// Starts a proxy, without faults until [`Self::set_faulty`].
     pub async fn start(dice: Dice, tally: Arc<Tally>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let port = listener.local_addr()?.port();
@@ -76,25 +76,25 @@ impl RedisProxy {
         let accepting = Arc::clone(&shared);
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                // A connection that breaks is what this is for.
+                // Broken connections are this proxy's purpose.
                 tokio::spawn(carry(client, Arc::clone(&accepting)));
             }
         });
         Ok(Self { port, shared })
     }
 
-    /// Where it listens. A node of a cluster announces this port as its own, so it is known before the server is.
+    /// The proxy's port. A cluster node announces it as its own, so it is known before the server starts.
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
     }
 
-    /// Where the server listens.
+    /// Sets the server's port.
     pub fn set_upstream(&self, port: u16) {
         self.shared.upstream.store(port, Ordering::Relaxed);
     }
 
-    /// Begins or ends the faults.
+    /// Starts or stops the faults.
     pub fn set_faulty(&self, faulty: bool) {
         self.shared.faulty.store(faulty, Ordering::Relaxed);
     }
@@ -102,7 +102,7 @@ impl RedisProxy {
 
 async fn carry(mut client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
     client.set_nodelay(true)?;
-    // What ends, ends by a reset.
+    // Connections end by a reset.
     client.set_zero_linger()?;
     let mut server = TcpStream::connect((Ipv4Addr::LOCALHOST, shared.upstream.load(Ordering::Relaxed))).await?;
     server.set_nodelay(true)?;
@@ -128,7 +128,7 @@ async fn carry(mut client: TcpStream, shared: Arc<Shared>) -> io::Result<()> {
                     }
                     Some(Fault::Mute) => {
                         tokio::time::sleep(MUTE).await;
-                        // Late, and for a client who has gone: executed all the same.
+                        // Late, and for a client that is gone, but still executed.
                         server.write_all(&request[..len]).await?;
                         let _ = tokio::time::timeout(ANSWER_WITHIN, server.read(&mut answer)).await;
                         return Ok(());

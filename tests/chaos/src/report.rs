@@ -1,4 +1,4 @@
-//! What a run came to, as a table and as JSON, and several runs together.
+//! The report of a run, or the sum of several, as a table and as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -9,45 +9,45 @@ use shared::crash::POINTS;
 /// The figures of one run, or of several.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Report {
-    /// The seeds of its runs.
+    /// The seeds of the runs.
     pub seeds: Vec<u64>,
-    /// How long things failed, in seconds.
+    /// Duration of the faults, in seconds.
     pub seconds: u64,
     /// Workers that died at a crash point, by point.
     pub kills_at_points: BTreeMap<String, u64>,
-    /// Workers that were killed wherever they were.
+    /// Workers that were killed at any line.
     pub kills_at_random: u64,
-    /// Workers that ended because a store did not answer when they started.
+    /// Workers that ended because a store did not answer at their start.
     pub failed_starts: u64,
-    /// Redis lost what it had acknowledged, or may have: by kind.
+    /// Harms to Redis that lost acknowledged data, or may have, by kind.
     pub redis_losses: BTreeMap<String, u64>,
-    /// Redis was harmed without a loss: by kind.
+    /// Harms to Redis without a loss, by kind.
     pub redis_faults: BTreeMap<String, u64>,
-    /// Requests to `DynamoDB` that met a fault, by kind.
+    /// Requests to `DynamoDB` with a fault, by kind.
     pub dynamodb_faults: BTreeMap<String, u64>,
-    /// Pieces sent to Redis that met a fault, by kind.
+    /// Chunks sent to Redis with a fault, by kind.
     pub connection_faults: BTreeMap<String, u64>,
-    /// What clients were answered.
+    /// Answers to clients, by kind.
     pub answers: BTreeMap<String, u64>,
-    /// Attempts of clients that had no answer and were repeated.
+    /// Clients' attempts without an answer, which they repeated.
     pub retries: u64,
     /// Packets in the ledger.
     pub packets: u64,
-    /// Slips that went back.
+    /// Refunded slips.
     pub slips_refunded: u64,
-    /// Promises that the ledger has, word for word.
+    /// Promises that equal the ledger's claims.
     pub promises_kept: u64,
     /// Denials whose user has no claim.
     pub denials_true: u64,
-    /// Claims of users who were denied after an attempt of unknown end, which was carried out later.
+    /// Claims of denied users, by an earlier attempt without an answer that was carried out later.
     pub late_claims: u64,
-    /// Promises on Redis' word that Redis lost afterwards.
+    /// Promises in `redis` mode that Redis then lost.
     pub promises_lost_with_redis: u64,
-    /// The time from each loss's end to the first good answer to a grab, in milliseconds, by kind of loss.
+    /// Recovery times: from a loss's end to the first good answer to a grab, in milliseconds, by kind of loss.
     pub recovery_ms: BTreeMap<String, Vec<u64>>,
-    /// What must never be.
+    /// Number of violations.
     pub violations: u64,
-    /// The first of them, in words.
+    /// The first violations.
     pub violated: Vec<String>,
 }
 
@@ -90,7 +90,7 @@ impl Report {
         sum(&self.kills_at_points) + self.kills_at_random
     }
 
-    /// Grabs that had an answer.
+    /// Grabs with an answer.
     #[must_use]
     pub fn grabs(&self) -> u64 {
         let answered = |what: &&String| what.starts_with("grab: ") && !what.ends_with("no answer");
@@ -103,14 +103,14 @@ impl Report {
         POINTS.iter().copied().filter(|point| !self.kills_at_points.contains_key(*point)).collect()
     }
 
-    /// The time within which `percent` of all losses were recovered from, in milliseconds.
+    /// The recovery time that `percent` of all losses did not exceed, in milliseconds.
     #[must_use]
     pub fn recovery(&self, percent: usize) -> Option<u64> {
         percentile(self.recovery_ms.values().flatten().copied().collect(), percent)
     }
 }
 
-/// The value that `percent` of `values` don't exceed.
+/// The value that `percent` of `values` do not exceed.
 fn percentile(mut values: Vec<u64>, percent: usize) -> Option<u64> {
     values.sort_unstable();
     let rank = (values.len() * percent).div_ceil(100);
@@ -154,10 +154,10 @@ impl fmt::Display for Report {
             ("Attempts repeated by clients", self.retries.to_string()),
             ("Packets in the ledger", self.packets.to_string()),
             ("Slips refunded", self.slips_refunded.to_string()),
-            ("Promises kept, word for word", self.promises_kept.to_string()),
-            ("Denials that were true", self.denials_true.to_string()),
-            ("Claims by an attempt of unknown end", self.late_claims.to_string()),
-            ("Promises on Redis' word lost with Redis", self.promises_lost_with_redis.to_string()),
+            ("Promises kept", self.promises_kept.to_string()),
+            ("True denials", self.denials_true.to_string()),
+            ("Claims by an attempt without an answer", self.late_claims.to_string()),
+            ("Promises in redis mode lost with Redis", self.promises_lost_with_redis.to_string()),
             ("Recovery p50", millis(50)),
             ("Recovery p99", millis(99)),
             ("Crash points missed", format!("{:?}", self.points_missed())),
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_has_no_percentile() {
+    fn an_empty_list_has_no_percentile() {
         assert_eq!(Report::default().recovery(99), None);
     }
 }

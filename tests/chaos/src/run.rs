@@ -14,28 +14,28 @@ use crate::report::Report;
 use crate::shard::{KINDS, Load, Shard};
 use crate::tally::Tally;
 
-/// How often a run says how it goes.
+/// How often a run prints its progress.
 const NEWS_EVERY: Duration = Duration::from_secs(10);
 
 /// The command line of a run.
 #[derive(Debug, clap::Args)]
 pub struct Run {
-    /// For how long things fail
+    /// Duration of the faults
     #[arg(long, default_value_t = 2)]
     minutes: u32,
     /// Repeats a run's schedule of faults; by default each run has its own
     #[arg(long)]
     seed: Option<u64>,
-    /// How many packets each of the four shards has under way at once, at most
+    /// The most packets that each of the four shards has open at once
     #[arg(long, default_value_t = 8)]
     crowds: usize,
-    /// Where the report and the workers' logs are put
+    /// Folder of the report and the workers' logs
     #[arg(long, value_name = "FOLDER", default_value = "target/chaos")]
     out: PathBuf,
 }
 
 impl Run {
-    /// Runs, and writes the report. Returns it.
+    /// Runs the chaos, and writes and returns the report.
     pub async fn run(self) -> Result<Report, Box<dyn Error>> {
         let seed = self.seed.unwrap_or_else(|| rand::random::<u32>().into());
         println!("chaos for {} min, seed {seed}", self.minutes);

@@ -1,4 +1,4 @@
-//! A shard: a `DynamoDB`, a Redis, workers and people of its own. Several run side by side.
+//! A shard: a `DynamoDB`, a Redis, workers and users of its own. Several shards run side by side.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,41 +22,41 @@ use crate::hot::{Cluster, Hot, Single};
 use crate::tally::Tally;
 use crate::worker::Stores;
 
-/// A new crowd comes while fewer clients than this wait for an answer: as much load as the machine bears, and no more.
+/// A new crowd starts while fewer clients than this wait for an answer: as much load as the machine bears.
 const WAITING_MOST: usize = 24;
-/// How long until the next crowd comes, in milliseconds.
+/// The time between two crowds, in milliseconds.
 const CROWD_EVERY_MS: std::ops::Range<u32> = 20..300;
-/// One of so many crowds is followed by a visit to the till.
+/// After one in this many crowds a user overspends, and another one deposits money.
 const TILL: u32 = 10;
-/// How long Redis is left alone between two harms, in milliseconds.
+/// The time between two harms to Redis, in milliseconds.
 const PEACE_MS: std::ops::Range<u32> = 100..900;
-/// How long until settle runs again, in milliseconds.
+/// The time between two settle runs, in milliseconds.
 const SETTLE_EVERY_MS: std::ops::Range<u32> = 50..400;
-/// Slips and time of the packets that recovery is measured with.
+/// Slips and lifetime of the packets that measure recovery.
 const PROBE_SLIPS: u32 = 90;
 const PROBE_EXPIRES_IN: Duration = Duration::from_secs(15);
-/// Users who come when Redis is back, one after the other: the first good answer to any of them counts.
+/// Number of users who ask, one after another, once Redis is back. The first good answer to any of them counts.
 const PROBES: u64 = 40;
 const PROBE_EVERY: Duration = Duration::from_millis(100);
-/// What people are like, and those who only want to know whether Redis is back: these don't wait longer than a moment.
-const CROWD: Manners = Manners { pause_most_ms: 2_000, at_once: 32 };
+/// The manners of users, and of those who only check whether Redis is back; these wait only a moment.
+const USERS: Manners = Manners { pause_most_ms: 2_000, at_once: 32 };
 const PROBERS: Manners = Manners { pause_most_ms: 100, at_once: 1_000 };
-/// Within this time after the last fault the outbox is empty and what has expired is settled.
-const AT_REST_WITHIN: Duration = Duration::from_mins(3);
+/// This soon after the last fault the outbox must be empty and every expired packet settled.
+const FINISHED_WITHIN: Duration = Duration::from_mins(3);
 const TABLE: &str = "hongbao";
 
-/// What a shard is made of.
+/// A shard's composition.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// Its name.
     pub name: &'static str,
     /// Whether its Redis is a cluster.
     pub cluster: bool,
-    /// What its packets' grabs wait for.
+    /// The acknowledgement mode of its packets.
     pub ack: Ack,
-    /// Whether its Redis loses what it acknowledged.
+    /// Whether its Redis loses acknowledged data.
     pub forgetful: bool,
-    /// Its processes.
+    /// Number of worker processes.
     pub workers: usize,
 }
 
@@ -81,16 +81,16 @@ pub struct Shard {
     load: Load,
 }
 
-/// What a run's shards have in common.
+/// Settings that all shards of a run share.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// What all chance follows from.
+    /// The seed of all randomness.
     pub seed: u64,
-    /// Crowds of a shard at once.
+    /// Concurrent crowds of a shard.
     pub crowds: usize,
 }
 
-/// What recovery is measured with.
+/// Measures recovery.
 struct Probe {
     people: Arc<People>,
     packet: Option<(String, Instant)>,
@@ -120,7 +120,7 @@ impl Shard {
         let stores = Stores { redis_url: hot.url(), cluster: kind.cluster, dynamodb_url: proxy.url(), ack: kind.ack };
         let log = logs.join(format!("{}.log", kind.name));
         let fleet = Fleet::start(kind.name, kind.workers, seed, &stores, tally, &log, mode)?;
-        let clients = [("clients", CROWD), ("probers", PROBERS)]
+        let clients = [("clients", USERS), ("probers", PROBERS)]
             .map(|(what, manners)| Clients::new(fleet.doors().to_vec(), dice(what), manners));
         let [clients, probers] = clients;
         fleet.ready().await;
@@ -131,7 +131,7 @@ impl Shard {
         Ok(Self { kind, dynamodb, proxy, hot, fleet, people, tally: Arc::clone(tally), load })
     }
 
-    /// Lets things fail until `end`, then brings everything to rest.
+    /// Lets everything fail until `end`, then stops the faults and finishes all work.
     pub async fn run(&mut self, end: Instant) {
         self.set_faulty(true);
         let people = Arc::clone(&self.people);
@@ -146,14 +146,14 @@ impl Shard {
         settling.await.expect("the settling");
     }
 
-    /// Brings everything to rest, and holds what was said against what is.
+    /// Finishes all work, and checks all answers against the ledger.
     pub async fn check(&self) {
         sleep(PROBE_EXPIRES_IN).await;
-        if let Err(left) = self.rest().await {
-            self.violated(&format!("not at rest within {AT_REST_WITHIN:?}: {left}"));
+        if let Err(left) = self.finish().await {
+            self.violated(&format!("unfinished work after {FINISHED_WITHIN:?}: {left}"));
         }
         let client = shared::wiring::dynamodb_at(&self.dynamodb.url());
-        // The audit panics at what it finds.
+        // The audit panics at an imbalance.
         let audit = tokio::spawn(async move { audit_table(&client, TABLE).await });
         let books = match audit.await {
             Ok(books) => books,
@@ -183,9 +183,9 @@ impl Shard {
         Ok(())
     }
 
-    /// Settles until nothing is left to do; else says what is.
-    async fn rest(&self) -> Result<(), String> {
-        let give_up = Instant::now() + AT_REST_WITHIN;
+    /// Settles until no work is left. Returns the remaining work if it takes too long.
+    async fn finish(&self) -> Result<(), String> {
+        let give_up = Instant::now() + FINISHED_WITHIN;
         loop {
             let report = self.people.clients.settle().await;
             let outbox = self.hot.outbox().await;
@@ -237,7 +237,7 @@ impl Shard {
     }
 }
 
-/// Lets crowds come until `end`, and waits until the last of their members has his answer.
+/// Starts crowds until `end`, and waits for the last answers.
 async fn crowds(people: Arc<People>, dice: Dice, most: usize, end: Instant) {
     let mut crowds = JoinSet::new();
     while Instant::now() < end {
@@ -260,7 +260,7 @@ async fn crowds(people: Arc<People>, dice: Dice, most: usize, end: Instant) {
     }
 }
 
-/// Settle is called as a schedule would, but more often, and now and then twice at once.
+/// Runs settle like a schedule, but more often, and now and then twice at once.
 async fn settle_often(people: Arc<People>, dice: Dice, stopped: watch::Receiver<bool>) {
     while !*stopped.borrow() {
         sleep(dice.time(SETTLE_EVERY_MS)).await;
@@ -277,7 +277,7 @@ impl Probe {
         Self { people, packet: None, slips_left: 0, next_user: Arc::default() }
     }
 
-    /// Sees to it that there is a packet to grab from.
+    /// Makes sure that there is a packet to grab.
     async fn prepare(&mut self) {
         let lasts = |until: Instant| until > Instant::now() + PROBE_EXPIRES_IN / 2;
         if self.slips_left < PROBES || self.packet.as_ref().is_none_or(|(_, until)| !lasts(*until)) {
@@ -288,7 +288,7 @@ impl Probe {
         }
     }
 
-    /// How long it takes until one of those who ask from now on has a good answer.
+    /// The time until the first good answer to a user who asks from now on.
     async fn recovery(&mut self) -> Option<Duration> {
         let (id, _) = self.packet.as_ref()?;
         let started = Instant::now();
@@ -304,11 +304,11 @@ impl Probe {
                     asking.spawn(async move { people.probe(&id, &user).await.then(|| started.elapsed()) });
                 }
                 Some(answer) = asking.join_next() => first = first.or(answer.expect("a probe")),
-                // All who came have been answered.
+                // All users have been answered.
                 else => break,
             }
         }
-        // Without any it took at least as long as they asked.
+        // Without a good answer it took at least as long as they asked.
         Some(first.unwrap_or_else(|| started.elapsed()))
     }
 }

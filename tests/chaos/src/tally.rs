@@ -1,4 +1,4 @@
-//! What happened in a run, counted while it goes on.
+//! Counts the events of a running run.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::report::Report;
 
-/// The counts of a run, shared by all who count.
+/// The counts of a run, shared by everything that counts.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<Report>);
 
-/// Violations that are kept in words; further ones are only counted.
+/// Violations that are kept as text; further ones are only counted.
 const VIOLATIONS_TOLD: u64 = 100;
 
 impl Tally {
@@ -19,22 +19,22 @@ impl Tally {
         count(&mut self.lock().kills_at_points, point);
     }
 
-    /// A worker was killed wherever it was.
+    /// A worker was killed at any line.
     pub fn killed(&self) {
         self.lock().kills_at_random += 1;
     }
 
-    /// A worker ended in another way: its store did not answer when it started.
+    /// A worker ended because a store did not answer at its start.
     pub fn ended(&self) {
         self.lock().failed_starts += 1;
     }
 
-    /// Redis was harmed, and lost what it had acknowledged or may have.
+    /// A harm to Redis lost acknowledged data, or may have.
     pub fn redis_lost(&self, how: &str) {
         count(&mut self.lock().redis_losses, how);
     }
 
-    /// Redis was harmed, and lost nothing.
+    /// A harm to Redis lost nothing.
     pub fn redis_harmed(&self, how: &str) {
         count(&mut self.lock().redis_faults, how);
     }
@@ -49,23 +49,23 @@ impl Tally {
         count(&mut self.lock().connection_faults, fault);
     }
 
-    /// A client was answered, or gave up.
+    /// A client received an answer, or gave up.
     pub fn answered(&self, what: &str) {
         count(&mut self.lock().answers, what);
     }
 
-    /// A client's attempt that had no answer, and was repeated.
+    /// A client's attempt had no answer, and was repeated.
     pub fn retried(&self) {
         self.lock().retries += 1;
     }
 
-    /// How long it took from the end of a loss, of the kind `how`, to the first good answer to a grab.
+    /// The time from the end of a loss of the kind `how` to the first good answer to a grab.
     pub fn recovered(&self, how: &str, after: Duration) {
         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         self.lock().recovery_ms.entry(how.to_owned()).or_default().push(after_ms);
     }
 
-    /// Something that must never be.
+    /// A violation.
     pub fn violated(&self, what: String) {
         let mut report = self.lock();
         report.violations += 1;
@@ -75,17 +75,17 @@ impl Tally {
         }
     }
 
-    /// How often workers died at each crash point so far.
+    /// Deaths at each crash point so far.
     pub fn deaths(&self) -> BTreeMap<String, u64> {
         self.lock().kills_at_points.clone()
     }
 
-    /// Changes what is counted at the end of a run.
+    /// Changes the counts at the end of a run.
     pub fn update(&self, change: impl FnOnce(&mut Report)) {
         change(&mut self.lock());
     }
 
-    /// All of it.
+    /// The report so far.
     pub fn report(&self) -> Report {
         self.lock().clone()
     }

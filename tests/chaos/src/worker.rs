@@ -1,4 +1,4 @@
-//! One of the processes that are killed: the local stack over stores that it is given.
+//! One of the processes that are killed: the local stack over given stores.
 
 use std::error::Error;
 
@@ -7,19 +7,19 @@ use local::{Local, Options};
 use tokio::io::AsyncReadExt;
 use tracing_subscriber::EnvFilter;
 
-/// What the log of a worker holds.
+/// Log level of the workers.
 const LOG_FILTER: &str = "error";
 
-/// Where a worker's stores are, and how it uses them.
+/// The stores of a worker, and its mode.
 #[derive(Clone, Debug)]
 pub struct Stores {
-    /// Redis, or the nodes of a cluster.
+    /// The address of Redis, or those of a cluster's nodes.
     pub redis_url: String,
-    /// Whether it is a cluster.
+    /// Whether Redis is a cluster.
     pub cluster: bool,
     /// The `DynamoDB` endpoint.
     pub dynamodb_url: String,
-    /// What its packets' grabs wait for.
+    /// The acknowledgement mode of its packets.
     pub ack: Ack,
 }
 
@@ -28,13 +28,13 @@ pub struct Stores {
 pub struct Worker {
     #[command(flatten)]
     options: Options,
-    /// Where to die, and when it is passed for the which time: `grab.after_claim=3`
+    /// The crash point, and the pass at which the worker dies there: `grab.after_claim=3`
     #[arg(long, value_name = "POINT=PASSES", value_parser = crash)]
     crash: Vec<(String, u32)>,
 }
 
 impl Stores {
-    /// What a worker's command line says of them.
+    /// The arguments for a worker's command line.
     #[must_use]
     pub fn arguments(&self) -> Vec<String> {
         let mut arguments = vec!["--redis-url", &self.redis_url, "--dynamodb-url", &self.dynamodb_url];
@@ -47,7 +47,7 @@ impl Stores {
 }
 
 impl Worker {
-    /// Serves until it dies, or until whoever started it is gone.
+    /// Serves until it dies, or until its parent process is gone.
     pub async fn run(self) -> Result<(), Box<dyn Error>> {
         let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
@@ -58,7 +58,7 @@ impl Worker {
             }
         }
         let local = Local::start(self.options).await?;
-        // Whoever started this reads that it is ready, and holds the other end of the input for as long as it is there.
+        // The parent reads this line as the sign of readiness. It holds the other end of the input for its lifetime.
         println!("{}", local.url());
         tokio::io::stdin().read_to_end(&mut Vec::new()).await?;
         local.stop().await;

@@ -8,7 +8,7 @@ use crate::dice::Dice;
 use crate::redis_proxy::RedisProxy;
 use crate::tally::Tally;
 
-/// What can be done to a cluster. Its nodes keep no files: a primary that dies comes back empty.
+/// The possible harms to a cluster. Its nodes have no files, so a primary that dies restarts empty.
 pub const HARMS: [Harm; 8] = [
     Harm::LaggingReplica,
     Harm::LaggingReplica,
@@ -23,7 +23,7 @@ pub const HARMS: [Harm; 8] = [
 const PRIMARIES: usize = 3;
 const SLOTS: usize = 16_384;
 
-/// A node behind a proxy, whose port it announces as its own: clients and replicas come by way of the proxy.
+/// A node behind a proxy. The node announces the proxy's port, so clients and replicas connect through the proxy.
 #[derive(Debug)]
 struct Node {
     server: TestServer,
@@ -31,14 +31,14 @@ struct Node {
     bus: u16,
 }
 
-/// Three primaries, with a replica each.
+/// Three primaries with one replica each.
 #[derive(Debug)]
 pub struct Cluster {
     nodes: Vec<Node>,
 }
 
 impl Cluster {
-    /// Starts it, and waits until all nodes serve.
+    /// Starts the cluster, and waits until all nodes serve.
     pub async fn start(name: &str, seed: u64, tally: &Arc<Tally>) -> std::io::Result<Self> {
         let mut nodes = Vec::new();
         for number in 0..PRIMARIES * 2 {
@@ -89,7 +89,7 @@ impl Cluster {
         }
     }
 
-    /// The servers that are primaries now.
+    /// The current primaries.
     pub async fn primaries(&self) -> Vec<&TestServer> {
         let mut primaries = Vec::new();
         for node in &self.nodes {
@@ -127,7 +127,7 @@ impl Cluster {
         }
     }
 
-    /// A primary, and its replica.
+    /// A random primary with its replica.
     async fn pair(&self, dice: &Dice) -> (usize, usize) {
         let mut pairs = Vec::new();
         for (replica, node) in self.nodes.iter().enumerate() {
@@ -140,18 +140,18 @@ impl Cluster {
         *dice.pick(&pairs).expect("a replica")
     }
 
-    /// Lets a primary's replica hear no more of it.
+    /// Cuts a replica off from its primary.
     async fn cut_off(&self, primary: usize) {
         let server = &self.nodes[primary].server;
         let () = server.command(cmd("ACL").arg("SETUSER").arg("default").arg("-psync").arg("-sync")).await;
         let _: i64 = server.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("replica")).await;
     }
 
-    /// Waits until every primary serves and has a replica that has all of its data.
+    /// Waits until every primary serves and has a replica with all of its data.
     pub async fn whole(&self) {
         for node in &self.nodes {
             node.serves().await;
-            // Whoever was cut off: it may be a primary again by now, and its replica waits to be let in.
+            // A node that was cut off may be a primary again by now, with a replica that waits for access.
             let () = node.server.command(cmd("ACL").arg("SETUSER").arg("default").arg("+@all")).await;
         }
         poll("the replicas", async || {
@@ -184,7 +184,7 @@ impl Node {
             ("--cluster-node-timeout", "2000".to_owned()),
             ("--cluster-require-full-coverage", "no".to_owned()),
             ("--cluster-allow-replica-migration", "no".to_owned()),
-            // Replicas take over when they are told to.
+            // Replicas take over only by command.
             ("--cluster-replica-no-failover", "yes".to_owned()),
             ("--repl-diskless-sync-delay", "0".to_owned()),
         ];
@@ -210,7 +210,7 @@ impl Node {
         poll("the replica to take over", async || self.primary_port().await.is_none().then_some(())).await;
     }
 
-    /// Waits until a node says that the cluster is well.
+    /// Waits until a node reports that the cluster is well.
     async fn serves(&self) {
         poll("a node of the cluster", async || {
             let info: String = self.server.command(cmd("CLUSTER").arg("INFO")).await;

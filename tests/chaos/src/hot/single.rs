@@ -9,7 +9,7 @@ use crate::dice::Dice;
 use crate::redis_proxy::RedisProxy;
 use crate::tally::Tally;
 
-/// What can be done to a single server.
+/// The possible harms to a single server.
 pub const HARMS: [Harm; 9] = [
     Harm::KillWithoutFile,
     Harm::KillEverysec,
@@ -22,14 +22,14 @@ pub const HARMS: [Harm; 9] = [
     Harm::CutClients,
 ];
 
-/// What of its writes a server keeps in a file.
+/// The part of a server's writes that its file keeps.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum AppendOnly {
-    /// Nothing.
+    /// No writes.
     Off,
-    /// All, synced every second.
+    /// All writes, synced every second.
     Everysec,
-    /// All, synced before each answer.
+    /// All writes, synced before each answer.
     Always,
 }
 
@@ -52,7 +52,7 @@ pub struct Single {
 }
 
 impl Single {
-    /// Starts both; the server keeps all its writes.
+    /// Starts both. The server keeps all its writes.
     pub async fn start(name: &str, seed: u64, tally: Arc<Tally>) -> std::io::Result<Self> {
         let proxy = RedisProxy::start(Dice::new(seed, &format!("{name} proxy")), tally).await?;
         let mut server = TestServer::start(&[]).await;
@@ -68,7 +68,7 @@ impl Single {
         format!("redis://127.0.0.1:{}", self.proxy.port())
     }
 
-    /// The server, past its proxy.
+    /// The server, without its proxy.
     #[must_use]
     pub const fn server(&self) -> &TestServer {
         &self.server
@@ -95,7 +95,7 @@ impl Single {
         restart(&mut self.server, append_only).await;
     }
 
-    /// Changes what a running server keeps, and waits until its file holds all that it has.
+    /// Changes a running server's file mode, and waits until the file has all data.
     async fn switch_to(&mut self, append_only: AppendOnly) {
         if self.append_only == append_only {
             return;
@@ -111,13 +111,13 @@ impl Single {
         }
     }
 
-    /// Takes it back to what it held a while ago.
+    /// Restores older data.
     async fn restore(&mut self, dice: &Dice, begins: impl FnOnce()) {
         self.switch_to(AppendOnly::Off).await;
         let () = self.server.command(&cmd("SAVE")).await;
         meanwhile(dice).await;
         begins();
-        // Without a file of its own a server starts from the dump that lies there.
+        // Without an append-only file a server loads the existing dump at its start.
         restart(&mut self.server, AppendOnly::Off).await;
         std::fs::remove_file(self.dump()).expect("the dump that was restored");
     }
