@@ -1,4 +1,4 @@
-//! The page and its client are part of the program: build again for a new file too.
+//! The page and its client are compiled into the program, so a new file must cause a build too.
 
 fn main() {
     println!("cargo::rerun-if-changed=../web");

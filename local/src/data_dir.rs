@@ -1,4 +1,4 @@
-//! The folder that a stack keeps its data in, held by one stack at a time.
+//! The folder with a stack's data, used by one stack at a time.
 
 use std::fs::{File, TryLockError};
 use std::io;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::time::Instant;
 
-/// How long a start waits for a stack that is just ending, as after a SIGKILL.
+/// How long a start waits for a stack that is just ending, for example after a SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -16,7 +16,7 @@ const POLL: Duration = Duration::from_millis(5);
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    /// What keeps the folder ours: a lock that ends with the process, or the temporary folder's own guard.
+    /// Keeps the folder ours: a lock that ends with the process, or the guard of a temporary folder.
     hold: Hold,
 }
 
@@ -34,7 +34,7 @@ pub enum DataDirError {
     Unusable {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Another stack runs on it.
@@ -43,13 +43,13 @@ pub enum DataDirError {
         /// The folder.
         path: PathBuf,
     },
-    /// No temporary folder could be made.
-    #[error("no temporary folder could be made")]
+    /// A temporary folder can't be created.
+    #[error("a temporary folder can't be created")]
     Temporary(#[source] io::Error),
 }
 
 impl DataDir {
-    /// Opens the folder at `path`, making it where it is absent, and locks it.
+    /// Opens the folder at `path`, creates it if it is absent, and locks it.
     pub async fn open(path: &Path) -> Result<Self, DataDirError> {
         let unusable = |source| DataDirError::Unusable { path: path.to_owned(), source };
         std::fs::create_dir_all(path).map_err(unusable)?;
@@ -61,7 +61,7 @@ impl DataDir {
         Ok(Self { path, hold: Hold::Lock { _file: file } })
     }
 
-    /// Makes a folder that goes away with the stack.
+    /// Creates a folder that is removed with the stack.
     pub fn temporary() -> Result<Self, DataDirError> {
         let folder = tempfile::Builder::new().prefix("hongbao-").tempdir().map_err(DataDirError::Temporary)?;
         let path = folder.path().canonicalize().map_err(DataDirError::Temporary)?;
@@ -74,19 +74,19 @@ impl DataDir {
         &self.path
     }
 
-    /// Whether the folder goes away with the stack.
+    /// Whether the folder is removed with the stack.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self.hold, Hold::Temporary { .. })
     }
 }
 
-/// Opens a file to lock, leaving alone what may be in it.
+/// Opens a file for a lock without changing its content.
 pub(crate) fn lock_file(path: &Path) -> io::Result<File> {
     File::options().create(true).read(true).append(true).open(path)
 }
 
-/// Locks `file`, waiting up to `limit` for whoever holds it. Returns whether it is now ours.
+/// Locks `file`. Waits up to `limit` while another process has the lock. Returns whether it is now ours.
 pub(crate) async fn lock_within(file: &File, limit: Duration) -> io::Result<bool> {
     let deadline = Instant::now() + limit;
     loop {
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_stack_at_a_time_holds_a_folder() {
+    async fn one_stack_at_a_time_uses_a_folder() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new");
         let held = DataDir::open(&path).await.unwrap();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_in_the_way_is_an_error() {
+    async fn a_file_instead_of_a_folder_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(matches!(DataDir::open(file.path()).await, Err(DataDirError::Unusable { .. })));
     }

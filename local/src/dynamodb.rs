@@ -1,4 +1,4 @@
-//! `DynamoDB` inside the process: dynoxide, in memory or on a file.
+//! `DynamoDB` inside the process: dynoxide, in memory or in a file.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,23 +10,23 @@ use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How long requests under way may take to finish.
+/// How long unfinished requests may take at the end.
 const STOPS_WITHIN: Duration = Duration::from_secs(3);
 
 /// A running database.
 ///
-/// It runs on a thread and a runtime of its own: dynoxide works through a request without ever yielding, each write's
-/// fsync included, and would otherwise hold up whatever shares a thread with it. One thread is enough, for it takes
-/// one request at a time anyway.
+/// It runs on a thread and a runtime of its own. dynoxide never yields during a request, even during the fsync of a
+/// write, and would block other tasks on its thread. One thread is enough, since dynoxide handles one request at a
+/// time.
 #[derive(Debug)]
 pub struct DynamoDb {
     address: SocketAddr,
-    /// Dropped or sent, it stops the server.
+    /// Stops the server when it is sent or dropped.
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
 }
 
-/// Why there is no database.
+/// Why the database can't run.
 #[derive(Debug, thiserror::Error)]
 pub enum DynamoDbError {
     /// The file can't be opened as a database.
@@ -34,13 +34,13 @@ pub enum DynamoDbError {
     Open {
         /// The file, or "memory".
         file: String,
-        /// What dynoxide said.
+        /// dynoxide's error.
         reason: String,
     },
-    /// No thread, runtime or socket.
+    /// The thread, the runtime or the socket can't be created.
     #[error("the embedded DynamoDB can't be started")]
     System(#[from] io::Error),
-    /// The thread ended before it had said anything.
+    /// The thread ended before the database was ready.
     #[error("the embedded DynamoDB ended while it started")]
     Ended,
 }
@@ -66,7 +66,7 @@ impl DynamoDb {
         format!("http://{}", self.address)
     }
 
-    /// Finishes what is under way and closes the file.
+    /// Finishes open requests and closes the file.
     pub async fn stop(self) {
         let _ = self.stop.send(());
         if timeout(STOPS_WITHIN, self.ended).await.is_err() {
@@ -75,7 +75,7 @@ impl DynamoDb {
     }
 }
 
-/// The thread: opens, reports, serves until told to stop.
+/// The thread's main function: opens the database, reports the result, and serves until it is stopped.
 fn run(
     file: Option<&Path>,
     started: oneshot::Sender<Result<SocketAddr, DynamoDbError>>,

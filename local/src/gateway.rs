@@ -1,5 +1,5 @@
-//! A stand-in for API Gateway's HTTP API: it turns HTTP requests into the events (payload 2.0) that the functions get
-//! on AWS, and what they answer into HTTP responses.
+//! A stand-in for API Gateway's HTTP API. It converts HTTP requests into the events (payload 2.0) that the functions
+//! receive on AWS, and the functions' answers into HTTP responses.
 
 pub mod event;
 pub mod page;
@@ -16,20 +16,20 @@ use shared::service::Report;
 pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
 
-/// Why a run of settle has no report.
+/// Why a settle run has no report.
 #[derive(Debug, thiserror::Error)]
 #[error("settle failed: {0}")]
 pub struct SettleFailed(pub String);
 
-/// What the gateway calls. Like Lambda it lets each call run to its end, whatever becomes of the client.
+/// The functions behind the gateway. Like Lambda, an implementation completes each call even if the client is gone.
 pub trait Invoke: Send + Sync + 'static {
     /// Calls a function with a request.
     fn call(&self, function: Function, request: Request) -> impl Future<Output = Response<Body>> + Send;
 
-    /// Runs settle once over everything and returns its report.
+    /// Runs settle over all partitions and returns the report.
     fn settle(&self) -> impl Future<Output = Result<Report, SettleFailed>> + Send;
 
-    /// What can be sent, for the page to say beforehand.
+    /// The limits of a packet, which the page shows.
     fn limits(&self) -> Limits {
         Limits::default()
     }

@@ -1,7 +1,7 @@
-//! The whole system on one machine, behind one address: Redis as a child process, `DynamoDB` inside this one, and a
-//! stand-in for API Gateway that gives the functions' own handlers the events they get on AWS.
+//! The whole system on one machine, behind one address. Redis is a child process, `DynamoDB` runs in this process, and
+//! a stand-in for API Gateway calls the functions' own handlers with the events that they receive on AWS.
 //!
-//! The binary is a thin wrapper around [`Local`], and tests start the same thing in their own process.
+//! The binary is a thin wrapper around [`Local`]. Tests start the same system in their own process.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 

@@ -1,4 +1,4 @@
-//! Starts the whole system on one machine and keeps it running until it is told to stop.
+//! Starts the whole system on one machine and runs it until it is stopped.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -10,14 +10,14 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// What is logged unless `RUST_LOG` says otherwise. The embedded `DynamoDB` would warn of every condition that fails,
-/// which in a rush is most of them and as it should be.
+/// The log filter without `RUST_LOG`. The embedded `DynamoDB` would warn of every failed condition, which is most of
+/// them in a rush, and normal.
 const LOG_FILTER: &str = "warn,local=info,dynoxide=error";
-/// A connection is an open file, and the usual limit of 1,024 is soon reached in a rush.
+/// A connection is an open file, and a rush soon reaches the usual limit of 1,024.
 const OPEN_FILES: u64 = 65_536;
 
-/// A rush takes and gives back memory on several threads at once, and so does the embedded `DynamoDB`: with glibc's allocator it is
-/// slower. Not for the functions: `docs/PERFORMANCE.md` has the figures.
+/// A rush allocates and frees memory on several threads at once, and so does the embedded `DynamoDB`; glibc's allocator
+/// is slower at this. The functions keep theirs: `docs/PERFORMANCE.md` has the figures.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -37,14 +37,14 @@ fn main() -> ExitCode {
 }
 
 async fn run(options: Options) -> Result<(), Box<dyn Error>> {
-    // Before anything runs: a signal during the start must not leave half of it behind.
+    // First of all, so that a signal during the start leaves nothing behind.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let local = tokio::select! {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
-    // Whoever started this may not read on.
+    // The parent may have closed the output.
     let _ = writeln!(std::io::stdout(), "{}", welcome(&local));
     let failure = tokio::select! {
         failure = local.failed() => Some(failure),
@@ -61,7 +61,7 @@ async fn either(one: &mut Signal, other: &mut Signal) {
     }
 }
 
-/// The limit stays as it is where it can't be raised.
+/// Keeps the limit where it can't be raised.
 fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.map_or(OPEN_FILES, |maximum| maximum.min(OPEN_FILES));

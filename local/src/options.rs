@@ -13,7 +13,7 @@ pub struct Options {
     #[arg(long, default_value_t = Options::PORT)]
     pub port: u16,
 
-    /// Where the data lies; a second start on the same folder finds everything again
+    /// The data folder; a second start on the same folder finds all data again
     #[arg(long, value_name = "FOLDER", default_value = Options::DATA_DIR)]
     pub data_dir: PathBuf,
 
@@ -41,22 +41,22 @@ pub struct Options {
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub settle_every: Duration,
 
-    /// What a grab waits for before it answers
+    /// When a winner is answered
     #[arg(long, value_enum, default_value_t = Ack::Ledger)]
     pub ack: Ack,
 }
 
-/// What a grab waits for before it promises money.
+/// The acknowledgement mode.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum Ack {
-    /// The ledger holds the claim
+    /// After the ledger's commit
     Ledger,
-    /// Redis holds the claim, and settle will bring it to the ledger
+    /// After the hold in Redis; settle persists it
     Redis,
 }
 
 impl Ack {
-    /// The value of `GRAB_ACK` that says the same.
+    /// The value of `GRAB_ACK` for this mode.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ledger => "ledger",
@@ -70,7 +70,7 @@ impl Options {
     const DATA_DIR: &str = ".local";
     const TABLE: &str = "hongbao";
 
-    /// What tests start from: any free port, nothing kept, and settle only when asked to, so that a test decides when.
+    /// The defaults of tests: any free port, nothing kept, and settle only on request.
     #[must_use]
     pub fn ephemeral() -> Self {
         Self {
@@ -105,12 +105,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_is_valid() {
         Options::command().debug_assert();
     }
 
     #[test]
-    fn nothing_given_is_the_documented_default() {
+    fn the_defaults_are_those_documented() {
         let options = parse("").unwrap();
         assert_eq!(options.port, 3000);
         assert_eq!(options.data_dir, PathBuf::from(".local"));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_is_refused() {
+    fn contradictions_are_refused() {
         assert!(parse("--ephemeral --data-dir x").is_err());
         assert!(parse("--redis-cluster").is_err());
         assert!(parse("--port 65536").is_err());

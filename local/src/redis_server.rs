@@ -16,26 +16,26 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::data_dir::{DataDir, lock_file, lock_within};
 
-/// Names the program to start, where it is not on the PATH.
+/// The environment variable that names the program, if it is not on the PATH.
 pub const PROGRAM_VARIABLE: &str = "HONGBAO_REDIS_SERVER";
 
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
-/// Where `scripts/install-tools.sh` puts what the system's packages don't have.
+/// The folder of `scripts/install-tools.sh` for programs without a system package.
 const TOOLS_FOLDER: &str = ".tools";
 const SUPERVISOR: &str = include_str!("redis_server.sh");
 
-/// How long a server may take until it answers, its append-only file read.
+/// How long a server may take until it answers, including the read of its append-only file.
 const READY_WITHIN: Duration = Duration::from_secs(10);
-/// How long the server of a stack that was killed may take to end.
+/// How long the server of a killed stack may take to end.
 const PREVIOUS_ENDS_WITHIN: Duration = Duration::from_secs(10);
-/// How long the supervisor may take to end: it grants the server 5 s before it kills it.
+/// How long the supervisor may take to end: it waits 5 s before it kills the server.
 const STOPS_WITHIN: Duration = Duration::from_secs(8);
 const POLL: Duration = Duration::from_millis(3);
 const ANSWER_WITHIN: Duration = Duration::from_millis(500);
-/// A free port is found by asking for one and giving it back, so another process may be quicker.
+/// A free port is found by binding one and releasing it, so another process may take it first.
 const PORTS_TRIED: usize = 5;
 const LOG_FILE: &str = "redis.log";
-/// What Redis and Valkey log when the port is not free.
+/// The log line of Redis and Valkey when the port is taken.
 const PORT_TAKEN: &str = "Address already in use";
 const LOG_LINES_SHOWN: usize = 8;
 
@@ -43,15 +43,15 @@ const LOG_LINES_SHOWN: usize = 8;
 #[derive(Debug)]
 pub struct RedisServer {
     port: u16,
-    /// The server lives as long as this is open.
+    /// The server lives as long as this stays open.
     lifeline: ChildStdin,
     ended: watch::Receiver<Option<String>>,
 }
 
-/// Why there is no server.
+/// Why the server can't run.
 #[derive(Debug, thiserror::Error)]
 pub enum RedisServerError {
-    /// No program to start.
+    /// No program was found.
     #[error(
         "no redis-server or valkey-server was found: run scripts/install-tools.sh, name one in {PROGRAM_VARIABLE}, or \
          give --redis-url"
@@ -60,16 +60,16 @@ pub enum RedisServerError {
     /// A file or process operation failed.
     #[error("the Redis server can't be started")]
     System(#[from] io::Error),
-    /// The server that an earlier stack left on this folder is still there.
+    /// The server that an earlier stack started on this folder still runs.
     #[error("an earlier Redis server still runs on {folder}")]
     PreviousStillRuns {
         /// Its data folder.
         folder: PathBuf,
     },
-    /// It ended, or did not answer in time.
+    /// The server ended, or did not answer in time.
     #[error("the Redis server {what}; the end of its log:\n{log}")]
     NotReady {
-        /// What it did instead.
+        /// What happened.
         what: String,
         /// The last lines of its log.
         log: String,
@@ -109,14 +109,15 @@ impl RedisServer {
         command.arg(if data.is_temporary() { data.path().as_os_str() } else { OsStr::new("") });
         command.arg(program).arg("--dir").arg(folder).arg("--logfile").arg(&log);
         command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--daemonize", "no"]);
-        // Claims that settle has yet to persist live here alone: full memory is an error, never an eviction.
+        // Only this server has the claims that settle has yet to persist, so full memory must be an error, never an
+        // eviction.
         command.args(["--save", "", "--maxmemory-policy", "noeviction"]);
         command.args(["--appendonly", if data.is_temporary() { "no" } else { "yes" }, "--appendfsync", "everysec"]);
         command.stdin(Stdio::piped());
-        // The server inherits the lock, which thus outlasts a killed stack for as long as its server does.
+        // The server inherits the lock, so the lock outlasts a killed stack until its server ends.
         command.stdout(lock.try_clone()?);
         command.stderr(File::options().create(true).append(true).open(&log)?);
-        // A terminal sends Ctrl-C to its whole group: the stack has to go first, and needs Redis until it is gone.
+        // A terminal sends Ctrl-C to the whole process group. The stack must end first, and needs Redis until then.
         command.process_group(0);
         let mut child = command.spawn()?;
         let lifeline = child.stdin.take().ok_or_else(|| io::Error::other("the child has no standard input"))?;
@@ -131,7 +132,7 @@ impl RedisServer {
         Ok(Self { port, lifeline, ended })
     }
 
-    /// Waits until the server answers as the one on `folder`: on its port there might be another.
+    /// Waits until the server on `folder` answers. Another server might have its port.
     async fn ready(&mut self, folder: &Path, log_start: u64) -> Result<(), RedisServerError> {
         let not_ready =
             |what| Err(RedisServerError::NotReady { what, log: log_end(&folder.join(LOG_FILE), log_start) });
@@ -149,13 +150,13 @@ impl RedisServer {
         not_ready(format!("did not answer within {READY_WITHIN:?}"))
     }
 
-    /// Where to reach the server.
+    /// The server's URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
 
-    /// Waits for the server's end and says how it ended.
+    /// Waits for the server's end and returns how it ended.
     pub async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -164,7 +165,7 @@ impl RedisServer {
         }
     }
 
-    /// Ends the server, its file written, and waits until it is gone.
+    /// Ends the server after it has written its file, and waits until it is gone.
     pub async fn stop(self) {
         let Self { lifeline, mut ended, .. } = self;
         drop(lifeline);
@@ -174,14 +175,14 @@ impl RedisServer {
     }
 }
 
-/// Asks the server at `address` whether it is up and keeps its data in `folder`.
+/// Asks the server at `address` whether it is ready and keeps its data in `folder`.
 async fn answers_for(address: SocketAddr, folder: &Path) -> bool {
     let ask = async {
         let mut socket = TcpStream::connect(address).await?;
         socket.write_all(b"CONFIG GET dir\r\nPING\r\n").await?;
         let mut answer = Vec::new();
         while !answer.ends_with(b"+PONG\r\n") {
-            // An error instead, such as LOADING, means that it is not up yet.
+            // An error such as LOADING means that it is not ready yet.
             let refused = answer.starts_with(b"-") || answer.windows(3).any(|bytes| bytes == b"\r\n-");
             if refused || socket.read_buf(&mut answer).await? == 0 {
                 return Ok(false);
@@ -197,7 +198,7 @@ fn free_port() -> io::Result<u16> {
     Ok(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }
 
-/// The last lines that were logged from `start` on.
+/// The last log lines since `start`.
 fn log_end(log: &Path, start: u64) -> String {
     let bytes = std::fs::read(log).unwrap_or_default();
     let since = usize::try_from(start).ok().and_then(|start| bytes.get(start..)).unwrap_or(&bytes);
@@ -206,7 +207,7 @@ fn log_end(log: &Path, start: u64) -> String {
     lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
 }
 
-/// The server's program: the one named in the environment, else from the PATH, else from the workspace's tools.
+/// The server's program: from the environment variable, the PATH, or the workspace's tools, in this order.
 pub fn find_program() -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(PROGRAM_VARIABLE) {
         return Some(PathBuf::from(named)).filter(|program| program.is_file());

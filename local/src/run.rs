@@ -18,17 +18,17 @@ use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
 use crate::stores_file::StoresFile;
 
-/// How long requests under way may take at the end.
+/// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
-/// How long a run of settle may take at the end.
+/// How long a settle run may take at the end.
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
-/// Requests under way at once, as many as an account of Lambda has concurrent executions to begin with.
+/// Concurrent requests: the default quota of concurrent executions of a new Lambda account.
 const REQUESTS_AT_ONCE: usize = 1_000;
 const DYNAMODB_FILE: &str = "dynamodb.sqlite";
 
 /// The running system.
 ///
-/// Dropped without [`Self::stop`] it ends too, Redis included, but whatever is under way is cut off.
+/// Without [`Self::stop`] a drop ends everything too, including Redis, but cuts off unfinished work.
 #[derive(Debug)]
 pub struct Local {
     gateway: Gateway,
@@ -38,19 +38,19 @@ pub struct Local {
     redis_url: String,
     dynamodb_url: String,
     stores_file: Option<StoresFile>,
-    /// Last, because fields are dropped in order: the folder is ours until nothing uses it.
+    /// The last field, because fields are dropped in order: the folder must be ours until nothing uses it.
     data: Option<DataDir>,
 }
 
 /// Why the system did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The port can't be had.
+    /// The port can't be used.
     #[error("port {port} can't be used")]
     Port {
         /// The port.
         port: u16,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The data folder.
@@ -68,11 +68,11 @@ pub enum StartError {
 }
 
 impl Local {
-    /// Starts everything and returns when it is ready for requests.
+    /// Starts everything. Returns when the system is ready for requests.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let port = options.port;
         let unusable = |source| StartError::Port { port, source };
-        // First, for it is the likeliest to fail. Who connects early waits until there is something to answer.
+        // First, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(unusable)?;
         let data = open_data(&options).await?;
         let (redis, dynamodb) =
@@ -93,13 +93,13 @@ impl Local {
         Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, data })
     }
 
-    /// The address to send requests to.
+    /// The address for requests.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.gateway.address())
     }
 
-    /// The Redis server's address, which may hold a password where it was given.
+    /// The Redis server's address. A given address may contain a password.
     #[must_use]
     pub fn redis_url(&self) -> &str {
         &self.redis_url
@@ -111,8 +111,8 @@ impl Local {
         &self.dynamodb_url
     }
 
-    /// The stores that were started here, by name and address. Those that were given are not shown: their addresses may
-    /// hold passwords.
+    /// The stores that were started here, by name and address. Given stores are left out, because their addresses may
+    /// contain passwords.
     #[must_use]
     pub fn own_stores(&self) -> Vec<(&'static str, String)> {
         let redis = self.redis.as_ref().map(|redis| ("Redis", redis.url()));
@@ -120,7 +120,7 @@ impl Local {
         redis.into_iter().chain(dynamodb).collect()
     }
 
-    /// Waits for a part to fail by itself, and says which and how. Where all are well it waits for ever.
+    /// Waits until a component fails by itself, and describes the failure. Waits for ever while all are well.
     pub async fn failed(&self) -> String {
         match &self.redis {
             Some(redis) => format!("the Redis server {}", redis.ended().await),
@@ -128,8 +128,8 @@ impl Local {
         }
     }
 
-    /// Stops in an order that loses nothing: no new requests, those under way to their end, then settle, then the
-    /// stores. Each step has its limit.
+    /// Stops in an order that loses nothing: new requests, unfinished requests, settle, stores. Each step has its time
+    /// limit.
     pub async fn stop(self) {
         self.gateway.stop(REQUESTS_END_WITHIN).await;
         if let Some(ticker) = self.ticker {
@@ -146,7 +146,7 @@ impl Local {
     }
 }
 
-/// The data folder, where something is to be kept in it.
+/// The data folder, if data is kept.
 async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
     if options.redis_url.is_some() && options.dynamodb_url.is_some() {
         return Ok(None);
@@ -172,7 +172,7 @@ async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Opt
     }
 }
 
-/// Says in a kept data folder where the stores are.
+/// Writes the stores' addresses into a kept data folder.
 fn write_stores_file(
     table: &str,
     data: Option<&DataDir>,
@@ -186,7 +186,7 @@ fn write_stores_file(
         .map_err(|source| DataDirError::Unusable { path: folder.to_owned(), source })
 }
 
-/// Runs settle again and again, one run at a time. It stands in for the schedule.
+/// Runs settle periodically, one run at a time. Replaces the schedule.
 #[derive(Debug)]
 struct Ticker {
     stop: oneshot::Sender<()>,
@@ -199,7 +199,7 @@ impl Ticker {
         let task = tokio::spawn(async move {
             let mut ticks = interval(period);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            // The first tick is at once, and a start has better things to do.
+            // Skips the first tick, which comes at once.
             ticks.tick().await;
             loop {
                 tokio::select! {
@@ -211,13 +211,13 @@ impl Ticker {
         Self { stop, task }
     }
 
-    /// Lets a run under way end.
+    /// Waits for the end of a settle run.
     async fn stop(self) {
         let _ = self.stop.send(());
         let mut task = self.task;
         if timeout(SETTLE_ENDS_WITHIN, &mut task).await.is_err() {
             task.abort();
-            tracing::warn!("settle was still under way at the end");
+            tracing::warn!("a settle run was cut off");
         }
     }
 }
@@ -230,7 +230,7 @@ async fn settle(stack: &impl Invoke) {
     }
 }
 
-/// Whether a report is worth a line: most runs of an idle system find nothing to do.
+/// Whether a report is worth a log line: most runs of an idle system do nothing.
 fn did_something(report: &Report) -> bool {
     [report.persisted, report.parked, report.refunded_packets].iter().any(|count| *count > 0)
 }
@@ -247,7 +247,7 @@ mod tests {
     use crate::gateway::Function;
     use crate::gateway::SettleFailed;
 
-    /// Runs of settle that last until they are let go.
+    /// Settle runs that last until they are released.
     struct Slow {
         begun: Semaphore,
         gate: Semaphore,
@@ -287,11 +287,11 @@ mod tests {
         let stop = tokio::spawn(ticker.stop());
         slow.gate.add_permits(1);
         stop.await.unwrap();
-        assert_eq!(slow.ended.load(Ordering::SeqCst), 4, "the run under way came to its end");
+        assert_eq!(slow.ended.load(Ordering::SeqCst), 4, "the last run was completed");
     }
 
     #[test]
-    fn only_a_run_that_did_something_is_worth_a_line() {
+    fn only_a_run_that_did_something_is_logged() {
         assert!(did_something(&Report { persisted: 1, ..Report::default() }));
         assert!(!did_something(&Report { due_left: 9, ..Report::default() }));
     }

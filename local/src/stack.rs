@@ -1,4 +1,4 @@
-//! The functions' handlers over the two stores: what runs behind the gateway.
+//! The functions' handlers over the two stores: the system behind the gateway.
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use tokio::time::Instant;
 use crate::gateway::{Function, Invoke, SettleFailed};
 use crate::options::Ack;
 
-/// How long a run of settle may take, as on AWS.
+/// How long a settle run may take, as on AWS.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long after its expiry a packet is refunded: on one machine there is one clock, so next to nothing.
+/// The grace. One machine has one clock, so almost none is needed.
 const SETTLE_GRACE_MS: &str = "250";
 
-/// Where the stores are and how to use them.
+/// The stores' addresses and settings.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The Redis or Valkey server, or a node of the cluster.
     pub redis_url: String,
-    /// Whether that is a cluster.
+    /// Whether it is a cluster.
     pub redis_cluster: bool,
     /// The `DynamoDB` endpoint.
     pub dynamodb_url: String,
     /// The table, created if absent.
     pub table: String,
-    /// What a grab waits for.
+    /// The acknowledgement mode.
     pub ack: Ack,
 }
 
@@ -61,7 +61,7 @@ pub enum StackError {
 }
 
 impl Settings {
-    /// The same configuration as the functions have: what the options don't say comes from the environment.
+    /// The functions' configuration: the options, and the environment for the rest.
     fn variable(&self, name: &str) -> Option<String> {
         match name {
             "TABLE_NAME" => Some(self.table.clone()),
@@ -75,7 +75,7 @@ impl Settings {
 }
 
 impl Stack {
-    /// Connects to the stores and creates the table where it is absent.
+    /// Connects to the stores and creates the table if it is absent.
     pub async fn connect(settings: Settings) -> Result<Self, StackError> {
         let config = Config::for_both_stores(|name| settings.variable(name))?;
         let client = wiring::dynamodb_at(&settings.dynamodb_url);

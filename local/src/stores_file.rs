@@ -1,4 +1,4 @@
-//! Where the stores are, for other programs.
+//! A file with the stores' addresses, for other programs.
 
 use std::fmt::Write;
 use std::io;
@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 /// The file's name in the data folder.
 const NAME: &str = "stores.env";
 
-/// A file of environment variables that is there while the stack runs: `hongbao-admin` finds the stores by it.
+/// A file of environment variables that exists while the stack runs. `hongbao-admin` finds the stores by it.
 #[derive(Debug)]
 pub struct StoresFile {
     path: PathBuf,
 }
 
 impl StoresFile {
-    /// Writes into `folder` where the stores are that were started here. Those that were given are left out: their
-    /// addresses may hold passwords.
+    /// Writes the addresses of the stores that were started here into `folder`. Given stores are left out, because
+    /// their addresses may contain passwords.
     pub fn write(folder: &Path, table: &str, redis_url: Option<&str>, dynamodb_url: Option<&str>) -> io::Result<Self> {
         let mut text = String::new();
         let variables = [
@@ -25,7 +25,7 @@ impl StoresFile {
             ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_url),
         ];
         for (name, value) in variables.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            // Writing to a `String` can't fail. Quoted, for a table's name comes from outside.
+            // Writing to a `String` can't fail. The value is quoted because a table's name is user input.
             let _ = writeln!(text, "{name}='{}'", value.replace('\'', r"'\''"));
         }
         let path = folder.join(NAME);
@@ -35,7 +35,7 @@ impl StoresFile {
 }
 
 impl Drop for StoresFile {
-    /// Where it can't be removed it stays, and whoever reads it finds nobody at its addresses.
+    /// A file that can't be removed stays. Its addresses then lead to no server.
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
     }

@@ -19,9 +19,9 @@ use tokio::time::timeout;
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// Says who was called, and does as the path says.
+/// Answers with the called function, and acts as the path says.
 struct Fake {
-    /// `/packets/slow` waits here.
+    /// Calls of `/packets/slow` wait here.
     gate: Semaphore,
     begun: Semaphore,
     ended: AtomicUsize,
@@ -58,7 +58,7 @@ async fn start_with(limiter: AdmissionLimiter) -> (Gateway, Arc<Fake>, String) {
     (gateway, fake, url)
 }
 
-/// Sends bytes as they are and returns all that comes back.
+/// Sends raw bytes and returns all received bytes.
 async fn raw(gateway: &Gateway, request: &[u8]) -> String {
     let exchange = async {
         let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
@@ -110,7 +110,7 @@ async fn the_local_routes_answer_themselves() {
 }
 
 #[tokio::test]
-async fn the_page_is_served_and_the_rest_is_the_apis() {
+async fn the_page_is_served_and_other_paths_belong_to_the_api() {
     let (gateway, _fake, url) = start().await;
     let client = reqwest::Client::new();
     let page = client.get(&url).send().await.unwrap();
@@ -133,7 +133,7 @@ async fn the_page_is_served_and_the_rest_is_the_apis() {
 }
 
 #[tokio::test]
-async fn a_rush_that_can_not_be_is_refused_and_one_that_breaks_off_ends() {
+async fn an_invalid_rush_is_refused_and_a_failed_one_ends() {
     let (gateway, _fake, url) = start().await;
     let client = reqwest::Client::new();
     let rush = |body: &'static str| client.post(format!("{url}/_local/rush")).body(body).send();
@@ -142,7 +142,7 @@ async fn a_rush_that_can_not_be_is_refused_and_one_that_breaks_off_ends() {
     assert_eq!(refused.json::<Value>().await.unwrap()["code"], "invalid-request");
     let wrong = client.get(format!("{url}/_local/rush")).send().await.unwrap();
     assert_eq!((wrong.status().as_u16(), &wrong.headers()["allow"]), (405, &"POST".parse().unwrap()));
-    // The stand-in refuses the deposit: no line comes, and the next rush finds its place free.
+    // The stand-in refuses the deposit: no line comes, and the next rush may start.
     for _ in 0..2 {
         let broken = rush(r#"{"users":1,"count":1,"total_amount":1}"#).await.unwrap();
         assert_eq!((broken.status().as_u16(), broken.text().await.unwrap()), (200, String::new()));
@@ -166,7 +166,7 @@ async fn a_panic_is_one_failed_call() {
 }
 
 #[tokio::test]
-async fn a_body_too_large_is_answered_and_not_passed_on() {
+async fn a_body_that_is_too_large_is_refused_and_not_passed_on() {
     let (gateway, _fake, url) = start().await;
     let client = reqwest::Client::new();
     let send = |length| client.post(format!("{url}/packets")).body(vec![b'a'; length]).send();
@@ -181,7 +181,7 @@ async fn a_body_too_large_is_answered_and_not_passed_on() {
 }
 
 #[tokio::test]
-async fn hostile_requests_get_an_answer_and_break_nothing() {
+async fn hostile_requests_are_answered_and_do_no_harm() {
     let (gateway, _fake, url) = start().await;
     let requests: [&[u8]; 14] = [
         b"OPTIONS * HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
@@ -212,7 +212,7 @@ async fn hostile_requests_get_an_answer_and_break_nothing() {
 }
 
 #[tokio::test]
-async fn a_call_whose_client_left_runs_to_its_end_and_stop_waits_for_it() {
+async fn a_call_without_a_client_is_completed_and_stop_waits_for_it() {
     let (gateway, fake, _url) = start().await;
     let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
     socket.write_all(b"GET /packets/slow HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
@@ -225,7 +225,7 @@ async fn a_call_whose_client_left_runs_to_its_end_and_stop_waits_for_it() {
 }
 
 #[tokio::test]
-async fn many_are_served_at_once() {
+async fn many_requests_are_served_at_once() {
     const CLIENTS: usize = 200;
     let (gateway, fake, url) = start().await;
     let client = reqwest::Client::new();
@@ -242,7 +242,7 @@ async fn many_are_served_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_too_much_waits_for_a_while_and_is_then_refused() {
+async fn requests_above_the_limit_wait_and_are_then_refused() {
     const BURST_TIMEOUT: Duration = Duration::from_millis(200);
     let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(2, BURST_TIMEOUT)).await;
     let client = reqwest::Client::new();
@@ -265,7 +265,7 @@ async fn what_is_too_much_waits_for_a_while_and_is_then_refused() {
 }
 
 #[tokio::test]
-async fn who_waits_is_served_when_it_is_his_turn() {
+async fn a_waiting_request_is_served_when_a_permit_is_free() {
     let (gateway, fake, url) = start_with(AdmissionLimiter::with_timeout(1, SOON)).await;
     let client = reqwest::Client::new();
     let slow = || tokio::spawn(client.get(format!("{url}/packets/slow")).send());

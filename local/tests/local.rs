@@ -1,4 +1,4 @@
-//! The system as a library, as other tests use it.
+//! The system as a library, the way other tests use it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -25,7 +25,7 @@ async fn gone(url: &str) {
 }
 
 #[tokio::test]
-async fn several_run_side_by_side_and_stop_apart() {
+async fn several_stacks_run_side_by_side_and_stop_separately() {
     let one = Local::start(Options::ephemeral()).await.unwrap();
     let other = Local::start(Options::ephemeral()).await.unwrap();
     assert_ne!(one.redis_url(), other.redis_url());
@@ -40,7 +40,7 @@ async fn several_run_side_by_side_and_stop_apart() {
 }
 
 #[tokio::test]
-async fn dropped_it_ends_too() {
+async fn a_dropped_stack_ends_too() {
     let local = Local::start(Options::ephemeral()).await.unwrap();
     let urls = [local.url(), local.redis_url().to_owned(), local.dynamodb_url().to_owned()];
     drop(local);
@@ -50,7 +50,7 @@ async fn dropped_it_ends_too() {
 }
 
 #[tokio::test]
-async fn given_stores_it_starts_none_and_leaves_them_running() {
+async fn given_stores_are_used_and_left_running() {
     let owner = Local::start(Options::ephemeral()).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let data_dir = folder.path().join("data");
@@ -79,7 +79,7 @@ async fn given_stores_it_starts_none_and_leaves_them_running() {
 }
 
 #[tokio::test]
-async fn a_kept_stack_says_where_its_stores_are() {
+async fn a_kept_stack_writes_its_stores_addresses() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("stores.env");
     let options = Options { ephemeral: false, data_dir: folder.path().to_owned(), ..Options::ephemeral() };
@@ -91,7 +91,7 @@ async fn a_kept_stack_says_where_its_stores_are() {
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), expected);
     local.stop().await;
-    assert!(!file.exists(), "nobody is there any more");
+    assert!(!file.exists(), "the file outlives the stack");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The program as a process: how it starts, and that nothing of it is left however it ends.
+//! The program as a process: its start, and that nothing is left after any end.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-/// Far above what anything here takes.
+/// Far above the duration of any step here.
 const DEADLINE: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(2);
 
-/// A started program that has said it is ready.
+/// A started program that has reported readiness.
 struct Stack {
     child: Child,
     http: SocketAddr,
@@ -65,7 +65,7 @@ impl Stack {
         line.trim().to_owned()
     }
 
-    /// A request of alice's, and its answer, which must be a good one.
+    /// A request of alice's with its answer, which must be successful.
     async fn http(&self, method: &str, path: &str, body: Value) -> Value {
         let request = reqwest::Client::new()
             .request(method.parse().unwrap(), format!("http://{}{path}", self.http))
@@ -96,7 +96,7 @@ impl Stack {
     }
 }
 
-/// A failed test leaves no process behind: with the program goes its Redis.
+/// A failed test leaves no process behind: the program's Redis ends with it.
 impl Drop for Stack {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -124,7 +124,7 @@ fn on(folder: &Path) -> Command {
     command
 }
 
-/// Starts a program that can't start, and returns what it says.
+/// Starts a program that can't start, and returns its output.
 fn refused(mut command: Command) -> String {
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(1));
@@ -133,7 +133,7 @@ fn refused(mut command: Command) -> String {
 }
 
 #[test]
-fn killed_it_takes_redis_and_its_temporary_files_along() {
+fn after_a_kill_redis_and_temporary_files_are_gone() {
     let folder = tempfile::tempdir().unwrap();
     let mut stack = Stack::start(program().arg("--ephemeral").env("TMPDIR", folder.path()));
     assert_eq!(stack.redis("PING"), "+PONG");
@@ -145,7 +145,7 @@ fn killed_it_takes_redis_and_its_temporary_files_along() {
 }
 
 #[tokio::test]
-async fn killed_it_finds_everything_again_on_the_same_folder() {
+async fn after_a_kill_a_new_start_finds_all_data() {
     let folder = tempfile::tempdir().unwrap();
     let mut stack = Stack::start(&mut on(folder.path()));
     let table = json!({
@@ -154,7 +154,7 @@ async fn killed_it_finds_everything_again_on_the_same_folder() {
         "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}],
     });
     stack.dynamodb("CreateTable", table).await;
-    // Three times, each right after the kill: the Redis server before may still be at its last words.
+    // Three times, each right after the kill: the earlier Redis server may still be ending.
     for round in 0..3 {
         let item = json!({"pk": {"S": format!("k{round}")}});
         stack.dynamodb("PutItem", json!({"TableName": "table", "Item": item})).await;
@@ -203,19 +203,19 @@ fn a_signal_stops_it_cleanly() {
         let mut status = [0; 12];
         health.read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 200");
-        // An idle connection is still open, and must not hold up the end.
+        // An open idle connection must not delay the end.
         stack.signal(signal);
         assert_eq!(stack.wait().code(), Some(0));
         for address in [stack.http, stack.dynamodb, stack.redis] {
-            assert!(TcpStream::connect(address).is_err(), "all is gone before the process is");
+            assert!(TcpStream::connect(address).is_err(), "everything ends before the process");
         }
         let log = std::fs::read_to_string(folder.path().join("redis/redis.log")).unwrap();
-        assert!(log.contains("bye bye"), "Redis was not asked to end: {log}");
+        assert!(log.contains("bye bye"), "Redis was not stopped: {log}");
     }
 }
 
 #[test]
-fn it_ends_when_redis_does() {
+fn the_program_ends_when_redis_does() {
     let mut stack = Stack::start(program().arg("--ephemeral"));
     let socket = TcpStream::connect(stack.redis).unwrap();
     (&socket).write_all(b"SHUTDOWN NOSAVE\r\n").unwrap();
@@ -224,7 +224,7 @@ fn it_ends_when_redis_does() {
 }
 
 #[test]
-fn what_prevents_a_start_is_said_in_one_line() {
+fn a_failed_start_prints_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let stack = Stack::start(&mut on(folder.path()));
     let error = refused(on(folder.path()));

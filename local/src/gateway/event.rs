@@ -1,7 +1,7 @@
-//! From an HTTP request to the event that API Gateway would make of it, and on to what a handler takes.
+//! From an HTTP request to API Gateway's event, and on to a handler's request.
 //!
-//! No input may make `lambda_http` panic: it unwraps the parsing of an address built from the `Host` and
-//! `X-Forwarded-Proto` headers and the path. As on AWS these headers are the gateway's own, and long paths are refused.
+//! No input may make `lambda_http` panic. It unwraps the parse of an address that is built from the path and from the
+//! `Host` and `X-Forwarded-Proto` headers. As on AWS, the gateway sets these headers itself and refuses long paths.
 
 use std::net::SocketAddr;
 
@@ -22,25 +22,26 @@ use percent_encoding::percent_decode_str;
 
 use super::routes::Match;
 
-/// The header that stands in for a signed-in user's token.
+/// The header that replaces a signed-in user's token.
 pub const USER_HEADER: HeaderName = HeaderName::from_static("x-user-id");
 
-/// API Gateway takes 10,240 bytes of request line and headers together.
+/// API Gateway accepts 10,240 bytes of request line and headers together.
 const TARGET_BYTES_MAX: usize = 10_240;
-/// `http::Uri` takes 65,534 bytes; this leaves room for the scheme and the host.
+/// `http::Uri` accepts 65,534 bytes; this leaves room for the scheme and the host.
 const URI_BYTES_MAX: usize = 65_000;
-/// What a byte of the decoded path can grow to when it is encoded again.
+/// The most bytes that one byte of the decoded path can take when it is encoded again.
 const ENCODED_BYTES_PER_BYTE: usize = 3;
 
 const STAGE: &str = "$default";
 const ACCOUNT: &str = "000000000000";
 const API: &str = "local";
 
-/// A request's path and query are longer than a handler can be given.
+/// The request's path and query are too long for a handler.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct UriTooLong;
 
-/// The decoded path of a request: what API Gateway routes on and shows as `rawPath`. An encoded slash thus splits it.
+/// The decoded path of a request, which API Gateway routes on and shows as `rawPath`. So an encoded slash splits the
+/// path.
 pub fn raw_path(parts: &Parts) -> Result<String, UriTooLong> {
     let (path, query) = (parts.uri.path(), parts.uri.query().unwrap_or_default());
     let decoded = percent_decode_str(path).decode_utf8_lossy();
@@ -51,7 +52,7 @@ pub fn raw_path(parts: &Parts) -> Result<String, UriTooLong> {
     if too_long { Err(UriTooLong) } else { Ok(format!("{slash}{decoded}")) }
 }
 
-/// What the gateway knows of a request beyond its bytes.
+/// The gateway's own data about a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Origin<'a> {
     /// The client's address.
@@ -60,11 +61,11 @@ pub struct Origin<'a> {
     pub server: SocketAddr,
     /// Unique to the request.
     pub request_id: &'a str,
-    /// When it came.
+    /// The time of arrival.
     pub at: Timestamp,
 }
 
-/// Makes the event of a request with this decoded path, which takes this route.
+/// Makes the event of a request with this decoded path and route.
 #[must_use]
 pub fn event(parts: Parts, raw_path: String, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
     let authorizer = authorizer(&raw_path, &parts.headers);
@@ -110,7 +111,7 @@ pub fn event(parts: Parts, raw_path: String, matched: Match, body: &[u8], origin
     event
 }
 
-/// What a handler is given for an event: the very conversion that runs on AWS.
+/// The handler's request for an event, by the same conversion that runs on AWS.
 #[must_use]
 pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
     let mut context = Context::default();
@@ -118,8 +119,8 @@ pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
     Request::from(LambdaRequest::ApiGatewayV2(event)).with_lambda_context(context)
 }
 
-/// Stands in for the authorizers: the operator's routes count as signed with IAM, and elsewhere the caller is who the
-/// header says, unless it says nothing or several things.
+/// Replaces the authorizers. The operator's routes count as signed with IAM. On other routes the header names the
+/// caller; without exactly one value there is no caller.
 fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
     let mut authorizer = ApiGatewayRequestAuthorizer::default();
     if raw_path.starts_with("/wallets/") {
@@ -141,8 +142,8 @@ fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAu
     Some(authorizer)
 }
 
-/// The headers as API Gateway passes them on: one value a name, several joined with commas, cookies apart, and its own
-/// in place of the client's where they state who serves whom.
+/// The headers as API Gateway passes them on: one value per name, several values joined with commas, cookies separate.
+/// The gateway's own headers replace the client's where they state the server or the client.
 fn headers(given: &HeaderMap, origin: Origin) -> (HeaderMap, Option<Vec<String>>) {
     let mut headers = HeaderMap::with_capacity(given.keys_len());
     let mut cookies = None;
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_can_not_speak_for_the_gateway() {
+    fn a_client_cannot_set_the_gateways_headers() {
         let forged = [
             ("host", &b"a b"[..]),
             ("host", b"evil.example/"),
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_text_arrives_as_bytes() {
+    fn a_body_that_is_not_text_arrives_as_bytes() {
         let body = |body| convert(get("/").body(body).unwrap()).unwrap().into_body();
         assert!(matches!(body(b"\xff\x00"), Body::Binary(bytes) if bytes == b"\xff\x00"));
         assert!(matches!(body(b"\0"), Body::Text(text) if text == "\0"));
@@ -326,10 +327,10 @@ mod tests {
     }
 
     #[test]
-    fn what_would_not_fit_an_address_is_refused() {
+    fn a_path_that_is_too_long_for_an_address_is_refused() {
         let target = format!("/{}", "a".repeat(TARGET_BYTES_MAX));
         assert_eq!(convert(get(&target).body(&b""[..]).unwrap()).unwrap_err(), UriTooLong);
-        // Each byte becomes a replacement character, and that nine bytes of an encoded path.
+        // Each byte becomes a replacement character, which takes nine bytes in an encoded path.
         let target = format!("/{}", "%ff".repeat(TARGET_BYTES_MAX / 3 - 1));
         convert(get(&target).body(&b""[..]).unwrap()).unwrap();
     }

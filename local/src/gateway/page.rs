@@ -1,6 +1,6 @@
-//! The page, as it is served beside the API: its files are part of the program, so that one file is all it takes.
+//! The page, served beside the API. Its files are compiled into the program, so one file is enough.
 //!
-//! It stands in for S3 and `CloudFront`. Only what is a file of the page is answered here; every other path is the API's.
+//! Replaces S3 and `CloudFront`. Only the page's files are answered here; all other paths belong to the API.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -20,12 +20,12 @@ use serde_json::json;
 use shared::domain::Limits;
 use shared::http::names_tag;
 
-/// What a page of this origin may do: nothing but what its own files and the API behind it need.
+/// The page's content security policy: it allows only the page's own files and the API.
 pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// The names to choose from where there is no sign-in.
+/// The user names to choose from, since there is no sign-in.
 const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
 const CONFIG: &str = "/config.json";
 const CONTENT_TYPES: [(&str, &str); 4] = [
@@ -50,11 +50,11 @@ struct Ready {
     content_type: &'static str,
     tag: String,
     plain: Vec<u8>,
-    /// Where that is shorter.
+    /// The compressed body, if it is shorter.
     gzip: Option<Vec<u8>>,
 }
 
-/// The answer to a request for a file of the page; `None` where it asks for something else.
+/// The answer to a request for a file of the page; `None` for other requests.
 pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) -> Option<Response<Body>> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return None;
@@ -77,7 +77,7 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
     let headers = response.headers_mut();
     protect(headers);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
-    // Names stay the same while files change, so each use asks whether its copy is still good.
+    // Files change under the same name, so a browser must validate its copy at each use.
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     if !suffix.is_empty() {
@@ -89,7 +89,7 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
     Some(response)
 }
 
-/// The page's file behind a path. Nothing else of the folder is served: not its documents, not its types.
+/// The page's file for a path. Documents and types in the folder are not served.
 fn file_name(raw_path: &str) -> Option<&str> {
     match raw_path {
         "/" => Some("index.html"),
@@ -116,7 +116,7 @@ fn protect(headers: &mut HeaderMap) {
     }
 }
 
-/// What the page has to know of this deployment.
+/// The deployment's settings for the page.
 fn config(limits: &Limits) -> Response<Body> {
     let config = json!({
         "auth": {"kind": "local", "users": USERS},
@@ -132,7 +132,7 @@ fn config(limits: &Limits) -> Response<Body> {
     response
 }
 
-/// All files of the page by name, made ready once.
+/// All files of the page by name, prepared once.
 fn ready() -> &'static HashMap<String, Ready> {
     static READY: OnceLock<HashMap<String, Ready>> = OnceLock::new();
     READY.get_or_init(|| {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_file_of_the_page_is_left_to_the_api() {
+    fn other_paths_are_left_to_the_api() {
         for path in
             ["/index.html", "/assets", "/assets/", "/assets/none.js", "/packets", "/client/package.json", "/me/wallet"]
         {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_is_still_good_is_not_sent_again() {
+    fn a_valid_copy_is_not_sent_again() {
         for encoding in ["gzip, br", "identity"] {
             let first = get("/assets/app.js", &[(ACCEPT_ENCODING, encoding)]).unwrap();
             let tag = first.headers()[ETAG].to_str().unwrap().to_owned();
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_learns_this_deployments_limits() {
+    fn the_page_receives_this_deployments_limits() {
         let response = get("/config.json", &[]).unwrap();
         let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
         assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000}));

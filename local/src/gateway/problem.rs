@@ -1,4 +1,4 @@
-//! The gateway's own errors, in the form that the functions give theirs.
+//! The gateway's own errors, in the same form as the functions' errors.
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -6,12 +6,13 @@ use lambda_http::Body;
 use serde_json::{Value, json};
 use shared::http::Code;
 
-/// The request's body is larger than any route takes.
+/// The request's body is larger than any route allows.
 pub fn too_large() -> Response<Body> {
     of(Code::PayloadTooLarge, "The body is too large for every route.")
 }
 
-/// The request's path and query are longer than any route's. No function answers this, so its code is the gateway's own.
+/// The request's path and query are too long for every route. No function answers this, so the gateway has its own
+/// code.
 pub fn uri_too_long() -> Response<Body> {
     let detail = "The path and query are too long for every route.";
     response(StatusCode::URI_TOO_LONG, &body(StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long", detail))
@@ -27,19 +28,19 @@ pub fn no_race() -> Response<Body> {
     of(Code::InvalidRequest, "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.")
 }
 
-/// A local route has another method.
+/// A local route does not have the request's method.
 pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
     with(of(Code::MethodNotAllowed, "This route does not have this method."), ALLOW, allowed)
 }
 
-/// More requests are under way than the gateway takes at once. As API Gateway says it, and when to come back.
+/// The gateway already serves the most requests that it allows. The answer is API Gateway's, with a time to retry.
 pub fn too_many_requests() -> Response<Body> {
     let mut response = Response::new(Body::Text(json!({"message": "Too Many Requests"}).to_string()));
     *response.status_mut() = StatusCode::TOO_MANY_REQUESTS;
     with(with(response, CONTENT_TYPE, "application/json"), RETRY_AFTER, "1")
 }
 
-/// Something that a request needs does not answer.
+/// A dependency of the request does not answer.
 pub fn unavailable(detail: &str) -> Response<Body> {
     with(of(Code::Unavailable, detail), RETRY_AFTER, "1")
 }

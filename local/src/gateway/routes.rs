@@ -1,4 +1,4 @@
-//! Which function answers which route.
+//! The routes and their functions.
 
 use std::collections::HashMap;
 
@@ -11,18 +11,18 @@ pub enum Function {
     Grab,
     /// Shows packets, claims and the caller's own wallet.
     View,
-    /// Moves and shows money for the operator.
+    /// Moves money and shows wallets for the operator.
     Wallet,
 }
 
-/// A route, as the template writes it.
+/// A route, as in template.yaml.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Route {
     /// The HTTP method.
     pub method: &'static str,
     /// The path, with parameters in braces.
     pub path: &'static str,
-    /// Who answers.
+    /// The function that answers.
     pub function: Function,
 }
 
@@ -30,7 +30,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
     Route { method, path, function }
 }
 
-/// All routes. Whatever is none of them has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
+/// All routes. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
 pub const ROUTES: [Route; 11] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
@@ -45,17 +45,17 @@ pub const ROUTES: [Route; 11] = [
     route("GET", "/wallets/{user_id}/movements", Function::Wallet),
 ];
 
-/// Who answers what no route names.
+/// The function for all other requests.
 pub const DEFAULT: Function = Function::View;
-/// The route key of what no route names.
+/// The route key of all other requests.
 pub const DEFAULT_KEY: &str = "$default";
 
-/// The route that a request takes.
+/// The route of a request.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Match {
-    /// Such as `GET /packets/{packet_id}`, or `$default`.
+    /// For example `GET /packets/{packet_id}`, or `$default`.
     pub key: String,
-    /// Who answers.
+    /// The function that answers.
     pub function: Function,
     /// The path's parameters by name.
     pub parameters: HashMap<String, String>,
@@ -74,7 +74,7 @@ pub fn find(method: &str, path: &str) -> Match {
         .unwrap_or_else(|| Match { key: DEFAULT_KEY.to_owned(), function: DEFAULT, parameters: HashMap::new() })
 }
 
-/// The parameters of `path` where it fits `pattern`.
+/// The parameters of `path` if it matches `pattern`.
 fn parameters(pattern: &str, path: &str) -> Option<HashMap<String, String>> {
     let mut parameters = HashMap::new();
     let mut given = path.split('/');
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_route_finds_itself() {
+    fn each_route_is_found() {
         for route in ROUTES {
             let path = route.path.replace(['{', '}'], "");
             let found = find(route.method, &path);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_the_default() {
+    fn other_requests_have_the_default_route() {
         for (method, path) in [
             ("GET", "/"),
             ("GET", ""),

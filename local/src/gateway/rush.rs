@@ -1,7 +1,8 @@
-//! A rush to look at: one packet, and many users who grab it at once, inside this process. Each goes the way that a
-//! request from outside takes, from the event on. What happens is told as it happens, in lines of JSON.
+//! A demonstration rush inside this process: one packet, and many users who grab it at once. Each request takes the
+//! same way as one from outside, from the event on. JSON lines report the progress.
 //!
-//! The sender and the users are new each time, so that their wallets together are what came in: the last line adds up.
+//! The sender and the users are new each time, so the deposits must equal the sum of their wallets. The last line adds
+//! up.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,20 +25,20 @@ use super::{Invoke, routes};
 const USERS_MAX: u32 = 5_000;
 /// The most slips of a rush.
 const SLIPS_MAX: u32 = 1_000;
-/// How often what happened is told.
+/// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
-/// Grabs that are answered within so many milliseconds of each other are counted together.
+/// Grabs that are answered within this many milliseconds of each other are counted together.
 const SLOT_MS: u64 = 20;
-/// How often a user asks again who is told "later".
+/// How often a user asks again after the answer to retry later.
 const TRIES_MAX: u32 = 5;
 const TRY_AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// The upper ends of the latencies that are counted together: from this one on four for each doubling, so that the bars are
-/// as fine at a millisecond as at a second.
+/// The upper ends of the latency buckets. From this one on there are four per doubling, so the bars are as fine at a
+/// millisecond as at a second.
 const FIRST_BUCKET_US: u64 = 256;
 const DOUBLINGS: u32 = 20;
 const BUCKETS_PER_DOUBLING: u64 = 4;
 
-/// What to race for.
+/// A race's packet and users.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Race {
@@ -47,7 +48,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// The race that a body asks for; `None` where it asks for none or for too much.
+    /// The race that a body asks for; `None` if the body is invalid or asks for too much.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let race: Self = serde_json::from_slice(body).ok()?;
         let fits = (1..=USERS_MAX).contains(&race.users) && (1..=SLIPS_MAX).contains(&race.count);
@@ -55,33 +56,33 @@ impl Race {
     }
 }
 
-/// Why a race can't go on.
+/// Why a race ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum RaceError {
     /// A step was refused.
     #[error("{step} was answered with {status}")]
     Refused {
-        /// What was asked for.
+        /// The step.
         step: &'static str,
-        /// The answer.
+        /// The answer's status.
         status: StatusCode,
     },
-    /// Nobody looks any more.
-    #[error("nobody looks any more")]
+    /// The client has disconnected.
+    #[error("the client has disconnected")]
     Unwatched,
     /// Settle could not run.
     #[error(transparent)]
     Settle(#[from] super::SettleFailed),
 }
 
-/// What became of one user's grab.
+/// The result of a user's grab.
 struct Grab {
     took: Duration,
-    /// The amount; 0 where the user came too late; `None` where there was no answer.
+    /// The amount; 0 for a loser; `None` without an answer.
     amount: Option<u64>,
 }
 
-/// How long grabs took, in whole microseconds.
+/// Durations of grabs, in whole microseconds.
 #[derive(Serialize)]
 struct Latency {
     p50_us: u64,
@@ -102,7 +103,7 @@ struct Bucket {
 struct Score {
     took_us: Vec<u64>,
     per_slot: Vec<u32>,
-    /// Of those who got a slip.
+    /// Grabs that got a slip.
     amounts: Vec<u64>,
     lost: u32,
     failed: u32,
@@ -141,7 +142,7 @@ impl Score {
     fn latency(&self) -> Latency {
         let mut sorted = self.took_us.clone();
         sorted.sort_unstable();
-        // The least latency that so many of a hundred do not exceed.
+        // The smallest latency that this share, in percent, does not exceed.
         let percentile = |share: usize| {
             let rank = (sorted.len() * share).div_ceil(100);
             sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
@@ -152,7 +153,7 @@ impl Score {
             let step = (FIRST_BUCKET_US / BUCKETS_PER_DOUBLING) << doubling;
             (0..BUCKETS_PER_DOUBLING).map(move |part| (BUCKETS_PER_DOUBLING + part) * step)
         });
-        // Up to the first that holds the longest.
+        // Up to the first bucket that contains the longest.
         let needed = bounds.clone().position(|bound| bound >= most).map_or(usize::MAX, |last| last + 1);
         let buckets = bounds.take(needed).map(|up_to_us| {
             let end = sorted.partition_point(|took| *took <= up_to_us);
@@ -165,10 +166,10 @@ impl Score {
     }
 }
 
-/// Runs a race to its end, or until nobody looks any more.
+/// Runs a race to its end, or until the client disconnects.
 pub async fn run<S: Invoke>(stack: Arc<S>, address: SocketAddr, race: Race, mut lines: Sender<Bytes>) {
     if let Err(error) = try_run(stack, address, race, &mut lines).await {
-        tracing::warn!(%error, "a rush broke off");
+        tracing::warn!(%error, "a rush ended early");
     }
 }
 
@@ -213,7 +214,7 @@ async fn try_run<S: Invoke>(
     tell(lines, &end).await
 }
 
-/// Calls the functions as the gateway does.
+/// Calls the functions like the gateway.
 struct Caller<S> {
     stack: Arc<S>,
     address: SocketAddr,
@@ -227,7 +228,7 @@ impl<S> Clone for Caller<S> {
 
 impl<S: Invoke> Caller<S> {
     async fn call(&self, method: &str, path: &str, user: &str, body: Option<&Value>) -> Response<Body> {
-        // All of it was written here: it is a request.
+        // All parts were written here, so this is a valid request.
         let request = Request::builder().method(method).uri(path).header(event::USER_HEADER, user);
         let request = request.header("idempotency-key", user).body(()).unwrap_or_default();
         let (parts, ()) = request.into_parts();
@@ -240,7 +241,7 @@ impl<S: Invoke> Caller<S> {
         self.stack.call(function, event::request(event, user)).await
     }
 
-    /// The body of a good answer.
+    /// The body of a successful answer.
     async fn ask(
         &self,
         step: &'static str,
@@ -267,7 +268,7 @@ impl<S: Invoke> Caller<S> {
         Grab { took: begun.elapsed(), amount: None }
     }
 
-    /// Who has which amount.
+    /// The users and their amounts.
     async fn winners(&self, sender: &str, packet_id: &str) -> Result<Vec<(String, u64)>, RaceError> {
         let mut winners = Vec::new();
         let mut cursor = String::new();
@@ -283,12 +284,12 @@ impl<S: Invoke> Caller<S> {
         }
     }
 
-    /// What every wallet holds, against what came in.
+    /// The sum of all wallets, to compare with the deposits.
     async fn end(&self, sender: &str, packet_id: &str, deposited: u64) -> Result<Value, RaceError> {
-        // Where a grab is answered by Redis alone, its money is under way until settle has run.
+        // In `redis` mode the money arrives only after settle has run.
         self.stack.settle().await?;
         let packet = self.ask("the packet", "GET", &format!("/packets/{packet_id}"), sender, None).await?;
-        // From the ledger, not from the answers: who heard none may have won all the same.
+        // From the ledger, not from the answers: a user without an answer may have won too.
         let winners = self.winners(sender, packet_id).await?;
         let left = |name: &str| packet[name].as_u64().unwrap_or_default();
         let unclaimed = left("total_amount").saturating_sub(left("claimed_amount") + left("refunded_amount"));
@@ -363,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_yet_is_no_latency() {
+    fn no_grabs_have_no_latency() {
         assert_eq!(Score::default().tick(Duration::ZERO)["latency"]["max_us"], 0);
     }
 }

@@ -28,20 +28,20 @@ use super::event::{self, Origin};
 use super::rush::{self, Race};
 use super::{Invoke, page, problem, routes};
 
-/// The largest body that is passed on: well above what any route takes, so that the functions' own limits are met.
+/// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// How much of a larger body is read and dropped: a client that is still sending does not hear the answer.
+/// How much of a larger body is read and dropped. A client that is still sending does not read the answer.
 const BODY_BYTES_READ: usize = 32 << 20;
-/// How long to wait when no connection can be taken, as when the process has no file left to open.
+/// How long to wait when no connection can be accepted, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 const HEALTH: &str = "/_local/health";
 const SETTLE: &str = "/_local/settle";
 const RUSH: &str = "/_local/rush";
-/// Lines of a rush that wait for a slow reader.
+/// Lines of a rush that are buffered for a slow reader.
 const RUSH_LINES: usize = 16;
 
-/// A body that is there, or one that is still being written.
+/// A complete body, or one that is still being written.
 type Outgoing = Either<Full<Bytes>, Channel<Bytes>>;
 
 /// A running gateway.
@@ -63,23 +63,23 @@ impl Gateway {
         Ok(Self { address, stop, server })
     }
 
-    /// Where it listens.
+    /// The gateway's address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Takes no more connections and waits up to `limit` for the requests under way.
+    /// Accepts no more connections, and waits up to `limit` for the unfinished requests.
     pub async fn stop(mut self, limit: Duration) {
         let _ = self.stop.send(());
         if timeout(limit, &mut self.server).await.is_err() {
             self.server.abort();
-            tracing::warn!(?limit, "requests were still under way at the end");
+            tracing::warn!(?limit, "unfinished requests were cut off");
         }
     }
 }
 
-/// What each request needs.
+/// Shared by all requests.
 struct Shared<S> {
     stack: Arc<S>,
     address: SocketAddr,
@@ -87,7 +87,7 @@ struct Shared<S> {
     limiter: AdmissionLimiter,
     /// One rush at a time: two would only slow each other down.
     rush: Arc<Semaphore>,
-    /// Each call holds a clone: the receiving end learns when the last has ended, its client long gone or not.
+    /// Each call holds a clone. The receiver ends when the last call has ended, even if its client is gone.
     under_way: mpsc::Sender<()>,
 }
 
@@ -145,7 +145,7 @@ fn serve_connection<S: Invoke>(
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        // An idle connection may stay: clients that keep a pool would otherwise meet closed ones.
+        // Idle connections stay open, because clients with a pool would otherwise use closed ones.
         .header_read_timeout(None)
         .serve_connection(TokioIo::new(socket), service);
     let connection = connections.watch(connection);
@@ -158,12 +158,12 @@ fn serve_connection<S: Invoke>(
 
 async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Parts, body: Incoming) -> Response<Body> {
     match (parts.uri.path(), &parts.method) {
-        // However much is asked for, it says that the gateway is there.
+        // The health route answers even under overload.
         (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
         (HEALTH, _) => return problem::method_not_allowed("GET"),
         _ => {}
     }
-    // Before anything is done for it, so that a refusal costs as little as can be.
+    // Before any other work, so that a refusal costs little.
     let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     let at = Timestamp::now();
@@ -181,7 +181,7 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
                     Ok(report) => json_response(&report),
                     Err(error) => {
                         tracing::error!(%error, "settle failed");
-                        problem::unavailable("Settle could not run; the log says why.")
+                        problem::unavailable("Settle could not run. The log has the reason.")
                     }
                 }
             })
@@ -201,7 +201,7 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     let mut response =
         run(&shared, permit, &request_id, |stack| async move { stack.call(function, request).await }).await;
     if response.headers().contains_key(VARY) {
-        // What depends on the token depends here on the header that stands in for it.
+        // An answer that depends on the token depends here on the header that replaces it.
         response.headers_mut().append(VARY, HeaderValue::from_name(event::USER_HEADER));
     }
     response
@@ -224,8 +224,8 @@ async fn race<S: Invoke>(shared: &Arc<Shared<S>>, body: Incoming) -> Response<Ou
     response
 }
 
-/// Runs a call to its end in a task of its own, as Lambda does: neither a client that goes away nor a panic in the call
-/// takes anything else with it.
+/// Runs a call to its end in a task of its own, like Lambda. A client that disconnects, or a panic in the call, affects
+/// nothing else.
 async fn run<S: Invoke, F>(
     shared: &Shared<S>,
     permit: Permit,
@@ -275,7 +275,7 @@ async fn read(mut body: Incoming) -> Read {
 }
 
 fn json_response(value: &impl Serialize) -> Response<Body> {
-    // Plain strings and numbers: there is nothing in them that could fail to serialize.
+    // Only strings and numbers, which always serialize.
     let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
@@ -283,7 +283,7 @@ fn json_response(value: &impl Serialize) -> Response<Body> {
 
 fn to_hyper(response: Response<Body>) -> Response<Outgoing> {
     let (mut parts, body) = response.into_parts();
-    // How long the body is, is between the server and its client.
+    // The length of the body is a matter between the server and its client.
     parts.headers.remove(CONTENT_LENGTH);
     parts.headers.remove(TRANSFER_ENCODING);
     let bytes = match body {
