@@ -9,7 +9,7 @@ use crate::options::{Audit, Deployment};
 use crate::text::columns;
 use crate::{Exit, Outcome};
 
-/// How long an audit may take: beyond any table, so that its end or a failure ends it.
+/// How long an audit may take: longer than any table needs, so that only its end or a failure ends it.
 const TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
 /// Audits the ledger.
@@ -35,7 +35,7 @@ fn in_words(report: &Report) -> String {
         ("packets", format!("{}, with {} slips", figures.packets, figures.slips)),
         ("wallets", format!("{}, with {} movements", figures.wallets, figures.movements)),
         ("money", format!("{} came in, {} went out", figures.deposited, figures.withdrawn)),
-        ("", format!("{} in wallets, {} in slips that nobody has yet", figures.in_wallets, figures.in_slips)),
+        ("", format!("{} in wallets, {} in slips without an owner", figures.in_wallets, figures.in_slips)),
     ];
     let mut paragraphs = vec![columns(&[], rows.map(|(name, value)| vec![name.to_owned(), value]))];
     if *imbalance_count > 0 {
@@ -49,7 +49,7 @@ fn in_words(report: &Report) -> String {
     }
     if *undecided_count > 0 {
         let some = undecided.join("\n  ");
-        paragraphs.push(format!("not judged, since they never stood still: {undecided_count}\n  {some}"));
+        paragraphs.push(format!("undecided, because they kept changing: {undecided_count}\n  {some}"));
     }
     if report.is_balanced() {
         paragraphs.push("balanced".to_owned());

@@ -11,19 +11,19 @@ use shared::wiring::{self, Wiring};
 
 use crate::options::Deployment;
 
-/// Why a command could not do what it was asked.
+/// Why a command could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum Failed {
-    /// What was given, or the environment.
+    /// Invalid arguments or environment.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The Redis URL.
     #[error(transparent)]
     Redis(#[from] RedisConfigError),
-    /// How the audit was asked for.
+    /// Invalid options of an audit.
     #[error(transparent)]
     Event(#[from] ::audit::TooManySegments),
-    /// The audit could not read on.
+    /// The audit could not read the table.
     #[error("the audit could not finish")]
     Audit(#[from] ::audit::ReadError),
     /// A store did not answer.
@@ -31,11 +31,11 @@ pub enum Failed {
     Store(#[from] Failure),
     /// Redis did not answer.
     #[error("Redis did not answer")]
-    Look(#[from] RedisError),
-    /// There is no such packet.
+    RedisUnavailable(#[from] RedisError),
+    /// No such packet.
     #[error("there is no packet {0}")]
     NoPacket(PacketId),
-    /// What was given can't be verified.
+    /// The input can't be verified.
     #[error("{0}")]
     Unverifiable(String),
 }
@@ -49,13 +49,13 @@ impl From<LedgerError> for Failed {
 /// Both stores of a deployment.
 pub struct Deployed {
     pub stores: Stores<SdkTable, RedisStore>,
-    /// To look at what the hot store does not tell.
+    /// For reads that the hot store's port does not offer.
     pub connection: Connection,
     pub auditor: Auditor,
 }
 
 impl Deployed {
-    /// Connects to nothing yet.
+    /// Connects lazily.
     pub async fn connect(deployment: &Deployment) -> Result<Self, Failed> {
         let mut config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(deployment.table.clone()),
@@ -75,7 +75,7 @@ impl Deployed {
     }
 }
 
-/// A client for the endpoint that was given, or for AWS: as whom and where, the operator's profile or environment says.
+/// A client for the given endpoint, or for AWS with the environment's or profile's region and credentials.
 pub async fn dynamodb(deployment: &Deployment) -> Client {
     aws(deployment).await.0
 }

@@ -1,4 +1,4 @@
-//! A part as Redis has it.
+//! A part's data in Redis.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -10,51 +10,51 @@ use shared::redis::{Connection, PartKeys, RedisError, Script, free_slips, held};
 
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 
-/// All that Redis says of a part, at one moment.
+/// A part's data in Redis at one moment.
 #[derive(Debug, Default)]
 pub struct HotPart {
-    /// User → his claim or hold, and fields of the terms, which begin with `#`.
+    /// User → their claim or hold; and the terms, in fields that begin with `#`.
     claims: BTreeMap<String, String>,
     free: BTreeSet<u32>,
-    /// By slip. One that is held for two is not in order.
+    /// Holds by slip. A slip that is held for two users is broken.
     held: BTreeMap<u32, Vec<OutboxEntry>>,
     known: BTreeSet<u32>,
 }
 
-/// What Redis says of one slip.
+/// A slip's state in Redis.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 pub enum HotSlip {
     /// Its part is not loaded.
     NotLoaded,
-    /// It is to be had.
+    /// The slip is free.
     Free,
-    /// It is held for a user.
+    /// The slip is held for a user.
     Held {
-        /// For whom.
+        /// The user.
         user: String,
-        /// Since when, in milliseconds since the epoch.
+        /// Time of the hold, in milliseconds since the epoch.
         at_ms: u64,
-        /// Why it can't be brought to the ledger, if it can't.
+        /// The reason if the hold is parked.
         #[serde(skip_serializing_if = "Option::is_none")]
         parked: Option<String>,
     },
-    /// Its decision is known.
+    /// The slip's decision is known.
     Known,
-    /// It is none of these, or several.
+    /// None of these, or several.
     Broken,
 }
 
-/// How much of a part is what.
+/// A part's numbers of slips.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct HotCounts {
     /// Whether it is loaded.
     pub loaded: bool,
-    /// Slips to be had.
+    /// Free slips.
     pub free: usize,
-    /// Slips that are held, in the outbox.
+    /// Held slips, in the outbox.
     pub held: usize,
-    /// Slips whose decisions are known.
+    /// Slips with a known decision.
     pub known: usize,
 }
 
@@ -76,7 +76,7 @@ impl HotPart {
         self.claims.contains_key("#x")
     }
 
-    /// What a user's field says: `g…` confirmed, `h…` held.
+    /// A user's field: `g…` confirmed, `h…` held.
     pub fn claim_of(&self, user: &str) -> Option<&str> {
         self.claims.get(user).map(String::as_str)
     }
@@ -90,7 +90,7 @@ impl HotPart {
         }
     }
 
-    /// What it says of a slip. After the expiry nothing is to be had, and Redis forgets what was free.
+    /// A slip's state. Redis forgets free slips after expiry.
     pub fn slip(&self, slip: u32, is_expired: bool) -> HotSlip {
         let held = self.held.get(&slip).map_or(&[][..], Vec::as_slice);
         match (self.is_loaded(), self.free.contains(&slip), held, self.known.contains(&slip)) {
@@ -106,7 +106,7 @@ impl HotPart {
     }
 }
 
-/// The outbox among the claims of a part.
+/// The holds among the fields of a part's `claims`.
 fn held_by_slip(claims: &BTreeMap<String, String>) -> BTreeMap<u32, Vec<OutboxEntry>> {
     let mut by_slip: BTreeMap<u32, Vec<OutboxEntry>> = BTreeMap::new();
     for held in claims.iter().filter_map(|(user, claim)| held(user, claim)) {
@@ -144,7 +144,7 @@ mod tests {
             HotSlip::Broken,
         ];
         assert_eq!(states, expected);
-        assert_eq!(part().slip(5, true), HotSlip::Free, "what is free of an expired part is not told any more");
+        assert_eq!(part().slip(5, true), HotSlip::Free, "an expired part no longer shows its free slips");
         assert_eq!(HotPart::default().slip(0, false), HotSlip::NotLoaded);
     }
 }

@@ -1,7 +1,6 @@
-//! The operator's tool: audits the ledger, shows a packet in both stores, verifies its split, and
-//! repairs.
+//! The operator's tool: audits the ledger, shows a packet in both stores, verifies its split, and repairs.
 //!
-//! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do what it was asked.
+//! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do its work.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -24,20 +23,20 @@ use tracing_subscriber::EnvFilter;
 use crate::deployment::{Deployed, Failed};
 use crate::options::{Command, Options};
 
-/// What a command has to say, and how the program ends.
+/// A command's output and exit code.
 pub struct Outcome {
     text: String,
     exit: Exit,
 }
 
-/// The codes that the program ends with.
+/// The program's exit codes.
 #[derive(Clone, Copy)]
 pub enum Exit {
     /// All is well.
     Good = 0,
     /// Something is wrong.
     Wrong = 1,
-    /// What was asked for could not be done.
+    /// The command could not do its work.
     Unfinished = 2,
 }
 
@@ -50,7 +49,7 @@ impl From<Exit> for ExitCode {
 #[tokio::main]
 async fn main() -> ExitCode {
     let options = Options::parse();
-    // What a command finds it prints. What the libraries warn of is for whoever asks for it.
+    // Commands print their results. Warnings of libraries appear only on request.
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
     shared::redis::install_crypto_provider();
@@ -79,7 +78,7 @@ async fn run(Options { deployment, command }: Options) -> Result<Outcome, Failed
 }
 
 impl Outcome {
-    /// What `value` says in JSON, or else `text`.
+    /// `value` as JSON, or else `text`.
     fn new(json: bool, value: &impl serde::Serialize, text: impl FnOnce() -> String, exit: Exit) -> Self {
         // A value of these types always has a JSON form.
         let text = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };

@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use shared::domain::PacketId;
 
-/// Audits, inspects and repairs a deployment. What is not given here comes from the functions' environment variables.
+/// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
+/// variables.
 #[derive(Debug, Parser)]
 #[command(name = "hongbao-admin", version)]
 pub struct Options {
@@ -18,7 +19,7 @@ pub struct Options {
     pub command: Command,
 }
 
-/// Where the stores are.
+/// The stores' addresses.
 #[derive(Args, Debug)]
 pub struct Deployment {
     /// The ledger's table
@@ -33,7 +34,7 @@ pub struct Deployment {
     #[arg(long, global = true, value_name = "URL", env = "REDIS_URL", hide_env_values = true)]
     pub redis_url: Option<String>,
 
-    /// That server is a node of a cluster
+    /// The server is a node of a cluster
     #[arg(long, global = true, env = "REDIS_CLUSTER", value_parser = clap::builder::BoolishValueParser::new())]
     pub redis_cluster: bool,
 
@@ -44,21 +45,21 @@ pub struct Deployment {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Hold the ledger against itself; exits with 1 if anything is wrong, with 2 if it could not finish
+    /// Check the ledger; exits with 1 if anything is wrong, with 2 if it could not finish
     Audit(Audit),
     /// Show a packet: its terms, its slips, and where Redis differs from the ledger
     Packet {
         /// Its id
         id: PacketId,
     },
-    /// List the holds that settle could not bring to the ledger, with the reasons
+    /// List the holds that settle could not persist, with the reasons
     Parked,
     /// Try parked holds again; exits with 1 if one stays parked
     Replay(Replay),
-    /// Compute a packet's amounts again from its seed, offline; exits with 1 if they are not what was committed and paid,
-    /// with 2 if that can't be said
+    /// Compute a packet's amounts again from its seed, offline; exits with 1 if they differ from the committed or paid
+    /// amounts, with 2 if that can't be decided
     Verify(Verify),
-    /// Tell Redis all that the ledger knows of a packet
+    /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
         id: PacketId,
@@ -67,22 +68,22 @@ pub enum Command {
 
 #[derive(Args, Debug)]
 pub struct Audit {
-    /// Everything; this is the default
+    /// Audit everything; this is the default
     #[arg(long, conflicts_with = "since")]
     pub full: bool,
 
-    /// Only what changed within this time, such as 24h or 90m
+    /// Audit only changes within this time, such as 24h or 90m
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub since: Option<Duration>,
 
-    /// In how many parts the table is read at once, 1 to 256
+    /// Number of segments of the table that are read at once, 1 to 256
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
     pub segments: u32,
 }
 
 #[derive(Args, Debug)]
 pub struct Verify {
-    /// What GET /packets/{id} answers, with all its claims in a field `claims`; `-` reads it from the standard input
+    /// The answer to GET /packets/{id}, with all its claims in a field `claims`; `-` reads the standard input
     pub file: PathBuf,
 }
 
@@ -92,7 +93,7 @@ pub struct Replay {
     #[arg(required_unless_present = "all")]
     pub packet: Option<PacketId>,
 
-    /// Its slips; without any: all that are parked
+    /// Its slips; by default all that are parked
     pub slips: Vec<u32>,
 
     /// The parked holds of all packets
@@ -116,12 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn the_definition_is_sound() {
+    fn the_definition_is_valid() {
         Options::command().debug_assert();
     }
 
     #[test]
-    fn what_contradicts_or_is_missing_is_refused() {
+    fn contradictions_and_missing_arguments_are_refused() {
         for good in [
             "audit",
             "audit --since 24h --json",

@@ -9,8 +9,8 @@ use crate::hot::{HotCounts, HotPart, HotSlip};
 use crate::text::{columns, moment};
 use crate::{Exit, Outcome};
 
-/// A packet in both stores. While it is open it shows no seed and no amount of a slip that nobody has: who knew them would
-/// know which slips to wait for. It never shows the digest of a passphrase.
+/// A packet in both stores. While it is open, the output has neither its seed nor the amounts of slips without an
+/// owner: with these a reader could wait for certain slips. It never has the digest of a passphrase.
 #[derive(Debug, Serialize)]
 struct Shown {
     packet_id: PacketId,
@@ -29,16 +29,16 @@ struct Shown {
     recipients: Option<usize>,
     commitment: String,
     status: &'static str,
-    /// Once it is settled.
+    /// Only of a settled packet.
     seed: Option<String>,
     claimed_count: usize,
     refunded_count: usize,
     undecided_count: usize,
-    /// What the audit has against it.
+    /// Imbalances that the audit finds in it.
     imbalances: Vec<::audit::Imbalance>,
     parts: Vec<HotCounts>,
     slips: Vec<ShownSlip>,
-    /// Slips of which Redis says something else than the ledger.
+    /// Slips whose state in Redis contradicts the ledger.
     differences: usize,
 }
 
@@ -52,7 +52,7 @@ struct ShownSlip {
     difference: Option<&'static str>,
 }
 
-/// What the ledger says of a slip.
+/// A slip's state in the ledger.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "state")]
 enum LedgerSlip {
@@ -66,7 +66,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     let packet = deployed.stores.ledger.packet(id).await?.ok_or(Failed::NoPacket(id))?;
     let terms = &packet.terms;
     let is_expired = System.now() >= terms.expires_at;
-    // Redis first: what it knows of the ledger is there, then, when the ledger is read.
+    // Redis first: every decision that Redis knows is then in the ledger when the ledger is read.
     let mut parts = Vec::new();
     for part in id.parts() {
         parts.push((part, HotPart::read(&deployed.connection, part, terms).await?));
@@ -129,7 +129,7 @@ impl HotSlip {
     }
 }
 
-/// What Redis has against the ledger, of one slip.
+/// The contradiction between Redis and the ledger about one slip, if any.
 fn difference(decision: Option<&Decision>, redis: &HotSlip, hot: &HotPart) -> Option<&'static str> {
     match (decision, redis) {
         (_, HotSlip::NotLoaded) | (None, HotSlip::Free) => None,
@@ -140,12 +140,12 @@ fn difference(decision: Option<&Decision>, redis: &HotSlip, hot: &HotPart) -> Op
             // A hold outlives its part.
             let said = hot.claim_of(user).and_then(|claim| claim.strip_prefix('h'));
             let is_own = said.is_some_and(|said| said.ends_with(&format!(":{at_ms}")));
-            (hot.is_loaded() && !is_own).then_some("held for a user of whom Redis says otherwise")
+            (hot.is_loaded() && !is_own).then_some("held for a user with another entry in Redis")
         }
         (Some(decision), HotSlip::Known) => {
             let user = decision.owner.user()?;
             let claim = format!("g{}:{}:{}", decision.slip, decision.amount, decision.at.ms());
-            (hot.claim_of(user.as_str()) != Some(&claim)).then_some("Redis says something else of its owner")
+            (hot.claim_of(user.as_str()) != Some(&claim)).then_some("the owner's entry in Redis differs")
         }
     }
 }

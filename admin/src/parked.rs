@@ -12,7 +12,7 @@ use crate::{Exit, Outcome};
 /// Partitions that are read at once.
 const PARTITIONS_AT_ONCE: usize = 16;
 
-/// A parked hold, and what became of it if it was tried again.
+/// A parked hold, with the outcome if it was tried again.
 #[derive(Debug, Serialize)]
 struct Row {
     packet_id: PacketId,
@@ -20,7 +20,7 @@ struct Row {
     slip: u32,
     user_id: String,
     held_since_ms: Timestamp,
-    /// Why it is parked; after a replay, why it stays so.
+    /// The reason why it is parked, or stays parked after a replay.
     reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<String>,
@@ -45,7 +45,7 @@ pub async fn replay(deployed: &Deployed, asked: &Asked, json: bool) -> Result<Ou
     let mut exit = Exit::Good;
     for (part, held) in all_parked(&replay).await?.into_iter().filter(is_asked) {
         let mut row = Row::new(part, &held);
-        // One that fails is not in the way of the others.
+        // A failed replay does not stop the others.
         let (reason, outcome) = match replay.replay(part, &held.hold).await {
             Ok(Replayed::StillParked(reason)) => {
                 exit = Exit::Wrong;

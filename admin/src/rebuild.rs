@@ -7,7 +7,7 @@ use crate::hot::{HotCounts, HotPart};
 use crate::text::columns;
 use crate::{Exit, Outcome};
 
-/// A part before and after. Under traffic others have changed it too.
+/// A part before and after the rebuild. Under traffic other processes change it too.
 #[derive(Debug, Serialize)]
 struct Rebuilt {
     part: u32,
@@ -15,16 +15,16 @@ struct Rebuilt {
     after: HotCounts,
 }
 
-/// Tells Redis all that the ledger knows of a packet.
+/// Reconciles Redis with all decisions of a packet.
 pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcome, Failed> {
     let packet = deployed.stores.ledger.packet(id).await?.ok_or(Failed::NoPacket(id))?;
     let rebuild = Rebuild::new(deployed.stores.clone());
     let mut parts = Vec::new();
     for part in id.parts() {
-        let look = async || HotPart::read(&deployed.connection, part, &packet.terms).await.map(|hot| hot.counts());
-        let before = look().await?;
+        let read = async || HotPart::read(&deployed.connection, part, &packet.terms).await.map(|hot| hot.counts());
+        let before = read().await?;
         rebuild.part(part, &packet.terms).await?;
-        parts.push(Rebuilt { part: part.index, before, after: look().await? });
+        parts.push(Rebuilt { part: part.index, before, after: read().await? });
     }
     Ok(Outcome::new(json, &parts, || in_words(&parts), Exit::Good))
 }

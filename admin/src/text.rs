@@ -3,7 +3,7 @@
 use comfy_table::{ContentArrangement, Table, presets};
 use shared::domain::Timestamp;
 
-/// A moment as people read it.
+/// A readable time.
 pub fn moment(at: Timestamp) -> String {
     let millisecond = i64::try_from(at.ms()).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     millisecond.map_or_else(|| format!("{} ms", at.ms()), |moment| format!("{moment:.3}"))

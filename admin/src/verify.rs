@@ -1,4 +1,4 @@
-//! Holds a packet against its seed, offline: what `GET /packets/{id}` and its claims say is all it needs.
+//! Verifies a packet against its seed, offline, from the answer to `GET /packets/{id}` and its claims.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -15,7 +15,7 @@ use crate::{Exit, Outcome};
 /// The largest file that is read: well above the claims of the largest packet.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// A packet as the API shows it, with all its claims. Whatever else the API shows of it is not needed here.
+/// A packet as the API shows it, with all its claims. Other fields of the API are not needed here.
 #[derive(Deserialize)]
 struct Packet {
     #[serde(rename = "packet_id")]
@@ -41,7 +41,7 @@ struct Claim {
     amount: u64,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Verdict {
     packet_id: String,
@@ -104,7 +104,7 @@ fn judge(packet: Packet, amounts: &[u64], ours: String) -> Verdict {
     let beyond = claims.range(packet.count..).count();
     if claims.len() != packet.claims.len() || packet.claims.len() != packet.claimed_count || beyond > 0 {
         let (listed, said) = (packet.claims.len(), packet.claimed_count);
-        faults.push(format!("{listed} claims are listed of {said}, {} of different slips", claims.len() - beyond));
+        faults.push(format!("{listed} of {said} claims are listed, {} of different slips", claims.len() - beyond));
     }
     let slips: Vec<Slip> = (0..)
         .zip(amounts)
@@ -116,7 +116,7 @@ fn judge(packet: Packet, amounts: &[u64], ours: String) -> Verdict {
         .collect();
     for Slip { index: slip, computed, paid, .. } in &slips {
         if let Some(paid) = paid.filter(|paid| paid != computed) {
-            faults.push(format!("slip {slip} holds {computed}, and {paid} was paid"));
+            faults.push(format!("slip {slip} has {computed}, but {paid} was paid"));
         }
     }
     let paid: u64 = slips.iter().filter_map(|slip| slip.paid).sum();
@@ -126,7 +126,7 @@ fn judge(packet: Packet, amounts: &[u64], ours: String) -> Verdict {
     let left: u64 = slips.iter().filter(|slip| slip.paid.is_none()).map(|slip| slip.computed).sum();
     let is_settled = packet.status == "settled";
     if packet.refunded_amount > left || (is_settled && packet.refunded_amount != left) {
-        faults.push(format!("the slips that nobody claimed hold {left}, and {} was refunded", packet.refunded_amount));
+        faults.push(format!("the unclaimed slips have {left}, but {} was refunded", packet.refunded_amount));
     }
     Verdict { packet_id: packet.id, fair: faults.is_empty(), commitment: ours, faults, slips }
 }
@@ -139,7 +139,7 @@ impl Verdict {
         });
         let slips = columns(&["slip", "computed", "paid", "user"], rows);
         let verdict = match self.faults.len() {
-            0 => "fair: the amounts were fixed before anyone grabbed, and paid as fixed".to_owned(),
+            0 => "fair: the amounts were fixed before the first grab, and paid as fixed".to_owned(),
             count => format!("not proved: {count} faults\n  {}", self.faults.join("\n  ")),
         };
         format!("{slips}\n\n{verdict}")
@@ -152,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// 100.00 in 10 random slips under the seed that counts up, of which the last was refunded.
+    /// 100.00 in 10 random slips, with the bytes 0, 1, 2… as the seed. The last slip was refunded.
     fn packet() -> Value {
         let amounts = [40, 867, 2_638, 300, 448, 83, 1_878, 1_205, 1_332];
         let claims: Vec<Value> = (0..)
@@ -186,7 +186,7 @@ mod tests {
         assert!(faults(|packet| packet["commitment"] = zeros.clone().into())[0].starts_with("the seed and the terms"));
         assert!(faults(|packet| packet["seed"] = zeros.into()).len() > 5);
         assert_eq!(faults(|packet| packet["claims"][3]["amount"] = 301.into()).len(), 2, "a slip, and the sum");
-        assert_eq!(faults(|packet| packet["claims"][3]["slip"] = 9.into()).len(), 2, "a slip, and what is left");
+        assert_eq!(faults(|packet| packet["claims"][3]["slip"] = 9.into()).len(), 2, "a slip, and the refund");
         assert!(!faults(|packet| packet["claims"][3]["slip"] = 10.into()).is_empty());
         assert!(!faults(|packet| drop(packet["claims"].as_array_mut().unwrap().pop())).is_empty());
         assert_eq!(faults(|packet| packet["refunded_amount"] = 1_208.into()).len(), 1);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_judged_is_not_judged() {
+    fn an_unverifiable_packet_is_not_judged() {
         let refused = |change: &dyn Fn(&mut Value)| {
             let mut packet = packet();
             change(&mut packet);

@@ -7,42 +7,42 @@ use shared::domain::PacketId;
 use shared::ports::Key;
 use tokio::time::{Instant, timeout_at};
 
-use crate::confirm::Patience;
+use crate::confirm::Rereads;
 use crate::progress::{Place, Progress};
 use crate::reader::{ReadError, Reader, Segment};
 use crate::report::Report;
 use crate::run::{Run, Subject};
 use crate::scan::Lead;
 
-/// Packets and wallets that one segment looks at at once.
+/// Packets and wallets that one segment checks at once.
 const LOOKS_AT_ONCE: usize = 4;
 
-/// The audit of a table. It reads, and never writes.
+/// The audit of a table. It only reads.
 #[derive(Clone, Debug)]
 pub struct Auditor {
     reader: Reader,
-    patience: Patience,
+    rereads: Rereads,
 }
 
 impl Auditor {
-    /// Of the table `table`, as `client` reaches it.
+    /// Audits the table `table` with `client`.
     pub fn new(client: Client, table: String) -> Self {
-        Self { reader: Reader::new(client, table), patience: Patience::default() }
+        Self { reader: Reader::new(client, table), rereads: Rereads::default() }
     }
 
-    /// With another patience: for tables that show a transaction's writes all at once.
+    /// With other pauses: for tables that apply a transaction's writes all at once.
     #[must_use]
-    pub fn with_patience(self, patience: Patience) -> Self {
-        Self { patience, ..self }
+    pub fn with_rereads(self, rereads: Rereads) -> Self {
+        Self { rereads, ..self }
     }
 
-    /// Goes on with an audit until it is done or `deadline` is there. Doing a part of it twice does no harm.
+    /// Continues an audit until it is done or `deadline` has come. A repeated part of an audit does no harm.
     ///
-    /// Where it ends early, the pages that were under way are audited anew by the next run. A packet or wallet that would
-    /// take a whole run and more is reported as undecided, so that each run comes further than the one before.
+    /// If it ends early, the next run repeats the unfinished pages. A packet or wallet that needs more than a whole run
+    /// is reported as undecided, so that every run makes progress.
     pub async fn run(&self, progress: Progress, deadline: Instant) -> Result<Progress, ReadError> {
         let Progress { since_ms, places, mut report } = progress;
-        let run = Run::new(self.reader.clone(), self.patience.clone(), since_ms);
+        let run = Run::new(self.reader.clone(), self.rereads.clone(), since_ms);
         let segments = places.into_iter().zip(0..).collect::<Vec<_>>();
         let of = i32::try_from(segments.len()).unwrap_or(i32::MAX);
         let segments = segments.into_iter().map(|(place, index)| run.segment(Segment { index, of }, place, deadline));
@@ -54,15 +54,15 @@ impl Auditor {
         Ok(Progress { since_ms, places, report })
     }
 
-    /// Audits one packet: all that the full audit holds against it, save its claimants' wallets.
+    /// Audits one packet like the full audit, except its claimants' wallets.
     pub async fn packet(&self, id: PacketId) -> Result<Report, ReadError> {
-        let run = Run::new(self.reader.clone(), self.patience.clone(), None);
-        run.look_until_sure(&Subject::Packet(id)).await
+        let run = Run::new(self.reader.clone(), self.rereads.clone(), None);
+        run.check_until_sure(&Subject::Packet(id)).await
     }
 }
 
 impl Run {
-    /// Audits a segment from `place` on. Returns where it ended, and what it found up to there.
+    /// Audits a segment from `place` on. Returns the place where it ended, and its findings so far.
     async fn segment(&self, segment: Segment, place: Place, deadline: Instant) -> Result<(Place, Report), ReadError> {
         let mut last = match place {
             Place::Done => return Ok((Place::Done, Report::default())),
@@ -77,7 +77,7 @@ impl Run {
             };
             let (leads, next) = page?;
             let (found, cut_off) = self.follow_all(leads, deadline).await?;
-            // What had no time from the run's beginning on would have none in the next run either.
+            // A lead that did not fit into a whole run would not fit into the next one either.
             if cut_off && !is_first {
                 return Ok((last.into(), report));
             }
@@ -90,13 +90,13 @@ impl Run {
         }
     }
 
-    /// The leads of the page after `last`, and where the next page begins.
+    /// The leads of the page after `last`, and the start of the next page.
     async fn page(&self, segment: Segment, last: Option<&Key>) -> Result<(HashSet<Lead>, Option<Key>), ReadError> {
         let page = self.reader.scan(segment, self.since, last).await?;
         Ok((self.leads(&page.items).await?, page.next))
     }
 
-    /// Follows leads to their ends. Returns what it found, and whether the deadline came in between.
+    /// Follows leads to their ends. Returns the findings, and whether the deadline came first.
     async fn follow_all(&self, leads: HashSet<Lead>, deadline: Instant) -> Result<(Report, bool), ReadError> {
         let followed: Vec<(Report, bool)> = stream::iter(leads)
             .map(|lead| self.follow_until(lead, deadline))

@@ -1,9 +1,9 @@
-//! From a lead to its end: a report.
+//! Follows a lead to its report.
 
 use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 
-use crate::confirm::Look;
+use crate::confirm::Check;
 use crate::layout::{part_count, shown};
 use crate::reader::ReadError;
 use crate::report::{Imbalance, Kind, Report};
@@ -11,19 +11,19 @@ use crate::run::{Outline, Run, Subject};
 use crate::scan::{Lead, Place};
 
 impl Run {
-    /// Looks at a packet or a wallet until it is in order or wrong beyond doubt.
-    pub(crate) async fn look_until_sure(&self, subject: &Subject) -> Result<Report, ReadError> {
+    /// Checks a packet or a wallet until it is in order or certainly wrong.
+    pub(crate) async fn check_until_sure(&self, subject: &Subject) -> Result<Report, ReadError> {
         let key = || subject.key();
         match subject {
-            Subject::Packet(id) => self.sure(key, || self.look_at_packet(*id)).await,
-            Subject::Wallet(user) => self.sure(key, || self.look_at_wallet(user)).await,
+            Subject::Packet(id) => self.sure(key, || self.check_packet(*id)).await,
+            Subject::Wallet(user) => self.sure(key, || self.check_wallet(user)).await,
         }
     }
 
     /// Follows a lead to its end.
     pub(crate) async fn follow(&self, lead: &Lead) -> Result<Report, ReadError> {
         match lead {
-            Lead::To(subject) => self.look_until_sure(subject).await,
+            Lead::To(subject) => self.check_until_sure(subject).await,
             Lead::Owner(user) => self.owner(user).await,
             Lead::Member(id, place) => self.member(*id, *place).await,
             Lead::Unknown(key) => {
@@ -35,7 +35,7 @@ impl Run {
         }
     }
 
-    /// A user with a wallet is looked at where the scan meets it.
+    /// The scan checks a user's wallet when it meets the wallet itself.
     async fn owner(&self, user: &UserId) -> Result<Report, ReadError> {
         if self.wallets.contains_key(user) {
             return Ok(Report::default());
@@ -45,20 +45,20 @@ impl Run {
             return Ok(Report::default());
         }
         let wallet = Subject::Wallet(user.clone());
-        if self.is_first_sight(&wallet) { self.look_until_sure(&wallet).await } else { Ok(Report::default()) }
+        if self.is_first_sight(&wallet) { self.check_until_sure(&wallet).await } else { Ok(Report::default()) }
     }
 
     async fn member(&self, id: PacketId, place: Place) -> Result<Report, ReadError> {
-        let look = async || {
+        let check = async || {
             let outlines = self.outlines(vec![id]).await?;
             let imbalances = against(place, id, outlines.get(&id)).into_iter().collect();
-            Ok(Look { imbalances, ..Look::default() })
+            Ok(Check { imbalances, ..Check::default() })
         };
-        self.sure(|| shown(&place.name(id)), look).await
+        self.sure(|| shown(&place.name(id)), check).await
     }
 }
 
-/// What a packet has against an item at `place`.
+/// The imbalance between a packet and an item at `place`, if any.
 fn against(place: Place, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
     let key = shown(&place.name(id));
     let Some(packet) = packet else {

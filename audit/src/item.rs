@@ -1,5 +1,4 @@
-//! The items as the audit reads them. It parses them by itself: were the writers' types wrong, they would be wrong in
-//! both places, and nobody would notice.
+//! The items as the audit parses them, without the writers' types: an error there would repeat here and stay unnoticed.
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::{PacketId, PartId, UserId};
@@ -8,10 +7,10 @@ use shared::ports::Key;
 
 use crate::reader::Item;
 
-/// The most slips of a packet. What claims to have more is not read on, whatever memory that would take.
+/// The most slips of a packet. An item that claims to have more is not read on, whatever memory that would take.
 const SLIPS_MAX: u32 = 100_000;
 
-/// What an item is, by its key.
+/// The kind of an item, from its key.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Name {
     /// A packet's terms and state.
@@ -24,7 +23,7 @@ pub enum Name {
     Of(UserId, Own),
 }
 
-/// What an item of a user is.
+/// The kind of a user's item.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Own {
     /// The wallet.
@@ -35,16 +34,16 @@ pub enum Own {
     Claim(PacketId),
     /// The debit of a packet.
     Sent(PacketId),
-    /// The credit of a chunk of a packet, from this slip on.
+    /// The refund of a chunk of a packet, from this slip on.
     Refund(PacketId, u32),
-    /// Money that came in.
+    /// A deposit.
     Deposit,
-    /// Money that went out.
+    /// A withdrawal.
     Withdrawal,
 }
 
 impl Name {
-    /// What `key` names, if it is the one spelling of that name.
+    /// Parses `key`, and accepts only its canonical spelling.
     pub fn of(key: &Key) -> Option<Self> {
         let fields: Vec<&str> = key.pk.split('#').chain(key.sk.split('#')).collect();
         let (name, spelling) = match fields[..] {
@@ -95,7 +94,7 @@ impl Own {
     }
 }
 
-/// What is wrong with an attribute: what it should be.
+/// A malformed attribute: its expected value.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Malformed(pub String);
 
@@ -138,12 +137,12 @@ impl<'a> Fields<'a> {
     fn hex32(self, name: &str) -> Result<(), Malformed> {
         let good = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
         let text = self.text(name)?;
-        // What it is stays out of every message: it may be a seed.
+        // The value stays out of every message: it may be a seed.
         if text.len() == 64 && text.bytes().all(good) { Ok(()) } else { Err(Malformed(format!("{name}: 32 bytes"))) }
     }
 }
 
-/// How many slips, and how much in them.
+/// A number of slips, and the sum of their amounts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Sum {
     pub count: u64,
@@ -167,7 +166,7 @@ impl std::fmt::Display for Sum {
     }
 }
 
-/// A packet: what the audit needs of its terms, and its state.
+/// A packet: the terms that the audit needs, and its state.
 #[derive(Debug)]
 pub struct Packet {
     pub id: PacketId,
@@ -179,11 +178,11 @@ pub struct Packet {
     pub created_at: u64,
     pub expires_at: u64,
     pub due_shard: Option<u64>,
-    /// What settling has added; `None`: the packet is open.
+    /// The totals that settle adds; `None`: the packet is open.
     pub closing: Option<Closing>,
 }
 
-/// What settling adds to a packet.
+/// The totals that settle adds to a packet.
 #[derive(Debug)]
 pub struct Closing {
     pub claimed: Sum,
@@ -260,18 +259,18 @@ impl Closing {
     }
 }
 
-/// A slip's decision, or what a claim says of it.
+/// A slip's decision, or a claim's copy of it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Slip {
     pub index: u32,
-    /// Whose it is; `None`: it was refunded.
+    /// The owner; `None`: refunded.
     pub user: Option<UserId>,
     pub amount: u64,
     pub at: u64,
 }
 
 impl Slip {
-    /// A decision, whose own words are the user's name too.
+    /// A decision, whose own attributes include the user.
     pub fn decision(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
         let user = if fields.has("user_id") { Some(fields.user("user_id")?) } else { None };
@@ -298,7 +297,7 @@ impl std::fmt::Display for Slip {
     }
 }
 
-/// The credit of one chunk of a refund.
+/// The refund of one chunk.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Refund {
     pub lowest: u32,
@@ -314,7 +313,7 @@ impl Refund {
     }
 }
 
-/// The amounts of a part: one byte for the width, 1 to 4, then each in that many bytes, little end first.
+/// The amounts of a part: one byte for the width (1 to 4), then each amount in that many bytes, little-endian.
 pub struct Amounts {
     width: usize,
     bytes: Vec<u8>,

@@ -1,12 +1,12 @@
 //! The audit: checks the ledger against itself, every packet against its slips and every wallet against its movements.
 //!
-//! It only reads the table, and shares nothing but key names with the code that writes it: a mistake that both made would hide
-//! itself. Each module answers one question:
+//! It only reads the table, and shares only key names with the code that writes it: a shared mistake would hide itself.
+//! Each module answers one question:
 //!
-//! - `scan`: which packets and wallets does a page of items lead to?
+//! - `scan`: to which packets and wallets does a page of items lead?
 //! - `packet` and `wallet`: is this one in order?
-//! - `confirm`: is what looks wrong really wrong, or did money move while it was read?
-//! - `follow` and `auditor`: what is audited next, and where does the next run go on after a deadline?
+//! - `confirm`: is a suspected imbalance real, or did money move during the read?
+//! - `follow` and `auditor`: what is audited next, and where does the next run continue after a deadline?
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -24,7 +24,7 @@ mod scan;
 mod wallet;
 
 pub use auditor::Auditor;
-pub use confirm::Patience;
+pub use confirm::Rereads;
 pub use progress::{Progress, TooManySegments};
 pub use reader::ReadError;
 pub use report::{Figures, Imbalance, Kind, Report};

@@ -1,7 +1,8 @@
 //! One packet against its amounts, decisions, claims, debit and refunds.
 //!
-//! The order of the reads is the argument (see [`confirm`](crate::confirm)): the packet before its decisions, since a settled one
-//! has them all; a decision before its claim; refunds before the decisions, and again after them where the two differ.
+//! The order of the reads matters (see [`confirm`](crate::confirm)). The packet comes before its decisions, since a
+//! settled packet has them all. A decision comes before its claim. Refunds come before the decisions, and again after
+//! them if the two differ.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -10,7 +11,7 @@ use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
-use crate::confirm::Look;
+use crate::confirm::Check;
 use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum};
 use crate::layout::{part_count, part_start, shown};
 use crate::reader::{Item, ReadError};
@@ -20,43 +21,43 @@ use crate::run::Run;
 /// Groups of a packet's decisions that are read at once.
 const GROUPS_AT_ONCE: usize = 8;
 
-/// What the decisions of a packet, or of a group of them, sum to.
+/// The sums of a packet's decisions, or of a group of them.
 #[derive(Debug, Default)]
 struct Sums {
     claimed: Sum,
     refunded: Sum,
-    /// What the decided slips hold by the amounts, whatever their decisions say.
+    /// The decided slips' sum by the part's amounts, whatever their decisions say.
     decided: Sum,
-    /// The refunds of one run of settle share their time.
+    /// The sums by refund time: the refunds of one settle run share their time.
     refunded_at: BTreeMap<u64, Sum>,
-    /// Lowest slips of refunds that are decided as refunded at the refund's time.
+    /// Lowest slips of refunds whose decision is a refund of the same time.
     lowest_seen: BTreeSet<u32>,
     best: Option<(Best, u64)>,
     imbalances: Vec<Imbalance>,
 }
 
-/// What a packet's refunds sum to.
+/// The sums of a packet's refunds.
 #[derive(Debug, Default, Eq, PartialEq)]
 struct Refunds {
     at: BTreeMap<u64, Sum>,
-    /// When the chunk that begins at a slip was refunded.
+    /// The refund time of each chunk, by its first slip.
     lowest: HashMap<u32, u64>,
     imbalances: Vec<Imbalance>,
 }
 
 impl Run {
-    /// Looks at a packet. One that does not exist is an orphan's.
-    pub(crate) async fn look_at_packet(&self, id: PacketId) -> Result<Look, ReadError> {
+    /// Checks a packet. A missing packet means that its items are orphans.
+    pub(crate) async fn check_packet(&self, id: PacketId) -> Result<Check, ReadError> {
         let key = shown(&keys::packet(id));
         let Some(item) = self.reader.get(keys::packet(id)).await? else {
             let missing = Imbalance::new(Kind::Orphan, key, "a packet", "none, but items of it");
-            return Ok(Look { imbalances: vec![missing], ..Look::default() });
+            return Ok(Check { imbalances: vec![missing], ..Check::default() });
         };
         let packet = match Packet::read(id, &item) {
             Ok(packet) => packet,
             Err(Malformed(expected)) => {
                 let malformed = Imbalance::new(Kind::Malformed, key, expected, "something else");
-                return Ok(Look { imbalances: vec![malformed], ..Look::default() });
+                return Ok(Check { imbalances: vec![malformed], ..Check::default() });
             }
         };
         let mut wrong: Vec<Imbalance> = index(&packet).into_iter().collect();
@@ -77,7 +78,7 @@ impl Run {
             in_slips: packet.total.saturating_sub(sums.decided.amount),
             ..Figures::default()
         };
-        Ok(Look { figures, imbalances: wrong, moving: false })
+        Ok(Check { figures, imbalances: wrong, moving: false })
     }
 
     async fn debit(&self, packet: &Packet) -> Result<Option<Imbalance>, ReadError> {
@@ -94,7 +95,7 @@ impl Run {
         Ok((found != expected).then(|| Imbalance::new(Kind::Debit, shown(&key), expected, found)))
     }
 
-    /// The amounts of all slips, or else what is wrong with them: then nothing else is held against them.
+    /// The amounts of all slips, or an imbalance; then nothing else is checked.
     async fn amounts(&self, packet: &Packet) -> Result<(Vec<u64>, Vec<Imbalance>), ReadError> {
         let parts = part_count(packet.count);
         let mut wrong = Vec::new();
@@ -158,7 +159,7 @@ impl Run {
             let page = self.reader.query(&pk, "", start).await?;
             let mut claimed = Vec::new();
             for item in &page.items {
-                // A key that is no decision's is the scan's to tell of.
+                // The scan reports a key that is not a decision's.
                 let Some(key) = crate::reader::key_of(item) else { continue };
                 let Some(Name::Decision(_, slip)) = Name::of(&key) else { continue };
                 claimed.extend(sums.enter(packet, &key, slip, item, amounts, refunds));
@@ -171,7 +172,7 @@ impl Run {
         }
     }
 
-    /// Each claimed decision has the claim of that user, with the same words.
+    /// Each claimed decision has that user's claim, with the same attributes.
     async fn claims(&self, packet: &Packet, claimed: Vec<(UserId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
         let names = claimed.iter().map(|(user, _)| keys::claim(user, packet.id)).collect();
         let items = self.reader.batch_get(names).await?;
@@ -191,7 +192,7 @@ impl Run {
         Ok(wrong)
     }
 
-    /// All refunds of a packet that its sender has.
+    /// All refunds of a packet in its sender's items.
     async fn refunds(&self, packet: &Packet) -> Result<Refunds, ReadError> {
         let pk = keys::user(&packet.sender);
         let prefix = format!("{}{}#", keys::REFUND, packet.id);
@@ -218,15 +219,15 @@ impl Run {
                 }
             }
             start = page.next;
-            // Each refund has a slip of its own, so more of them than slips are wrong whatever follows.
+            // Each refund has at least one slip, so more refunds than slips are wrong in any case.
             if start.is_none() || refunds.lowest.len() > packet.count as usize {
                 return Ok(refunds);
             }
         }
     }
 
-    /// The refunds, of each time, are what the refunded decisions of that time sum to: no less than the refunds that were
-    /// there before the decisions were read, no more than those that are there after it.
+    /// For each time, the refunds must match the refunded decisions. The decisions' sum is at least that of the refunds
+    /// before the read, and at most that of the refunds after it.
     async fn refunds_against_decisions(
         &self,
         packet: &Packet,
@@ -260,7 +261,7 @@ impl Run {
     }
 }
 
-/// A claim, if it also says whose packet it is of.
+/// A claim, if it also names the packet's sender.
 fn claim_of(packet: &Packet, user: UserId, item: &Item) -> Result<Slip, Malformed> {
     let fields = Fields(item);
     if fields.packet()? != packet.id || fields.user("sender_id")? != packet.sender {
@@ -273,7 +274,7 @@ fn claim_of(packet: &Packet, user: UserId, item: &Item) -> Result<Slip, Malforme
 }
 
 impl Sums {
-    /// Enters a decision. Returns it if it was claimed, and by whom.
+    /// Adds a decision. Returns it with its user if it was claimed.
     fn enter(
         &mut self,
         packet: &Packet,
@@ -313,7 +314,7 @@ impl Sums {
         Some((user, decision))
     }
 
-    /// The largest claim is the best; of equal ones the earliest, then that of the lower slip.
+    /// The largest claim is the best. Of equal ones it is the earliest, then the one with the lower slip.
     fn offer(&mut self, best: Best, at: u64) {
         let rank = |best: &Best, at: u64| (best.amount, std::cmp::Reverse((at, best.slip)));
         if self.best.as_ref().is_none_or(|(found, found_at)| rank(found, *found_at) < rank(&best, at)) {
@@ -336,7 +337,7 @@ impl Sums {
     }
 }
 
-/// An open packet waits in the index until it is settled, and a settled one does not.
+/// An open packet is in the index until it is settled; a settled one is not.
 fn index(packet: &Packet) -> Option<Imbalance> {
     const SHARDS: u64 = 16;
     let (expected, good) = if packet.closing.is_some() {
@@ -360,7 +361,7 @@ fn conservation(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
     })
 }
 
-/// A settled packet has a decision for every slip, and its totals are theirs.
+/// A settled packet has a decision for every slip, and totals that match them.
 fn closing(packet: &Packet, sums: &Sums) -> Option<Imbalance> {
     let closing = packet.closing.as_ref()?;
     let best = sums.best.as_ref().map(|(best, _)| best);

@@ -3,7 +3,7 @@ use shared::ports::Key;
 
 use crate::report::Report;
 
-/// More would make the answer of a run that is to be continued too large.
+/// More segments would make an answer with `next` too large.
 const SEGMENTS_MAX: u32 = 256;
 
 /// Too few or too many segments.
@@ -11,15 +11,15 @@ const SEGMENTS_MAX: u32 = 256;
 #[error("segments must be from 1 to {SEGMENTS_MAX}")]
 pub struct TooManySegments;
 
-/// How far an audit has come.
+/// The progress of an audit.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Progress {
-    /// What was written before this moment is left out; `None`: nothing is. Milliseconds since the epoch.
+    /// Items written before this moment are left out, in milliseconds since the epoch; `None`: all items count.
     pub(crate) since_ms: Option<u64>,
-    /// Where each segment goes on.
+    /// The place where each segment continues.
     pub(crate) places: Vec<Place>,
-    /// What was found so far.
+    /// The findings so far.
     pub(crate) report: Report,
 }
 
@@ -39,12 +39,12 @@ impl From<Option<Key>> for Place {
 }
 
 impl Progress {
-    /// An audit of everything that has not begun.
+    /// A new audit of everything.
     pub fn full(segments: u32) -> Result<Self, TooManySegments> {
         Self::new(None, segments)
     }
 
-    /// An audit of what changed since a moment, in milliseconds since the epoch, that has not begun.
+    /// A new audit of the changes since a moment, in milliseconds since the epoch.
     pub fn since(since_ms: u64, segments: u32) -> Result<Self, TooManySegments> {
         Self::new(Some(since_ms), segments)
     }
@@ -61,12 +61,12 @@ impl Progress {
         self.places.iter().all(|place| *place == Place::Done)
     }
 
-    /// What was found so far.
+    /// The findings so far.
     pub const fn report(&self) -> &Report {
         &self.report
     }
 
-    /// This progress, if it has a number of segments that an audit can have.
+    /// This progress, if its number of segments is valid.
     pub fn checked(self) -> Result<Self, TooManySegments> {
         match u32::try_from(self.places.len()) {
             Ok(1..=SEGMENTS_MAX) => Ok(self),

@@ -1,4 +1,4 @@
-//! Raw reads of the table: strongly consistent, and nothing interpreted.
+//! Raw reads of the table: strongly consistent, without interpretation.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,43 +10,43 @@ use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
 use shared::ports::Key;
 
-/// An item as the table has it.
+/// An item of the table.
 pub type Item = HashMap<String, AttributeValue>;
 
-/// Items in one answer of a scan: bounds what a segment has in memory, and what it repeats after it was cut off.
+/// Items per answer of a scan. Limits a segment's memory, and the work to repeat after a deadline.
 const SCAN_ITEMS: i32 = 500;
-/// `DynamoDB`'s bound on the keys of one batch.
+/// `DynamoDB`'s limit on the keys of one batch.
 const BATCH_KEYS: usize = 100;
-/// Tries of one read. An audit is in no hurry, and must not fail because it meets a throttled minute.
+/// Tries of one read. An audit is not in a hurry, and must survive a throttled minute.
 const ATTEMPTS_MAX: u32 = 10;
 const BACKOFF_MOST: Duration = Duration::from_secs(5);
-/// How long to wait before what a batch left out is asked for again; twice as long each time, up to the above.
+/// The pause before the left-out keys of a batch are requested again. It doubles each time, up to the limit above.
 const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
 
-/// Why the audit could not read on. What it has not read it can't vouch for.
+/// Why the audit could not continue. It can't judge what it has not read.
 #[derive(Debug, thiserror::Error)]
 #[error("the table did not answer")]
 pub struct ReadError(#[source] Box<dyn std::error::Error + Send + Sync>);
 
-/// Some items, and where the next ones begin.
+/// Some items, and the place where the next ones begin.
 #[derive(Debug)]
 pub struct Page {
     /// The items.
     pub items: Vec<Item>,
-    /// The last key that was looked at; `None` at the end.
+    /// The last key that was read; `None` at the end.
     pub next: Option<Key>,
 }
 
-/// One of the disjoint parts in which a table is scanned.
+/// One of a table's disjoint segments.
 #[derive(Clone, Copy, Debug)]
 pub struct Segment {
-    /// Which, from 0.
+    /// Its number, from 0.
     pub index: i32,
-    /// Of how many.
+    /// The number of segments.
     pub of: i32,
 }
 
-/// What a scan picks: items of which a time is at or after a bound, in milliseconds since the epoch.
+/// A scan's filter: items with a time at or after a bound, in milliseconds since the epoch.
 #[derive(Clone, Copy, Debug)]
 pub struct Since {
     /// The bound on `at` and `created_at`.
@@ -55,7 +55,7 @@ pub struct Since {
     pub expired_ms: u64,
 }
 
-/// The table, to be read alone.
+/// The table, for reads only.
 #[derive(Clone, Debug)]
 pub struct Reader {
     client: Client,
@@ -63,7 +63,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// The table `table`, as `client` reaches it.
+    /// The table `table`, read with `client`.
     pub const fn new(client: Client, table: String) -> Self {
         Self { client, table }
     }
@@ -75,7 +75,7 @@ impl Reader {
         Ok(answer.map_err(failed)?.item)
     }
 
-    /// Those of the items with these keys, which may repeat, that exist.
+    /// The existing items with these keys, which may repeat.
     pub async fn batch_get(&self, mut keys: Vec<Key>) -> Result<HashMap<Key, Item>, ReadError> {
         keys.sort_unstable();
         keys.dedup();
@@ -103,7 +103,7 @@ impl Reader {
         Ok(found)
     }
 
-    /// The items of a partition key whose sort keys begin with `prefix`, in their order, after `start`.
+    /// The items of a partition key whose sort keys begin with `prefix`, in order, after `start`.
     pub async fn query(&self, pk: &str, prefix: &str, start: Option<Key>) -> Result<Page, ReadError> {
         let mut request = self
             .client
@@ -124,7 +124,7 @@ impl Reader {
         Ok(Page { items: answer.items.unwrap_or_default(), next: next(answer.last_evaluated_key)? })
     }
 
-    /// The keys of some items of a segment, in no order, after `start`: of all, or of those that `since` picks.
+    /// The keys of some items of a segment after `start`, in no order: of all items, or of those that pass `since`.
     pub async fn scan(&self, segment: Segment, since: Option<Since>, start: Option<&Key>) -> Result<Page, ReadError> {
         let mut request = self
             .client

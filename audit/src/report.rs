@@ -1,47 +1,47 @@
 use serde::{Deserialize, Serialize};
 
-/// Imbalances that a report spells out; beyond these it only counts. A run's answer
-/// has them twice and goes through an event bus, which takes 256 KB.
+/// Imbalances that a report spells out; it only counts further ones. A run's answer has them twice, and goes through an
+/// event bus with a limit of 256 KB.
 const LISTED_MAX: usize = 50;
 
-/// What is wrong.
+/// The kinds of imbalance.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// An item whose key has no meaning here.
     UnknownItem,
-    /// An item that does not read.
+    /// An item that can't be parsed.
     Malformed,
     /// An item of a packet that does not exist.
     Orphan,
-    /// Amounts that are missing, or not what the terms say.
+    /// Amounts that are missing, or contradict the terms.
     Amounts,
-    /// A packet's debit that is missing or another.
+    /// A packet's debit that is missing, or differs.
     Debit,
-    /// A decision that is not what its packet says, or of a slip that the packet does not have.
+    /// A decision that contradicts its packet, or is of a slip that the packet does not have.
     Decision,
-    /// A claimed decision without the claim of that user with the same words.
+    /// A claimed decision without that user's equal claim.
     DecisionWithoutClaim,
-    /// A claim without the decision of that slip with the same words.
+    /// A claim without an equal decision of its slip.
     ClaimWithoutDecision,
-    /// Refunds that are not what the refunded decisions sum to.
+    /// Refunds that differ from the sum of the refunded decisions.
     Refunds,
-    /// A packet of which claimed, refunded and undecided slips are not the total.
+    /// A packet whose claimed, refunded and undecided slips do not sum to the total.
     Conservation,
-    /// A settled packet that is not what its decisions sum to.
+    /// A settled packet whose totals differ from the sums of its decisions.
     Closing,
-    /// A packet that should be in the index of what is to be settled and is not, or the other way round.
+    /// An open packet that is missing in the index of due packets, or a settled one that is in it.
     Index,
-    /// Movements of a user who has no wallet.
+    /// Movements of a user without a wallet.
     NoWallet,
-    /// A wallet that is not what its movements sum to, or negative.
+    /// A wallet that differs from the sum of its movements, or is negative.
     Wallet,
-    /// A user whose idempotency keys are not those of the packets he sent.
+    /// A user whose idempotency keys do not match the packets that they sent.
     SendKeys,
 }
 
 impl Kind {
-    /// The name that reports use.
+    /// The name in reports.
     pub const fn name(self) -> &'static str {
         match self {
             Self::UnknownItem => "unknown-item",
@@ -63,16 +63,16 @@ impl Kind {
     }
 }
 
-/// One thing that is wrong in the ledger, seen again and again while nothing changed.
+/// An imbalance, seen several times in a row without a change.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Imbalance {
-    /// What.
+    /// The kind.
     pub kind: Kind,
-    /// Where: `PK / SK` of the item.
+    /// The item: `PK / SK`.
     pub key: String,
-    /// What should be there.
+    /// The expected value.
     pub expected: String,
-    /// What is there.
+    /// The value found.
     pub found: String,
 }
 
@@ -87,25 +87,25 @@ impl Imbalance {
     }
 }
 
-/// What was looked at.
+/// What the audit has covered.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Figures {
-    /// Packets that were checked.
+    /// Number of checked packets.
     pub packets: u64,
-    /// Slips of these.
+    /// Number of their slips.
     pub slips: u64,
-    /// Wallets that were checked.
+    /// Number of checked wallets.
     pub wallets: u64,
-    /// Movements of these.
+    /// Number of their movements.
     pub movements: u64,
-    /// What came from outside into these wallets. This and the following in minor units.
+    /// Deposits into these wallets. This and the following are in minor units.
     pub deposited: u64,
-    /// What went outside out of them.
+    /// Withdrawals from these wallets.
     pub withdrawn: u64,
-    /// What is in them.
+    /// The sum of these wallets.
     pub in_wallets: u64,
-    /// What is in slips, of these packets, that have no decision.
+    /// The sum of these packets' undecided slips.
     pub in_slips: u64,
 }
 
@@ -122,26 +122,26 @@ impl Figures {
     }
 }
 
-/// What an audit found so far.
+/// The findings of an audit so far.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Report {
-    /// What was looked at. After a full audit of a ledger at rest `deposited - withdrawn = in_wallets + in_slips`; while
-    /// money moves, each wallet and packet is of its own moment.
+    /// What the audit has covered. After a full audit of an idle ledger `deposited - withdrawn = in_wallets +
+    /// in_slips`. While money moves, each wallet and packet is read at its own moment.
     #[serde(flatten)]
     pub figures: Figures,
-    /// All that is wrong; [`Self::imbalances`] lists no more than 50.
+    /// Number of imbalances; [`Self::imbalances`] lists at most 50.
     pub imbalance_count: u64,
-    /// What is wrong.
+    /// The imbalances.
     pub imbalances: Vec<Imbalance>,
-    /// Packets and wallets that never stood still for long enough to be judged, or took all of a run's time.
+    /// Number of packets and wallets that kept changing, or took a whole run's time.
     pub undecided_count: u64,
     /// Up to 50 of their keys.
     pub undecided: Vec<String>,
 }
 
 impl Report {
-    /// Whether all that was looked at is in order.
+    /// Whether everything that was checked is in order.
     pub const fn is_balanced(&self) -> bool {
         self.imbalance_count == 0 && self.undecided_count == 0
     }
@@ -166,13 +166,13 @@ impl Report {
         Self { undecided_count: 1, undecided: vec![key], ..Self::default() }
     }
 
-    /// Logs what is wrong, each as an error that names ids and amounts that are no secret.
+    /// Logs each imbalance as an error. The ids and amounts in it are no secret.
     pub(crate) fn log(&self) {
         for Imbalance { kind, key, expected, found } in &self.imbalances {
             tracing::error!(?kind, key, expected, found, "an imbalance");
         }
         for key in &self.undecided {
-            tracing::error!(key, "not decided: it never stood still");
+            tracing::error!(key, "undecided, because it kept changing");
         }
     }
 }

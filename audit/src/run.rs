@@ -1,4 +1,4 @@
-//! One run of an audit: what it remembers, and what is audited in it.
+//! One run of an audit: its memory, and the subjects that it checks.
 
 use std::collections::HashMap;
 
@@ -6,36 +6,40 @@ use shared::batching::{Cache, cache};
 use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 
-use crate::confirm::{Look, Patience};
+use crate::confirm::{Check, Rereads};
 use crate::item::{Fields, Malformed};
 use crate::layout::shown;
 use crate::reader::{Item, ReadError, Reader, Since};
 use crate::report::Report;
 
-/// Packets of which the outlines are kept.
+/// Number of packets whose outlines are cached.
 const OUTLINES_MAX: u64 = 10_000;
-/// Wallets that are remembered to exist, and subjects that are remembered to have been looked at.
+/// Number of cached wallets, and of cached subjects that were checked.
 const REMEMBERED_MAX: u64 = 50_000;
-/// A packet is settled soon after it expired, but that has no time of its own. One that expired up to so long before the
-/// bound counts as changed, in case it was settled late.
+/// A packet is settled soon after its expiry, but the settlement has no time of its own. A packet that expired up to
+/// this long before the bound counts as changed, in case it was settled late.
 const SETTLED_WITHIN_MS: u64 = 24 * 60 * 60 * 1_000;
 
 /// One run of an audit.
 ///
-/// Its memory does not grow with the table: a page of items for each segment; for each packet that is looked at its
+/// Its memory does not grow with the table. It has:
+/// - a page of items for each segment;
+/// - for each packet under check its amounts and its refunds' chunks, at most 100,000 slips each;
+/// - pages of one wallet's movements;
+/// - bounded caches.
 /// amounts and the chunks of its refund (at most 100,000 slips each); pages of one wallet's movements; bounded caches.
 pub(crate) struct Run {
     pub reader: Reader,
     pub since: Option<Since>,
     /// Users who are known to have a wallet.
     pub wallets: Cache<UserId, ()>,
-    /// What was looked at because something of it changed: a rush for one packet is worth one look, not one for each slip.
+    /// Subjects that were checked because of a change. A rush for one packet needs one check, not one for each slip.
     pub seen: Cache<Subject, ()>,
-    patience: Patience,
+    rereads: Rereads,
     outlines: Cache<PacketId, Outline>,
 }
 
-/// What never changes of a packet.
+/// The unchanging attributes of a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Outline {
     pub sender: UserId,
@@ -45,7 +49,7 @@ pub(crate) struct Outline {
     pub expires_at: u64,
 }
 
-/// What a look is at.
+/// The subject of a check.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Subject {
     Packet(PacketId),
@@ -53,30 +57,30 @@ pub(crate) enum Subject {
 }
 
 impl Run {
-    /// A run over `reader` of what was written since `since_ms`, in milliseconds since the epoch; `None`: of everything.
-    pub fn new(reader: Reader, patience: Patience, since_ms: Option<u64>) -> Self {
+    /// A run over the items written since `since_ms`, in milliseconds since the epoch; `None`: over all items.
+    pub fn new(reader: Reader, rereads: Rereads, since_ms: Option<u64>) -> Self {
         let since = |written_ms: u64| Since { written_ms, expired_ms: written_ms.saturating_sub(SETTLED_WITHIN_MS) };
         Self {
             reader,
             since: since_ms.map(since),
             wallets: cache(REMEMBERED_MAX, 1, |()| 1),
             seen: cache(REMEMBERED_MAX, 1, |()| 1),
-            patience,
+            rereads,
             outlines: cache(OUTLINES_MAX, 1, |_| 1),
         }
     }
 
-    /// [`Patience::confirm`]; what is wrong is logged.
-    pub(crate) async fn sure<F>(&self, key: impl Fn() -> String, look: impl Fn() -> F) -> Result<Report, ReadError>
+    /// [`Rereads::confirm`], which also logs the imbalances.
+    pub(crate) async fn sure<F>(&self, key: impl Fn() -> String, check: impl Fn() -> F) -> Result<Report, ReadError>
     where
-        F: Future<Output = Result<Look, ReadError>>,
+        F: Future<Output = Result<Check, ReadError>>,
     {
-        let report = self.patience.confirm(key, look).await?;
+        let report = self.rereads.confirm(key, check).await?;
         report.log();
         Ok(report)
     }
 
-    /// Whether this run has not had a subject before, as far as it remembers.
+    /// Whether this run has not checked a subject before, as far as its cache knows.
     pub fn is_first_sight(&self, subject: &Subject) -> bool {
         let is_new = !self.seen.contains_key(subject);
         if is_new {
@@ -85,7 +89,8 @@ impl Run {
         is_new
     }
 
-    /// Those of the packets that exist, and read. That a packet exists is remembered, that one does not is not.
+    /// The existing packets among these that can be parsed. The run remembers that a packet exists, but not that one is
+    /// missing.
     pub(crate) async fn outlines(&self, ids: Vec<PacketId>) -> Result<HashMap<PacketId, Outline>, ReadError> {
         let mut outlines = HashMap::new();
         let mut missing = Vec::new();

@@ -1,4 +1,4 @@
-//! From the items of a scan to the leads that need an audit.
+//! From the items of a scan to the leads to check.
 
 use std::collections::HashSet;
 
@@ -11,14 +11,14 @@ use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
 use crate::run::{Outline, Run, Subject};
 
-/// Why an item needs a look.
+/// Why an item needs a check.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Lead {
-    /// It, or what it belongs to, is to be audited.
+    /// The item, or the subject that it belongs to, must be audited.
     To(Subject),
-    /// This user has an item, so he has a wallet.
+    /// This user has an item, so they must have a wallet.
     Owner(UserId),
-    /// There is such an item, so there is such a packet, with that slip or part.
+    /// An item exists, so its packet must exist, with that slip or part.
     Member(PacketId, Place),
     /// The key has no meaning.
     Unknown(Key),
@@ -32,7 +32,7 @@ pub(crate) enum Place {
 }
 
 impl Lead {
-    /// The key of what it leads to, as reports show it.
+    /// The key of the lead's subject, as in reports.
     pub fn key(&self) -> String {
         match self {
             Self::To(subject) => subject.key(),
@@ -56,9 +56,9 @@ impl Place {
 impl Run {
     /// The leads of a page, each once.
     ///
-    /// Where everything is audited, each packet and wallet is looked at once, where the scan meets it; any other item only
-    /// raises the question whether it belongs to one. Where only what changed is audited, an item leads to the packet or
-    /// wallet that it belongs to, for these have no time of change themselves.
+    /// A full audit checks each packet and wallet once, when the scan meets it. Any other item only raises the question
+    /// whether its packet or wallet exists. An audit of changes follows an item to its packet or wallet, since these
+    /// have no time of change themselves.
     pub(crate) async fn leads(&self, items: &[Item]) -> Result<HashSet<Lead>, ReadError> {
         let mut leads = HashSet::new();
         let mut decided = HashSet::new();
@@ -78,7 +78,7 @@ impl Run {
         }
         if let Some(since) = self.since {
             let outlines = self.outlines(decided.iter().copied().collect()).await?;
-            // One that the scan picks by its own times is looked at there.
+            // The scan picks this packet by its own times, and checks it then.
             let is_picked =
                 |packet: &Outline| packet.created_at >= since.written_ms || packet.expires_at >= since.expired_ms;
             let others = decided.into_iter().filter(|id| !outlines.get(id).is_some_and(is_picked));
@@ -87,7 +87,7 @@ impl Run {
         Ok(leads)
     }
 
-    /// A lead to a subject that this run has not had before.
+    /// A lead to a subject that is new in this run.
     fn first_lead(&self, subject: Subject) -> Option<Lead> {
         self.is_first_sight(&subject).then_some(Lead::To(subject))
     }

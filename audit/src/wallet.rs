@@ -1,15 +1,15 @@
-//! One wallet against its user's movements, and each movement against the packet that it is of.
+//! One wallet against its user's movements, and each movement against its packet.
 //!
-//! Movements are only ever added. So if two passes over them show equally many they were the same ones all the time
-//! between the end of the first and the beginning of the second, and a wallet that was read there is exactly their sum, or
-//! wrong. Where the passes differ money moved, and the look says so.
+//! Movements are only ever added. If two passes count the same number, the movements did not change between the end of
+//! the first pass and the start of the second. So a wallet that was read between them must equal their sum. If the
+//! passes differ, money moved, and the check says so.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
-use crate::confirm::Look;
+use crate::confirm::Check;
 use crate::item::{Fields, Malformed, Name, Own, Refund, Slip};
 use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
@@ -20,17 +20,17 @@ use crate::run::Run;
 const BATCHES_AT_ONCE: usize = 4;
 const CLAIMS_PER_BATCH: usize = 100;
 
-/// What a user's items sum to.
+/// The sums of a user's items.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 struct Totals {
-    /// What the wallet should say.
+    /// The expected wallet.
     wallet: Wallet,
     movements: u64,
     deposited: u64,
     withdrawn: u64,
-    /// Idempotency keys, and which packets they are of: a sum of their ids, which has no order.
+    /// Idempotency keys: their number, and the sum of their packets' ids, which does not depend on the order.
     keys: (u64, u128),
-    /// The packets he sent, likewise.
+    /// The packets that the user sent, likewise.
     sent: (u64, u128),
 }
 
@@ -45,7 +45,7 @@ struct Wallet {
 impl Wallet {
     fn read(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
-        // A total that was never added to is absent.
+        // A total without any addition is absent.
         let total = |count, amount| {
             let count = if fields.has(count) { fields.number(count)? } else { 0 };
             let amount = if fields.has(amount) { fields.signed(amount)? } else { 0 };
@@ -66,7 +66,7 @@ impl std::fmt::Display for Wallet {
     }
 }
 
-/// A movement that belongs to a packet, to be held against it.
+/// A movement of a packet, to be checked against it.
 enum Linked {
     Claim(Slip),
     Sent(u64),
@@ -75,8 +75,8 @@ enum Linked {
 }
 
 impl Run {
-    /// Looks at a user's wallet and all of its movements.
-    pub(crate) async fn look_at_wallet(&self, user: &UserId) -> Result<Look, ReadError> {
+    /// Checks a user's wallet and all of its movements.
+    pub(crate) async fn check_wallet(&self, user: &UserId) -> Result<Check, ReadError> {
         let mut wrong = Vec::new();
         let before = self.pass(user, Some(&mut wrong)).await?;
         let key = keys::wallet(user);
@@ -94,25 +94,25 @@ impl Run {
             Some(Ok(wallet)) => Some(wallet),
             Some(Err(Malformed(expected))) => {
                 wrong.push(Imbalance::new(Kind::Malformed, shown(&key), expected, "something else"));
-                return Ok(Look { figures: figures(0), imbalances: wrong, moving: false });
+                return Ok(Check { figures: figures(0), imbalances: wrong, moving: false });
             }
         };
         let figures = figures(wallet.unwrap_or_default().balance);
         let against = before.against(user, wallet);
         if against.is_empty() {
-            return Ok(Look { figures, imbalances: wrong, moving: false });
+            return Ok(Check { figures, imbalances: wrong, moving: false });
         }
         let after = self.pass(user, None).await?;
         if after == before {
             wrong.extend(against);
-            return Ok(Look { figures, imbalances: wrong, moving: false });
+            return Ok(Check { figures, imbalances: wrong, moving: false });
         }
-        // Another look decides, unless what moved has explained it.
+        // Another check decides, unless the movement explains the difference.
         let moving = !after.against(user, wallet).is_empty();
-        Ok(Look { figures, imbalances: wrong, moving })
+        Ok(Check { figures, imbalances: wrong, moving })
     }
 
-    /// Sums up a user's items, page by page. With `wrong`, each is also held against its packet.
+    /// Sums up a user's items page by page. With `wrong`, also checks each item against its packet.
     async fn pass(&self, user: &UserId, mut wrong: Option<&mut Vec<Imbalance>>) -> Result<Totals, ReadError> {
         let mut totals = Totals::default();
         let mut start = None;
@@ -121,7 +121,7 @@ impl Run {
             let mut linked = Vec::new();
             for item in &page.items {
                 let Some(key) = key_of(item) else { continue };
-                // A key that has no meaning is the scan's to tell of.
+                // The scan reports a key without a meaning.
                 let Some(Name::Of(_, own)) = Name::of(&key) else { continue };
                 match totals.enter(user, own, item) {
                     Ok(link) => linked.extend(link.map(|(packet, link)| (key, packet, link))),
@@ -177,7 +177,7 @@ impl Run {
                 Linked::SendKey | Linked::Claim(_) => (Kind::SendKeys, true),
             };
             if outline.sender != *user {
-                say(kind, format!("an item of {}, who sent the packet", outline.sender), "another's");
+                say(kind, format!("an item of {}, the packet's sender", outline.sender), "another's");
             } else if !holds {
                 say(kind, format!("a packet of {} in {} slips", outline.total, outline.count), "something else");
             }
@@ -185,7 +185,7 @@ impl Run {
         Ok(wrong)
     }
 
-    /// Each claim has the decision of its slip, with the same words.
+    /// Each claim has an equal decision of its slip.
     async fn claims_against_decisions(&self, claims: Vec<(Key, PacketId, Slip)>) -> Result<Vec<Imbalance>, ReadError> {
         let names = claims.iter().map(|(_, packet, claim)| keys::decision(*packet, claim.index)).collect();
         let decisions = self.reader.batch_get(names).await?;
@@ -209,7 +209,7 @@ impl Run {
 }
 
 impl Totals {
-    /// Enters an item. Returns how it is linked to a packet, if it is.
+    /// Adds an item. Returns its link to a packet, if it has one.
     fn enter(&mut self, user: &UserId, own: Own, item: &Item) -> Result<Option<(PacketId, Linked)>, Malformed> {
         let fields = Fields(item);
         let amount = || fields.number("amount");
@@ -255,7 +255,7 @@ impl Totals {
         Ok(link)
     }
 
-    /// What a wallet, and the keys, have against these totals.
+    /// The imbalances between the wallet, or the keys, and these totals.
     fn against(&self, user: &UserId, wallet: Option<Wallet>) -> Vec<Imbalance> {
         let mut wrong = Vec::new();
         let key = shown(&keys::wallet(user));

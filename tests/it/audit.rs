@@ -368,9 +368,9 @@ async fn no_false_alarm_while_money_moves() {
     let world = World::single().await;
     let traffic =
         Arc::new(Traffic { stop: false.into(), grabbed: AtomicU64::default(), refunded: AtomicU64::default() });
-    let users = users("u", 9);
+    let grabbers = users("u", 9);
     let begun = world.now_ms();
-    let rushes = users("sender", 3).into_iter().map(|sender| traffic.rush(&world, sender, &users));
+    let rushes = users("sender", 3).into_iter().map(|sender| traffic.rush(&world, sender, &grabbers));
     let watching = async {
         let auditor = auditor(&world);
         let (mut round, mut moved) = (0, 0);

@@ -220,8 +220,8 @@ async fn everything_goes_wrong_at_once() {
     for _ in 0..100 {
         // Not faster than users grab; otherwise nothing would happen between two faults.
         let transactions = world.rig.transactions() + 10;
-        let patience = Instant::now() + Duration::from_millis(50);
-        while world.rig.transactions() < transactions && Instant::now() < patience {
+        let deadline = Instant::now() + Duration::from_millis(50);
+        while world.rig.transactions() < transactions && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         match random.random_range(0..8) {

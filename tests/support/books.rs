@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
-use audit::{Auditor, Patience, Progress, Report};
+use audit::{Auditor, Progress, Report, Rereads};
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::PacketId;
@@ -90,8 +90,8 @@ pub fn auditor(world: &World) -> Auditor {
 
 /// The tables of tests apply a transaction at once, so that longer waits would find no more.
 fn auditor_of(client: &Client, table: &str) -> Auditor {
-    let patience = Patience { pauses: vec![Duration::from_millis(5); 20], confirmations: 2 };
-    Auditor::new(client.clone(), table.to_owned()).with_patience(patience)
+    let rereads = Rereads { pauses: vec![Duration::from_millis(5); 20], confirmations: 2 };
+    Auditor::new(client.clone(), table.to_owned()).with_rereads(rereads)
 }
 
 /// The audit's full report on a world's ledger.

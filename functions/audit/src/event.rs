@@ -2,14 +2,16 @@ use audit::{Progress, TooManySegments};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// Segments in which the table is scanned at once, unless the event says otherwise.
+/// Default number of segments that are scanned at once.
 const SEGMENTS: u32 = 8;
-/// How far back "what changed" reaches by default: a day, and two hours in common with the run before, for what was
-/// committed some time after the moment that it bears (a grab that settle brought home), and for clocks that differ.
+/// The default time span of an audit of changes: a day, and two hours of overlap with the run before. The overlap
+/// covers clocks that differ, and items that were committed later than their own time, such as a claim that settle
+/// persisted.
 const LOOK_BACK_MS: u64 = 26 * 60 * 60 * 1_000;
 
-/// The event: `{}` audits what changed since 26 hours ago, `{"since_ms": …}` since that moment, `{"full": true}`
-/// everything; `"segments"` says in how many parts at once. `{"resume": …}`, which is the answer's `next`, goes on.
+/// The event. `{}` audits the changes of the last 26 hours, `{"since_ms": …}` those since that moment, `{"full": true}`
+/// everything. `"segments"` is the number of segments. `{"resume": …}`, which is the answer's `next`, continues an
+/// audit.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Event {
@@ -26,7 +28,7 @@ pub struct Event {
 impl TryFrom<Map<String, Value>> for Event {
     type Error = serde_json::Error;
 
-    /// By way of a map, since a derived `Deserialize` would take an array for an object.
+    /// Through a map, since a derived `Deserialize` would accept an array for an object.
     fn try_from(event: Map<String, Value>) -> Result<Self, Self::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -42,10 +44,10 @@ impl TryFrom<Map<String, Value>> for Event {
     }
 }
 
-/// What is wrong with an event.
+/// Why an event is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
-    /// It names several things to audit.
+    /// It has several kinds of audit.
     #[error("at most one of full, since_ms and resume")]
     Contradiction,
     /// Too few or too many segments.
@@ -54,7 +56,7 @@ pub enum EventError {
 }
 
 impl Event {
-    /// What an event asks for at `now_ms`.
+    /// The audit that an event requests at `now_ms`.
     pub(crate) fn progress(self, now_ms: u64) -> Result<Progress, EventError> {
         let segments = self.segments.unwrap_or(SEGMENTS);
         match (self.resume, self.full, self.since_ms) {
@@ -67,7 +69,7 @@ impl Event {
         }
     }
 
-    /// The event that goes on with an audit.
+    /// The event that continues an audit.
     pub(crate) fn resume(progress: Progress) -> Self {
         Self { resume: Some(progress), ..Self::default() }
     }
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_an_event_too() {
+    fn the_remaining_audit_is_an_event() {
         let places = json!(["start", {"after": {"pk": "USER#ann", "sk": "WALLET"}}, "done"]);
         let report =
             audit::Report { figures: Figures { packets: 7, ..Figures::default() }, ..audit::Report::default() };

@@ -2,9 +2,9 @@
 //!
 //! # After a deadline
 //!
-//! A run that ends early answers with `next`, the event of the run that goes on. On AWS the answers of successful runs go
-//! to an event bus, and a rule there sends `next` back to the function. A checkpoint in the table would need a role that
-//! may write, and a self-invocation another client; thus the function may read the table, and nothing else.
+//! A run that ends early answers with `next`, the event of the run that continues it. On AWS the answers of successful
+//! runs go to an event bus, where a rule sends `next` back to the function. A checkpoint in the table would need a role
+//! that may write; a self-invocation would need another client. This way the function may only read the table.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -18,20 +18,20 @@ use tokio::time::Instant;
 pub use event::{Event, EventError};
 pub use metric::metric;
 
-/// What the function answers: the audit so far, and the event that goes on with it where it is not done.
+/// The function's answer: the audit so far, and the event that continues it if it is not done.
 #[derive(Clone, Debug, Serialize)]
 pub struct Answer {
-    /// What was looked at, and what is wrong.
+    /// The coverage and the imbalances.
     #[serde(flatten)]
     pub report: Report,
-    /// What to send to the function next; `null`: all is audited.
+    /// The next event for the function; `null`: the audit is done.
     pub next: Option<Event>,
 }
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// The event asks for what can't be.
+    /// The event is invalid.
     #[error(transparent)]
     Event(#[from] EventError),
     /// The table could not be read.
@@ -39,7 +39,7 @@ pub enum AuditError {
     Read(#[from] ReadError),
 }
 
-/// Audits what the event asks for, until `deadline`. `now_ms` is the time in milliseconds since the epoch.
+/// Runs the audit of the event until `deadline`. `now_ms` is the time in milliseconds since the epoch.
 pub async fn handle(auditor: &Auditor, event: Event, now_ms: u64, deadline: Instant) -> Result<Answer, AuditError> {
     let progress = auditor.run(event.progress(now_ms)?, deadline).await?;
     let report = progress.report().clone();

@@ -12,7 +12,7 @@ use shared::ports::{Clock, System};
 use shared::wiring;
 use tokio::time::Instant;
 
-/// How long before the function is stopped a run ends, so that its answer is heard.
+/// How long before the function's timeout a run ends, so that its answer arrives.
 const MARGIN: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Error> {

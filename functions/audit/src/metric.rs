@@ -5,8 +5,8 @@ use shared::telemetry::MetricLine;
 
 use crate::Answer;
 
-/// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. A run that goes
-/// on with another counts all since the beginning, so the last one of a day, or the maximum, is the day's.
+/// The metrics of a run as one line of `CloudWatch`'s embedded metric format, for the log. A run that continues another
+/// counts from the beginning. So a day's last value, which is also its maximum, is the day's result.
 pub fn metric(answer: &Answer, table: &str, now_ms: u64, duration: Duration) -> Value {
     let report = &answer.report;
     let metrics = [

@@ -91,8 +91,8 @@ fn ended(meter: &Meter, end: GrabEnd, body: &impl Serialize) -> Result<Answer, P
     Ok(Answer::ok(body)?.with_outcome(end.name()))
 }
 
-/// The passphrase that a request's body gives. What no packet's passphrase can be is a wrong one, and one that is not
-/// needed is ignored, so there is no limit to check but the body's.
+/// The passphrase in a request's body. A text that can't be a packet's passphrase counts as a wrong one, and an
+/// unneeded one is ignored. So only the body's limit applies.
 pub fn passphrase(request: &Request) -> Result<Option<String>, Problem> {
     let body: GrabBody = parse_body(request, BODY_BYTES_MAX)?.unwrap_or_default();
     Ok(body.passphrase)

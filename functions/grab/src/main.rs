@@ -16,11 +16,12 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table = config.table.clone();
     let grab = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.grab_slip();
-    // A process that serves requests side by side is never frozen. One that serves them one after the other is, between them.
+    // A process that serves concurrent requests is never frozen. One that serves one request at a time is frozen
+    // between them.
     let is_concurrent = shared::is_concurrent();
     let grab = Arc::new(if is_concurrent { grab.running_on() } else { grab });
     let telemetry = Arc::new(Telemetry::new(Arc::clone(grab.meter()), table));
-    // Once a second it tells what all of them came to: a line for each would be most of what it does.
+    // One set of lines per second for all grabs: a line for each would be most of the process's work.
     if is_concurrent {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });

@@ -1,4 +1,4 @@
-//! The metrics of grabs: how often they are told, and in which lines.
+//! The metrics of grabs: how often they are written, and in which lines.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use serde_json::{Value, json};
 use shared::ports::{Clock, System};
 use shared::telemetry::{Counts, GrabEnd, Meter, Metric, MetricLine};
 
-/// How often they are told where requests are served side by side.
+/// The interval between writes where requests are served concurrently.
 const EVERY: Duration = Duration::from_secs(1);
 /// The most values of one metric in a line, by the format.
 const VALUES_MAX: usize = 100;
 
-/// Tells what a process counts, in its log.
+/// Writes a process's counts to its log.
 #[derive(Debug)]
 pub struct Telemetry {
     meter: Arc<Meter>,
     table: String,
-    /// Whether the process has told nothing yet.
+    /// Whether the process has written nothing yet.
     cold: AtomicBool,
 }
 
 impl Telemetry {
-    /// Of what `meter` counts, for the deployment whose ledger is `table`.
+    /// Writes the counts of `meter`, for the deployment with the ledger `table`.
     pub fn new(meter: Arc<Meter>, table: String) -> Self {
         Self { meter, table, cold: AtomicBool::new(true) }
     }
 
-    /// Tells once a second, for ever.
+    /// Writes once a second, for ever.
     pub async fn tell_regularly(&self) {
         let mut ticks = tokio::time::interval(EVERY);
         loop {
@@ -38,14 +38,14 @@ impl Telemetry {
         }
     }
 
-    /// Tells what was counted since the last time. That the log takes nothing must not keep anybody from his answer.
+    /// Writes the counts since the last time. A failed write must not keep a caller from the answer.
     pub fn tell(&self) {
         let counts = self.meter.take();
         if counts == Counts::default() {
             return;
         }
         let lines = lines(counts, &self.table, self.cold.swap(false, Ordering::Relaxed), System.now().ms());
-        // Each in one piece, or another's would come between.
+        // Each line in one piece; otherwise another line could come between.
         let mut text = String::new();
         for line in &lines {
             text.push_str(&line.to_string());
@@ -57,7 +57,7 @@ impl Telemetry {
     }
 }
 
-/// As few lines as the format allows: one has one outcome, and 100 times of claims.
+/// As few lines as the format allows. A line has one outcome and up to 100 claim latencies.
 fn lines(counts: Counts, table: &str, is_cold: bool, now_ms: u64) -> Vec<Value> {
     let Counts { ends, replays, repairs, script_calls, claims_ms } = counts;
     let once =
@@ -89,12 +89,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_single_grab_is_told_in_one_line() {
+    fn a_single_grab_is_one_line() {
         let ends = vec![(GrabEnd::Grabbed, 1)];
         let counts = Counts { ends, script_calls: 2, claims_ms: vec![4], ..Counts::default() };
-        let told = lines(counts, "hongbao", true, 7);
-        assert_eq!(told.len(), 1, "{told:?}");
-        let line = &told[0];
+        let written = lines(counts, "hongbao", true, 7);
+        assert_eq!(written.len(), 1, "{written:?}");
+        let line = &written[0];
         assert_eq!(
             (&line["Outcome"], &line["Grabs"], &line["Table"]),
             (&json!("grabbed"), &json!(1), &json!("hongbao"))
@@ -103,18 +103,18 @@ mod tests {
             (&line["ColdStarts"], &line["ScriptCalls"], &line["ClaimLatency"]),
             (&json!(1), &json!(2), &json!([4]))
         );
-        assert_eq!((line.get("Replays"), line.get("Repairs")), (None, None), "what did not happen is not told");
+        assert_eq!((line.get("Replays"), line.get("Repairs")), (None, None), "counts of zero are left out");
     }
 
     #[test]
-    fn many_grabs_are_told_in_lines_that_the_format_allows() {
+    fn many_grabs_are_lines_that_the_format_allows() {
         let ends = vec![(GrabEnd::Grabbed, 250), (GrabEnd::SoldOut, 9)];
         let claims_ms: Vec<u64> = (0..250).collect();
         let counts = Counts { ends, replays: 1, script_calls: 20, claims_ms: claims_ms.clone(), ..Counts::default() };
-        let told = lines(counts, "hongbao", false, 7);
-        let of = |name: &str| told.iter().filter_map(|line| line.get(name).cloned()).collect::<Vec<_>>();
+        let written = lines(counts, "hongbao", false, 7);
+        let of = |name: &str| written.iter().filter_map(|line| line.get(name).cloned()).collect::<Vec<_>>();
         assert_eq!(
-            (told.len(), of("Outcome"), of("Grabs")),
+            (written.len(), of("Outcome"), of("Grabs")),
             (3, vec!["grabbed".into(), "sold_out".into()], vec![250.into(), 9.into()])
         );
         assert_eq!((of("Replays"), of("ScriptCalls"), of("ColdStarts")), (vec![1.into()], vec![20.into()], vec![]));

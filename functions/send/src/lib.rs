@@ -51,7 +51,7 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
             Ok(Answer::json(StatusCode::CREATED, &PacketBody::new(&terms, Status::Open))?.about(terms.id))
         }
         SendOutcome::Replayed(terms) => {
-            // The first answer again, as it was: what has become of the packet since, its own route tells.
+            // The first answer again, unchanged. The packet's own route shows its current state.
             let answer = Answer::ok(&PacketBody::new(&terms, Status::Open))?.about(terms.id);
             Ok(answer.with_outcome("replayed").with_header("idempotent-replayed", "true"))
         }
@@ -64,14 +64,14 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
     }
 }
 
-/// The packet that a request's body asks for, or what is wrong with it.
+/// The packet of a request's body, or the body's errors.
 pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<NewPacket, Problem> {
     let body = parse_body(request, BODY_BYTES_MAX)?
         .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
     within_limits(sender, body, limits)
 }
 
-/// The packet, or all that is wrong with it.
+/// The packet, or all errors.
 fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
     let mut fields = fields();
     let split = match &*body.split {
@@ -82,7 +82,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     let split = fields.check("split", split, "must be random or equal");
     let count = body.count.within(1..=limits.count_max.into()).and_then(|count| u32::try_from(count).ok());
     let count = fields.check("count", count, format!("must be an integer from 1 to {}", limits.count_max));
-    // Without a count there is no telling what the total may be.
+    // The limits of the total depend on the count.
     let total = count.and_then(|count| {
         let most = limits.slip_amount_max.checked_mul(count.into())?.minor_units();
         let total = body.total_amount.within(count.into()..=most).map(Amount::new);

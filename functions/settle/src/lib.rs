@@ -1,4 +1,4 @@
-//! The scheduled function: brings to the ledger what the hot store still holds, and refunds what nobody grabbed.
+//! The scheduled function: persists the hot store's holds, and refunds undecided slips.
 
 #![cfg_attr(test, allow(clippy::unwrap_used))]
 
@@ -16,7 +16,8 @@ use tokio::time::Instant;
 
 pub use metric::metric;
 
-/// The event: `{}` for all, or `{"partitions": [from, to]}`, both included, so that several runs can share the work.
+/// The event: `{}` for all partitions, or `{"partitions": [from, to]}`, both included, so that several runs can share
+/// the work.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Event {
@@ -26,7 +27,7 @@ pub struct Event {
 impl TryFrom<Map<String, Value>> for Event {
     type Error = serde_json::Error;
 
-    /// By way of a map, since a derived `Deserialize` would take an array for an object.
+    /// Through a map, since a derived `Deserialize` would accept an array for an object.
     fn try_from(event: Map<String, Value>) -> Result<Self, Self::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -45,12 +46,12 @@ pub enum SettleError {
     /// The event names partitions that don't exist.
     #[error("partitions must be [from, to] with 0 <= from <= to <= 255")]
     NoSuchPartitions,
-    /// The ledger could not say what is due.
+    /// The ledger could not list the due packets.
     #[error("the run ended early")]
     Failed(#[from] Failure),
 }
 
-/// Settles what the event asks for, until `deadline`.
+/// Settles the partitions of the event until `deadline`.
 pub async fn handle<T: Table, H: HotStore>(
     settle: &Settle<T, H>,
     event: Event,

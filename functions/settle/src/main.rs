@@ -11,7 +11,7 @@ use shared::ports::{Clock, System};
 use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
-/// How long before the function is stopped a run ends: longer than the ledger tries one transaction.
+/// How long before the function's timeout a run ends: longer than the ledger's timeout for one transaction.
 const MARGIN: Duration = Duration::from_secs(10);
 
 fn main() -> Result<(), Error> {

@@ -2,8 +2,8 @@ use serde_json::Value;
 use shared::service::Report;
 use shared::telemetry::MetricLine;
 
-/// The metrics of a run as one line of `CloudWatch`'s embedded metric format, to be written to the log. What the run could
-/// not find out is not among them: no figure is better than a wrong one, and an alarm sees that it is missing.
+/// The metrics of a run as one line of `CloudWatch`'s embedded metric format, for the log. Figures that the run could
+/// not determine are left out: an alarm notices a missing figure, but not a wrong one.
 #[must_use]
 pub fn metric(report: &Report, table: &str, now_ms: u64) -> Value {
     let known = [
@@ -40,7 +40,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_declared() {
+    fn an_unknown_figure_is_not_declared() {
         let line = metric(&Report::default(), "hongbao", 7);
         assert_eq!(declared(&line), ["Settled", "Parked", "RefundedPackets", "RefundedSlips", "DueLeft"]);
         assert_eq!(line.get("OutboxDepth"), None);

@@ -1,5 +1,5 @@
-//! `GET /packets/…` and `GET /me/…`: users look. Also API Gateway's `$default` route, so that what leads nowhere gets this
-//! API's own answers.
+//! `GET /packets/…` and `GET /me/…`: users view packets and their own data. Also serves API Gateway's `$default` route,
+//! so that unknown paths receive this API's own answers.
 
 use std::time::Instant;
 

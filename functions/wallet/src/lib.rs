@@ -1,4 +1,4 @@
-//! `/wallets/…`: the operator moves money in and out, and looks at wallets.
+//! `/wallets/…`: the operator moves money in and out, and views wallets.
 
 use std::time::Instant;
 
@@ -62,7 +62,7 @@ fn user_id(text: &str) -> Result<UserId, Problem> {
     text.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
 }
 
-/// The wallet, the id and the amount of a deposit or a withdrawal, or all that is wrong with them.
+/// The user, the id and the amount of a deposit or a withdrawal, or all errors.
 pub fn movement(
     request: &Request,
     user: &str,
