@@ -1,4 +1,4 @@
-//! Runs the walkthrough of the API against a fresh stack, wherever that runs:
+//! Runs the walkthrough of the API against a new stack at any address:
 //! `cargo run -p tests --bin walk-through -- docs/WALKTHROUGH.md http://127.0.0.1:3001`
 
 use std::error::Error;
@@ -10,6 +10,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [page, url] = &arguments[..] else { return Err("usage: walk-through PAGE URL".into()) };
     let steps = console(&std::fs::read_to_string(page)?);
     walk(&steps, url);
-    println!("{page}: {} commands, and each printed what the page has", steps.len());
+    println!("{page}: {} commands, all with the page's output", steps.len());
     Ok(())
 }

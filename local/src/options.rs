@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn all_can_be_given() {
+    fn all_options_can_be_given() {
         let options = parse(
             "--port 0 --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
              --settle-every 1m30s --ack redis --table t",

@@ -1,4 +1,5 @@
-//! The commands of the readme and of the walkthrough, run against a fresh stack; and the pages in both languages.
+//! Runs the commands of the readme and of the walkthrough against a new stack, and compares the pages in both
+//! languages.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
@@ -18,20 +19,20 @@ async fn walked(steps: impl FnOnce(&str) -> Vec<Step>) {
     let local = Local::start(Options::ephemeral()).await.unwrap();
     let url = local.url();
     let steps = steps(&url);
-    // The shell blocks a thread, and the stack needs this one.
+    // The shell blocks a thread; the stack needs this one.
     tokio::task::spawn_blocking(move || walk(&steps, &url)).await.unwrap();
     local.stop().await;
 }
 
 #[tokio::test]
-async fn the_walkthrough_is_true() {
+async fn the_walkthrough_works() {
     let steps = console(&read("docs/WALKTHROUGH.md"));
     assert!(steps.len() > 15, "only {} commands", steps.len());
     walked(|_| steps).await;
 }
 
 #[tokio::test]
-async fn the_requests_of_the_readme_are_true() {
+async fn the_requests_of_the_readme_work() {
     walked(|url| {
         let steps = pasted(&read("README.md").replace("http://127.0.0.1:3000", url));
         assert_eq!(steps.len(), 4, "deposit, send, grab, look");
@@ -48,7 +49,7 @@ fn the_readme_is_short() {
     }
 }
 
-/// The readme repeats a few figures of the recorded benchmark. A new recording must not leave it behind.
+/// The readme repeats a few figures of the recorded benchmark. They must change with a new recording.
 #[test]
 fn the_figures_of_the_readme_are_recorded() {
     let recorded = read("docs/PERFORMANCE.md");
@@ -68,9 +69,9 @@ fn the_figures_of_the_readme_are_recorded() {
 /// The pages that exist in both languages, by their English name.
 const TRANSLATED: [&str; 4] = ["README.md", "docs/WALKTHROUGH.md", "docs/CONFIGURATION.md", "docs/INTEGRATE.md"];
 
-/// What a translation leaves as it is: each code block, the levels of the headings, and each piece of code within a text.
+/// The parts that a translation keeps: code blocks, the levels of headings, and pieces of code in the text.
 #[test]
-fn the_pages_in_chinese_are_in_step() {
+fn the_pages_in_chinese_match_the_english_ones() {
     for file in TRANSLATED {
         let [english, chinese] = [read(file), read(&file.replace(".md", ".zh-CN.md"))];
         assert_eq!(blocks(&english), blocks(&chinese), "{file}");
@@ -103,7 +104,7 @@ fn level(heading: &str) -> usize {
 /// The pieces of code within the text.
 fn code(page: &str) -> BTreeSet<String> {
     let text: Vec<&str> = prose(page).collect();
-    // A piece may be broken at the end of a line.
+    // A piece may break at the end of a line.
     let text = text.join(" ");
     text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }

@@ -172,7 +172,7 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
 }
 
 #[test]
-fn each_function_is_told_what_it_reads_and_no_more() {
+fn each_function_has_exactly_the_variables_that_it_reads() {
     let (template, documented) = (template(), documented("docs/CONFIGURATION.md"));
     for (function, properties) in functions(&template) {
         let (set, reads) = (set(&template, properties), Reads::of(&function));
@@ -181,7 +181,7 @@ fn each_function_is_told_what_it_reads_and_no_more() {
         assert!(names.is_subset(&reads.all), "{function} never reads {:?}", names.difference(&reads.all));
         for name in names {
             let (_, readers) = documented.get(&name).unwrap_or_else(|| panic!("docs/CONFIGURATION.md lacks {name}"));
-            assert!(readers.contains(&function), "{function} has no use for {name}, docs/CONFIGURATION.md says");
+            assert!(readers.contains(&function), "docs/CONFIGURATION.md says that {function} does not read {name}");
         }
     }
 }
@@ -240,7 +240,7 @@ fn the_parameters_defaults_are_those_of_the_functions() {
                 assert_eq!(documented[&name].0, "required", "{name}");
                 continue;
             }
-            // On AWS a cluster is the rule.
+            // On AWS Redis is usually a cluster.
             let expected = if name == "REDIS_CLUSTER" { "true" } else { &documented[&name].0 };
             assert_eq!(default, expected, "{name}");
         }

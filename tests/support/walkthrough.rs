@@ -1,14 +1,14 @@
-//! The commands of the documents, run as a reader would run them: each line in one shell.
+//! Runs the commands of the documents like a reader: all lines in one shell.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Matches anything within a line, even nothing.
 const WILDCARD: char = '…';
-/// The shell prints this after each command, with its exit status.
+/// The line that the shell prints after each command, with the exit status.
 const END: &str = "--- the end of a command:";
 
-/// A command, and the lines that it prints.
+/// A command, with its output.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Step {
     command: String,
@@ -18,7 +18,7 @@ pub struct Step {
 /// A code block of a document.
 #[derive(Debug, Eq, PartialEq)]
 pub struct Block<'a> {
-    /// The word in its first line; empty if there is none.
+    /// The word in its first line; empty without one.
     pub language: &'a str,
     /// Its lines.
     pub lines: Vec<&'a str>,
@@ -70,7 +70,7 @@ pub fn pasted(markdown: &str) -> Vec<Step> {
         .collect()
 }
 
-/// Runs all steps against a fresh stack at `url`, and panics at the first whose output differs from the document's.
+/// Runs all steps against a new stack at `url`. Panics at the first output that differs from the document's.
 pub fn walk(steps: &[Step], url: &str) {
     assert_curl();
     let mut shell = Shell::start(&[("HONGBAO", url)]);
@@ -81,7 +81,7 @@ pub fn walk(steps: &[Step], url: &str) {
     }
 }
 
-/// Whether a line is as the document has it.
+/// Whether a line matches the document's.
 pub fn matches(expected: &str, line: &str) -> bool {
     let pieces: Vec<&str> = expected.split(WILDCARD).collect();
     let [first, between @ .., last] = &pieces[..] else { return expected == line };

@@ -53,9 +53,9 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// Serves what `listener` accepts with the functions of `stack`. Each request needs a permit of `limiter`, as on AWS each needs
-    /// one of Lambda's concurrent executions; who gets none in time is refused, as API Gateway refuses what is above its
-    /// throttle.
+    /// Serves the connections of `listener` with the functions of `stack`. Each request needs a permit of `limiter`, as
+    /// it needs one of Lambda's concurrent executions on AWS. A request without a permit in time is refused, like one
+    /// above API Gateway's throttle.
     pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: AdmissionLimiter) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
@@ -110,7 +110,7 @@ async fn accept<S: Invoke>(
         match accepted {
             Ok((socket, client)) => serve_connection(socket, client, &shared, &connections),
             Err(error) => {
-                tracing::warn!(%error, "a connection can't be taken");
+                tracing::warn!(%error, "a connection can't be accepted");
                 sleep(ACCEPT_PAUSE).await;
             }
         }
