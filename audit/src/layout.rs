@@ -2,7 +2,7 @@
 
 use shared::ports::Key;
 
-/// Up to this many slips per part; a packet has at most [`PARTS_MAX`] parts.
+/// A packet has one part per this many slips, but at most [`PARTS_MAX`] parts.
 const SLIPS_PER_PART: u32 = 1_000;
 const PARTS_MAX: u32 = 64;
 

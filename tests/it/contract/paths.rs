@@ -17,7 +17,7 @@ async fn an_unknown_method_receives_the_list_of_methods() {
                 let answer = api.raw(method, path.as_bytes(), headers, b"").await;
                 assert_eq!(answer.status, 405, "{}", answer.describe());
                 assert_eq!(answer.header("allow"), Some(operation.method));
-                // The answer is the same for a body, which no such route takes.
+                // The answer is the same with a body.
                 let body = random(10, 1).to_string();
                 assert_eq!(api.raw(method, path.as_bytes(), headers, body.as_bytes()).await.status, 405);
             }

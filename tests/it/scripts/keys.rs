@@ -39,7 +39,7 @@ async fn parts_spread_evenly_over_three_nodes() {
         let mut counts = [0_u32; 3];
         for _ in 0..packets {
             for part in PacketId::new(now(), parts, random.random()).parts() {
-                // A slot belongs to a partition, so 256 partitions are enough.
+                // A slot belongs to a partition, so each is computed once.
                 let partition = part.partition().index();
                 let slot = match slots.entry(partition) {
                     Entry::Occupied(known) => *known.get(),
