@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn settle_runs_again_and_again_but_never_twice_at_once() {
+    async fn settle_runs_repeat_but_never_overlap() {
         let slow = Arc::new(Slow {
             begun: Semaphore::new(0),
             gate: Semaphore::new(0),

@@ -7,7 +7,7 @@ use shared::ports::HotStoreError;
 use super::*;
 
 /// Rigs with servers of their own, whose memory a test may fill.
-async fn on_both_alone(body: impl AsyncFn(Rig)) {
+async fn on_both_unshared(body: impl AsyncFn(Rig)) {
     body(Rig::over(Servers::one().await)).await;
     body(Rig::over(Servers::cluster().await)).await;
 }
@@ -59,7 +59,7 @@ impl Rig {
 
 #[tokio::test]
 async fn a_full_memory_refuses_writes_as_a_whole() {
-    on_both_alone(async |rig| {
+    on_both_unshared(async |rig| {
         let packet = Packet::in_parts(2, 12).with_passphrase("open");
         let part = packet.part;
         rig.load(&packet, &[won(5, "eve")]).await;
