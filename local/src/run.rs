@@ -244,8 +244,7 @@ mod tests {
     use tokio::sync::Semaphore;
 
     use super::*;
-    use crate::gateway::Function;
-    use crate::gateway::SettleFailed;
+    use crate::gateway::{Function, SettleFailed};
 
     /// Settle runs that last until they are released.
     struct Slow {

@@ -10,8 +10,7 @@ use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, PassphraseDigest, Refusal};
 use shared::http::{Answer, Code, Problem, Route, caller, given, parse_body, respond, route};
-use shared::ports::HotStore;
-use shared::ports::Table;
+use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
 

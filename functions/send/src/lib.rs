@@ -10,8 +10,7 @@ use shared::domain::{Amount, Limits, RequestKey, Split, UserId};
 use shared::http::{
     Answer, Code, Int, PacketBody, Problem, Route, caller, fields, given, header, parse_body, respond, route,
 };
-use shared::ports::HotStore;
-use shared::ports::Table;
+use shared::ports::{HotStore, Table};
 use shared::service::{NewPacket, SendOutcome, SendPacket, Status};
 
 const BODY_BYTES_MAX: usize = 128 * 1_024;

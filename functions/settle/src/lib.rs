@@ -9,8 +9,7 @@ use std::ops::RangeInclusive;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use shared::domain::PARTITIONS;
-use shared::ports::HotStore;
-use shared::ports::Table;
+use shared::ports::{HotStore, Table};
 use shared::service::{Failure, Report, Settle};
 use tokio::time::Instant;
 

@@ -10,8 +10,7 @@ use shared::http::{
     Answer, ClaimRow, Keeping, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, caller, page, respond,
     route,
 };
-use shared::ports::HotStore;
-use shared::ports::Table;
+use shared::ports::{HotStore, Table};
 use shared::service::{ClaimsView, Status, ViewPackets, Viewed};
 
 #[derive(Serialize)]

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
 
-use crate::domain::{Amount, Claim, PacketId, Terms, Timestamp, UserId};
-use crate::domain::{Best, ClaimRecord, Movement, Wallet};
+use crate::domain::{Amount, Best, Claim, ClaimRecord, Movement, PacketId, Terms, Timestamp, UserId, Wallet};
 use crate::service::{ListedClaim, PacketView, SentRecord, Status};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
@@ -226,8 +225,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::Summary;
-    use crate::domain::{Guard, Seed};
+    use crate::domain::{Guard, Seed, Summary};
 
     /// A packet that was sent by another version, under another cap than today's.
     fn view(over: bool) -> PacketView {

@@ -4,8 +4,7 @@ use futures::future::join_all;
 
 use super::commit::Committed;
 use super::items::{self, ClaimItem, DecisionItem};
-use super::keys;
-use super::{Ledger, LedgerError};
+use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 

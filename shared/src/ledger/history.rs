@@ -4,8 +4,7 @@ use std::str::FromStr;
 use serde_dynamo::AttributeValue;
 
 use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem};
-use super::keys;
-use super::{Ledger, LedgerError};
+use super::{Ledger, LedgerError, keys};
 use crate::domain::{ClaimRecord, Movement, MovementKind, PacketId, RequestKey, UserId};
 use crate::ports::{Item, Query, Table};
 

@@ -4,8 +4,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::commit::Committed;
 use super::items::{self, AmountsItem, PacketItem, SendKeyItem, SentItem};
-use super::keys;
-use super::{Ledger, LedgerError};
+use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
 use crate::ports::{Bound, Key, Query, Reason, Table, Write};
 

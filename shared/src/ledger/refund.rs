@@ -1,7 +1,6 @@
 use super::commit::Committed;
 use super::items::{self, DecisionItem, RefundItem, SettledItem};
-use super::keys;
-use super::{Ledger, LedgerError};
+use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amount, Decision, Owner, Summary, Terms, Timestamp};
 use crate::ports::{Reason, Table, Write};
 

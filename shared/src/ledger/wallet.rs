@@ -1,7 +1,6 @@
 use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
-use super::keys;
-use super::{Ledger, LedgerError};
+use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amount, MAX_BALANCE, RequestKey, Timestamp, UserId, Wallet};
 use crate::ports::{Bound, Item, Key, Reason, Table, Write};
 

@@ -7,8 +7,7 @@ use super::Failure;
 use super::stores::Stores;
 use crate::batching::SingleFlight;
 use crate::domain::{Decision, Hold, PartId, Terms};
-use crate::ports::Table;
-use crate::ports::{HotStore, Loaded};
+use crate::ports::{HotStore, Loaded, Table};
 
 /// How long a process may load a part before another one takes over. A load is a read of the ledger and a script. Two loads at
 /// once do no harm; a process that died delays everybody until its lease is over.

@@ -1,8 +1,7 @@
 use std::sync::Arc;
 
 use super::Failure;
-use crate::batching::SingleFlight;
-use crate::batching::{Cache, cache};
+use crate::batching::{Cache, SingleFlight, cache};
 use crate::domain::{Amount, Amounts, PacketId, PartId, Terms};
 use crate::ledger::Ledger;
 use crate::ports::Table;

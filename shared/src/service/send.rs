@@ -12,8 +12,7 @@ use crate::domain::{
     SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
 };
 use crate::ledger;
-use crate::ports::HotStore;
-use crate::ports::Table;
+use crate::ports::{HotStore, Table};
 
 /// What a deployment gives to every packet that it sends.
 #[derive(Clone, Debug)]

@@ -2,8 +2,7 @@ use std::sync::Arc;
 
 use super::packets::Packets;
 use crate::ledger::Ledger;
-use crate::ports::Table;
-use crate::ports::{Clock, Entropy};
+use crate::ports::{Clock, Entropy, Table};
 use crate::telemetry::Meter;
 
 /// What the use cases over both stores stand on. A clone shares all of it.

@@ -1,11 +1,9 @@
 use std::sync::Arc;
 
 use super::Failure;
-use crate::domain::{Amount, RequestKey, UserId};
-use crate::domain::{Movement, Wallet};
+use crate::domain::{Amount, Movement, RequestKey, UserId, Wallet};
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
-use crate::ports::Clock;
-use crate::ports::Table;
+use crate::ports::{Clock, Table};
 
 /// The operator's use cases: money in and out of wallets.
 pub struct Wallets<T> {

@@ -8,8 +8,9 @@ use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
-use shared::domain::MovementKind;
-use shared::domain::{AckMode, Amount, Claim, Guard, PacketId, PartId, Seed, Split, Terms, Timestamp, UserId};
+use shared::domain::{
+    AckMode, Amount, Claim, Guard, MovementKind, PacketId, PartId, Seed, Split, Terms, Timestamp, UserId,
+};
 use shared::dynamodb::SdkTable;
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
 use shared::ports::Entropy;

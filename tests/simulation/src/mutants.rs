@@ -4,8 +4,10 @@ use std::sync::{Arc, Mutex};
 use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::{Entry, MemoryHot};
-use shared::ports::{FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, OutboxEntry};
-use shared::ports::{Item, Key, Reason, TransactError, Write};
+use shared::ports::{
+    FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, Reason, TransactError,
+    Write,
+};
 
 use crate::hot::now;
 use crate::table::terms_of;

@@ -3,8 +3,7 @@ use std::sync::Arc;
 use shared::domain::Terms;
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
-use shared::ports::Entropy;
-use shared::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use shared::ports::{Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 use crate::chance::Chance;
 use crate::faults::Fault;

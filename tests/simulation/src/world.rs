@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use shared::domain::{PacketId, PartId, Partition, Terms, Timestamp, UserId};
 use shared::memory::{HotSnapshot, MemoryHot, MemoryTable};
-use shared::ports::Clock;
-use shared::ports::{Item, Key};
+use shared::ports::{Clock, Item, Key};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 

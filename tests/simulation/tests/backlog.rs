@@ -10,8 +10,7 @@ use std::time::Duration;
 use shared::domain::{AckMode, Amount, Limits, Split, UserId};
 use shared::ledger::Ledger;
 use shared::memory::{MemoryHot, MemoryTable};
-use shared::ports::{GrabAnswer, Grabber, HotStore, System};
-use shared::ports::{Item, Key, Query, Table, TableError, TransactError, Write};
+use shared::ports::{GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write};
 use shared::service::{NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores, Wallets};
 use tokio::time::{Instant, sleep};
 

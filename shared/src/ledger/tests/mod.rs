@@ -12,8 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use super::{Ledger, items, keys};
 use crate::domain::{Amount, PacketId, Terms, Timestamp, UserId};
-use crate::ports::Entropy;
-use crate::ports::{Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table that answers transactions as it was set up to, reads from the items it was given, and keeps what it was asked.
 #[derive(Default)]

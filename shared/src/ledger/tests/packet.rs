@@ -1,6 +1,5 @@
 use super::*;
-use crate::domain::{Amounts, Decision, Owner, PARTITIONS, PartId, Partition};
-use crate::domain::{Best, Summary};
+use crate::domain::{Amounts, Best, Decision, Owner, PARTITIONS, PartId, Partition, Summary};
 use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, SendKeyItem, SentItem};
 use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
 use crate::ports::Bound;

@@ -1,6 +1,5 @@
 use super::*;
-use crate::domain::{Best, Summary};
-use crate::domain::{Decision, Owner};
+use crate::domain::{Best, Decision, Owner, Summary};
 use crate::ledger::items::{DecisionItem, RefundItem, SettledItem};
 use crate::ledger::{LedgerError, RefundOutcome};
 

@@ -1,8 +1,6 @@
 use super::*;
-use crate::domain::Wallet;
-use crate::domain::{MAX_BALANCE, RequestKey};
-use crate::ledger::items::OutsideItem;
-use crate::ledger::items::signed;
+use crate::domain::{MAX_BALANCE, RequestKey, Wallet};
+use crate::ledger::items::{OutsideItem, signed};
 use crate::ledger::{LedgerError, MovementOutcome};
 use crate::ports::Bound;
 

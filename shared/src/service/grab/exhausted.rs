@@ -188,8 +188,7 @@ mod tests {
     use super::*;
     use crate::domain::{Amount, Decision, Owner, Terms, Timestamp};
     use crate::memory::MemoryHot;
-    use crate::ports::GrabAnswer;
-    use crate::ports::{Clock, System};
+    use crate::ports::{Clock, GrabAnswer, System};
 
     #[tokio::test(start_paused = true)]
     async fn a_snapshot_answers_users_without_a_slip_for_a_short_time() {

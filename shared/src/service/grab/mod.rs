@@ -16,11 +16,9 @@ use self::probe::Prober;
 use self::reconcile::Reconciler;
 use crate::domain::{AckMode, Claim, Decision, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
 use crate::ledger::ClaimOutcome;
-use crate::ports::Table;
-use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult};
-use crate::service::Failure;
-use crate::service::Stores;
+use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
 use crate::service::load::{Ensured, Loader};
+use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
 
 /// How long one grab keeps trying before it answers that it does not know.

@@ -13,13 +13,10 @@ use serde::Serialize;
 use tokio::time::Instant;
 
 use self::outbox::Outboxes;
-use crate::domain::Summary;
-use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Terms, Timestamp};
+use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp};
 use crate::ledger::{REFUND_SLIPS_MAX, RefundOutcome, due_shard};
-use crate::ports::Table;
-use crate::ports::{Backlog, HotStore};
-use crate::service::Failure;
-use crate::service::Stores;
+use crate::ports::{Backlog, HotStore, Table};
+use crate::service::{Failure, Stores};
 
 pub use self::rebuild::Rebuild;
 pub use self::replay::{Replay, Replayed};

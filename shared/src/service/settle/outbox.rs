@@ -7,10 +7,8 @@ use tokio::time::{Instant, timeout};
 use super::Tally;
 use crate::domain::{Claim, Decision, Hold, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, LedgerError};
-use crate::ports::Table;
-use crate::ports::{Backlog, HotStore, OutboxEntry};
-use crate::service::Failure;
-use crate::service::Stores;
+use crate::ports::{Backlog, HotStore, OutboxEntry, Table};
+use crate::service::{Failure, Stores};
 
 /// Partitions whose outboxes are emptied at once.
 const PARTITIONS_AT_ONCE: usize = 16;

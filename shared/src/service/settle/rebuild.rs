@@ -1,8 +1,6 @@
 use crate::domain::{Hold, PartId, Terms};
-use crate::ports::Table;
-use crate::ports::{HotStore, Reconciled};
-use crate::service::Failure;
-use crate::service::Stores;
+use crate::ports::{HotStore, Reconciled, Table};
+use crate::service::{Failure, Stores};
 
 /// The operator's use case: applies to the hot store all that the ledger knows of a packet.
 ///

@@ -1,9 +1,7 @@
 use crate::domain::{Claim, Decision, Hold, PartId, Partition};
 use crate::ledger::{ClaimOutcome, LedgerError};
-use crate::ports::Table;
-use crate::ports::{HotStore, OutboxEntry};
-use crate::service::Failure;
-use crate::service::Stores;
+use crate::ports::{HotStore, OutboxEntry, Table};
+use crate::service::{Failure, Stores};
 
 /// The operator's use case: holds that settle could not persist, and parked, are tried again.
 ///

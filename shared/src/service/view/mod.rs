@@ -9,13 +9,10 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::evidence::PacketSnapshot;
 use self::live::Live;
-use crate::domain::{Claim, Decision, PacketId, Terms, UserId};
-use crate::domain::{ClaimRecord, Summary, Wallet};
+use crate::domain::{Claim, ClaimRecord, Decision, PacketId, Summary, Terms, UserId, Wallet};
 use crate::ledger::{Ledger, Packet, Slice};
-use crate::ports::HotStore;
-use crate::ports::Table;
-use crate::service::Failure;
-use crate::service::Stores;
+use crate::ports::{HotStore, Table};
+use crate::service::{Failure, Stores};
 
 /// Slips whose decisions are read at once in search of a page of claims.
 const WINDOW: u32 = 1_024;
