@@ -78,16 +78,18 @@ impl<K: Eq + Hash, V> Drop for Promise<K, V> {
     }
 }
 
+impl<K: Eq + Hash, V> Default for SingleFlight<K, V> {
+    /// With nothing in flight.
+    fn default() -> Self {
+        Self { in_flight: Arc::default() }
+    }
+}
+
 impl<K, V> SingleFlight<K, V>
 where
     K: Clone + Eq + Hash + Send + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// With nothing in flight.
-    pub fn new() -> Self {
-        Self { in_flight: Arc::default() }
-    }
-
     /// The call for `key`; and the promise to answer it, if none was in flight.
     pub fn enter(&self, key: K) -> (Arc<Flight<V>>, Option<Promise<K, V>>) {
         let mut in_flight = lock(&self.in_flight);
@@ -161,16 +163,22 @@ where
     }
 }
 
-impl<K, V> FreshSingleFlight<K, V>
+impl<K, V> Default for FreshSingleFlight<K, V>
 where
     K: Clone + Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
     /// With nothing in flight.
-    pub fn new() -> Self {
+    fn default() -> Self {
         Self(Arc::new(Batcher::new(Fresh(std::marker::PhantomData))))
     }
+}
 
+impl<K, V> FreshSingleFlight<K, V>
+where
+    K: Clone + Eq + Hash + Send + Sync + 'static,
+    V: Clone + Send + Sync + 'static,
+{
     /// The result of a call for `key` that begins after this: `work`, unless another one already waits to begin. `None`: the
     /// call was lost.
     pub fn run<F, W>(&self, key: K, work: W) -> impl Future<Output = Option<V>> + use<K, V, F, W>

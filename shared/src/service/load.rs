@@ -38,7 +38,7 @@ pub enum Ensured {
 impl<T: Table, H: HotStore> Loader<T, H> {
     /// Between the two stores.
     pub fn new(stores: Stores<T, H>) -> Self {
-        Self { stores, flights: SingleFlight::new(), repairs: SingleFlight::new() }
+        Self { stores, flights: SingleFlight::default(), repairs: SingleFlight::default() }
     }
 
     /// Loads a part that the hot store does not have. One caller of all processes loads it, while the others wait.

@@ -28,8 +28,8 @@ impl<T: Table> Packets<T> {
             ledger,
             terms: Arc::new(cache(TERMS_BYTES_MAX, TERMS_BYTES, terms_bytes)),
             amounts: Arc::new(cache(AMOUNTS_BYTES_MAX, AMOUNTS_BYTES, |amounts| amounts.as_bytes().len() + 64)),
-            terms_reads: SingleFlight::new(),
-            amounts_reads: SingleFlight::new(),
+            terms_reads: SingleFlight::default(),
+            amounts_reads: SingleFlight::default(),
         }
     }
 

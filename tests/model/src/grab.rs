@@ -136,7 +136,7 @@ impl At {
             }
             Self::ReadRepair { part, .. } => calls.push(Call::ReadDecisions(instance.slips_of(part))),
             Self::Repair { part, decisions, .. } => {
-                calls.push(Call::Reconcile { part, decisions, decided: Holds::default() })
+                calls.push(Call::Reconcile { part, decisions, decided: Holds::default() });
             }
         }
     }

@@ -71,16 +71,14 @@ fn open(batcher: &Batcher<Counting>, calls: usize) {
 async fn a_lone_request_goes_at_once_and_those_that_come_meanwhile_share_the_next_call() {
     let batcher = batcher(1);
     let first = submit(&batcher, "a", 0);
-    let later: Vec<_> = (1..=15).map(|number| submit(&batcher, "a", number)).filter(|_| true).collect();
-    drop(later);
-    let later: Vec<_> = (20..25).map(|number| submit(&batcher, "b", number)).collect();
-    open(&batcher, 10);
+    let later: Vec<_> = (1..5).map(|number| submit(&batcher, "a", number)).collect();
+    let other = submit(&batcher, "b", 0);
+    open(&batcher, 3);
     assert_eq!(first.await, Ok(1));
-    let mut sizes = Vec::new();
     for answer in later {
-        sizes.push(answer.await.unwrap());
+        assert_eq!(answer.await, Ok(4));
     }
-    assert_eq!(sizes, [1, 4, 4, 4, 4], "another key has calls of its own");
+    assert_eq!(other.await, Ok(1), "another key has calls of its own");
 }
 
 #[tokio::test]
@@ -189,8 +187,11 @@ async fn a_caller_that_is_dropped_takes_its_call_from_nobody() {
 fn a_runtime_that_shuts_down_answers_with_a_loss_and_blocks_nobody() {
     let batcher = batcher(1);
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let in_flight = runtime.block_on(async { submit(&batcher, "a", 0) });
     let handle = runtime.handle().clone();
+    let in_flight = {
+        let _context = handle.enter();
+        submit(&batcher, "a", 0)
+    };
     drop(runtime);
     assert!(in_flight.blocking_recv().is_err());
     // A task of a runtime that is gone is dropped while it is spawned.

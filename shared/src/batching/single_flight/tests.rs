@@ -23,7 +23,7 @@ impl Work {
 
 #[tokio::test]
 async fn requests_share_the_call_in_flight() {
-    let flights = SingleFlight::<u32, u32>::new();
+    let flights = SingleFlight::<u32, u32>::default();
     let (work, gate) = (Arc::<Work>::default(), Arc::new(Semaphore::new(0)));
     let ask = || {
         let (work, gate) = (Arc::clone(&work), Arc::clone(&gate));
@@ -39,7 +39,7 @@ async fn requests_share_the_call_in_flight() {
 
 #[tokio::test]
 async fn a_promise_answers_those_who_wait_or_tells_that_the_call_was_lost() {
-    let flights = SingleFlight::<u32, u32>::new();
+    let flights = SingleFlight::<u32, u32>::default();
     for result in [Some(3), None] {
         let (first, promise) = flights.enter(7);
         let (second, none) = flights.enter(7);
@@ -56,7 +56,7 @@ async fn a_promise_answers_those_who_wait_or_tells_that_the_call_was_lost() {
 
 #[test]
 fn a_runtime_that_shuts_down_answers_with_a_loss_and_blocks_nobody() {
-    let flights = SingleFlight::<u32, u32>::new();
+    let flights = SingleFlight::<u32, u32>::default();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let handle = runtime.handle().clone();
     drop(runtime);
@@ -69,7 +69,7 @@ fn a_runtime_that_shuts_down_answers_with_a_loss_and_blocks_nobody() {
 
 #[tokio::test]
 async fn late_requests_share_the_next_call() {
-    let flights = Arc::new(FreshSingleFlight::<u32, u32>::new());
+    let flights = Arc::new(FreshSingleFlight::<u32, u32>::default());
     let (work, gate) = (Arc::<Work>::default(), Arc::new(Semaphore::new(0)));
     let ask = || {
         let (work, gate) = (Arc::clone(&work), Arc::clone(&gate));
@@ -89,14 +89,14 @@ async fn late_requests_share_the_next_call() {
 
 #[tokio::test]
 async fn only_those_who_share_a_panicked_call_are_answered_with_a_loss() {
-    let flights = FreshSingleFlight::<u32, u32>::new();
+    let flights = FreshSingleFlight::<u32, u32>::default();
     assert_eq!(flights.run(7, || async { panic!("by the test") }).await, None);
     assert_eq!(flights.run(7, || async { 3 }).await, Some(3));
 }
 
 #[tokio::test]
 async fn a_call_goes_on_without_its_first_caller() {
-    let flights = FreshSingleFlight::<u32, u32>::new();
+    let flights = FreshSingleFlight::<u32, u32>::default();
     let (work, gate) = (Arc::<Work>::default(), Arc::new(Semaphore::new(0)));
     let ask = || {
         let (work, gate) = (Arc::clone(&work), Arc::clone(&gate));

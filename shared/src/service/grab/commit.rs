@@ -91,7 +91,10 @@ impl<T: Table> Committer<T> {
 
     /// The same, with at most `transactions_max` transactions of a packet in flight.
     pub fn with_transactions(ledger: Arc<Ledger<T>>, transactions_max: usize) -> Self {
-        Self { batches: Arc::new(Batcher::new(Committing { ledger, transactions_max })), claims: SingleFlight::new() }
+        Self {
+            batches: Arc::new(Batcher::new(Committing { ledger, transactions_max })),
+            claims: SingleFlight::default(),
+        }
     }
 
     /// Gives `claim` to `user`, as [`Ledger::claim`] does. If several callers ask for the same claim at the same time, one of

@@ -66,7 +66,7 @@ impl<H: HotStore> ExhaustedParts<H> {
         };
         let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
         let refreshed = cache(REFRESHED_PARTS_MAX, 1, |_| 1);
-        Self { hot, entropy, known, refreshed, waits: SingleFlight::new(), awaited: Awaited::default() }
+        Self { hot, entropy, known, refreshed, waits: SingleFlight::default(), awaited: Awaited::default() }
     }
 
     /// A part, if it is known to be final.

@@ -53,7 +53,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
     pub fn new(stores: Stores<T, H>) -> Self {
         Self {
             stores,
-            flights: FreshSingleFlight::new(),
+            flights: FreshSingleFlight::default(),
             seen: cache(BYTES_MAX, PACKET_BYTES, seen_bytes),
             decided: cache(BYTES_MAX, PACKET_BYTES, decided_bytes),
             mute_since: Mutex::default(),
