@@ -56,12 +56,12 @@ impl Entropy for NoEntropy {
 }
 
 /// A ledger that receives these answers.
-struct Told {
+struct Scripted {
     ledger: Ledger<SdkTable>,
     committed: Arc<AtomicBool>,
 }
 
-impl Told {
+impl Scripted {
     fn new(data: &[u8]) -> Self {
         let committed = Arc::default();
         let connector = SharedHttpConnector::new(Answers::new(data, Arc::clone(&committed)));
@@ -118,22 +118,22 @@ fn terms() -> Terms {
 /// transaction as committed unless an answer confirmed it. The first byte selects the transaction.
 pub fn cancellations(data: &[u8]) {
     let Some((which, answers)) = data.split_first() else { return };
-    let told = Told::new(answers);
+    let scripted = Scripted::new(answers);
     run(async {
         match which % 5 {
-            0 => claim(&told).await,
-            1 => refund(&told).await,
-            2 => send(&told).await,
-            3 => outside(&told).await,
-            _ => drop(told.ledger.mark_settled(&terms(), &shared::domain::Summary::default()).await),
+            0 => claim(&scripted).await,
+            1 => refund(&scripted).await,
+            2 => send(&scripted).await,
+            3 => outside(&scripted).await,
+            _ => drop(scripted.ledger.mark_settled(&terms(), &shared::domain::Summary::default()).await),
         }
     });
 }
 
-async fn claim(told: &Told) {
+async fn claim(scripted: &Scripted) {
     let (user, claim) = (user(), Claim { slip: 2, amount: Amount::new(5), at: Timestamp::from_ms(9) });
-    match told.ledger.claim(&terms(), &user, &claim).await {
-        Ok(ClaimOutcome::Committed) => assert!(told.committed()),
+    match scripted.ledger.claim(&terms(), &user, &claim).await {
+        Ok(ClaimOutcome::Committed) => assert!(scripted.committed()),
         Ok(ClaimOutcome::Already { foreign, .. }) => {
             assert!(foreign.is_none_or(|decision| decision.owner.user() != Some(&user)));
         }
@@ -142,11 +142,11 @@ async fn claim(told: &Told) {
     }
 }
 
-async fn refund(told: &Told) {
+async fn refund(scripted: &Scripted) {
     let slips = [(0, Amount::new(5)), (2, Amount::new(6))];
-    match told.ledger.refund(&terms(), &slips, Timestamp::from_ms(9)).await {
+    match scripted.ledger.refund(&terms(), &slips, Timestamp::from_ms(9)).await {
         Ok(RefundOutcome::Refunded(decisions)) => {
-            assert!(told.committed());
+            assert!(scripted.committed());
             assert_eq!(decisions.iter().map(|decision| (decision.slip, decision.amount)).collect::<Vec<_>>(), slips);
         }
         Ok(RefundOutcome::AlreadyDecided(decisions)) => assert!(!decisions.is_empty()),
@@ -154,28 +154,28 @@ async fn refund(told: &Told) {
     }
 }
 
-async fn send(told: &Told) {
+async fn send(scripted: &Scripted) {
     let (terms, key) = (terms(), "k1".parse().unwrap());
     let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32] };
-    match told.ledger.send(&request).await {
+    match scripted.ledger.send(&request).await {
         Ok(SendOutcome::Replayed(id)) => assert_ne!(id, terms.id),
         Ok(SendOutcome::Sent | SendOutcome::KeyReused | SendOutcome::InsufficientBalance) | Err(_) => {}
     }
 }
 
-async fn outside(told: &Told) {
+async fn outside(scripted: &Scripted) {
     let key = "d1".parse().unwrap();
-    let moved = told.ledger.deposit(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await;
+    let moved = scripted.ledger.deposit(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await;
     if moved.is_ok_and(|moved| moved == MovementOutcome::Moved) {
-        assert!(told.committed());
+        assert!(scripted.committed());
     }
-    drop(told.ledger.withdraw(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await);
+    drop(scripted.ledger.withdraw(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await);
 }
 
 /// The answers to reads, well-formed or not. The first byte selects the read.
 pub fn items(data: &[u8]) {
     let Some((which, answers)) = data.split_first() else { return };
-    let Told { ledger, .. } = Told::new(answers);
+    let Scripted { ledger, .. } = Scripted::new(answers);
     let (id, user) = (terms().id, user());
     run(async {
         match which % 9 {

@@ -20,19 +20,19 @@ pub fn replies(data: &[u8]) {
 }
 
 fn grab_answer(data: &[u8]) {
-    let Ok(answer) = std::str::from_utf8(data) else { return };
-    let Some(found) = reply::grabbed(answer) else { return };
-    let now = answer.split(';').next().unwrap_or_default();
-    let spelled = found.iter().map(|part| match part {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    let Some(parts) = reply::grabbed(text) else { return };
+    let now = text.split(';').next().unwrap_or_default();
+    let spelled = parts.iter().map(|part| match part {
         None => "-".to_owned(),
-        Some(found) => found.iter().map(|found| spelled(found, now)).collect::<Vec<_>>().join(","),
+        Some(answers) => answers.iter().map(|answer| spelled(answer, now)).collect::<Vec<_>>().join(","),
     });
     let all: Vec<String> = std::iter::once(now.to_owned()).chain(spelled).collect();
-    assert_eq!(all.join(";"), answer);
+    assert_eq!(all.join(";"), text);
 }
 
-fn spelled(found: &GrabAnswer, now: &str) -> String {
-    match found {
+fn spelled(answer: &GrabAnswer, now: &str) -> String {
+    match answer {
         GrabAnswer::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
         GrabAnswer::Held { slip, at, fresh: false } => format!("h{slip}:{}", at.ms()),
         GrabAnswer::Held { slip, at, fresh: true } => {
@@ -75,16 +75,16 @@ fn snapshot_answer(data: &[u8]) {
         assert!(fields.len() % 2 == 0 && snapshot.by_user.len() <= (fields.len() - 2) / 2, "{answer:?}");
         assert!(matches!(snapshot.others, GrabAnswer::Nothing { .. }), "{answer:?}");
         let is_theirs =
-            |found: &GrabAnswer| matches!(found, GrabAnswer::Confirmed(_) | GrabAnswer::Held { fresh: false, .. });
+            |own: &GrabAnswer| matches!(own, GrabAnswer::Confirmed(_) | GrabAnswer::Held { fresh: false, .. });
         assert!(snapshot.by_user.values().all(is_theirs), "{answer:?}");
     }
 }
 
 fn view_answer(data: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(data) else { return };
-    if let Some(ViewResult::Changed(look)) = reply::view(&answer) {
+    if let Some(ViewResult::Changed(view)) = reply::view(&answer) {
         let Value::Array(fields) = &answer else { panic!("{answer:?}") };
         let pairs = (fields.len() - 3) / 2;
-        assert!(fields.len() % 2 == 1 && look.claims.len() + look.holds.len() <= pairs, "{answer:?}");
+        assert!(fields.len() % 2 == 1 && view.claims.len() + view.holds.len() <= pairs, "{answer:?}");
     }
 }
