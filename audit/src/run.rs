@@ -27,7 +27,6 @@ const SETTLED_WITHIN_MS: u64 = 24 * 60 * 60 * 1_000;
 /// - for each packet under check its amounts and its refunds' chunks, at most 100,000 slips each;
 /// - pages of one wallet's movements;
 /// - bounded caches.
-/// amounts and the chunks of its refund (at most 100,000 slips each); pages of one wallet's movements; bounded caches.
 pub(crate) struct Run {
     pub reader: Reader,
     pub since: Option<Since>,

@@ -174,7 +174,7 @@ impl Book {
                 }
                 (None, None) => checked.denials_true += u64::from(notes.denied.is_some()),
                 (None, Some(_)) if notes.had_unknown && notes.denied != Some(GrabAnswer::Refused) => {
-                    checked.late_claims += 1
+                    checked.late_claims += 1;
                 }
                 (None, Some(_)) if self.is_lost(packet.sent) => checked.late_claims += 1,
                 (None, Some(claim)) => {

@@ -5,6 +5,7 @@
 //! - A slip is *refunded* at the commit.
 //! - A slip *strays* if it was held for a user who never got it. From then on it may be gone for others, as the promise
 //!   about `sold_out` allows.
+//!
 //! The answers are the reads.
 
 use std::cell::Cell;

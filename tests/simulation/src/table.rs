@@ -75,7 +75,7 @@ impl SimTable {
         }
     }
 
-    /// Other reasons that DynamoDB could give as well. At least one failed condition remains.
+    /// Other reasons that `DynamoDB` could give as well. At least one failed condition remains.
     fn garbled(&self, mut reasons: Vec<Reason>) -> Vec<Reason> {
         let world = &self.world;
         if world.strikes(Fault::Bare) {
