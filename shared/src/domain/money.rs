@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 /// An amount of money in minor units (fen for CNY), never negative.
 ///
-/// Arithmetic is checked: the bounds in [`Limits`](super::Limits) keep every sum far below `u64::MAX`, and an overflow
-/// is a defect that must surface as `None`, not as another amount.
+/// The bounds in [`Limits`](super::Limits) keep every amount far below `u64::MAX`, so an overflow is a defect. Checked operations
+/// answer it with `None`. The sum of an iterator saturates: the largest amount fails every comparison that a wrapped one might pass.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(transparent)]
 pub struct Amount(u64);
@@ -62,7 +62,7 @@ impl fmt::Display for Amount {
 }
 
 impl Sum for Amount {
-    /// Saturates, so that an impossible sum can't wrap round to a plausible one.
+    /// Saturates at the largest amount.
     fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
         Self(amounts.fold(0, |sum, amount| sum.saturating_add(amount.0)))
     }
