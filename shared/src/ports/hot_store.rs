@@ -8,47 +8,47 @@ use foldhash::HashMap;
 
 use crate::domain::{Claim, Decision, Hold, PartId, Partition, PassphraseDigest, Refusal, Terms, Timestamp, UserId};
 
-/// Why the hot store has no answer. Callers can do nothing about it but try again later, so the causes are for logs.
+/// Why the hot store has no answer. Callers can only try again later, so the causes are for logs.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HotStoreError {
-    /// It did not answer, or can't serve now. What was asked may have been done.
+    /// It did not answer, or cannot serve now. The request may have taken effect.
     #[error("the hot store did not answer")]
     Unavailable(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// It answered what can't be. A defect.
-    #[error("the hot store was told or said something impossible")]
+    /// Its answer is impossible. A defect.
+    #[error("the hot store received or answered something impossible")]
     Impossible(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
 /// A user who wants a slip.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grabber {
-    /// Who.
+    /// The user.
     pub user: UserId,
-    /// The digest of the passphrase he gave, if he gave one.
+    /// The digest of the passphrase that they gave, if any.
     pub passphrase: Option<PassphraseDigest>,
 }
 
-/// What a part had for a user.
+/// The answer of a part to one user's grab.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GrabAnswer {
     /// The claim that the ledger is known to have.
     Confirmed(Claim),
-    /// A slip that is held for him, and not yet known to be in the ledger.
+    /// A slip that is held for them, and not yet known to be in the ledger.
     Held {
         /// The slip.
         slip: u32,
-        /// Since when.
+        /// When it was held.
         at: Timestamp,
         /// Whether it is held since this very call.
         fresh: bool,
     },
-    /// The packet's guard turned him away.
+    /// The packet's guard refused them.
     Refused(Refusal),
-    /// There is no slip for him.
+    /// There is no slip for them.
     Nothing {
         /// Whether the packet is expired.
         expired: bool,
-        /// Whether that is beyond doubt, for him too.
+        /// Whether that can no longer change for this user.
         certain: bool,
     },
 }
@@ -64,7 +64,7 @@ pub enum ProbeResult {
     Final(Arc<FinalPart>),
 }
 
-/// What became of an attempt to load a part.
+/// How an attempt to load a part ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Loaded {
     /// It is loaded, by this call or before.
@@ -73,14 +73,14 @@ pub enum Loaded {
     Expired,
 }
 
-/// What a part knows, after it was told decisions.
+/// The state of a part after it was reconciled.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reconciled {
-    /// It is not loaded: only its outbox was tidied.
+    /// It is not loaded. It was only taken out of its partition's queue of pending parts.
     NotLoaded,
     /// It is loaded.
     Loaded,
-    /// It is loaded and knows the decision of every slip: it is final.
+    /// It is loaded, and every slip has a known decision: it is final.
     Final,
 }
 
@@ -91,52 +91,53 @@ pub enum Finality {
     NotLoaded,
     /// A slip is free, or held.
     NotYet,
-    /// Every slip's decision is known, but the part has a guard, whose answers only a grab gives.
+    /// Every slip has a known decision, but only a grab checks the part's guard.
     Guarded,
-    /// Every slip's decision is known.
+    /// Every slip has a known decision.
     Final(Arc<FinalPart>),
 }
 
-/// A part that can't change any more.
+/// A part that cannot change any more.
 #[derive(Clone, Debug)]
 pub struct FinalPart {
-    /// From when on losers hear that it is expired.
+    /// When losers begin to be answered `expired`.
     pub expires_at: Timestamp,
-    /// Who has a slip, and which.
+    /// The claims, by user.
     pub owners: HashMap<UserId, Claim>,
 }
 
-/// What a part that gives out nothing more has for everybody, at one moment.
+/// What an exhausted part would answer each user, at one moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PartSnapshot {
-    /// Who has a claim or hold, and what he is told of it.
+    /// The answers to users with a claim or hold.
     pub by_user: HashMap<UserId, GrabAnswer>,
-    /// What everybody else is told.
+    /// The answer to everybody else.
     pub others: GrabAnswer,
 }
 
 impl PartSnapshot {
-    /// What a grab would find for a user.
+    /// The answer to a user's grab.
     pub fn answer_for(&self, user: &UserId) -> GrabAnswer {
         self.by_user.get(user).unwrap_or(&self.others).clone()
     }
 }
 
-/// What a part has for those who only look.
+/// The answer of a part to a reader.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ViewResult {
     /// It is not loaded.
     NotLoaded,
-    /// Nothing has changed since the version that the caller has seen.
+    /// Nothing has changed since the version that the reader has seen.
     Unchanged,
-    /// It has this.
+    /// The part as it is.
     Changed(PartView),
 }
 
 /// What a part knows of its slips, at one moment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartView {
-    /// Another one whenever a claim or hold has come or gone, save that a hold gave way to its user's claim of another part.
+    /// Changes with every claim or hold that comes or goes. One exception: a hold that gives way to its user's claim of another
+    /// part.
     pub version: String,
     /// Slips whose decision is known, claimed or refunded.
     pub decided_count: u32,
@@ -149,42 +150,43 @@ pub struct PartView {
 /// A slip in the outbox.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct OutboxEntry {
-    /// The slip, for whom, and since when.
+    /// The slip, its user, and the time of the hold.
     pub hold: Hold,
-    /// Why settle can't persist it, if it can't.
+    /// Why settle cannot persist it; `None`: it is not parked.
     pub parked: Option<String>,
 }
 
-/// What a partition's outboxes hold.
+/// The holds in the outboxes of a partition.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct Backlog {
-    /// Holds, those parked too.
+    /// The number of holds, parked ones included.
     pub holds: u64,
-    /// The oldest of them was made then, or later.
+    /// A time at or before the oldest of them.
     pub oldest: Option<Timestamp>,
 }
 
-/// A part, and who grabs a slip of it, no two of whom are the same user.
+/// The grabs of one part, each of another user.
 pub type Ask = (PartId, Vec<Grabber>);
 
-/// The hot store: it decides who gets which slip, and nothing else. It may forget, roll back or lie.
+/// The hot store. It decides only who gets which slip, and it may forget, roll back or lie.
 ///
 /// Every operation may be executed twice, or late, without harm.
 pub trait HotStore: fmt::Debug + Send + Sync + 'static {
-    /// Takes a slip of a part for each of `grabbers`, no two of whom are the same user. `None`: it is not loaded.
+    /// Holds a slip of a part for each of `grabbers`, who are different users. The answers are in their order; `None`: the part is
+    /// not loaded.
     fn grab(
         &self,
         part: PartId,
         grabbers: &[Grabber],
     ) -> impl Future<Output = Result<Option<Vec<GrabAnswer>>, HotStoreError>> + Send;
 
-    /// Which grabs can be asked in one call: those of partitions in the same lane.
+    /// The lane of a partition. Grabs of one lane can share a call.
     fn lane(&self, partition: Partition) -> u32 {
         partition.index()
     }
 
-    /// The same for several parts of one lane, no part twice, each with its grabbers; the answers are in that order.
-    /// Where it fails, some of it may have been done, as with any call that fails.
+    /// Grabs slips of several parts of one lane, no part twice. The answers are in the order of `asks`. If it fails, some slips
+    /// may be held, as with any call that fails.
     fn grab_each(
         &self,
         asks: &[Ask],
@@ -198,14 +200,14 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Tells a part of a packet of `count` slips what the ledger says. `decided` are holds that these decisions decide:
-    /// they go, also from a part that is not loaded any more or knows them by half.
+    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these decide; they end.
+    /// A part that is not loaded is only taken out of its partition's queue of pending parts.
     fn reconcile(
         &self,
         part: PartId,
         count: u32,
         decisions: &[Decision],
-        decided: &[Hold],
+        resolved: &[Hold],
     ) -> impl Future<Output = Result<Reconciled, HotStoreError>> + Send;
 
     /// Loads a part, of which `decisions` are known, unless it is loaded or expired.
@@ -216,35 +218,35 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         decisions: &[Decision],
     ) -> impl Future<Output = Result<Loaded, HotStoreError>> + Send;
 
-    /// Whether the caller is to load a part: one of all who ask within `lease`, until it is given up.
+    /// Whether the caller acquires the right to load a part: one caller within `lease`, until it is released.
     fn acquire_load_lease(
         &self,
         part: PartId,
         lease: Duration,
     ) -> impl Future<Output = Result<bool, HotStoreError>> + Send;
 
-    /// Gives up what [`Self::acquire_load_lease`] gave.
+    /// Releases what [`Self::acquire_load_lease`] acquired.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
-    /// Whether a part is final, and its owners.
+    /// Whether a part is final, and its final owners.
     fn finality(&self, part: PartId) -> impl Future<Output = Result<Finality, HotStoreError>> + Send;
 
-    /// What a grab would find for each user of a part that gives out nothing more. `None`: each has to ask, because it is not
-    /// loaded, has a guard or a free slip.
+    /// What a grab would answer each user of an exhausted part. `None`: each user needs a grab, because the part is not loaded,
+    /// or has a guard or a free slip.
     fn snapshot(&self, part: PartId) -> impl Future<Output = Result<Option<PartSnapshot>, HotStoreError>> + Send;
 
-    /// What a part knows of its slips, unless that is what the caller has `seen`: the version of an earlier look.
+    /// What a part knows of its slips, unless its version is the one that the caller has `seen`.
     fn view(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<ViewResult, HotStoreError>> + Send;
 
-    /// The parts of a partition that hold something, those that have longest first.
+    /// The pending parts of a partition, the longest pending first.
     fn pending_parts(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;
 
-    /// How much the parts of a partition hold.
+    /// The holds of a partition's parts.
     fn backlog(&self, partition: Partition) -> impl Future<Output = Result<Backlog, HotStoreError>> + Send;
 
-    /// What a part holds, oldest first.
+    /// The outbox of a part, oldest hold first.
     fn outbox(&self, part: PartId) -> impl Future<Output = Result<Vec<OutboxEntry>, HotStoreError>> + Send;
 
-    /// Notes with a hold why it can't be persisted.
+    /// Parks a hold: notes with it why settle cannot persist it.
     fn park(&self, part: PartId, hold: &Hold, reason: &str) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 }

@@ -15,7 +15,7 @@ use futures::FutureExt;
 use redis::{FromRedisValue, RedisResult, from_redis_value};
 
 use error::Failure;
-use generations::{Generations, Turn};
+use generations::{Access, Generations};
 use iam::Tokens;
 use link::{Connector, Link};
 
@@ -34,8 +34,8 @@ pub fn install_crypto_provider() {
 /// The process's connection to the hot store, made when a call first needs it. A clone shares it.
 ///
 /// A connection that fails, stays mute or was idle for long is replaced, and the call that found out is repeated once on
-/// its successor. A call takes at most two response timeouts and the time to connect: one connect timeout, or in a cluster
-/// with a mute node up to two of them and three response timeouts.
+/// its successor. A call takes at most two response timeouts and the time to connect. That is one connect timeout; in a cluster
+/// with a mute node, up to two of them and three response timeouts.
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
@@ -93,10 +93,10 @@ impl Connection {
     async fn link(&self, failed: Option<u64>) -> RedisResult<(u64, Link)> {
         let (id, attempt) = {
             let mut generations = self.generations();
-            match generations.turn(failed) {
-                Turn::Use(id, link) => return Ok((id, link)),
-                Turn::Wait(id, attempt) => (id, attempt),
-                Turn::Connect(id) => {
+            match generations.access(failed) {
+                Access::Use(id, link) => return Ok((id, link)),
+                Access::Wait(id, attempt) => (id, attempt),
+                Access::Connect(id) => {
                     // A task of its own: a caller who gives up does not stop it for the others.
                     let task = tokio::spawn(Arc::clone(&self.shared).connect(id));
                     let attempt = task

@@ -1,9 +1,9 @@
 use std::time::{Duration, Instant, SystemTime};
 
-/// A moment by both clocks.
+/// A point in time by two clocks, so that it also counts the time in which Lambda froze the process.
 ///
-/// A frozen function's monotonic clock may stand still while its peers give it up, and the wall clock may be set back:
-/// the longer of the two times is the one to believe.
+/// A frozen function's monotonic clock may stand still while its peers give it up. The wall clock may be set back. The longer of
+/// the two times counts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreezeAwareInstant {
     monotonic: Instant,

@@ -9,7 +9,7 @@ use super::link::Link;
 
 /// How many response timeouts old a cluster's connection must be before a failure replaces it. A fresh one that fails has
 /// met a dead node, not a dead socket: the calls for that node's keys must not have all nodes reconnected again and
-/// again. What closed connections need, the cluster client does by itself.
+/// again. The cluster client replaces closed connections by itself.
 const CLUSTER_AGE_MIN: u32 = 10;
 
 /// An attempt to connect that any number of callers wait for.
@@ -29,7 +29,7 @@ struct Pending {
     started: FreezeAwareInstant,
 }
 
-/// The connection in use and the one being made. Every connection has a number, so that who saw one fail replaces that one
+/// The connection in use and the one being made. Every connection has a number, so that a caller that saw one fail replaces that one
 /// and not its successor.
 pub(super) struct Generations {
     /// How old a connection must be before a failure replaces it; none: it does at once.
@@ -41,7 +41,7 @@ pub(super) struct Generations {
 }
 
 /// What a caller gets.
-pub(super) enum Turn {
+pub(super) enum Access {
     /// A connection to use.
     Use(u64, Link),
     /// An attempt to wait for.
@@ -57,10 +57,10 @@ impl Generations {
     }
 
     /// A connection for a call, other than `failed`.
-    pub(super) fn turn(&mut self, failed: Option<u64>) -> Turn {
+    pub(super) fn access(&mut self, failed: Option<u64>) -> Access {
         let idle_max = self.idle_max;
         let age_min = self.age_min.unwrap_or_default();
-        // What a frozen function left behind is dead or soon will be.
+        // The connections of a thawed function are dead, or soon will be.
         self.current.take_if(|current| current.used.elapsed() > idle_max);
         self.pending.take_if(|pending| pending.started.elapsed() > idle_max);
         if let Some(failed) = failed {
@@ -68,12 +68,12 @@ impl Generations {
         }
         match (&self.current, &self.pending) {
             (Some(current), _) if failed != Some(current.id) || current.born.elapsed() < age_min => {
-                Turn::Use(current.id, current.link.clone())
+                Access::Use(current.id, current.link.clone())
             }
-            (_, Some(pending)) => Turn::Wait(pending.id, pending.attempt.clone()),
+            (_, Some(pending)) => Access::Wait(pending.id, pending.attempt.clone()),
             _ => {
                 self.last_id += 1;
-                Turn::Connect(self.last_id)
+                Access::Connect(self.last_id)
             }
         }
     }

@@ -80,7 +80,7 @@ impl IamAuth {
     }
 }
 
-/// A GET of `url` that whoever has it may do until `valid` is over.
+/// A presigned GET of `url`. Any holder may use it until `valid` is over.
 fn presign(
     url: &str,
     service: &str,

@@ -14,7 +14,7 @@ use super::iam::Tokens;
 const CLUSTER_RETRIES: u32 = 3;
 /// The wait before one of them, in milliseconds: at least, and at most. All of them fit the response timeout.
 const CLUSTER_RETRY_WAIT_MS: (u64, u64) = (10, 100);
-/// When a silent connection is probed, and how often. Shorter than any middlebox' patience.
+/// When a silent connection is probed, and how often. Shorter than the idle time-out of any middlebox.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// How to make a connection.

@@ -12,7 +12,7 @@ use redis::cmd;
 use super::{Call, Connection, RedisConfig, RedisConfigError, RedisError, Script};
 use crate::redis::test_server::poll;
 
-/// What slow machines may take on top: they stall for seconds. Whatever hangs takes longer.
+/// What slow machines may take on top: they stall for seconds. A call that hangs takes longer.
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The server at `url`, by a client that takes no stall of the machine for a fault.
