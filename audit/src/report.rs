@@ -126,8 +126,9 @@ impl Figures {
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(default)]
 pub struct Report {
-    /// What the audit has covered. After a full audit of an idle ledger `deposited - withdrawn = in_wallets +
-    /// in_slips`. While money moves, each wallet and packet is read at its own moment.
+    /// What the audit has covered. After a full audit of an idle ledger
+    /// `deposited - withdrawn = in_wallets + in_slips`. While money moves, each wallet and packet is read at its own
+    /// moment.
     #[serde(flatten)]
     pub figures: Figures,
     /// Number of imbalances; [`Self::imbalances`] lists at most 50.
