@@ -8,7 +8,13 @@ const strings = /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'/g;
 const hash = { full: /#+!?/, after: /#+/, strings };
 const js = { full: /\/\/|\/\*\*?|\*(?![/\w])/, after: /\/\//, strings };
 // A single quote in Rust may begin a lifetime.
-const rs = { full: /\/\/[/!]?/, after: /\/\//, strings: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'/g };
+const rs = {
+  full: /\/\/[/!]?/,
+  after: /\/\//,
+  strings: /"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)'/g,
+  // Messages, and the names of functions, which in tests are sentences.
+  spoken: /(?<=")(?:[^"\\]|\\.)*(?=")|(?<=\bfn )\w+/g,
+};
 const markers = { rs, js, mjs: js, ts: js, lua: { full: /--/, after: /--/, strings } };
 const hashes = new Set(["sh", "py", "toml", "yaml", "yml", "Makefile", "run"]);
 const described = new Set(["description", "summary", "title", "Description", "AlarmDescription"]);
@@ -45,8 +51,8 @@ function assemble(found) {
 
 const blank = line => ({ line, column: 1, text: "" });
 
-// Comments that fill their lines follow each other as in the file. A comment after code, a line of columns and a JSDoc tag are
-// paragraphs of their own.
+// Comments that fill their lines follow each other as in the file. A comment after code, a line of columns, a JSDoc tag and a
+// message are paragraphs of their own.
 function comments(lines, marker) {
   const full = new RegExp(`^(\\s*(?:${marker.full.source})) ?`);
   const after = new RegExp(`^(.*\\S\\s+(?:${marker.after.source})) `);
@@ -60,6 +66,10 @@ function comments(lines, marker) {
     const text = source.slice(prefix);
     const apart = !lone || text.startsWith("@") || /^[-=~#*/ ]*$/.test(text) || /\S {2,}\S/.test(text) && !/^\s*(?:[-*]|\d+\.) /.test(text);
     if (apart) found.push(blank(line));
+    for (const { 0: name, index } of (!lone && marker.spoken && source.matchAll(marker.spoken)) || []) {
+      const words = name.replaceAll("_", " ");
+      if (words.split(" ").length > 2) found.push({ line, column: index + 1, text: words }, blank(line));
+    }
     if (lone || trailing) found.push({ line, column: prefix + 1, text });
     if (apart) found.push(blank(line));
   });

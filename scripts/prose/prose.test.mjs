@@ -26,6 +26,10 @@ test("comments, not code or strings", async () => {
   assert.deepEqual(await places("a.js", "he(); // he\n/**\n * Keeps his slip.\n */\nhe();\n"), ["1:10", "3:10"]);
 });
 
+test("messages and names of functions in Rust", async () => {
+  assert.deepEqual(await places("a.rs", 'fn the_winner_keeps_his_slip() { his(); panic!("he has his"); }\n'), ["1:21", "1:49", "1:56"]);
+});
+
 test("descriptions in YAML", async () => {
   assert.deepEqual(await places("a.yaml", "name: he\ndescription: he\nparts:\n  - summary: 'his slip'\n  - description: |\n      First.\n\n      He left.\n# his\n"), ["2:14", "4:15", "8:7", "9:3"]);
 });

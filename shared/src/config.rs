@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redis_that_can_not_be_is_told_with_the_rest() {
+    fn an_invalid_redis_is_named_with_the_other_faults() {
         let faults = |variables: &[(&str, &str)]| {
             let error = read(variables).unwrap_err();
             assert_eq!(format!("{error:?}"), error.to_string());

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_an_answer_is_told_that_it_is_still_so() {
+    fn a_client_with_the_current_answer_gets_304() {
         // Half of the digest of "a body", with its quotes.
         const TAG: &str = "\"a5801e62e5b32db97edaa7ccee25ec54\"";
         const WEAK: &str = "W/\"a5801e62e5b32db97edaa7ccee25ec54\"";

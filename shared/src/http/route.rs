@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn another_method_is_told_which_to_use() {
+    fn a_wrong_method_gets_405_with_allow() {
         let problem = route(&of(Method::DELETE, "/packets/x/grab")).unwrap_err();
         assert_eq!((problem.code, problem.allow), (Code::MethodNotAllowed, Some("POST")));
         assert!(route(&of(Method::HEAD, "/me/wallet")).is_err());

@@ -32,7 +32,7 @@ pub enum LedgerError {
     #[error("the ledger did not answer")]
     Unavailable(#[source] TableError),
     /// It answered what can't be: an item that does not read, or a request it calls malformed. A defect.
-    #[error("the ledger holds or was told something impossible: {0}")]
+    #[error("the ledger holds or was given something impossible: {0}")]
     Impossible(String),
 }
 

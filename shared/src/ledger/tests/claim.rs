@@ -73,7 +73,7 @@ async fn the_users_own_claim_decides_the_answer() {
 }
 
 #[tokio::test]
-async fn an_earlier_attempt_of_the_same_claim_is_his_own() {
+async fn an_earlier_attempt_of_the_same_claim_is_the_users_own() {
     let own = DecisionItem::from(&decision(2, of("ann")));
     let shown = cancelled([there(&own), there(&claim_item(&wanted())), Reason::None]);
     let read = cancelled([there(&own), Reason::None, Reason::None]);

@@ -54,7 +54,7 @@ async fn a_refused_request_is_not_repeated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends_with_what_was_said_last() {
+async fn a_commit_gives_up_after_its_timeout_with_the_last_error() {
     let ledger = ledger();
     for _ in 0..1_000 {
         ledger.answer(Err(busy()));

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(
             Failure::of(&server(ServerErrorKind::Moved), false),
             Failure::Refused,
-            "it is no cluster, we were told"
+            "the configuration says that it is no cluster"
         );
     }
 }

@@ -166,7 +166,7 @@ async fn a_caller_who_gives_up_does_not_stop_the_attempt() {
 }
 
 #[tokio::test]
-async fn a_password_is_used_and_never_told() {
+async fn a_password_is_used_and_never_shown() {
     let server =
         TestServer::start(&["--requirepass", "p,s/s word", "--user", "ann", "on", ">hunter2", "~*", "+@all"]).await;
     let at = |login: &str| patient(server.url().replace("//", &format!("//{login}@")));
