@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use serde::Serialize;
 use shared::domain::{PartId, Terms};
 use shared::ports::OutboxEntry;
-use shared::redis::{Connection, PartKeys, RedisError, Script, free_slips, held};
+use shared::redis::{Connection, PartKeys, RedisError, Script, fields, free_slips, held};
 
 static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("inspect.lua")));
 
@@ -73,7 +73,7 @@ impl HotPart {
 
     /// Whether it is loaded.
     pub fn is_loaded(&self) -> bool {
-        self.claims.contains_key("#x")
+        self.claims.contains_key(fields::EXPIRES_AT)
     }
 
     /// A user's field: `g…` confirmed, `h…` held.
@@ -120,7 +120,13 @@ mod tests {
     use super::*;
 
     fn part() -> HotPart {
-        let claims = [("#x", "7"), ("#h", "h0:1"), ("ann", "h1:5"), ("bob", "h2:6:no such slip"), ("cat", "g3:1:2")];
+        let claims = [
+            (fields::EXPIRES_AT, "7"),
+            (fields::PADDING, "h0:1"),
+            ("ann", "h1:5"),
+            ("bob", "h2:6:no such slip"),
+            ("cat", "g3:1:2"),
+        ];
         let twice = [("eve", "h4:6"), ("fay", "h6:6"), ("gus", "h6:7")];
         let claims = claims.into_iter().chain(twice).map(|(user, claim)| (user.to_owned(), claim.to_owned())).collect();
         HotPart { held: held_by_slip(&claims), claims, free: [0, 4].into(), known: [3].into() }

@@ -8,7 +8,7 @@ use redis::cmd;
 use serde_json::{Value, json};
 use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
 use shared::ports::HotStore;
-use shared::redis::PartKeys;
+use shared::redis::{PartKeys, fields};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 use tokio::process::Command;
@@ -209,7 +209,7 @@ async fn a_replay_finds_a_decision_that_was_made_meanwhile() {
     let held: String = world.redis(cmd("HGET").arg(&keys.claims).arg("ann")).await;
     late.settle().await;
     let () = world.redis(cmd("HSET").arg(&keys.claims).arg("ann").arg(held)).await;
-    let () = world.redis(cmd("HINCRBY").arg(&keys.claims).arg("#b").arg(-1)).await;
+    let () = world.redis(cmd("HINCRBY").arg(&keys.claims).arg(fields::HOLD_BASE).arg(-1)).await;
     let () = world.redis(cmd("ZADD").arg(&keys.pending).arg(1).arg(&keys.name)).await;
     let said = admin(&world, &["replay", &terms.id.to_string()]).await.with(0);
     assert!(said.line(&terms.id.to_string()).ends_with("void: the slip was refunded"), "{said:?}");
@@ -241,7 +241,8 @@ async fn a_rebuilt_packet_equals_the_ledger() {
     // A rollback that forgot a decision and freed its slip.
     let (slip, ..) = audit(&world).await.packet(terms.id).claims["u0"];
     world.forget_decision(&terms, part, slip, Some(&user("u0"))).await;
-    let () = world.redis(cmd("HSET").arg(&keys.claims).arg("#l").arg(format!("{slip}:{};", slip + 1))).await;
+    let () =
+        world.redis(cmd("HSET").arg(&keys.claims).arg(fields::OTHER_RANGES).arg(format!("{slip}:{};", slip + 1))).await;
     let json = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
     assert_eq!((&json[0]["before"]["free"], &json[0]["after"]["free"]), (&json!(7), &json!(6)));
     world.audit_hot(&terms, &audit(&world).await).await;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use futures::future::join_all;
 use redis::cmd;
 use shared::domain::{AckMode, Claim, PartId, Terms, UserId};
-use shared::redis::PartKeys;
+use shared::redis::{PartKeys, fields};
 use shared::service::{ClaimsView, GrabOutcome, PacketView, Status, Viewed};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
@@ -296,13 +296,13 @@ async fn redis_decides_neither_amounts_nor_the_end() {
         ("mallory", format!("g{}:{}:{}", claim.slip, claim.amount, claim.at.ms())),
         ("mallory", format!("g{other}:999999:7")),
         ("mallory", "h77:7".to_owned()),
-        ("#n", "10".to_owned()),
+        (fields::KNOWN_COUNT, "10".to_owned()),
     ];
     let right: String = scene.world.redis(cmd("HGET").arg(&keys.claims).arg("w")).await;
     for (number, (field, lie)) in lies.into_iter().enumerate() {
         says(field, &lie).await;
         // To have the part read again.
-        says(&format!("#t:user{number}"), "1:1").await;
+        says(&format!("{}user{number}", fields::WRONG_TRIES), "1:1").await;
         let view = scene.view("w").await;
         assert_eq!((view.mine.as_ref(), view.over), (Some(&claim), false), "{lie}");
         assert_eq!(scene.claims().await, [(user("w"), claim.clone())], "{lie}");

@@ -21,7 +21,7 @@ use shared::domain::{
 };
 use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult};
 use shared::redis::test_server::{TestCluster, TestServer};
-use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, free_slips, held};
+use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, fields, free_slips, held};
 use tokio::sync::Mutex;
 
 /// User ids that a script could mistake for something else: its own values, numbers, patterns, hash tags.
@@ -99,30 +99,34 @@ impl Rig {
     /// The state of a part, read from its keys.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
-        let (claims, decisions, pending) = futures::join!(
+        let (claims, decided, pending) = futures::join!(
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.claims]),
             self.run::<Vec<u8>, _>(["GETRANGE", &keys.decided, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.pending, &keys.name]),
         );
         let free = free_slips(&claims).unwrap();
         let (mut terms, claims): (BTreeMap<String, String>, _) =
-            claims.into_iter().partition(|(field, _)| field.starts_with('#'));
+            claims.into_iter().partition(|(field, _)| field.starts_with(fields::PREFIX));
         let held: Vec<OutboxEntry> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
         let mut bound = |field| terms.remove(field).map_or(0, |bound| bound.parse::<i64>().unwrap());
-        assert_eq!(Ok(bound("#s") - bound("#b")), i64::try_from(held.len()), "{part} holds {held:?}");
-        let end_of_range = terms.remove("#e");
-        if let Some(mark) = terms.remove("#o") {
-            assert!(pending.is_some() && !terms.contains_key("#g"), "{part} is not marked correctly");
-            assert_eq!(mark, open_until(terms["#x"].parse().unwrap(), &end_of_range.unwrap()));
+        assert_eq!(
+            Ok(bound(fields::NEXT_FREE) - bound(fields::HOLD_BASE)),
+            i64::try_from(held.len()),
+            "{part} holds {held:?}"
+        );
+        let end_of_range = terms.remove(fields::RANGE_END);
+        if let Some(mark) = terms.remove(fields::OPEN_UNTIL) {
+            assert!(pending.is_some() && !terms.contains_key(fields::GUARD), "{part} is not marked correctly");
+            assert_eq!(mark, open_until(terms[fields::EXPIRES_AT].parse().unwrap(), &end_of_range.unwrap()));
         }
-        for field in ["#k", "#l", "#w"] {
+        for field in [fields::FORGET_AT, fields::OTHER_RANGES, fields::PADDING] {
             terms.remove(field);
         }
-        let bit = |place: &usize| decisions[place / 8] >> (7 - place % 8) & 1 == 1;
-        let decisions = (0..decisions.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
+        let bit = |place: &usize| decided[place / 8] >> (7 - place % 8) & 1 == 1;
+        let decided = (0..decided.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
         let slips = held.iter().map(|held| (held.hold.slip, held.clone())).collect::<BTreeMap<_, _>>();
         assert_eq!(slips.len(), held.len(), "{part} holds a slip for two: {held:?}");
-        State { terms, claims, free, held: slips, decisions, is_pending: pending.is_some() }
+        State { terms, claims, free, held: slips, decided, is_pending: pending.is_some() }
     }
 
     /// Lets a part expire, as if an hour had passed. Its free slips are gone.
@@ -134,19 +138,20 @@ impl Rig {
 
     /// Sets a part's expiry, in milliseconds, in each field that has it.
     async fn let_expire(&self, keys: &PartKeys, at: u64) {
-        let () = self.run(["HSET", &keys.claims, "#x", &at.to_string()]).await;
-        let (open, end): (Option<String>, String) = self.run(["HMGET", &keys.claims, "#o", "#e"]).await;
+        let () = self.run(["HSET", &keys.claims, fields::EXPIRES_AT, &at.to_string()]).await;
+        let (open, end): (Option<String>, String) =
+            self.run(["HMGET", &keys.claims, fields::OPEN_UNTIL, fields::RANGE_END]).await;
         if open.is_some() {
-            let () = self.run(["HSET", &keys.claims, "#o", &open_until(at, &end)]).await;
+            let () = self.run(["HSET", &keys.claims, fields::OPEN_UNTIL, &open_until(at, &end)]).await;
         }
     }
 
     /// Removes a part's free slips.
     async fn lose_free(&self, keys: &PartKeys) {
-        let () = self.run(["HSET", &keys.claims, "#l", ""]).await;
-        let bounds: (i64, i64) = self.run(["HMGET", &keys.claims, "#s", "#e"]).await;
+        let () = self.run(["HSET", &keys.claims, fields::OTHER_RANGES, ""]).await;
+        let bounds: (i64, i64) = self.run(["HMGET", &keys.claims, fields::NEXT_FREE, fields::RANGE_END]).await;
         let left = (bounds.1 - bounds.0).to_string();
-        for bound in ["#s", "#b"] {
+        for bound in [fields::NEXT_FREE, fields::HOLD_BASE] {
             let () = self.run(["HINCRBY", &keys.claims, bound, &left]).await;
         }
     }
@@ -217,20 +222,15 @@ struct State {
     /// Holds by slip.
     held: BTreeMap<u32, OutboxEntry>,
     /// Known decisions, as positions within the part.
-    decisions: BTreeSet<u32>,
+    decided: BTreeSet<u32>,
     is_pending: bool,
 }
 
 impl State {
     /// Whether the part has no key at all.
     fn is_empty(&self) -> bool {
-        let Self { terms, claims, free, held, decisions, is_pending } = self;
-        terms.is_empty()
-            && claims.is_empty()
-            && free.is_empty()
-            && held.is_empty()
-            && decisions.is_empty()
-            && !is_pending
+        let Self { terms, claims, free, held, decided, is_pending } = self;
+        terms.is_empty() && claims.is_empty() && free.is_empty() && held.is_empty() && decided.is_empty() && !is_pending
     }
 
     /// The same state with sorted free slips.
@@ -301,7 +301,7 @@ impl Packet {
     }
 }
 
-/// The value of field `#o` of a part with free slips up to `end` that expires at a time in milliseconds.
+/// The value of field `open_until` of a part with free slips up to `end` that expires at a time in milliseconds.
 fn open_until(expires: u64, end: &str) -> String {
     format!("{:013}{end}", expires - 1)
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use redis::cmd;
 use shared::domain::{PartId, Terms, UserId};
 use shared::ports::{GrabAnswer, Grabber, HotStore, OutboxEntry};
-use shared::redis::{PartKeys, free_slips, held};
+use shared::redis::{PartKeys, fields, free_slips, held};
 
 use crate::books::Books;
 use crate::world::{Process, World};
@@ -41,7 +41,7 @@ pub struct HotPart {
     /// The outbox, by slip.
     pub held: BTreeMap<u32, OutboxEntry>,
     /// Slips with a known decision.
-    pub decisions: BTreeSet<u32>,
+    pub decided: BTreeSet<u32>,
 }
 
 /// A part's holds, by slip.
@@ -65,7 +65,7 @@ impl World {
             free: free_slips(&claims).unwrap(),
             held: outbox(&claims),
             claims,
-            decisions: range.clone().filter(|slip| bit(slip - range.start)).collect(),
+            decided: range.clone().filter(|slip| bit(slip - range.start)).collect(),
         }
     }
 
@@ -79,12 +79,12 @@ impl World {
         if free.len() == before {
             return;
         }
-        let left = number(&claims, "#e") - number(&claims, "#s");
-        for bound in ["#s", "#b"] {
+        let left = number(&claims, fields::RANGE_END) - number(&claims, fields::NEXT_FREE);
+        for bound in [fields::NEXT_FREE, fields::HOLD_BASE] {
             let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(bound).arg(left)).await;
         }
         let left = free.iter().map(|slip| format!("{slip}:{};", slip + 1)).collect::<Vec<_>>().concat();
-        let () = self.redis(cmd("HSET").arg(&keys.claims).arg("#l").arg(left)).await;
+        let () = self.redis(cmd("HSET").arg(&keys.claims).arg(fields::OTHER_RANGES).arg(left)).await;
     }
 
     /// Forges an unconfirmed hold.
@@ -95,7 +95,7 @@ impl World {
         let was: Option<String> = self.redis(cmd("HGET").arg(&keys.claims).arg(user.as_str())).await;
         let () = self.redis(cmd("HSET").arg(&keys.claims).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
         if !was.is_some_and(|was| was.starts_with('h')) {
-            let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg("#b").arg(-1)).await;
+            let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(fields::HOLD_BASE).arg(-1)).await;
         }
         let () = self.redis(cmd("PERSIST").arg(&keys.claims)).await;
         let () = self.redis(cmd("ZADD").arg(&keys.pending).arg("NX").arg(at).arg(&keys.name)).await;
@@ -107,7 +107,7 @@ impl World {
         let place = slip - part.slips(terms.count).start;
         let was: u8 = self.redis(cmd("SETBIT").arg(&keys.decided).arg(place).arg(0)).await;
         assert_eq!(was, 1, "the part did not know of slip {slip}");
-        let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg("#n").arg(-1)).await;
+        let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(fields::KNOWN_COUNT).arg(-1)).await;
         if let Some(owner) = owner {
             let () = self.redis(cmd("HDEL").arg(&keys.claims).arg(owner.as_str())).await;
         }
@@ -121,23 +121,27 @@ impl World {
         let packet = books.packet(terms.id);
         for part in terms.id.parts() {
             let hot = self.hot_part(terms, part).await;
-            let Some(expires) = hot.claims.get("#x") else { continue };
-            let mut seen: Vec<u32> = hot.free.iter().chain(hot.held.keys()).chain(&hot.decisions).copied().collect();
+            let Some(expires) = hot.claims.get(fields::EXPIRES_AT) else { continue };
+            let mut seen: Vec<u32> = hot.free.iter().chain(hot.held.keys()).chain(&hot.decided).copied().collect();
             seen.sort_unstable();
             let all: Vec<u32> = part.slips(terms.count).collect();
             if self.now_ms() < expires.parse().unwrap() {
                 assert_eq!(seen, all, "{part}: free, held and decided slips: {hot:?}");
             }
-            let holds = number(&hot.claims, "#s") - number(&hot.claims, "#b");
+            let holds = number(&hot.claims, fields::NEXT_FREE) - number(&hot.claims, fields::HOLD_BASE);
             assert_eq!(usize::try_from(holds), Ok(hot.held.len()), "{part}: the number of holds: {hot:?}");
-            assert_eq!(hot.claims["#n"], hot.decisions.len().to_string(), "{part}: the number of decisions");
-            for slip in &hot.decisions {
+            assert_eq!(
+                hot.claims[fields::KNOWN_COUNT],
+                hot.decided.len().to_string(),
+                "{part}: the number of decisions"
+            );
+            for slip in &hot.decided {
                 assert!(
                     packet.decisions.contains_key(slip),
                     "{part}: slip {slip} has a known decision that the ledger lacks"
                 );
             }
-            for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with('#')) {
+            for (user, said) in hot.claims.iter().filter(|(user, _)| !user.starts_with(fields::PREFIX)) {
                 if let Some(OutboxEntry { hold, .. }) = held(user, said) {
                     let holder = hot.held.get(&hold.slip).map(|held| held.hold.user.as_str());
                     assert_eq!(holder, Some(user.as_str()), "{part}: slip {} is held for two users", hold.slip);

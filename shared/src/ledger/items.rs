@@ -15,6 +15,7 @@ pub const OPEN: &str = "open";
 /// The state of a packet of which every slip is decided, after its expiry.
 pub const SETTLED: &str = "settled";
 
+/// A packet: its terms, written by send, and its state, changed once when it is settled.
 #[derive(Deserialize, Serialize)]
 pub struct PacketItem {
     pub packet_id: PacketId,
@@ -34,14 +35,17 @@ pub struct PacketItem {
     pub passphrase_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipients: Option<Vec<UserId>>,
+    /// [`OPEN`] or [`SETTLED`].
     pub status: String,
+    /// The packet's place in the index of packets that are not settled. Absent once it is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_shard: Option<u32>,
+    /// Absent until it is settled.
     #[serde(flatten)]
     pub settling: Option<SettledItem>,
 }
 
-/// What settling adds to a packet's item.
+/// The sums of a packet's decisions, which settling adds to its item. `best_*` are absent if nobody claimed a slip.
 #[derive(Deserialize, Serialize)]
 pub struct SettledItem {
     pub claimed_count: u32,
@@ -109,11 +113,13 @@ fn bytes32(text: &str) -> Result<[u8; 32], LedgerError> {
     Ok(bytes)
 }
 
+/// The amounts of one part's slips, in order, as [`Amounts`](crate::domain::Amounts) packs them. Written by send.
 #[derive(Deserialize, Serialize)]
 pub struct AmountsItem {
     pub amounts: ByteBuf,
 }
 
+/// A slip decision. Written by the transaction of its claim or refund, never changed.
 #[derive(Deserialize, Serialize)]
 pub struct DecisionItem {
     pub slip: u32,
@@ -137,7 +143,7 @@ impl From<DecisionItem> for Decision {
     }
 }
 
-/// A movement of a wallet that belongs to a packet: a claim, a send, or one chunk of a refund.
+/// A claim, under its winner. Written by the transaction of the slip's decision. It repeats what the winner's history shows.
 #[derive(Deserialize, Serialize)]
 pub struct ClaimItem {
     pub packet_id: PacketId,
@@ -154,6 +160,7 @@ impl ClaimItem {
     }
 }
 
+/// A packet's debit, under its sender. Written by send.
 #[derive(Deserialize, Serialize)]
 pub struct SentItem {
     pub packet_id: PacketId,
@@ -161,6 +168,7 @@ pub struct SentItem {
     pub at: Timestamp,
 }
 
+/// The credit of one chunk of a refund, under the packet's sender. Written by the transaction of its slips' decisions.
 #[derive(Deserialize, Serialize)]
 pub struct RefundItem {
     pub packet_id: PacketId,
@@ -169,7 +177,7 @@ pub struct RefundItem {
     pub at: Timestamp,
 }
 
-/// A deposit or a withdrawal.
+/// A deposit or a withdrawal, under the wallet's owner. Written by the transaction that changes the balance.
 #[derive(Deserialize, Serialize)]
 pub struct OutsideItem {
     pub id: String,
@@ -177,13 +185,14 @@ pub struct OutsideItem {
     pub at: Timestamp,
 }
 
+/// An idempotency key, under the sender: which packet it sent, and the hash of what the client asked for. Written by send.
 #[derive(Deserialize, Serialize)]
 pub struct SendKeyItem {
     pub packet_id: PacketId,
     pub body_hash: String,
 }
 
-/// The attributes of a wallet; a number that was never added to is absent.
+/// The numbers of a wallet. Changed by each movement, only ever by adding; a number that nothing was added to is absent.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct WalletItem {

@@ -1,4 +1,6 @@
 //! Every key name of the table. A user id has no `#`, so no user reaches past their place in a key.
+//!
+//! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
 use crate::domain::{PARTITIONS, PacketId, PartId, Partition, RequestKey, UserId};
 use crate::ports::Key;
@@ -39,7 +41,7 @@ pub const WITHDRAWAL: &str = "WITHDRAW#";
 
 const PACKET: &str = "PACKET#";
 
-/// A packet's terms and state.
+/// A packet's terms and state. Written by send, changed once by [`Ledger::mark_settled`](super::Ledger::mark_settled).
 pub fn packet(id: PacketId) -> Key {
     Key { pk: format!("{PACKET}{id}"), sk: "META".to_owned() }
 }
@@ -49,12 +51,12 @@ pub fn packet_of(pk: &str) -> Option<PacketId> {
     pk.strip_prefix(PACKET)?.parse().ok()
 }
 
-/// The amounts of one part. A key of its own, so that no single key takes a whole send.
+/// The amounts of one part's slips. Written by send, never changed. A key of its own, so that no single key takes a whole send.
 pub fn amounts(part: PartId) -> Key {
     Key { pk: format!("PART#{}#{}", part.packet, part.index), sk: "AMOUNTS".to_owned() }
 }
 
-/// A slip's decision.
+/// A slip's decision. Written once, by a claim or a refund; never changed. Missing: the slip is undecided.
 pub fn decision(id: PacketId, slip: u32) -> Key {
     Key { pk: decisions(id, slip / SLIPS_PER_KEY), sk: format!("{slip:06}") }
 }
@@ -69,37 +71,37 @@ pub fn user(user: &UserId) -> String {
     format!("USER#{user}")
 }
 
-/// A user's wallet: the balance, and the totals that their histories show.
+/// A user's wallet: the balance and the totals of its histories. Created and changed by each movement. Missing: all are zero.
 pub fn wallet(owner: &UserId) -> Key {
     Key { pk: user(owner), sk: "WALLET".to_owned() }
 }
 
-/// A user's claim of a packet.
+/// A user's claim of a packet. Written once, with the slip's decision; never changed. Missing: the user has no claim.
 pub fn claim(owner: &UserId, id: PacketId) -> Key {
     Key { pk: user(owner), sk: format!("{CLAIM}{id}") }
 }
 
-/// A packet's debit from its sender.
+/// A packet's debit from its sender's wallet. Written by send, never changed.
 pub fn sent(sender: &UserId, id: PacketId) -> Key {
     Key { pk: user(sender), sk: format!("{SENT}{id}") }
 }
 
-/// The credit of one chunk of a refund, named by the chunk's lowest slip.
+/// The credit of one chunk of a refund, named by the chunk's lowest slip. Written with the decisions of its slips, never changed.
 pub fn refund(sender: &UserId, id: PacketId, lowest: u32) -> Key {
     Key { pk: user(sender), sk: format!("{REFUND}{id}#{lowest:06}") }
 }
 
-/// A deposit.
+/// A deposit, named by the operator's request key. Written once, never changed.
 pub fn deposit(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{DEPOSIT}{id}") }
 }
 
-/// A withdrawal.
+/// A withdrawal, named by the operator's request key. Written once, never changed.
 pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
 }
 
-/// An idempotency key of a send.
+/// An idempotency key of a send. Written by send, never changed. Missing: the key has sent nothing and is free.
 pub fn send_key(sender: &UserId, key: &RequestKey) -> Key {
     Key { pk: user(sender), sk: format!("KEY#{key}") }
 }

@@ -1,5 +1,5 @@
 //! Every key name in Redis. All keys of a part share the hash tag of its partition, so that a script finds them on one
-//! node. No user's text is part of a name.
+//! node. No user's text is part of a name. [`fields`](super::fields) lists the fields of the hash.
 
 use std::sync::LazyLock;
 
@@ -35,16 +35,27 @@ fn slot(tag: &str) -> u16 {
 
 /// The keys of a part.
 pub struct PartKeys {
-    /// The part's name inside [`Self::pending`].
+    /// The part's name inside [`Self::pending`]: the packet's id, a colon and the part's index. No key of its own.
     pub name: String,
-    /// Hash: the terms and the free slips (fields that begin with `#`), and user → his claim or hold. The holds are the
-    /// outbox.
+
+    /// Hash: the part's terms and free slips under the names in [`fields`](super::fields), and each user's claim
+    /// (`g<slip>:<amount>:<at>`) or hold (`h<slip>:<at>`, with `:<reason>` once it is parked) under the user's id. The holds
+    /// are the outbox. Set by load; holds are added by grab, marked by park, and turned into claims or deleted by reconcile.
+    /// Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
     pub claims: String,
-    /// Bitmap: the slips whose decision is known.
+
+    /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, to which it always has a bit more than
+    /// slips; bits are set by reconcile, never cleared. Redis forgets it at `forget_at`. Missing: no decision is known, which
+    /// costs a loaded part that lost it nothing but being final.
     pub decided: String,
-    /// Sorted set of the whole partition: its parts that hold something, by the time of the first hold.
+
+    /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.
+    /// A name is added by the grab that makes the part hold something, and removed by the reconcile that empties the outbox or
+    /// finds the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
     pub pending: String,
-    /// String: there while somebody loads the part.
+
+    /// String: the load lease. Set by the process that acquires it, for as long as the lease lasts; deleted when that process
+    /// releases it. Missing: nobody loads the part.
     pub loading: String,
 }
 
@@ -64,13 +75,13 @@ impl PartKeys {
     }
 }
 
-/// The keys of `grab.lua`, of one part: the same as [`PartKeys`] has, without the others.
+/// The keys that `grab.lua` needs of a part: [`PartKeys::claims`] and [`PartKeys::pending`].
 pub fn of_grab(part: PartId) -> [String; 2] {
     let tag = tag(part.partition());
     [format!("hb:{{{tag}}}:claims:{part}"), pending(part.partition())]
 }
 
-/// Sorted set: the parts of a partition that hold something, by the time of the first hold.
+/// A partition's [`PartKeys::pending`].
 pub fn pending(partition: Partition) -> String {
     format!("hb:{{{}}}:pending", tag(partition))
 }

@@ -1,6 +1,7 @@
 //! The hot store in Redis or Valkey: who gets which slip, decided by a few Lua scripts.
 
 mod connection;
+pub mod fields;
 mod keys;
 #[cfg(not(feature = "fuzzing"))]
 mod reply;

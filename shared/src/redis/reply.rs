@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use redis::{Value, from_redis_value};
 
+use super::fields;
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
 use crate::ports::{
     FinalPart, Finality, GrabAnswer, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, ViewResult,
@@ -153,12 +154,11 @@ pub const fn loaded(state: u8) -> Option<Loaded> {
     }
 }
 
-/// The free slips of a part, the next one first: those from `#s` up to `#e` of its `claims`, and then those of the ranges
-/// in `#l`, each `<from>:<to>;`. `None`: they do not read.
+/// The free slips that the hash `claims` of a part has, the next one first. `None`: the fields that name them cannot be read.
 pub fn free_slips(claims: &BTreeMap<String, String>) -> Option<Vec<u32>> {
     let bound = |field| claims.get(field).map_or(Some(0), |bound| number::<u32>(bound));
-    let mut free: Vec<u32> = (bound("#s")?..bound("#e")?).collect();
-    for range in claims.get("#l").map_or("", String::as_str).split_terminator(';') {
+    let mut free: Vec<u32> = (bound(fields::NEXT_FREE)?..bound(fields::RANGE_END)?).collect();
+    for range in claims.get(fields::OTHER_RANGES).map_or("", String::as_str).split_terminator(';') {
         let (from, to) = range.split_once(':')?;
         free.extend(number::<u32>(from)?..number(to)?);
     }

@@ -5,6 +5,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::{Cmd, cmd};
 
 use super::connection::{Call, Connection, RedisError, Script};
+use super::fields;
 use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
@@ -24,14 +25,18 @@ const DECISIONS_PER_CALL: usize = 500;
 /// Parts whose holds are counted at once.
 const COUNTED_AT_ONCE: usize = 64;
 
-static GRAB: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/grab.lua")));
-static RECONCILE: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/reconcile.lua")));
-static LOAD: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/load.lua")));
-static VIEW: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/view.lua")));
-static OUTBOX: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/outbox.lua")));
-static FINAL_OWNERS: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/final_owners.lua")));
-static PARK: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/park.lua")));
-static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("lua/snapshot.lua")));
+static GRAB: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/grab.lua")));
+static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/reconcile.lua")));
+static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
+static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
+static OUTBOX: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/outbox.lua")));
+static FINAL_OWNERS: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/final_owners.lua")));
+static PARK: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/park.lua")));
+static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/snapshot.lua")));
+
+fn script(source: &str) -> Script {
+    Script::new(fields::embed(source))
+}
 
 /// The hot store in Redis or Valkey: one server, a replication group's primary, or a cluster.
 #[derive(Clone, Debug)]
@@ -176,7 +181,7 @@ impl HotStore for RedisStore {
         let count = |name: String| async move {
             let Ok(part) = name.parse() else { return Ok(0) };
             let mut bounds = cmd("HMGET");
-            bounds.arg(PartKeys::of(part).claims).arg("#s").arg("#b");
+            bounds.arg(PartKeys::of(part).claims).arg(fields::NEXT_FREE).arg(fields::HOLD_BASE);
             let (next, base): (Option<i64>, Option<i64>) = self.run(bounds).await?;
             let holds = next.zip(base).map_or(0, |(next, base)| next.saturating_sub(base));
             Ok::<_, HotStoreError>(u64::try_from(holds).unwrap_or(0))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Client, RedisResult, cmd, pipe};
 use shared::domain::PartId;
-use shared::redis::{PartKeys, Script};
+use shared::redis::{PartKeys, Script, fields};
 
 use crate::BoxError;
 use crate::heat::{Answer, Heat, Usage, empty};
@@ -86,8 +86,9 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
     let mut connection = redis.get_connection()?;
     empty(&mut connection)?;
     let packet = engine.send(rush.slips).await?;
-    let script = Script::new(include_str!("../../../shared/src/redis/lua/grab.lua"));
-    cmd("SCRIPT").arg("LOAD").arg(include_str!("../../../shared/src/redis/lua/grab.lua")).exec(&mut connection)?;
+    let source = fields::embed(include_str!("../../../shared/src/redis/lua/grab.lua"));
+    let script = Script::new(source.as_str());
+    cmd("SCRIPT").arg("LOAD").arg(source).exec(&mut connection)?;
 
     let call_for = |part: PartId, users: &[&str]| {
         let keys = PartKeys::of(part);

@@ -108,14 +108,17 @@ impl<'a> Twins<'a> {
     /// A part of the in-memory store, as the keys of the real one would show it.
     fn state(&self, part: PartId) -> State {
         let Part { terms, claims, tries, free, decisions } = self.memory.part(part);
-        let mut fields = BTreeMap::new();
+        let mut stored = BTreeMap::new();
         let first = self.parts.iter().find(|packet| packet.part == part).unwrap();
         let first = first.part.slips(first.terms.count).start;
         if let Some(terms) = terms {
-            fields.insert("#x".to_owned(), terms.expires.to_string());
-            fields.insert("#n".to_owned(), decisions.len().to_string());
-            fields.insert("#c".to_owned(), terms.count.to_string());
-            fields.insert("#a".to_owned(), if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned());
+            stored.insert(fields::EXPIRES_AT.to_owned(), terms.expires.to_string());
+            stored.insert(fields::KNOWN_COUNT.to_owned(), decisions.len().to_string());
+            stored.insert(fields::SLIP_COUNT.to_owned(), terms.count.to_string());
+            stored.insert(
+                fields::ACK_MODE.to_owned(),
+                if terms.ack == AckMode::Redis { "redis" } else { "ledger" }.to_owned(),
+            );
             let digest = |digest: PassphraseDigest| {
                 let (high, low) = digest.0.split_at(16);
                 let number = |half: &[u8]| u128::from_be_bytes(half.try_into().unwrap());
@@ -124,12 +127,21 @@ impl<'a> Twins<'a> {
             let words = terms.guard.passphrase.map(|words| format!("p{}", digest(words))).unwrap_or_default();
             let guard = if terms.guard.recipients.is_some() { format!("r{words}") } else { words };
             if !guard.is_empty() {
-                fields.insert("#g".to_owned(), guard);
+                stored.insert(fields::GUARD.to_owned(), guard);
             }
-            fields.extend(terms.guard.recipients.iter().flatten().map(|user| (format!("#r:{user}"), String::new())));
+            stored.extend(
+                terms
+                    .guard
+                    .recipients
+                    .iter()
+                    .flatten()
+                    .map(|user| (format!("{}{user}", fields::RECIPIENT), String::new())),
+            );
         }
-        let tries = tries.into_iter().map(|(user, (count, since))| (format!("#t:{user}"), format!("{count}:{since}")));
-        fields.extend(tries);
+        let tries = tries
+            .into_iter()
+            .map(|(user, (count, since))| (format!("{}{user}", fields::WRONG_TRIES), format!("{count}:{since}")));
+        stored.extend(tries);
         let reason = |parked: Option<String>| parked.map(|reason| format!(":{reason}")).unwrap_or_default();
         let claim = |entry| match entry {
             Entry::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
@@ -139,11 +151,11 @@ impl<'a> Twins<'a> {
             claims.into_iter().map(|(user, entry)| (user.to_string(), claim(entry))).collect();
         let outbox = claims.iter().filter_map(|(user, claim)| held(user, claim));
         State {
-            terms: fields,
+            terms: stored,
             held: outbox.map(|held| (held.hold.slip, held)).collect(),
             claims,
             free: free.into(),
-            decisions: decisions.into_iter().map(|slip| slip - first).collect(),
+            decided: decisions.into_iter().map(|slip| slip - first).collect(),
             is_pending: self.memory.is_pending(part),
         }
     }
@@ -308,7 +320,7 @@ impl<'a> Twins<'a> {
 
 /// Removes the free slips of an expired part. No call takes them, and each store drops them in its own time.
 fn forget_free_after_expiry(state: &mut State, now: u64) {
-    let expires = state.terms.get("#x").and_then(|expires| expires.parse().ok());
+    let expires = state.terms.get(fields::EXPIRES_AT).and_then(|expires| expires.parse().ok());
     if expires.is_some_and(|expires: u64| expires <= now) {
         state.free.clear();
     }

@@ -7,6 +7,11 @@ async fn grab_all(rig: &Rig, packet: &Packet, grabbers: &[Grabber]) -> Vec<GrabA
     rig.store.grab(packet.part, grabbers).await.unwrap().expect("a loaded part")
 }
 
+/// The field with a user's wrong passphrases.
+fn tries_of(user: &str) -> String {
+    format!("{}{user}", fields::WRONG_TRIES)
+}
+
 #[tokio::test]
 async fn a_part_that_is_not_loaded_has_no_answer_and_gets_no_key() {
     on_both(async |rig| {
@@ -165,11 +170,11 @@ async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
         // After a minute the user may try again. Tries count from the first one of the new minute.
         let tried_a_minute_ago = async || {
             let tries = format!("10:{}", now().before(Duration::from_mins(1)).ms());
-            let () = rig.run(["HSET", &packet.keys().claims, "#t:}", &tries]).await;
+            let () = rig.run(["HSET", &packet.keys().claims, &tries_of("}"), &tries]).await;
         };
         tried_a_minute_ago().await;
         assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
-        let counted = rig.state(packet.part).await.terms["#t:}"].clone();
+        let counted = rig.state(packet.part).await.terms[&tries_of("}")].clone();
         let (count, since) = counted.split_once(':').unwrap();
         assert_eq!(count, "1");
         assert!(now().since(Timestamp::from_ms(since.parse().unwrap())) < Duration::from_secs(30), "{since}");
@@ -255,7 +260,7 @@ async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
         assert!(matches!(found[4], GrabAnswer::Refused(Refusal::TooManyTries { .. })), "{:?}", found[4]);
         assert_eq!(found[5], PERHAPS_SOLD_OUT);
         assert_eq!(found[6], GrabAnswer::Confirmed(claim_of(0)));
-        assert!(rig.state(packet.part).await.terms["#t:eve"].starts_with("1:"));
+        assert!(rig.state(packet.part).await.terms[&tries_of("eve")].starts_with("1:"));
     })
     .await;
 }
@@ -341,7 +346,7 @@ async fn bring_into(rig: &Rig, packet: &Packet, way: &str) {
     match way {
         "not loaded" => return,
         "half loaded" => {
-            let () = rig.run(["HSET", &packet.keys().claims, "#c", "3", "ann", "g1:1:1"]).await;
+            let () = rig.run(["HSET", &packet.keys().claims, fields::SLIP_COUNT, "3", "ann", "g1:1:1"]).await;
             return;
         }
         "another range is next" => rig.load(&packet, &[won(1, "cy")]).await,
@@ -397,8 +402,8 @@ async fn the_fast_path_equals_the_slow_path(rig: &Rig, users: &[&str]) {
                 claims.retain(|_, claim| claim.starts_with('g'));
                 let held: Vec<_> = held.into_iter().map(|(slip, held)| (slip, held.hold.user)).collect();
                 let lives_ms: i64 = rig.run(["PTTL", &packet.keys().claims]).await;
-                let is_marked: bool = rig.run(["HEXISTS", &packet.keys().claims, "#o"]).await;
-                (terms.contains_key("#x"), is_marked, claims, free, held, is_pending, lives_ms > 0)
+                let is_marked: bool = rig.run(["HEXISTS", &packet.keys().claims, fields::OPEN_UNTIL]).await;
+                (terms.contains_key(fields::EXPIRES_AT), is_marked, claims, free, held, is_pending, lives_ms > 0)
             };
             let expected = left_behind(&slow_path[n]).await;
             assert_eq!(left_behind(&single[n]).await, expected, "{way}, {users:?}");

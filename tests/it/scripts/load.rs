@@ -10,14 +10,14 @@ async fn a_part_is_loaded_once() {
         rig.load(&packet, &[]).await;
         let state = rig.state(packet.part).await;
         let terms = [
-            ("#a", "ledger".to_owned()),
-            ("#c", "5".to_owned()),
-            ("#n", "0".to_owned()),
-            ("#x", packet.terms.expires_at.ms().to_string()),
+            (fields::ACK_MODE, "ledger".to_owned()),
+            (fields::SLIP_COUNT, "5".to_owned()),
+            (fields::KNOWN_COUNT, "0".to_owned()),
+            (fields::EXPIRES_AT, packet.terms.expires_at.ms().to_string()),
         ];
         assert_eq!(state.terms, terms.map(|(field, value)| (field.to_owned(), value)).into());
         assert_eq!(state.free, [0, 1, 2, 3, 4]);
-        assert!(state.claims.is_empty() && state.held.is_empty() && state.decisions.is_empty() && !state.is_pending);
+        assert!(state.claims.is_empty() && state.held.is_empty() && state.decided.is_empty() && !state.is_pending);
 
         rig.hold(&packet, "ann").await;
         let state = rig.state(packet.part).await;
@@ -37,7 +37,10 @@ async fn decided_slips_are_not_free() {
         let decisions = [won(1, "}"), refunded(3), won(4, "h0:1"), won(9, "eve"), refunded(10)];
         rig.load(&packet, &decisions).await;
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.decisions, &*state.terms["#n"]), (vec![0, 2, 5], [1, 3, 4].into(), "3"));
+        assert_eq!(
+            (state.free, state.decided, &*state.terms[fields::KNOWN_COUNT]),
+            (vec![0, 2, 5], [1, 3, 4].into(), "3")
+        );
         for (slip, user) in [(1, "}"), (4, "h0:1"), (9, "eve")] {
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
         }
@@ -57,7 +60,7 @@ async fn the_other_parts_of_a_packet_have_their_own_slips() {
         }
         let free: Vec<&[u32]> = all.iter().map(|state| &*state.free).collect();
         assert_eq!(free, [&[0, 1, 2][..], &[3, 5], &[6, 7, 8]]);
-        let decisions: Vec<Vec<u32>> = all.iter().map(|state| state.decisions.iter().copied().collect()).collect();
+        let decisions: Vec<Vec<u32>> = all.iter().map(|state| state.decided.iter().copied().collect()).collect();
         assert_eq!(decisions, [vec![], vec![1], vec![3]]);
     })
     .await;
@@ -82,12 +85,25 @@ async fn a_load_replaces_what_an_earlier_load_left() {
     on_both(async |rig| {
         let packet = Packet::of(4);
         let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.claims, "#c", "9", "#g", "r", "#l", "3:4;", "ann", "g1:1:1"]).await;
+        let () = rig
+            .run([
+                "HSET",
+                &keys.claims,
+                fields::SLIP_COUNT,
+                "9",
+                fields::GUARD,
+                "r",
+                fields::OTHER_RANGES,
+                "3:4;",
+                "ann",
+                "g1:1:1",
+            ])
+            .await;
         let () = rig.run(["SETBIT", &keys.decided, "2", "1"]).await;
         rig.load(&packet, &[refunded(0)]).await;
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.decisions, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
-        assert_eq!((&*state.terms["#c"], state.terms.get("#g")), ("4", None));
+        assert_eq!((state.free, state.decided, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
+        assert_eq!((&*state.terms[fields::SLIP_COUNT], state.terms.get(fields::GUARD)), ("4", None));
     })
     .await;
 }
@@ -100,8 +116,9 @@ async fn a_guard_is_loaded_with_its_part() {
         let digest = packet.terms.guard.passphrase.unwrap().0;
         let digest: String = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(hex_digit).collect();
         let state = rig.state(packet.part).await;
-        assert_eq!(state.terms["#g"], format!("rp{digest}"));
-        let recipients: Vec<&str> = state.terms.keys().filter_map(|field| field.strip_prefix("#r:")).collect();
+        assert_eq!(state.terms[fields::GUARD], format!("rp{digest}"));
+        let recipients: Vec<&str> =
+            state.terms.keys().filter_map(|field| field.strip_prefix(fields::RECIPIENT)).collect();
         assert_eq!(recipients, ["ann", "{x}"]);
 
         let nobody = Packet::of(4).for_recipients(&[]);
@@ -138,7 +155,10 @@ async fn the_largest_part_loads_with_all_its_decisions() {
         guarded.part.packet = Packet::of(100_000).terms.id;
         guarded.terms.id = guarded.part.packet;
         rig.load(&guarded, &decisions).await;
-        assert_eq!(rig.state(guarded.part).await.terms.keys().filter(|field| field.starts_with("#r:")).count(), 500);
+        assert_eq!(
+            rig.state(guarded.part).await.terms.keys().filter(|field| field.starts_with(fields::RECIPIENT)).count(),
+            500
+        );
     })
     .await;
 }
@@ -164,7 +184,7 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
         // A hold again, until long after expiry; then the part is forgotten together with the hold.
         rig.hold(&packet, "eve").await;
         rig.expire(packet.part).await;
-        let () = rig.run(["HSET", &keys.claims, "#k", "2"]).await;
+        let () = rig.run(["HSET", &keys.claims, fields::FORGET_AT, "2"]).await;
         let () = rig.run(["DEL", &keys.decided]).await;
         assert_eq!(expiry(&keys.claims).await, -1);
         rig.store.reconcile(packet.part, 4, &[won(3, "eve")], &[]).await.unwrap();

@@ -98,7 +98,7 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         assert_eq!((state.free, state.held.len()), (vec![2, 3, 4, 0], 0));
         assert_eq!(reconcile(&packet, &[refunded(3), won(4, "fay")], &[]).await.unwrap(), Reconciled::Loaded);
         let state = rig.state(part).await;
-        assert_eq!((state.free, state.decisions.into_iter().collect::<Vec<_>>()), (vec![2, 0], vec![1, 3, 4, 5]));
+        assert_eq!((state.free, state.decided.into_iter().collect::<Vec<_>>()), (vec![2, 0], vec![1, 3, 4, 5]));
 
         rig.fill(false).await;
         assert!(matches!(take("zoe").await, GrabAnswer::Held { slip: 2, fresh: true, .. }));

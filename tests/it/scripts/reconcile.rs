@@ -11,7 +11,7 @@ async fn a_claim_is_confirmed() {
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
             let state = rig.state(packet.part).await;
             assert!(state.held.is_empty() && !state.is_pending);
-            assert_eq!(state.decisions, (0..=slip).collect());
+            assert_eq!(state.decided, (0..=slip).collect());
         }
     })
     .await;
@@ -47,7 +47,7 @@ async fn the_last_decision_makes_a_part_final() {
         assert_eq!(rig.reconcile(&packet, &[won(1, "bob")], &[]).await, Reconciled::Final);
         let late = [refunded(0), won(1, "bob"), won(2, "ann")];
         assert_eq!(rig.reconcile(&packet, &late, &[]).await, Reconciled::Final);
-        assert_eq!(rig.state(packet.part).await.terms["#n"], "3");
+        assert_eq!(rig.state(packet.part).await.terms[fields::KNOWN_COUNT], "3");
     })
     .await;
 }
@@ -125,7 +125,11 @@ async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_their_hold
         assert_eq!(rig.reconcile(&packet, &[won(3, "ann"), refunded(2)], &[]).await, Reconciled::Loaded);
         let state = rig.state(packet.part).await;
         assert_eq!((state.free.clone(), state.held.len(), state.is_pending), (vec![1, 0], 0, false));
-        assert_eq!((state.decisions.len(), &*state.terms["#n"]), (0, "0"), "it is no decision of this part");
+        assert_eq!(
+            (state.decided.len(), &*state.terms[fields::KNOWN_COUNT]),
+            (0, "0"),
+            "it is no decision of this part"
+        );
         assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(3)));
     })
     .await;
@@ -156,12 +160,12 @@ async fn a_decided_slip_is_not_freed() {
             rig.hold(&packet, "ann").await;
             rig.reconcile(&packet, &decisions, &[]).await;
             let state = rig.state(packet.part).await;
-            assert_eq!((state.free, state.held.len(), state.decisions), (vec![1], 0, [0].into()));
+            assert_eq!((state.free, state.held.len(), state.decided), (vec![1], 0, [0].into()));
         }
         // Nor if the hold outlived its decision, which only a faulty store shows.
         let keys = packet.keys();
         let () = rig.run(["HSET", &keys.claims, "eve", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &keys.claims, "#b", "-1"]).await;
+        let () = rig.run(["HINCRBY", &keys.claims, fields::HOLD_BASE, "-1"]).await;
         rig.reconcile(&packet, &[won(2, "eve")], &[]).await;
         let state = rig.state(packet.part).await;
         assert_eq!((state.free, state.held.len()), (vec![1], 0));
@@ -178,7 +182,7 @@ async fn a_refund_removes_the_hold_of_its_slip() {
         assert_eq!(rig.reconcile(&packet, &[refunded(0), refunded(1)], &[]).await, Reconciled::Loaded);
         let state = rig.state(packet.part).await;
         assert!(state.claims.is_empty() && state.held.is_empty() && !state.is_pending);
-        assert_eq!((state.free, state.decisions), (vec![2], [0, 1].into()));
+        assert_eq!((state.free, state.decided), (vec![2], [0, 1].into()));
     })
     .await;
 }
@@ -223,7 +227,7 @@ async fn a_hold_that_contradicts_a_known_decision_is_removed_by_a_reconcile() {
         rig.load(&packet, &[won(0, "bob")]).await;
         let keys = packet.keys();
         let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &keys.claims, "#b", "-1"]).await;
+        let () = rig.run(["HINCRBY", &keys.claims, fields::HOLD_BASE, "-1"]).await;
         let hold = Hold { slip: 0, user: id("ann"), at: Timestamp::from_ms(7) };
         rig.reconcile(&packet, &[won(0, "bob")], &[hold]).await;
         let state = rig.state(packet.part).await;
@@ -240,7 +244,7 @@ async fn a_call_without_decisions_counts_the_holds_anew() {
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "ann").await;
         for wrong in ["1", "-2"] {
-            let () = rig.run(["HINCRBY", &keys.claims, "#b", wrong]).await;
+            let () = rig.run(["HINCRBY", &keys.claims, fields::HOLD_BASE, wrong]).await;
             rig.reconcile(&packet, &[], &[]).await;
             let state = rig.state(packet.part).await;
             assert!(state.held.len() == 1 && state.is_pending, "{state:?}");
@@ -292,7 +296,7 @@ async fn more_decisions_than_fit_in_one_call_are_all_reconciled() {
         let decisions: Vec<Decision> = (0..1_000).rev().map(|slip| won(slip, &format!("user-{slip}"))).collect();
         assert_eq!(rig.reconcile(&packet, &decisions, &[]).await, Reconciled::Final);
         let state = rig.state(packet.part).await;
-        assert_eq!((state.decisions.len(), state.claims.len(), state.free.len()), (1_000, 1_000, 0));
+        assert_eq!((state.decided.len(), state.claims.len(), state.free.len()), (1_000, 1_000, 0));
     })
     .await;
 }

@@ -175,7 +175,7 @@ impl<'a> Sequence<'a> {
                 let part = &self.parts[*part];
                 let decisions = &self.decisions[..known.index(decisions + 1)];
                 let loaded = self.rig.store.load(part.part, &part.terms, decisions).await.unwrap();
-                let is_loaded = self.rig.state(part.part).await.terms.contains_key("#x");
+                let is_loaded = self.rig.state(part.part).await.terms.contains_key(fields::EXPIRES_AT);
                 assert_eq!(loaded == Loaded::Yes, is_loaded);
                 assert!(is_loaded || self.is_expired);
             }
@@ -219,9 +219,9 @@ impl<'a> Sequence<'a> {
         let held: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let reconciled = self.rig.store.reconcile(part, SLIPS, decisions, &held).await.unwrap();
         let state = self.rig.state(part).await;
-        let expected = if !state.terms.contains_key("#x") {
+        let expected = if !state.terms.contains_key(fields::EXPIRES_AT) {
             Reconciled::NotLoaded
-        } else if state.decisions.len() == part.slips(SLIPS).len() {
+        } else if state.decided.len() == part.slips(SLIPS).len() {
             Reconciled::Final
         } else {
             Reconciled::Loaded
@@ -263,7 +263,7 @@ impl<'a> Sequence<'a> {
 
     async fn let_expire(&self) {
         for part in &self.parts {
-            if self.rig.state(part.part).await.terms.contains_key("#x") {
+            if self.rig.state(part.part).await.terms.contains_key(fields::EXPIRES_AT) {
                 self.rig.expire(part.part).await;
             }
         }
@@ -274,11 +274,11 @@ impl<'a> Sequence<'a> {
         for packet in &self.parts {
             let state = self.rig.state(packet.part).await;
             self.check_outbox(&state);
-            if state.terms.contains_key("#x") {
+            if state.terms.contains_key(fields::EXPIRES_AT) {
                 self.check_slips(packet, &state);
                 self.check_claims(&state);
             } else {
-                assert!(state.claims.is_empty() && state.free.is_empty() && state.decisions.is_empty(), "{state:?}");
+                assert!(state.claims.is_empty() && state.free.is_empty() && state.decided.is_empty(), "{state:?}");
             }
         }
     }
@@ -297,14 +297,14 @@ impl<'a> Sequence<'a> {
         for slip in slips.clone() {
             let free = state.free.iter().filter(|free| **free == slip).count();
             let held = usize::from(state.held.contains_key(&slip));
-            let decision = usize::from(state.decisions.contains(&(slip - slips.start)));
+            let decision = usize::from(state.decided.contains(&(slip - slips.start)));
             let sum = free + held + decision;
             assert!(sum == 1 || sum == 0 && self.is_expired, "slip {slip}: {free} {held} {decision}");
             assert!(decision == 0 || self.decision(slip).is_some(), "slip {slip} has no decision");
         }
         assert!(state.free.iter().chain(state.held.keys()).all(|slip| slips.contains(slip)), "{state:?}");
-        assert_eq!(state.terms["#n"], state.decisions.len().to_string());
-        assert_eq!(state.terms["#c"], slips.len().to_string());
+        assert_eq!(state.terms[fields::KNOWN_COUNT], state.decided.len().to_string());
+        assert_eq!(state.terms[fields::SLIP_COUNT], slips.len().to_string());
     }
 
     /// A confirmed claim has a decision.
@@ -344,10 +344,10 @@ impl<'a> Sequence<'a> {
         for OutboxEntry { hold, .. } in end.held.values() {
             assert!(self.decision(hold.slip).is_none() && self.claim(&hold.user).is_none(), "{hold:?}");
         }
-        if end.terms.contains_key("#x") {
+        if end.terms.contains_key(fields::EXPIRES_AT) {
             let slips = part.slips(SLIPS);
             let decided = self.decisions.iter().map(|decision| decision.slip).filter(|slip| slips.contains(slip));
-            assert_eq!(end.decisions, decided.map(|slip| slip - slips.start).collect());
+            assert_eq!(end.decided, decided.map(|slip| slip - slips.start).collect());
             let owners: BTreeSet<&str> =
                 self.decisions.iter().filter_map(|decision| Some(decision.owner.user()?.as_str())).collect();
             let confirmed = end.claims.iter().filter(|(_, value)| value.starts_with('g'));

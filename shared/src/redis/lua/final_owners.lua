@@ -6,7 +6,7 @@
 -- only grab gives), else {3, expiry, user, claim, user, claim, ...}.
 
 local claims = KEYS[1]
-local terms = redis.call('HMGET', claims, '#x', '#n', '#c', '#g')
+local terms = redis.call('HMGET', claims, '$expires_at', '$known_count', '$slip_count', '$guard')
 if not terms[1] then return {0} end
 if terms[2] ~= terms[3] then return {1} end
 if terms[4] then return {2} end

@@ -13,8 +13,8 @@
 --   s0, s1, e0, e1         no slip: sold out, or expired; 1 where that is certain, because every slip's decision is known
 --                          (or because the packet's grabs are answered on the word of the hot store)
 --
--- The free slips of a part are those from its field `#s` on up to `#e`, and then those of the ranges in `#l`. Its outbox is
--- what `claims` has of the form h…: as many as `#s` is more than `#b`, so that a win needs no counting.
+-- The free slips of a part are those from its field `next_free` on up to `range_end`, and then those of the ranges in `other_ranges`. Its outbox is
+-- what `claims` has of the form h…: as many as `next_free` is more than `hold_base`, so that a win needs no counting.
 --
 -- A script does not roll back, so all of a part that can refuse comes before its first write; and the first write of all
 -- is one that Redis refuses when its memory is full. Where a part is refused the users of others may have a slip held by
@@ -30,9 +30,9 @@ local seconds, micros = time[1], time[2]
 local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
 
 -- What `grab` below does, in the fewest steps, where little is to do: a user has something already; or he has nothing, and the
--- part has no guard, and a slip in its first range or none at all. The field `#o` says that the part has no guard and is in
+-- part has no guard, and a slip in its first range or none at all. The field `open_until` says that the part has no guard and is in
 -- `pending` already. (Whatever takes a part out of `pending` takes the field away too.) Its value is the last millisecond before the
--- expiry, and then `#e`, so that one field tells both: as text, the time is less until then. A part where there is more to it is
+-- expiry, and then `range_end`, so that one field tells both: as text, the time is less until then. A part where there is more to it is
 -- left for what is not even set up otherwise: making a function costs as much as calling it.
 local all, left, next_arg = nil, nil, 1
 -- Digits of a time.
@@ -45,25 +45,25 @@ for key = 1, #KEYS, 2 do
   local answer, users, digests = false, 1, nil
   if count == '1' then
     local user = ARGV[first]
-    local terms = call('HMGET', claims, '#s', '#o', user)
+    local terms = call('HMGET', claims, '$next_free', '$open_until', user)
     local slip, open, claim = terms[1], terms[2], terms[3]
     if claim then
-      answer = (open or call('HEXISTS', claims, '#x') == 1) and claim
+      answer = (open or call('HEXISTS', claims, '$expires_at') == 1) and claim
     elseif not open then
-      local rest = call('HMGET', claims, '#x', '#g', '#e')
+      local rest = call('HMGET', claims, '$expires_at', '$guard', '$range_end')
       local expires, guard, last = rest[1], rest[2], rest[3]
       if expires and not guard and at < expires and slip ~= last then
         call('ZADD', KEYS[key + 1], 'NX', at, claims:match(':claims:(.+)$'))
         call('PERSIST', claims)
-        call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1),
-          '#o', format('%013d', expires - 1) .. last)
+        call('HSET', claims, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1),
+          '$open_until', format('%013d', expires - 1) .. last)
         answer = slip
       end
     elseif at < open and slip ~= sub(open, TIME + 1) then
-      call('HSET', claims, user, 'h' .. slip .. ':' .. at, '#s', format('%d', slip + 1))
+      call('HSET', claims, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1))
       answer = slip
     else
-      local rest = call('HMGET', claims, '#l', '#n', '#c', '#a')
+      local rest = call('HMGET', claims, '$other_ranges', '$known_count', '$slip_count', '$ack_mode')
       if rest[1] == '' or at > open then
         answer = (at < open and 's' or 'e') .. ((rest[2] == rest[3] or rest[4] == 'redis') and '1' or '0')
       end
@@ -75,13 +75,13 @@ for key = 1, #KEYS, 2 do
     users = tonumber(count)
     -- Fields that are read before those of the users, whose answers take their place.
     local TERMS = 2
-    local found = call('HMGET', claims, '#s', '#o', unpack(ARGV, first, first + users - 1))
+    local found = call('HMGET', claims, '$next_free', '$open_until', unpack(ARGV, first, first + users - 1))
     local open = found[2]
     if open and at < open then
       local slip, last = tonumber(found[1]), tonumber(sub(open, TIME + 1))
       local held_at = ':' .. at
       -- As long as two users need, so that it need not grow for them; the second is the next free slip.
-      local changes, size = {'#s', false, false, false, false, false}, 2
+      local changes, size = {'$next_free', false, false, false, false, false}, 2
       for place = TERMS + 1, TERMS + users do
         if not found[place] then
           if slip == last then
@@ -120,10 +120,10 @@ local TERMS = 5
 
 -- What turns a user away, if anything does; a wrong passphrase is counted by the caller.
 local function turned_away(claims, guard, user, digest)
-  if guard:sub(1, 1) == 'r' and call('HEXISTS', claims, '#r:' .. user) == 0 then return 'r' end
+  if guard:sub(1, 1) == 'r' and call('HEXISTS', claims, '$recipient' .. user) == 0 then return 'r' end
   local wanted = guard:match('p(.*)$')
   if not wanted then return nil end
-  local tries = call('HGET', claims, '#t:' .. user)
+  local tries = call('HGET', claims, '$wrong_tries' .. user)
   if tries then
     local count, since = tries:match('^(%d+):(%d+)$')
     local left = since + TRIES_MS - now
@@ -134,13 +134,13 @@ local function turned_away(claims, guard, user, digest)
 end
 
 local function count_wrong(claims, user)
-  local tries = call('HGET', claims, '#t:' .. user)
+  local tries = call('HGET', claims, '$wrong_tries' .. user)
   local count, since = 0, now
   if tries then
     local counted, from = tries:match('^(%d+):(%d+)$')
     if from + TRIES_MS > now then count, since = tonumber(counted), tonumber(from) end
   end
-  call('HSET', claims, '#t:' .. user, format('%d:%d', count + 1, since))
+  call('HSET', claims, '$wrong_tries' .. user, format('%d:%d', count + 1, since))
 end
 
 -- The part is about to hold something: it goes into the queue, and its claims, which are the outbox now, stay until that
@@ -152,7 +152,7 @@ end
 
 -- The answers of a part for the `count` users from ARGV[first] on, whose digests stand from ARGV[digests] on.
 local function grab(claims, pending, first, count, digests)
-  local found = call('HMGET', claims, '#x', '#g', '#s', '#e', '#o', unpack(ARGV, first, first + count - 1))
+  local found = call('HMGET', claims, '$expires_at', '$guard', '$next_free', '$range_end', '$open_until', unpack(ARGV, first, first + count - 1))
   local expires, guard = tonumber(found[1]), found[2]
   local next_slip, last, is_marked = tonumber(found[3]), tonumber(found[4]), found[5]
   if not expires then return '-' end
@@ -173,12 +173,12 @@ local function grab(claims, pending, first, count, digests)
   end
 
   local free, held_at, changes = now < expires and wanted or 0, ':' .. at, {}
-  -- The other ranges, from where on they are left, and what `#b` is: read where the first one does not suffice.
+  -- The other ranges, from where on they are left, and what `hold_base` is: read where the first one does not suffice.
   local others, place, base
   for n = 1, free do
     if next_slip == last then
       if not others then
-        local left = call('HMGET', claims, '#l', '#b')
+        local left = call('HMGET', claims, '$other_ranges', '$hold_base')
         others, place, base = left[1], 1, tonumber(left[2])
       end
       local from, to, next_place = others:match('^(%d+):(%d+);()', place)
@@ -195,21 +195,21 @@ local function grab(claims, pending, first, count, digests)
     answers[i] = slip
   end
   if free > 0 then
-    changes[2 * free + 1], changes[2 * free + 2] = '#s', format('%d', next_slip)
+    changes[2 * free + 1], changes[2 * free + 2] = '$next_free', format('%d', next_slip)
     if not is_marked then mark(claims, pending) end
     if others or not is_marked then
       local function change(field, value) changes[#changes + 1], changes[#changes + 2] = field, value end
-      if not guard then change('#o', format('%013d%d', expires - 1, last)) end
+      if not guard then change('$open_until', format('%013d%d', expires - 1, last)) end
       if others then
-        change('#e', format('%d', last))
-        change('#b', format('%d', base))
-        change('#l', sub(others, place))
+        change('$range_end', format('%d', last))
+        change('$hold_base', format('%d', base))
+        change('$other_ranges', sub(others, place))
       end
     end
     call('HSET', claims, unpack(changes))
   end
   if free < wanted then
-    local terms = call('HMGET', claims, '#n', '#c', '#a')
+    local terms = call('HMGET', claims, '$known_count', '$slip_count', '$ack_mode')
     local certain = terms[1] == terms[2] or terms[3] == 'redis'
     local none = (now < expires and 's' or 'e') .. (certain and '1' or '0')
     for n = free + 1, wanted do answers[takers[n]] = none end

@@ -1,7 +1,7 @@
 -- load: makes a part ready to be grabbed, unless it is. Every slip is then either free or known to be decided. (A part that
 -- holds something is loaded: claims with holds in them don't expire.)
 --
--- KEYS[1] claims  KEYS[2] decisions
+-- KEYS[1] claims  KEYS[2] decided
 -- ARGV[1] its first slip  ARGV[2] the slip after its last  ARGV[3] its expiry  ARGV[4] when its claims are forgotten
 -- ARGV[5] the ack mode  ARGV[6] the guard: 'r' if only recipients may grab, then 'p' and the passphrase's digest if it has
 -- one  ARGV[7] the number of recipients, who follow
@@ -9,7 +9,7 @@
 --
 -- Returns 0 if it was loaded already, 1 if it is now, 2 if it is expired: an expired part is not loaded again.
 
-local claims, decisions = KEYS[1], KEYS[2]
+local claims, decided = KEYS[1], KEYS[2]
 local first, last = tonumber(ARGV[1]), tonumber(ARGV[2])
 local expires, forget, ack, guard, recipients = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
@@ -20,41 +20,41 @@ local CHUNK = 1000
 -- they are a table from the beginning, which takes two and a half times the memory.
 local SMALL, LONG = 32, 65
 
-if redis.call('HEXISTS', claims, '#x') == 1 then return 0 end
+if redis.call('HEXISTS', claims, '$expires_at') == 1 then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now >= expires then return 2 end
 
-local decided, entries, count = {}, {}, 0
+local is_decided, entries, count = {}, {}, 0
 local function entry(field, value)
   entries[#entries + 1] = field
   entries[#entries + 1] = value
 end
 for i = 8 + recipients, #ARGV do
   local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
-  if tonumber(slip) >= first and tonumber(slip) < last and not decided[slip] then
-    decided[slip], count = true, count + 1
+  if tonumber(slip) >= first and tonumber(slip) < last and not is_decided[slip] then
+    is_decided[slip], count = true, count + 1
   end
   if owner ~= '' then entry(owner, 'g' .. slip .. ':' .. amount .. ':' .. at) end
 end
-for i = 8, 7 + recipients do entry('#r:' .. ARGV[i], '') end
+for i = 8, 7 + recipients do entry('$recipient' .. ARGV[i], '') end
 
--- From here on writes, the first of which Redis refuses when its memory is full; `#x`, which says that the part is
+-- From here on writes, the first of which Redis refuses when its memory is full; `expires_at`, which says that the part is
 -- loaded, comes last.
-redis.call('HSET', claims, '#c', 0)
-redis.call('DEL', claims, decisions)
-redis.call('HSET', claims, '#c', last - first, '#n', count, '#a', ack)
-if last - first > SMALL then redis.call('HSET', claims, '#w', string.rep('.', LONG)) end
-if guard ~= '' then redis.call('HSET', claims, '#g', guard) end
+redis.call('HSET', claims, '$slip_count', 0)
+redis.call('DEL', claims, decided)
+redis.call('HSET', claims, '$slip_count', last - first, '$known_count', count, '$ack_mode', ack)
+if last - first > SMALL then redis.call('HSET', claims, '$padding', string.rep('.', LONG)) end
+if guard ~= '' then redis.call('HSET', claims, '$guard', guard) end
 for i = 1, #entries, CHUNK do redis.call('HSET', claims, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 
-redis.call('SETBIT', decisions, last - first, 0)
-for slip in pairs(decided) do redis.call('SETBIT', decisions, slip - first, 1) end
+redis.call('SETBIT', decided, last - first, 0)
+for slip in pairs(is_decided) do redis.call('SETBIT', decided, slip - first, 1) end
 
 -- The free slips, as ranges: the first one in fields of its own, from which a grab takes, the others in one text.
 local from, others = nil, {}
 for slip = first, last do
-  local is_free = slip < last and not decided[string.format('%d', slip)]
+  local is_free = slip < last and not is_decided[string.format('%d', slip)]
   if is_free and not from then
     from = slip
   elseif not is_free and from then
@@ -63,9 +63,9 @@ for slip = first, last do
   end
 end
 local next_slip, end_of_range = (table.remove(others, 1) or last .. ':' .. last .. ';'):match('^(%d+):(%d+);$')
-redis.call('HSET', claims, '#s', next_slip, '#e', end_of_range, '#l', table.concat(others), '#b', next_slip, '#k', forget)
+redis.call('HSET', claims, '$next_free', next_slip, '$range_end', end_of_range, '$other_ranges', table.concat(others), '$hold_base', next_slip, '$forget_at', forget)
 
-redis.call('PEXPIREAT', decisions, forget)
-redis.call('HSET', claims, '#x', string.format('%d', expires))
+redis.call('PEXPIREAT', decided, forget)
+redis.call('HSET', claims, '$expires_at', string.format('%d', expires))
 redis.call('PEXPIREAT', claims, forget)
 return 1

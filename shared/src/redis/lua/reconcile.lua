@@ -6,7 +6,7 @@
 -- It runs when memory is full too: it mostly makes room, and a promise that is kept in the ledger must not wait in the
 -- outbox for it.
 --
--- KEYS[1] claims  KEYS[2] decisions  KEYS[3] pending
+-- KEYS[1] claims  KEYS[2] decided  KEYS[3] pending
 -- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of decisions
 -- then the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
 -- then the holds that were decided by them: "<slip> <user>"
@@ -14,12 +14,12 @@
 -- Returns 0 if the part is not loaded (it holds nothing then), 1 if it is, 2 if every slip's decision is known.
 
 local call, format, sub, ARGV = redis.call, string.format, string.sub, ARGV
-local claims, decisions, pending = KEYS[1], KEYS[2], KEYS[3]
+local claims, decided, pending = KEYS[1], KEYS[2], KEYS[3]
 local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- Fields of the terms, which are read before those of the owners.
 local TERMS = 5
-local fields, slips, confirmed = {'#x', '#s', '#b', '#c', '#k'}, {}, {}
+local fields, slips, confirmed = {'$expires_at', '$next_free', '$hold_base', '$slip_count', '$forget_at'}, {}, {}
 for i = 1, count do
   local slip, amount, at, owner = ARGV[4 + i]:match('^(%d+) (%d+) (%d+) (.*)$')
   slips[i], fields[TERMS + i] = slip, owner
@@ -43,7 +43,7 @@ for i = 1, count do
   owners[slip], are_kept[slip .. ' ' .. owner] = owner, true
   -- As text: a number that Lua hands over is written with a fraction's care.
   if claim and sub(claim, 1, #slip + 2) == 'h' .. slip .. ':'
-    and place >= 0 and place < last - first and call('SETBIT', decisions, format('%d', place), '1') == 0
+    and place >= 0 and place < last - first and call('SETBIT', decided, format('%d', place), '1') == 0
   then
     changes[number + 1], changes[number + 2] = owner, confirmed[i]
     held, has_news = held - 1, true
@@ -68,7 +68,7 @@ end
 local is_tidying = #ARGV == 4
 if left or lost or is_tidying then
   if has_news then call('HSET', claims, unpack(changes)) end
-  local rest = call('HMGET', claims, '#e', '#o')
+  local rest = call('HMGET', claims, '$range_end', '$open_until')
   local end_of_range = tonumber(rest[1])
 
   local function held_slip(claim)
@@ -106,7 +106,7 @@ if left or lost or is_tidying then
   local function other_ranges()
     if not others then
       others = {}
-      for from, to in call('HGET', claims, '#l'):gmatch('(%d+):(%d+);') do
+      for from, to in call('HGET', claims, '$other_ranges'):gmatch('(%d+):(%d+);') do
         others[#others + 1] = {tonumber(from), tonumber(to)}
       end
     end
@@ -153,7 +153,7 @@ if left or lost or is_tidying then
     local number, place = tonumber(slip), slip - first
     local hold = owner ~= '' and held_slip(call('HGET', claims, owner))
     if place >= 0 and number < last then
-      local is_news = call('SETBIT', decisions, place, 1) == 0
+      local is_news = call('SETBIT', decided, place, 1) == 0
       has_news = has_news or is_news
       if is_news and hold ~= slip then
         local user = holder(slip)
@@ -165,33 +165,33 @@ if left or lost or is_tidying then
         held = held - 1
         local other = tonumber(hold)
         local is_free = hold ~= slip and is_open and other >= first and other < last
-        if is_free and call('GETBIT', decisions, other - first) == 0 then put_back(other) end
+        if is_free and call('GETBIT', decided, other - first) == 0 then put_back(other) end
       end
       call('HSET', claims, owner, confirmed[i])
     end
   end
   for _, hold in ipairs(lost or {}) do retract(hold[1], hold[2]) end
 
-  changes = {'#s', format('%d', next_slip)}
+  changes = {'$next_free', format('%d', next_slip)}
   if others then
     local texts = {}
     for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
-    call('HSET', claims, '#e', end_of_range, '#l', table.concat(texts))
-    -- After a time, of 13 digits, `#o` has the same. It stays as long as the part holds something: look counts the fields.
-    if rest[2] then call('HSET', claims, '#o', sub(rest[2], 1, 13) .. end_of_range) end
+    call('HSET', claims, '$range_end', end_of_range, '$other_ranges', table.concat(texts))
+    -- After a time, of 13 digits, `open_until` has the same. It stays as long as the part holds something: look counts the fields.
+    if rest[2] then call('HSET', claims, '$open_until', sub(rest[2], 1, 13) .. end_of_range) end
   end
 end
 
 -- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
-local known = has_news and format('%d', call('BITCOUNT', decisions)) or call('HGET', claims, '#n')
+local known = has_news and format('%d', call('BITCOUNT', decided)) or call('HGET', claims, '$known_count')
 local number = #changes
-changes[number + 1], changes[number + 2] = '#b', format('%d', next_slip - held)
-changes[number + 3], changes[number + 4] = '#n', known
+changes[number + 1], changes[number + 2] = '$hold_base', format('%d', next_slip - held)
+changes[number + 3], changes[number + 4] = '$known_count', known
 call('HSET', claims, unpack(changes))
 if held == 0 then
-  local marks = call('ZREM', pending, part) + call('HDEL', claims, '#o')
+  local marks = call('ZREM', pending, part) + call('HDEL', claims, '$open_until')
   if marks > 0 then
-    call('PEXPIREAT', decisions, terms[5])
+    call('PEXPIREAT', decided, terms[5])
     call('PEXPIREAT', claims, terms[5])
   end
 end

@@ -9,7 +9,7 @@
 -- `g<slip>:<amount>:<at>` confirmed, or `h<slip>:<at>` held (then ':' and why, if it is parked).
 
 local claims = KEYS[1]
-local terms = redis.call('HMGET', claims, '#x', '#g', '#s', '#e', '#n', '#c', '#a', '#l')
+local terms = redis.call('HMGET', claims, '$expires_at', '$guard', '$next_free', '$range_end', '$known_count', '$slip_count', '$ack_mode', '$other_ranges')
 if not terms[1] or terms[2] then return {0} end
 local time = redis.call('TIME')
 local is_expired = time[1] * 1000 + math.floor(time[2] / 1000) >= tonumber(terms[1])

@@ -13,7 +13,7 @@
 -- reading all claims, which most readers have already.
 
 local claims, seen = KEYS[1], ARGV[1]
-local terms = redis.call('HMGET', claims, '#x', '#n')
+local terms = redis.call('HMGET', claims, '$expires_at', '$known_count')
 if not terms[1] then return {0} end
 local version = terms[2] .. ':' .. redis.call('HLEN', claims)
 if version == seen then return {1} end
