@@ -40,7 +40,7 @@ audit: ## Check that a ledger balances
 
 ##@ Test
 
-check: ## Lint code, documentation, dependencies and template
+check: ## Lint code, documentation, dependencies, template and prose
 	@scripts/install-tools.sh && scripts/install-tools.sh deny && scripts/install-tools.sh sam
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
@@ -50,6 +50,7 @@ check: ## Lint code, documentation, dependencies and template
 	@if cargo deny --log-level off fetch db >/dev/null 2>&1; then cargo deny --log-level error check advisories; \
 	else echo "advisories: not checked, their database can't be reached"; fi
 	.tools/sam/bin/sam validate --lint --template template.yaml
+	@$(MAKE) --no-print-directory prose
 
 # make prose ARGS="docs/DEPLOY.md" checks the words of some files only. scripts/prose/exceptions.mjs has the exceptions.
 prose: ## Check words, sentences, links and anchors of documents and comments

@@ -45,8 +45,8 @@ pub struct PartKeys {
     pub claims: String,
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, to which it always has a bit more than
-    /// slips; bits are set by reconcile, never cleared. Redis forgets it at `forget_at`. Missing: no decision is known, which
-    /// costs a loaded part that lost it nothing but being final.
+    /// slips; bits are set by reconcile, never cleared. Redis forgets it at `forget_at`. Missing: no decision is known, so a
+    /// loaded part that lost it is not final.
     pub decided: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.

@@ -252,26 +252,26 @@ mod tests {
         };
         assert_eq!(listed(include_str!("lua/final_owners.lua")), read(&owners));
         let bulk = |text: &str| Value::BulkString(text.into());
-        let rests = |state: u8| {
+        let snapshots = |state: u8| {
             let all = [Value::Int(state.into()), bulk("s1"), bulk("ann"), bulk("g3:520:7")];
             snapshot(&Value::Array(all[..1].to_vec())).is_some() || snapshot(&Value::Array(all.to_vec())).is_some()
         };
         let text: Vec<&str> = returns(include_str!("lua/snapshot.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
-        assert!(words.join(" ").contains("Else {1, s0, s1, e0 or e1 as grab says it"));
-        assert_eq!((0..=u8::MAX).filter(|state| rests(*state)).collect::<Vec<_>>(), [0, 1]);
-        let looks = |state: u8| {
+        assert!(words.join(" ").contains("{1, others, user, claim, user, claim, ...} `others` is s0, s1, e0 or e1"));
+        assert_eq!((0..=u8::MAX).filter(|state| snapshots(*state)).collect::<Vec<_>>(), [0, 1]);
+        let views = |state: u8| {
             let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
             view(&Value::Array(all[..1].to_vec())).is_some() || view(&Value::Array(all.to_vec())).is_some()
         };
         let text: Vec<&str> = returns(include_str!("lua/view.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
         assert!(words.join(" ").contains("{2, version, number of decisions, user, claim, user, claim, ...}"));
-        assert_eq!((0..=u8::MAX).filter(|state| looks(*state)).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!((0..=u8::MAX).filter(|state| views(*state)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]
-    fn a_look_tells_claims_from_holds() {
+    fn a_view_tells_claims_from_holds() {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |users: &[&str]| {
             let head = [Value::Int(2), bulk("1:9"), bulk("1")];
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rest_tells_each_what_he_has_and_all_others_the_same() {
+    fn a_snapshot_has_an_answer_for_each_user() {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |all: &[&str]| {
             let head = std::iter::once(Value::Int(1));

@@ -1,9 +1,12 @@
--- owners: who has the slips of a part of which every slip's decision is known, so that a process can answer by itself.
+-- final_owners: who has the slips of a final part, so that a process can answer by itself.
 --
--- KEYS[1] claims
+-- KEYS  1   the part's hash: claims
 --
--- Returns {0} if the part is not loaded, {1} if it is not final yet, {2} if it is final but has a guard (whose answers
--- only grab gives), else {3, expiry, user, claim, user, claim, ...}.
+-- Returns
+--   {0}  the part is not loaded
+--   {1}  it is not final yet
+--   {2}  it is final, but has a guard, which only grab checks
+--   {3, expiry, user, claim, user, claim, ...}
 
 local claims = KEYS[1]
 local terms = redis.call('HMGET', claims, '$expires_at', '$known_count', '$slip_count', '$guard')

@@ -1,43 +1,46 @@
 -- grab: takes a slip for each of one or more users, of one or more parts, in one round trip.
 --
--- KEYS for each part (no part twice): claims, pending
--- ARGV: one user for each part; or else for each part: the number of users, the users (none twice); after a number that
--- ends in 'p', as many digests of their passphrases, or ''
+-- KEYS  per part (no part twice)
+--       1  the part's hash: claims
+--       2  its partition's queue: pending
+-- ARGV  if each part has one user without a digest: one user per part; else per part
+--       1   the number of users, with 'p' appended if digests follow
+--       2…  the users (none twice), then as many digests of their passphrases, or ''
 --
--- Returns one string: the time, in milliseconds, then for each part after a ';' either '-', if it is not loaded, or its
--- users' answers in order, with ',' between them:
---   <slip>                 a slip that is held for him since that time
---   h<slip>:<at>           the slip that was held for him before: not yet in the ledger; then ':' and why, if it is parked
---   g<slip>:<amount>:<at>  his confirmed claim: the answer for ever, also after expiry
---   r, p, t<ms>            turned away: not a recipient, wrong passphrase, too many of them for another <ms>
---   s0, s1, e0, e1         no slip: sold out, or expired; 1 where that is certain, because every slip's decision is known
---                          (or because the packet's grabs are answered on the word of the hot store)
+-- Returns one string: the time in milliseconds, then ';' and an answer for each part. It is '-' if the part is not loaded, else
+-- one answer per user, in order, separated by ',':
+--   <slip>                 a slip that is held for the user as of that time
+--   h<slip>:<at>           the slip that was held for them before: not yet in the ledger; parked: then ':' and the reason
+--   g<slip>:<amount>:<at>  their confirmed claim: the answer for ever, also after expiry
+--   r, p, t<ms>            refused: no recipient, wrong passphrase, too many of these for another <ms>
+--   s0, s1, e0, e1         no slip: sold out, or expired; 1 if that is certain, because every slip has a known decision, or
+--                          because the packet's grabs are answered on the hot store's word
 --
--- The free slips of a part are those from its field `next_free` on up to `range_end`, and then those of the ranges in `other_ranges`. Its outbox is
--- what `claims` has of the form h…: as many as `next_free` is more than `hold_base`, so that a win needs no counting.
+-- A part's free slips begin at `next_free` and end before `range_end`; those of `other_ranges` follow. The holds in `claims` are
+-- the outbox. Their number is `next_free` less `hold_base`, so that a win counts itself.
 --
--- A script does not roll back, so all of a part that can refuse comes before its first write; and the first write of all
--- is one that Redis refuses when its memory is full. Where a part is refused the users of others may have a slip held by
--- then, which they find when they ask again.
+-- Scripts do not roll back. So everything that can refuse a part comes before its first write, and Redis refuses that write when
+-- its memory is full. If one part is refused, users of other parts may have a hold by then; their next grab finds it.
 
 local call, format, sub, KEYS, ARGV = redis.call, string.format, string.sub, KEYS, ARGV
 
--- Now, in milliseconds, as text. It has thirteen digits until the year 2286, as an expiry has, so that text can be compared
--- with text: making numbers of them costs more. Nine times out of ten the microseconds have six digits, of which the first
--- three will do.
+-- Now, in milliseconds, as text. Times have thirteen digits until the year 2286, so text compares with text, which costs less
+-- than numbers. Nine times out of ten the microseconds have six digits; the first three are the milliseconds.
 local time = call('TIME')
 local seconds, micros = time[1], time[2]
 local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
 
--- What `grab` below does, in the fewest steps, where little is to do: a user has something already; or he has nothing, and the
--- part has no guard, and a slip in its first range or none at all. The field `open_until` says that the part has no guard and is in
--- `pending` already. (Whatever takes a part out of `pending` takes the field away too.) Its value is the last millisecond before the
--- expiry, and then `range_end`, so that one field tells both: as text, the time is less until then. A part where there is more to it is
--- left for what is not even set up otherwise: making a function costs as much as calling it.
+-- The fast path: what `grab` below does, in the fewest steps. It serves users who have something already, and users without
+-- anything of a part without guard whose first range has a slip, or that has none at all. Other parts are left for `grab`, which is
+-- not even set up otherwise: making a function costs as much as calling it. `make instructions` shows what the path saves.
+--
+-- `open_until` says that a part has no guard and is pending already: whatever takes a part out of the queue deletes the field. Its
+-- value is the last millisecond before the expiry, then `range_end`, so that one field tells both. As text, the time is smaller until
+-- the expiry.
 local all, left, next_arg = nil, nil, 1
--- Digits of a time.
+-- The number of digits of a time.
 local TIME = 13
--- Whether each part has one user, and no number before him.
+-- Whether each part has one user, and no number before the user.
 local is_one_each = #ARGV * 2 == #KEYS
 for key = 1, #KEYS, 2 do
   local claims, count, first = KEYS[key], '1', next_arg
@@ -80,7 +83,7 @@ for key = 1, #KEYS, 2 do
     if open and at < open then
       local slip, last = tonumber(found[1]), tonumber(sub(open, TIME + 1))
       local held_at = ':' .. at
-      -- As long as two users need, so that it need not grow for them; the second is the next free slip.
+      -- Room for two users, so that it need not grow for them. The second entry is the next free slip.
       local changes, size = {'$next_free', false, false, false, false, false}, 2
       for place = TERMS + 1, TERMS + users do
         if not found[place] then
@@ -113,13 +116,13 @@ end
 if not left then return at .. ';' .. table.concat(all, ';') end
 
 local TRIES, TRIES_MS = 10, 60000
--- The same moment as a number.
+-- The same time as a number.
 local now = tonumber(at)
 -- Fields of the terms, which are read before those of the users.
 local TERMS = 5
 
--- What turns a user away, if anything does; a wrong passphrase is counted by the caller.
-local function turned_away(claims, guard, user, digest)
+-- The refusal of a user, if any. The caller counts a wrong passphrase.
+local function refusal_of(claims, guard, user, digest)
   if guard:sub(1, 1) == 'r' and call('HEXISTS', claims, '$recipient' .. user) == 0 then return 'r' end
   local wanted = guard:match('p(.*)$')
   if not wanted then return nil end
@@ -143,14 +146,14 @@ local function count_wrong(claims, user)
   call('HSET', claims, '$wrong_tries' .. user, format('%d:%d', count + 1, since))
 end
 
--- The part is about to hold something: it goes into the queue, and its claims, which are the outbox now, stay until that
--- is empty.
+-- Called before the part's first hold: it becomes pending, and its hash, which is the outbox now, does not expire until that is
+-- empty.
 local function mark(claims, pending)
   call('ZADD', pending, 'NX', at, claims:match(':claims:(.+)$'))
   call('PERSIST', claims)
 end
 
--- The answers of a part for the `count` users from ARGV[first] on, whose digests stand from ARGV[digests] on.
+-- The answers of a part for the `count` users from ARGV[first] on. Their digests begin at ARGV[digests].
 local function grab(claims, pending, first, count, digests)
   local found = call('HMGET', claims, '$expires_at', '$guard', '$next_free', '$range_end', '$open_until', unpack(ARGV, first, first + count - 1))
   local expires, guard = tonumber(found[1]), found[2]
@@ -160,7 +163,7 @@ local function grab(claims, pending, first, count, digests)
   local answers, takers, wanted, wrong = {}, {}, 0, {}
   for i = 1, count do
     local claim, user = found[TERMS + i], ARGV[first + i - 1]
-    local refusal = not claim and guard and turned_away(claims, guard, user, digests and ARGV[digests + i - 1])
+    local refusal = not claim and guard and refusal_of(claims, guard, user, digests and ARGV[digests + i - 1])
     if claim then
       answers[i] = claim
     elseif refusal then
@@ -173,7 +176,7 @@ local function grab(claims, pending, first, count, digests)
   end
 
   local free, held_at, changes = now < expires and wanted or 0, ':' .. at, {}
-  -- The other ranges, from where on they are left, and what `hold_base` is: read where the first one does not suffice.
+  -- The other ranges, the place where what is left of them begins, and `hold_base`: read if the first range does not suffice.
   local others, place, base
   for n = 1, free do
     if next_slip == last then

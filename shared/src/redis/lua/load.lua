@@ -1,23 +1,32 @@
--- load: makes a part ready to be grabbed, unless it is. Every slip is then either free or known to be decided. (A part that
--- holds something is loaded: claims with holds in them don't expire.)
+-- load: makes a part ready for grabs, unless it is loaded. Every slip is then either free or has a known decision. (A part that
+-- holds something is loaded: a hash with holds does not expire.)
 --
--- KEYS[1] claims  KEYS[2] decided
--- ARGV[1] its first slip  ARGV[2] the slip after its last  ARGV[3] its expiry  ARGV[4] when its claims are forgotten
--- ARGV[5] the ack mode  ARGV[6] the guard: 'r' if only recipients may grab, then 'p' and the passphrase's digest if it has
--- one  ARGV[7] the number of recipients, who follow
--- then the decisions known so far: "<slip> <amount> <at> <owner>", owner '' for a refund
+-- KEYS  1   the part's hash: claims
+--       2   its bitmap of known decisions: decided
+-- ARGV  1   its first slip
+--       2   the slip after its last
+--       3   its expiry, in milliseconds
+--       4   when Redis forgets it, in milliseconds
+--       5   the acknowledgement mode
+--       6   the guard: 'r' if only recipients may grab, then 'p' and the passphrase's digest if there is one
+--       7   the number of recipients
+--       8…  the recipients
+--       …   then the decisions known so far: "<slip> <amount> <at> <owner>", owner '' for a refund
 --
--- Returns 0 if it was loaded already, 1 if it is now, 2 if it is expired: an expired part is not loaded again.
+-- Returns
+--   0  it was loaded already
+--   1  it is loaded now
+--   2  it is expired: an expired part is not loaded again
 
 local claims, decided = KEYS[1], KEYS[2]
 local first, last = tonumber(ARGV[1]), tonumber(ARGV[2])
 local expires, forget, ack, guard, recipients = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
--- Bounds the arguments of one call below: Lua's stack holds some 8,000.
+-- Fields in one call below: Lua's stack holds some 8,000 arguments.
 local CHUNK = 1000
--- Redis keeps a hash of up to 128 fields (512 from version 8 on), none of which is longer than 64 bytes, as a list that it
--- walks through for each field that is asked for: at 100 claims that is a third of what a grab costs. Beyond so many claims
--- they are a table from the beginning, which takes two and a half times the memory.
+-- Redis keeps a hash of up to 128 short fields (512 from version 8 on) as a list, and walks through it for each field that it
+-- reads. At 100 claims that is a third of a grab's cost. So the hash of a part with more slips than this is a table from the start,
+-- which takes two and a half times the memory. A value longer than 64 bytes makes it one.
 local SMALL, LONG = 32, 65
 
 if redis.call('HEXISTS', claims, '$expires_at') == 1 then return 0 end

@@ -1,8 +1,8 @@
--- outbox: what a part holds.
+-- outbox: the holds of a part.
 --
--- KEYS[1] claims
+-- KEYS  1   the part's hash: claims
 --
--- Returns {user, hold, user, hold, ...}: "h<slip>:<at>", with ':' and why after it where a hold is parked.
+-- Returns {user, hold, user, hold, ...}; a hold is h<slip>:<at>, then ':' and the reason if it is parked
 
 local all, holds = redis.call('HGETALL', KEYS[1]), {}
 for i = 1, #all, 2 do

@@ -1,17 +1,24 @@
 #!lua flags=allow-oom
--- reconcile: tells a part what the ledger says of slips. The only way back from the ledger to the hot store: it confirms a
--- win, repairs a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order
--- it ends the same, since decisions never change.
+-- reconcile: applies the ledger's slip decisions to a part. It is the only way back from the ledger to the hot store. It confirms a
+-- win, repairs a rollback, puts a slip back, empties the outbox and marks refunds. Executed twice, late, or in any order it ends
+-- the same, since decisions never change.
 --
--- It runs when memory is full too: it mostly makes room, and a promise that is kept in the ledger must not wait in the
--- outbox for it.
+-- It also runs when memory is full: it mostly makes room, and a promise that the ledger keeps must not wait in the outbox.
 --
--- KEYS[1] claims  KEYS[2] decided  KEYS[3] pending
--- ARGV[1] the part's name  ARGV[2] its first slip  ARGV[3] the slip after its last  ARGV[4] the number of decisions
--- then the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part says whose user it is
--- then the holds that were decided by them: "<slip> <user>"
+-- KEYS  1   the part's hash: claims
+--       2   its bitmap of known decisions: decided
+--       3   its partition's queue: pending
+-- ARGV  1   the part's name
+--       2   its first slip
+--       3   the slip after its last
+--       4   the number of decisions
+--       5…  the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part tells what its owner has
+--       …   then the holds that these decisions resolve: "<slip> <user>"
 --
--- Returns 0 if the part is not loaded (it holds nothing then), 1 if it is, 2 if every slip's decision is known.
+-- Returns
+--   0  the part is not loaded: it was only taken out of the queue
+--   1  it is loaded
+--   2  it is loaded, and every slip has a known decision
 
 local call, format, sub, ARGV = redis.call, string.format, string.sub, ARGV
 local claims, decided, pending = KEYS[1], KEYS[2], KEYS[3]
@@ -34,14 +41,14 @@ end
 local next_slip = tonumber(terms[2])
 local held = next_slip - terms[3]
 
--- What nearly every decision is: news of a slip that is held for its owner. It is confirmed in the fewest steps. What else there is
--- is left for what is not even set up otherwise: making a function costs as much as calling it.
+-- The fast path: nearly every decision confirms the hold of its owner. Others are left for the functions below, which are not
+-- even set up otherwise: making a function costs as much as calling it.
 local owners, are_kept, changes, has_news, left = {}, {}, {}, false, nil
 for i = 1, count do
   local slip, owner, claim = slips[i], fields[TERMS + i], terms[TERMS + i]
   local place, number = slip - first, #changes
   owners[slip], are_kept[slip .. ' ' .. owner] = owner, true
-  -- As text: a number that Lua hands over is written with a fraction's care.
+  -- As text: Redis formats a number from Lua as a fraction, which costs more.
   if claim and sub(claim, 1, #slip + 2) == 'h' .. slip .. ':'
     and place >= 0 and place < last - first and call('SETBIT', decided, format('%d', place), '1') == 0
   then
@@ -52,7 +59,7 @@ for i = 1, count do
     left[#left + 1] = i
   end
 end
--- Holds that gave way to another's decision.
+-- Holds that give way to another user's decision.
 local lost
 for i = 5 + count, #ARGV do
   if not are_kept[ARGV[i]] then
@@ -64,7 +71,7 @@ for i = 5 + count, #ARGV do
   end
 end
 
--- Without decisions this is to tidy up: then nothing is believed but what is there.
+-- A call without decisions tidies up: it counts the holds that exist, and trusts no counter.
 local is_tidying = #ARGV == 4
 if left or lost or is_tidying then
   if has_news then call('HSET', claims, unpack(changes)) end
@@ -75,7 +82,7 @@ if left or lost or is_tidying then
     return claim and claim:match('^h(%d+):')
   end
 
-  -- The whole outbox: slip -> for whom it is held.
+  -- The whole outbox: slip -> the user that it is held for.
   local function find_holds()
     local holders, number, all = {}, 0, call('HGETALL', claims)
     for i = 1, #all, 2 do
@@ -85,7 +92,7 @@ if left or lost or is_tidying then
     return holders, number
   end
 
-  -- For whom a slip is held although the ledger gave it to another: looked for in repairs alone, and once.
+  -- The user that a slip is held for although the ledger gave it to another. Only repairs look for it, once.
   local holders
   local function holder(slip)
     if held == 0 then return nil end
@@ -93,7 +100,7 @@ if left or lost or is_tidying then
     return holders[slip]
   end
 
-  -- Takes back what `user` was given of a slip that is another's, unless that was decided meanwhile; whether it was not.
+  -- Takes a hold of `slip` from `user`, whose slip it is not. Returns false if they do not hold it any more.
   local function retract(slip, user)
     if held_slip(call('HGET', claims, user)) ~= slip then return false end
     call('HDEL', claims, user)
@@ -101,7 +108,7 @@ if left or lost or is_tidying then
     return true
   end
 
-  -- The ranges of free slips after the first one, each {from, to}: read where one of them changes, which is in repairs.
+  -- The ranges of free slips after the first one, each {from, to}. Only repairs change them, so only repairs read them.
   local others
   local function other_ranges()
     if not others then
@@ -113,8 +120,8 @@ if left or lost or is_tidying then
     return others
   end
 
-  -- Takes a slip out of the free ones, where it only is in repairs: a rollback had made it free again. Whatever its range has
-  -- on both sides stays free.
+  -- Takes a slip out of the free ones. Only repairs need that: a rollback had made it free again. The slips on both sides of it
+  -- stay free.
   local function take_out(slip)
     local ranges = other_ranges()
     if next_slip <= slip and slip < end_of_range then
@@ -145,7 +152,7 @@ if left or lost or is_tidying then
 
   local time = call('TIME')
   local is_open = time[1] * 1000 + math.floor(time[2] / 1000) < tonumber(terms[1])
-  -- Nothing more is taken of an expired part: its free slips need not be told one by one that they are not.
+  -- No slip of an expired part is taken any more: all free slips go at once.
   if not is_open then next_slip, others = end_of_range, {} end
 
   for _, i in ipairs(left or {}) do
@@ -177,12 +184,12 @@ if left or lost or is_tidying then
     local texts = {}
     for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
     call('HSET', claims, '$range_end', end_of_range, '$other_ranges', table.concat(texts))
-    -- After a time, of 13 digits, `open_until` has the same. It stays as long as the part holds something: look counts the fields.
+    -- After a time, of 13 digits, `open_until` has the same. It stays while the part holds something: view counts the fields.
     if rest[2] then call('HSET', claims, '$open_until', sub(rest[2], 1, 13) .. end_of_range) end
   end
 end
 
--- Counted anew: whatever became of the bitmap, a part never takes itself for final too early.
+-- Counted again: even with a damaged bitmap, a part never counts as final too early.
 local known = has_news and format('%d', call('BITCOUNT', decided)) or call('HGET', claims, '$known_count')
 local number = #changes
 changes[number + 1], changes[number + 2] = '$hold_base', format('%d', next_slip - held)

@@ -1,12 +1,14 @@
 #!lua flags=no-writes
--- rest: what grab would tell everybody of a part that gives out nothing more, so that one call answers all who wait for it.
--- Nothing is changed.
+-- snapshot: what grab would answer each user of an exhausted part, so that one call answers all who wait for it. It changes nothing.
 --
--- KEYS[1] claims
+-- KEYS  1   the part's hash: claims
 --
--- Returns {0} if each user has to ask with grab: the part is not loaded, has a guard or a free slip. Else {1, s0, s1, e0 or
--- e1 as grab says it to a user who has nothing, user, claim, user, claim, ...} with what `claims` has of each user:
--- `g<slip>:<amount>:<at>` confirmed, or `h<slip>:<at>` held (then ':' and why, if it is parked).
+-- Returns
+--   {0}  each user needs a grab: the part is not loaded, or has a guard or a free slip
+--   {1, others, user, claim, user, claim, ...}  `others` is s0, s1, e0 or e1, as grab answers a user who has nothing; then what the
+--        hash has of each user:
+--        h<slip>:<at>            a hold; parked: then ':' and the reason
+--        g<slip>:<amount>:<at>   a confirmed claim
 
 local claims = KEYS[1]
 local terms = redis.call('HMGET', claims, '$expires_at', '$guard', '$next_free', '$range_end', '$known_count', '$slip_count', '$ack_mode', '$other_ranges')

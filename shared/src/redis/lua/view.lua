@@ -1,16 +1,19 @@
 #!lua flags=no-writes
--- look: what a part knows of its slips, for those who only look. Nothing is changed.
+-- view: what a part knows of its slips, for readers. It changes nothing.
 --
--- KEYS[1] claims
--- ARGV[1] the version that the caller has seen, or ''
+-- KEYS  1   the part's hash: claims
+-- ARGV  1   the version that the reader has seen, or ''
 --
--- Returns {0} if the part is not loaded, {1} if it still has that version, else {2, version, number of decisions, user, claim,
--- user, claim, ...} with what `claims` has of each user: `g<slip>:<amount>:<at>` confirmed, or `h<slip>:<at>` held
--- (then ':' and why, if it is parked).
+-- Returns
+--   {0}  the part is not loaded
+--   {1}  it still has that version
+--   {2, version, number of decisions, user, claim, user, claim, ...}  with what the hash has of each user:
+--        h<slip>:<at>            a hold; parked: then ':' and the reason
+--        g<slip>:<amount>:<at>   a confirmed claim
 --
--- The version is the number of decisions and that of the fields. Whatever a user gets or loses changes one of them (save that a
--- hold gives way to the same user's claim of another part, which is told there), and reading two numbers costs less than
--- reading all claims, which most readers have already.
+-- The version is the number of known decisions and of fields. Every claim or hold that comes or goes changes one of them. One
+-- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
+-- version already, and two numbers cost less to read than all claims.
 
 local claims, seen = KEYS[1], ARGV[1]
 local terms = redis.call('HMGET', claims, '$expires_at', '$known_count')
