@@ -14,14 +14,20 @@ help: ## Print this list
 
 ##@ Run
 
+# announce PROGRAM,TEXT: says what is about to be built, if it was never built. Cargo shows its progress.
+announce = [ -x "$${CARGO_TARGET_DIR:-target}/$(1)" ] || echo "Building $(2) the first time, seconds later"
+ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 4 minutes)
+
 # make run ARGS="--port 4000 --ephemeral"
 run: ## Start the whole system on this machine
 	@scripts/install-tools.sh
-	cargo run --release -p local -- $(ARGS)
+	@$(ANNOUNCE_LOCAL)
+	cargo run --profile local -p local -- $(ARGS)
 
 demo: ## Start it with the page open on a rush of grabs
 	@scripts/install-tools.sh
-	cargo build --release -p local
+	@$(ANNOUNCE_LOCAL)
+	cargo build --profile local -p local
 	@scripts/demo.sh $(ARGS)
 
 # The functions under cargo-lambda's emulator at http://127.0.0.1:9201, with the stores of a running `make run`. The first
@@ -36,7 +42,7 @@ watch: ## Serve the functions from source, rebuilt on change
 # make audit ARGS="--dynamodb-url http://localhost:8000 --table hongbao --since 24h"
 audit: ## Check that a ledger balances
 	@scripts/install-tools.sh
-	@set -a; [ ! -f .local/stores.env ] || . ./.local/stores.env; cargo run --release -p admin -- audit $(ARGS)
+	@set -a; [ ! -f .local/stores.env ] || . ./.local/stores.env; cargo run --profile local -p admin -- audit $(ARGS)
 
 ##@ Test
 
@@ -109,10 +115,10 @@ model: ## Explore every state of the protocol for small sizes
 # make simulate SEEDS=100000; repeat one with: make simulate SEED=17
 SEEDS ?= 10000
 simulate: ## Run the use cases over in-memory stores that fail by seed
-	cargo run --release -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	cargo run --profile measured -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
 mutants: ## Check that the simulation finds every planted bug
-	cargo run --release -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
+	cargo run --profile measured -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
 
 # Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
 # The report is in target/chaos. Add up several: target/harness/chaos sum target/chaos/run-*.json
@@ -134,15 +140,15 @@ mutants-code: ## Change the code in small ways and list changes that no test fin
 # make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench.
 bench: ## Compare this engine with every published design
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
-	cargo build --release
-	cargo build --release -p bench
-	target/release/bench $(if $(QUICK),--quick) $(ARGS)
+	@$(call announce,measured/bench,the benchmark: about 5 minutes)
+	cargo build --profile measured -p bench
+	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
 # make pressure ARGS="backlog --holds 1000000", or ARGS="overload --times 3"
 pressure: ## Measure overload: a large outbox, or more requests than can be served
 	@scripts/install-tools.sh
-	cargo build --release -p local -p tests --bins
-	target/release/pressure $(ARGS)
+	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
+	target/measured/pressure $(ARGS)
 
 # The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
 # tests, which has bounds of its own.
@@ -167,11 +173,11 @@ client: ## Generate the JavaScript client's types from openapi.yaml
 	@scripts/install-tools.sh web
 	npm --prefix tests/web run types
 
-# A release build, so that the pictured rush is as fast as a real one.
 pictures: ## Take the screenshots in docs/images
 	@scripts/install-tools.sh && scripts/install-tools.sh web
-	cargo build --release -p local
-	HONGBAO_PROFILE=release SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
+	@$(ANNOUNCE_LOCAL)
+	cargo build --profile local -p local
+	HONGBAO_PROFILE=local SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
 
 fairness: ## Draw the plots and tables of docs/FAIRNESS.md
 	@scripts/install-tools.sh web

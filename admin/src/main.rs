@@ -18,7 +18,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
-use tracing_subscriber::EnvFilter;
 
 use crate::deployment::{Deployed, Failed};
 use crate::options::{Command, Options};
@@ -50,8 +49,7 @@ impl From<Exit> for ExitCode {
 async fn main() -> ExitCode {
     let options = Options::parse();
     // Commands print their results. Warnings of libraries appear only on request.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("off"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    shared::log_to_stderr("off");
     shared::redis::install_crypto_provider();
     match run(options).await {
         Ok(Outcome { text, exit }) => match writeln!(std::io::stdout(), "{text}") {

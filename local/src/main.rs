@@ -8,7 +8,6 @@ use clap::Parser;
 use local::{Local, Options};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tracing_subscriber::EnvFilter;
 
 /// The log filter without `RUST_LOG`. The embedded `DynamoDB` would warn of every failed condition, which is most of
 /// them in a rush, and normal.
@@ -23,8 +22,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    shared::log_to_stderr(LOG_FILTER);
     raise_open_files();
     shared::redis::install_crypto_provider();
     match tokio::runtime::Runtime::new().map_err(Into::into).and_then(|runtime| runtime.block_on(run(options))) {

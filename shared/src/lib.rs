@@ -23,7 +23,9 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::runtime::Builder;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 /// Runs a function: with logs as the platform asks for, and one choice of cryptography for TLS.
 ///
@@ -43,8 +45,7 @@ pub fn is_concurrent() -> bool {
 }
 
 /// To standard output, with the level and in the format that Lambda's logging controls name. The runtime's own subscriber
-/// does the same and takes expressions about single modules too, for which each function would carry a library of regular
-/// expressions.
+/// also takes filters for single modules, but it needs a library of regular expressions.
 fn log_as_lambda_wants() {
     let env = |name| std::env::var(name).ok();
     let level = env("AWS_LAMBDA_LOG_LEVEL").or_else(|| env("RUST_LOG")).and_then(|level| level.parse().ok());
@@ -55,6 +56,14 @@ fn log_as_lambda_wants() {
     } else {
         subscriber.init();
     }
+}
+
+/// Logs to standard error what `RUST_LOG` names, or else `default`: a level, or levels per module, as in `warn,local=info`.
+pub fn log_to_stderr(default: &str) {
+    let named = std::env::var("RUST_LOG").ok();
+    let filter: Targets = named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default());
+    let format = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
+    tracing_subscriber::registry().with(format).with(filter).init();
 }
 
 /// Locks what no panic leaves half changed.

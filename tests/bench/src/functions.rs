@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use flate2::Compression;
@@ -56,19 +57,26 @@ pub struct Functions {
     bare_ms: f64,
 }
 
-/// Measures the programs beside this one. The sizes are of those in `deployed`, which are for another processor; cargo-lambda
-/// puts each into a folder of its own.
+/// Measures the functions' programs: those of a release build, which this function makes, or in a rehearsal those beside this
+/// program. The sizes are of those in `deployed`, which are for another processor; cargo-lambda puts each into a folder of
+/// its own.
 pub async fn run(lab: &Lab, deployed: Option<&Path>) -> Result<Functions, BoxError> {
+    let beside = std::env::current_exe()?.parent().ok_or("no folder")?.to_owned();
+    // A rehearsal runs a debug build, whose programs are large.
+    let (programs, compression) = if lab.time.divisor > 1 {
+        (beside, Compression::fast())
+    } else {
+        build()?;
+        (beside.with_file_name("release"), Compression::best())
+    };
     let starts = if lab.time.rounds > 1 { STARTS } else { STARTS_QUICK };
     let calls = lab.scaled(CALLS);
     let (redis, dynamodb) = (TestServer::start(&[]).await, DynamoDb::start(None).await?);
     let engine = Engine::new(&redis.url(), &dynamodb.url(), TABLE, "ledger").await?;
-    // A rehearsal runs a debug build, whose programs are large.
-    let compression = if lab.time.divisor > 1 { Compression::fast() } else { Compression::best() };
-    let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url() };
+    let stores = Stores { redis: redis.url(), dynamodb: dynamodb.url(), programs };
     let mut functions = Vec::new();
     for name in NAMES {
-        let program = deployed.map_or_else(|| program(name), |folder| Ok(folder.join(name).join("bootstrap")))?;
+        let program = deployed.map_or_else(|| stores.program(name), |folder| folder.join(name).join("bootstrap"));
         let zipped_mb = zipped_mb(&program, compression)?;
         functions.push(stores.measure(name, starts, zipped_mb).await?);
     }
@@ -124,9 +132,15 @@ impl fmt::Display for Functions {
 struct Stores {
     redis: String,
     dynamodb: String,
+    /// The folder with the functions' programs.
+    programs: PathBuf,
 }
 
 impl Stores {
+    fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
     async fn function(&self, name: &str) -> Result<Function, BoxError> {
         let mut variables = vec![
             ("TABLE_NAME", TABLE),
@@ -138,7 +152,7 @@ impl Stores {
         if ["send", "grab", "view", "settle"].contains(&name) {
             variables.push(("REDIS_URL", &self.redis));
         }
-        Ok(Function::start(program(name)?, &variables).await)
+        Ok(Function::start(self.program(name), &variables).await)
     }
 
     async fn measure(&self, name: &'static str, starts: usize, zipped_mb: f64) -> Result<Measured, BoxError> {
@@ -214,14 +228,13 @@ fn peak_mb(process: u32) -> Result<f64, BoxError> {
     Ok(line.trim().trim_end_matches(" kB").parse::<f64>()? / 1024.0)
 }
 
-/// The path of a program of the same build.
-fn program(name: &str) -> Result<PathBuf, BoxError> {
-    let program = std::env::current_exe()?.with_file_name(name);
-    if program.is_file() {
-        Ok(program)
-    } else {
-        Err(format!("{} is missing: make bench builds it", program.display()).into())
-    }
+/// Builds the functions with the profile that they are deployed with.
+fn build() -> Result<(), BoxError> {
+    eprintln!("functions: building them as they are deployed: about 5 minutes the first time, seconds later");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let programs = NAMES.iter().flat_map(|name| ["--bin", name]);
+    let status = Command::new("cargo").args(["build", "--release"]).args(programs).current_dir(root).status()?;
+    if status.success() { Ok(()) } else { Err("the functions can't be built".into()) }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]

@@ -5,7 +5,6 @@ use std::error::Error;
 use local::options::Ack;
 use local::{Local, Options};
 use tokio::io::AsyncReadExt;
-use tracing_subscriber::EnvFilter;
 
 /// Log level of the workers.
 const LOG_FILTER: &str = "error";
@@ -49,8 +48,7 @@ impl Stores {
 impl Worker {
     /// Serves until it dies, or until its parent process is gone.
     pub async fn run(self) -> Result<(), Box<dyn Error>> {
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG_FILTER));
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+        shared::log_to_stderr(LOG_FILTER);
         shared::redis::install_crypto_provider();
         for (point, passes) in &self.crash {
             if !shared::crash::arm(point, *passes) {
