@@ -14,10 +14,10 @@ if [ $# = 0 ]; then
     for folder in functions/*; do set -- "$@" "${folder#functions/}"; done
 fi
 
-packages=
-for name in "$@"; do packages="$packages --package $name"; done
-# shellcheck disable=SC2086 # One word for each package.
-cargo lambda build --release --arm64 $packages
+programs=
+for name in "$@"; do programs="$programs --bin $name"; done
+# shellcheck disable=SC2086 # One word for each argument.
+cargo lambda build --release --arm64 $programs
 
 printf '%-8s %10s %10s  %s\n' function bytes zipped glibc
 for name in "$@"; do
