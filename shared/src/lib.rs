@@ -61,7 +61,8 @@ fn log_as_lambda_wants() {
 /// Logs to standard error what `RUST_LOG` names, or else `default`: a level, or levels per module, as in `warn,local=info`.
 pub fn log_to_stderr(default: &str) {
     let named = std::env::var("RUST_LOG").ok();
-    let filter: Targets = named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default());
+    let filter: Targets =
+        named.and_then(|filter| filter.parse().ok()).unwrap_or_else(|| default.parse().unwrap_or_default());
     let format = tracing_subscriber::fmt::layer().with_writer(io::stderr).with_ansi(false);
     tracing_subscriber::registry().with(format).with(filter).init();
 }
