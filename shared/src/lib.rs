@@ -67,7 +67,7 @@ pub fn log_to_stderr(default: &str) {
     tracing_subscriber::registry().with(format).with(filter).init();
 }
 
-/// Locks what no panic leaves half changed.
+/// Locks a value that stays consistent if a thread panics while it holds the lock.
 pub(crate) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

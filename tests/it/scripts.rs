@@ -185,9 +185,9 @@ impl Rig {
     }
 
     /// Reconciles a part twice, and checks that the second time changes nothing.
-    async fn reconcile(&self, packet: &Packet, decisions: &[Decision], decided: &[Hold]) -> Reconciled {
+    async fn reconcile(&self, packet: &Packet, decisions: &[Decision], resolved: &[Hold]) -> Reconciled {
         let reconcile =
-            async || self.store.reconcile(packet.part, packet.terms.count, decisions, decided).await.unwrap();
+            async || self.store.reconcile(packet.part, packet.terms.count, decisions, resolved).await.unwrap();
         let reconciled = reconcile().await;
         let state = self.state(packet.part).await;
         assert_eq!(reconcile().await, reconciled);

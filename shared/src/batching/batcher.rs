@@ -7,7 +7,7 @@ use crate::lock;
 
 /// What a [`Batcher`] collects, and the call that it makes for it.
 pub trait Caller: Send + Sync + 'static {
-    /// So many waiting requests are worth another call beside those in flight. Fewer wait for one of these to end.
+    /// The number of waiting requests that starts another call beside those in flight. Fewer wait until one of these ends.
     const WORTH_A_CALL: usize = 1;
 
     /// What requests must share to go into one call.
@@ -35,7 +35,7 @@ pub trait Caller: Send + Sync + 'static {
     fn absorb(&self, _queue: &mut Self::Queue, _seen: Self::Seen) {}
 }
 
-/// Collects requests that arrive while calls for their key are in flight into the next call. No timer: a lone request
+/// Puts requests that arrive while a call for their key is in flight together into the next one. No timer: a lone request
 /// goes at once.
 ///
 /// A call runs in a task of its own: a caller that is dropped does not take it from those who share it. If a call is lost in a
@@ -75,8 +75,8 @@ impl<C: Caller> Batcher<C> {
         let is_full = lane.in_flight >= self.caller.in_flight_max();
         let is_due = lane.in_flight == 0 || !is_full && waiting >= C::WORTH_A_CALL;
         if is_due {
-            lane.in_flight += 1;
             let batch = self.caller.next_batch(&mut lane.queue);
+            lane.in_flight += 1;
             drop(lanes);
             let call = Calls { batcher: Arc::clone(self), key, ended: false };
             // Not under the lock: a runtime that shuts down drops the task here, which locks.

@@ -16,15 +16,15 @@ pub struct Weigh<V>(fn(&V) -> usize);
 
 impl<K, V> Weighter<K, V> for Weigh<V> {
     fn weight(&self, _key: &K, value: &V) -> u64 {
-        // What weighs nothing would never be let go.
+        // An entry without weight would never be evicted.
         (self.0(value) as u64).max(1)
     }
 }
 
 /// An empty cache for entries that weigh no more than `most` together, and about `each` on average.
 pub fn cache<K: Eq + Hash, V: Clone>(most: u64, each: u64, weigh: fn(&V) -> usize) -> Cache<K, V> {
-    // The bound is split among shards, and nothing is kept that is more than a shard's share: hence one. Packets come and go:
-    // by default those that many asked for once would leave the newest but three hundredths of the room.
+    // The bound is split among shards, and an entry larger than a shard's share is not kept: hence one shard. Packets come and go.
+    // By default, packets that were popular once would leave the newest ones only three hundredths of the room.
     let options = OptionsBuilder::new()
         .shards(1)
         .hot_allocation(NOT_NEW)

@@ -56,7 +56,7 @@ impl<T: Table> Ledger<T> {
     }
 
     /// Gives up to [`CLAIMS_MAX`] claims of a packet to as many users, each of another slip, in one transaction, which costs a fraction
-    /// of what theirs would. Returns whether it has committed, by this call; if not, nothing is known of any of them.
+    /// of what theirs would. Returns true if this call committed it. False tells nothing about any claim.
     pub async fn claim_together(&self, terms: &Terms, claims: &[(UserId, Claim)]) -> bool {
         let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
         let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
@@ -80,8 +80,8 @@ impl<T: Table> Ledger<T> {
         false
     }
 
-    /// Reads out of a refusal what stands in the ledger: the claim that is there decides the answer, the decision that is
-    /// there decides the slip. Where the refusal does not show an item it proves nothing, and the item is read.
+    /// Reads the outcome out of failed conditions. An existing claim gives the answer; an existing slip decision says who owns the
+    /// slip. A failed condition that does not show its item proves nothing, so the item is read.
     async fn what_stands(
         &self,
         id: PacketId,
@@ -150,7 +150,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], Led
 impl ClaimOutcome {
     /// Whether the very claim that was asked for is in the ledger now: also where an earlier attempt brought it there whose
     /// answer was lost.
-    pub fn books(&self, asked: &Claim) -> bool {
+    pub fn is_in_ledger(&self, asked: &Claim) -> bool {
         match self {
             Self::Committed => true,
             Self::Already { claim, .. } => claim == asked,

@@ -129,14 +129,14 @@ impl HotStore for MemoryHot {
         part: PartId,
         count: u32,
         decisions: &[Decision],
-        decided: &[Hold],
+        resolved: &[Hold],
     ) -> Result<Reconciled, HotStoreError> {
         let slips = part.slips(count);
         let mut chunks = decisions.chunks(DECISIONS_PER_CALL);
         let first = chunks.next().unwrap_or_default();
-        let mut reconciled = self.script(part, |part, now| part.reconcile(&slips, first, decided, now));
+        let mut reconciled = self.script(part, |part, now| part.reconcile(&slips, first, resolved, now));
         for decisions in chunks {
-            reconciled = self.script(part, |part, now| part.reconcile(&slips, decisions, decided, now));
+            reconciled = self.script(part, |part, now| part.reconcile(&slips, decisions, resolved, now));
         }
         Ok(reconciled)
     }

@@ -115,7 +115,7 @@ impl Part {
             .iter()
             .map(|grabber| match self.claims.get(&grabber.user) {
                 Some(entry) => Some(entry.found()),
-                None => self.turned_away(&terms.guard, grabber, now).map(|refusal| {
+                None => self.refusal_of(&terms.guard, grabber, now).map(|refusal| {
                     if refusal == Refusal::WrongPassphrase {
                         wrong.push(grabber.user.clone());
                     }
@@ -156,7 +156,7 @@ impl Part {
         GrabAnswer::Held { slip, at, fresh: true }
     }
 
-    fn turned_away(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<Refusal> {
+    fn refusal_of(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<Refusal> {
         if !guard.invites(&grabber.user) {
             return Some(Refusal::NotARecipient);
         }
@@ -190,7 +190,7 @@ impl Part {
         &mut self,
         slips: &Range<u32>,
         decisions: &[Decision],
-        decided: &[Hold],
+        resolved: &[Hold],
         now: u64,
     ) -> (Reconciled, Queue) {
         let reconciled = match self.terms.as_ref().map(|terms| terms.expires) {
@@ -199,7 +199,7 @@ impl Part {
                 for decision in decisions {
                     self.reconcile_decision(slips, decision, now < expires);
                 }
-                for hold in decided {
+                for hold in resolved {
                     let decision = decisions.iter().rev().find(|decision| decision.slip == hold.slip);
                     if decision.is_some_and(|decision| decision.owner.user() != Some(&hold.user)) {
                         self.retract(hold.slip, &hold.user);

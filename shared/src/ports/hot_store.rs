@@ -200,7 +200,7 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these decide; they end.
+    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these end.
     /// A part that is not loaded is only taken out of its partition's queue of pending parts.
     fn reconcile(
         &self,

@@ -80,7 +80,7 @@ impl HotStore for RedisStore {
         part: PartId,
         count: u32,
         decisions: &[Decision],
-        decided: &[Hold],
+        resolved: &[Hold],
     ) -> Result<Reconciled, HotStoreError> {
         let keys = PartKeys::of(part);
         let slips = part.slips(count);
@@ -97,7 +97,7 @@ impl HotStore for RedisStore {
             for decision in decisions {
                 call = call.arg(decision_text(decision));
             }
-            for hold in decided {
+            for hold in resolved {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
             let state = self.call(&call).await?;

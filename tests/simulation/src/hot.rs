@@ -110,10 +110,10 @@ impl HotStore for SimHot {
         part: PartId,
         count: u32,
         decisions: &[Decision],
-        decided: &[Hold],
+        resolved: &[Hold],
     ) -> Answer<Reconciled> {
-        let (decisions, decided) = (decisions.to_vec(), decided.to_vec());
-        self.call(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &decided))).await
+        let (decisions, resolved) = (decisions.to_vec(), resolved.to_vec());
+        self.call(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved))).await
     }
 
     async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Answer<Loaded> {

@@ -40,7 +40,7 @@ type Known = Arc<Cache<PartId, (Instant, Exhausted)>>;
 /// A part that gives out nothing more.
 #[derive(Clone)]
 enum Exhausted {
-    /// Nor will it ever.
+    /// No slip comes back to it.
     Final(Arc<FinalPart>),
     /// At the moment of this snapshot: its holds have yet to become claims.
     Snapshot(Arc<PartSnapshot>),
@@ -166,7 +166,7 @@ async fn poll_until_final<H: HotStore>(
     let give_up = Instant::now() + FINAL_TIMEOUT;
     let mut pause = POLL_FIRST;
     loop {
-        // Not later than that: this process may see it first.
+        // Woken early if this process sees the last claim first.
         let _ = timeout(entropy.jitter(pause), waiting.wake.notified()).await;
         match refresh(hot, known, waiting.part).await? {
             Finality::NotYet if Instant::now() < give_up => pause = (pause * 2).min(POLL_MAX),

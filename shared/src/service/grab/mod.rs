@@ -193,7 +193,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
         // The amount is the ledger's: whatever the hot store says, it cannot change what is in a slip.
         let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
-            return Box::pin(self.refuse(part, &terms, hold)).await.map(Pass::Done);
+            return Box::pin(self.answer_impossible_hold(part, &terms, hold)).await.map(Pass::Done);
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
@@ -236,7 +236,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     }
 
     /// A hold of a slip that does not exist. It gives nobody anything, but a user with a claim is answered with it all the same.
-    async fn refuse(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
+    async fn answer_impossible_hold(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
         let Some(claim) = self.stores.ledger.claim_of(&hold.user, terms.id).await? else {
             return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
         };

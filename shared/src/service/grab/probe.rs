@@ -19,8 +19,8 @@ const BATCH_MAX: usize = 64;
 /// The most calls of a lane in flight: one is written and another read while a third is executed.
 const IN_FLIGHT_MAX: usize = 6;
 
-/// The number of waiting requests for a part that had nothing from which on one snapshot of it answers them all. It reads the
-/// whole part, so that requests which fit into one call of [`BATCH_MAX`] are better off with that.
+/// From so many waiting requests on, one snapshot answers all who wait for an exhausted part. It reads the whole part, so fewer
+/// requests, which fit into one call of [`BATCH_MAX`], are better off with that.
 const BULK_MIN: usize = BATCH_MAX;
 
 /// Probes parts for users. Requests of a lane that arrive while calls for it are in flight share the next call, whatever
@@ -88,12 +88,12 @@ struct PartQueue {
 /// Whether one snapshot of a part answers all requests that wait for it.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Snapshot {
-    /// Nobody who probed the part lately got nothing.
+    /// No recent probe found the part empty.
     #[default]
     TooEarly,
-    /// It may.
+    /// One snapshot may answer all.
     Due,
-    /// It did not: each user needs a probe.
+    /// It could not answer: each user needs a probe.
     InVain,
 }
 
@@ -108,7 +108,7 @@ impl<H: HotStore> Prober<H> {
         Self(Arc::new(Batcher::new(Probing { hot, exhausted, bulk_min })))
     }
 
-    /// What `part` has for `grabber`. The request is queued once this returns: what is left is to wait, in little room.
+    /// What `part` has for `grabber`. The request is queued once this returns. The future only waits, so it is small.
     pub fn probe(&self, part: PartId, grabber: Grabber) -> impl Future<Output = Outcome> + use<H> {
         let (answer, answered) = oneshot::channel();
         let lane = self.0.caller().hot.lane(part.partition());

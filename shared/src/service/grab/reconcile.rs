@@ -27,7 +27,7 @@ pub struct News {
     /// The number of slips in the packet.
     count: u32,
     decisions: Vec<Decision>,
-    /// The hold that these decide.
+    /// The hold that these resolve.
     resolved: Hold,
     /// Dropped once the hot store knows, or could not be reached.
     done: oneshot::Sender<()>,

@@ -25,16 +25,15 @@ pub use self::replay::{Replay, Replayed};
 const SHARDS_AT_ONCE: usize = 4;
 /// Due packets that are read at once.
 const DUE_PAGE: u32 = 100;
-/// Where counting what is left ends: the number is for an alarm, not for the books.
+/// Counting what is left stops here: the number is for an alarm, not for accounts.
 const DUE_LEFT_MAX: u64 = 10_000;
 
 /// What a run of settle did, and what is left.
 #[derive(Clone, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Report {
-    /// Holds that came to the ledger after the run had looked there for them: each by its own commit, or by one under way
-    /// beside it.
+    /// Holds whose claim was not in the ledger when the run looked, and now is. The run or a concurrent grab committed it.
     pub persisted: u64,
-    /// Holds that can't be, and wait for an operator, of those that the run came to.
+    /// Parked holds that the run met.
     pub parked: u64,
     /// Packets of which slips went back.
     pub refunded_packets: u64,

@@ -136,7 +136,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
     }
 
     /// Brings what a part holds to the ledger. A slip with a decision is only reconciled: a read costs less than a failed
-    /// transaction. A parked hold is not tried again, but goes like any other once the ledger has decided it.
+    /// transaction. A parked hold is not tried again, but goes like any other once its slip has a decision.
     pub async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
         let held = self.stores.hot.outbox(part).await?;
         if held.is_empty() {
@@ -220,7 +220,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         for ((user, claim), outcome) in claims.into_iter().zip(outcomes) {
             results.push(match outcome {
                 Ok(outcome) => {
-                    Ok(Persisted { booked: outcome.books(&claim), decisions: outcome.decisions(&user, &claim) })
+                    Ok(Persisted { booked: outcome.is_in_ledger(&claim), decisions: outcome.decisions(&user, &claim) })
                 }
                 Err(error @ LedgerError::Impossible(_)) => {
                     let hold = Hold { slip: claim.slip, user, at: claim.at };

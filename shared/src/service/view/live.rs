@@ -20,12 +20,12 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const PARTS_AT_ONCE: usize = 16;
 /// A settled packet above this many slips is neither kept with its claims nor read as a whole: the ledger has its sums.
 const KEPT_SLIPS_MAX: u32 = 2_000;
-/// What a process keeps of packets that change, and of those that do not change any more.
+/// The bytes that a process keeps of packets that change; and as many of packets that do not change any more.
 const BYTES_MAX: u64 = 16 << 20;
-/// Of a packet of some 100 slips.
+/// The bytes of a packet of some 100 slips.
 const PACKET_BYTES: u64 = 16 << 10;
 
-/// What a process has seen of a packet that is not decided.
+/// What a process has seen of a packet with undecided slips.
 #[derive(Debug, Default)]
 struct Seen {
     /// Decisions that were read from the ledger.
