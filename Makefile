@@ -4,7 +4,7 @@ export SAM_CLI_TELEMETRY := 0
 
 .PHONY: help run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
-.PHONY: record-actions instructions watch prose
+.PHONY: record-actions instructions watch prose nightly
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -131,6 +131,16 @@ chaos: ## Kill processes and stores under load, then check the ledger
 	cargo test --profile $(PROFILE) $(CHAOS)
 	cargo build --profile $(PROFILE) $(CHAOS)
 	target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
+
+# CI runs a part of each of these; docs/RELIABILITY.md says which part.
+nightly: ## Run the long tests in full: model, simulation, planted bugs, page, chaos, fuzzing
+	$(MAKE) model
+	$(MAKE) simulate SEEDS=100000
+	$(MAKE) mutants
+	$(MAKE) instructions
+	$(MAKE) test-web
+	$(MAKE) chaos MINUTES=60
+	$(MAKE) fuzz MINUTES=10
 
 mutants-code: ## Change the code in small ways and list changes that no test finds
 	scripts/mutants.sh domain && scripts/mutants.sh ledger
