@@ -16,7 +16,7 @@ help: ## Print this list
 
 # announce PROGRAM,TEXT: says what is about to be built, if it was never built. Cargo shows its progress.
 announce = [ -x "$${CARGO_TARGET_DIR:-target}/$(1)" ] || echo "Building $(2) the first time, seconds later"
-ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 5 minutes)
+ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 3 minutes)
 
 # make run ARGS="--port 4000 --ephemeral"
 run: ## Start the whole system on this machine

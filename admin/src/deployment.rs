@@ -84,6 +84,6 @@ async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
     if let Some(url) = &deployment.dynamodb_url {
         return (wiring::dynamodb_at(url), None);
     }
-    let aws = aws_config::load_from_env().await;
+    let aws = aws_config::from_env().http_client(wiring::https_client()).load().await;
     (wiring::dynamodb(&aws), Some(aws))
 }

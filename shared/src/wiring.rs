@@ -10,7 +10,10 @@ use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider};
+use aws_sdk_dynamodb::config::{Credentials, SharedCredentialsProvider, SharedHttpClient};
+use aws_smithy_http_client::Builder;
+use aws_smithy_http_client::tls::Provider;
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 
 use crate::config::Config;
 use crate::dynamodb::SdkTable;
@@ -51,12 +54,18 @@ pub fn environment() -> SdkConfig {
         .or_else("container", EcsCredentialsProvider::builder().build());
     let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
+        .http_client(https_client())
         .region(env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION")).map(Region::new))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
         .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"));
     config.set_endpoint_url(env("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| env("AWS_ENDPOINT_URL")));
     config.build()
+}
+
+/// The HTTP client of the AWS SDK, with the cryptography that Redis's TLS uses too. The SDK's own choice builds for longer.
+pub fn https_client() -> SharedHttpClient {
+    Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https()
 }
 
 /// A `DynamoDB` client for the region, credentials and endpoint that `aws` names.

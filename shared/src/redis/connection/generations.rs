@@ -1,122 +1,147 @@
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Shared};
 use redis::RedisResult;
+use tokio::sync::watch;
 
 use super::config::RedisConfig;
 use super::freeze_aware_instant::FreezeAwareInstant;
 use super::link::Link;
+use crate::lock;
 
 /// How many response timeouts old a cluster's connection must be before a failure replaces it. A fresh one that fails has
 /// met a dead node, not a dead socket: the calls for that node's keys must not have all nodes reconnected again and
 /// again. The cluster client replaces closed connections by itself.
 const CLUSTER_AGE_MIN: u32 = 10;
 
-/// An attempt to connect that any number of callers wait for.
-pub(super) type Attempt = Shared<BoxFuture<'static, RedisResult<(u64, Link)>>>;
-
-struct Generation {
-    id: u64,
-    link: Link,
-    born: FreezeAwareInstant,
-    /// When it last served a call.
-    used: FreezeAwareInstant,
+/// One connection, from the attempt to make it until it is replaced. All calls that use it share this.
+pub(super) struct Generation {
+    link: watch::Receiver<Option<RedisResult<Link>>>,
+    began: FreezeAwareInstant,
+    /// When it last served a call, or began.
+    used: Mutex<FreezeAwareInstant>,
+    is_lost: AtomicBool,
 }
 
-struct Pending {
-    id: u64,
-    attempt: Attempt,
-    started: FreezeAwareInstant,
+impl Generation {
+    /// Begins to connect, in a task of its own: a caller who gives up does not stop it for the others.
+    fn begin(connect: impl Future<Output = RedisResult<Link>> + Send + 'static) -> Arc<Self> {
+        let (made, link) = watch::channel(None);
+        tokio::spawn(async move { made.send_replace(Some(connect.await)) });
+        let began = FreezeAwareInstant::now();
+        Arc::new(Self { link, began, used: Mutex::new(began), is_lost: AtomicBool::new(false) })
+    }
+
+    /// The connection, once it is made. All who wait for it share one attempt and its error.
+    pub(super) async fn link(&self) -> RedisResult<Link> {
+        let mut link = self.link.clone();
+        let made = link.wait_for(Option::is_some).await.map(|link| link.clone());
+        made.ok().flatten().unwrap_or_else(|| Err(std::io::Error::other("the attempt to connect was cut short").into()))
+    }
+
+    /// Notes that it has served a call.
+    pub(super) fn used(&self) {
+        *lock(&self.used) = FreezeAwareInstant::now();
+    }
+
+    /// Notes that a call found it broken.
+    pub(super) fn lose(&self) {
+        self.is_lost.store(true, Ordering::Relaxed);
+    }
+
+    fn is_made(&self) -> bool {
+        matches!(*self.link.borrow(), Some(Ok(_)))
+    }
+
+    fn has_failed(&self) -> bool {
+        match &*self.link.borrow() {
+            Some(link) => link.is_err(),
+            // The task that connects has ended if it has let go of its end.
+            None => self.link.has_changed().is_err(),
+        }
+    }
+
+    /// Whether it was idle for longer than `limit`: the connections of a thawed function are dead, or soon will be.
+    fn is_idle(&self, limit: Duration) -> bool {
+        lock(&self.used).elapsed() > limit
+    }
 }
 
-/// The connection in use and the one being made. Every connection has a number, so that a caller that saw one fail replaces that one
-/// and not its successor.
-pub(super) struct Generations {
-    /// How old a connection must be before a failure replaces it; none: it does at once.
-    age_min: Option<Duration>,
+/// The connection in use, and for a cluster its successor.
+pub(super) enum Generations {
+    Single(Single),
+    Cluster(Cluster),
+}
+
+/// The connection to a single server: replaced as soon as it fails.
+pub(super) struct Single {
     idle_max: Duration,
-    last_id: u64,
-    current: Option<Generation>,
-    pending: Option<Pending>,
+    current: Option<Arc<Generation>>,
 }
 
-/// What a caller gets.
-pub(super) enum Access {
-    /// A connection to use.
-    Use(u64, Link),
-    /// An attempt to wait for.
-    Wait(u64, Attempt),
-    /// The task to connect, under this number.
-    Connect(u64),
+/// The connection to a cluster. It stays in use while its successor is made: one dead node must not keep the calls for the others
+/// waiting.
+pub(super) struct Cluster {
+    idle_max: Duration,
+    /// How old a connection must be before a failure replaces it.
+    age_min: Duration,
+    current: Option<Arc<Generation>>,
+    successor: Option<Arc<Generation>>,
 }
 
 impl Generations {
     pub(super) fn new(config: &RedisConfig) -> Self {
-        let age_min = config.cluster.then(|| config.response_timeout * CLUSTER_AGE_MIN);
-        Self { age_min, idle_max: config.idle_max, last_id: 0, current: None, pending: None }
-    }
-
-    /// A connection for a call, other than `failed`.
-    pub(super) fn access(&mut self, failed: Option<u64>) -> Access {
-        let idle_max = self.idle_max;
-        let age_min = self.age_min.unwrap_or_default();
-        // The connections of a thawed function are dead, or soon will be.
-        self.current.take_if(|current| current.used.elapsed() > idle_max);
-        self.pending.take_if(|pending| pending.started.elapsed() > idle_max);
-        if let Some(failed) = failed {
-            self.lose(failed);
-        }
-        match (&self.current, &self.pending) {
-            (Some(current), _) if failed != Some(current.id) || current.born.elapsed() < age_min => {
-                Access::Use(current.id, current.link.clone())
-            }
-            (_, Some(pending)) => Access::Wait(pending.id, pending.attempt.clone()),
-            _ => {
-                self.last_id += 1;
-                Access::Connect(self.last_id)
-            }
+        let idle_max = config.idle_max;
+        if config.cluster {
+            let age_min = config.response_timeout * CLUSTER_AGE_MIN;
+            Self::Cluster(Cluster { idle_max, age_min, current: None, successor: None })
+        } else {
+            Self::Single(Single { idle_max, current: None })
         }
     }
 
-    /// Notes that `failed` does not work any more. A cluster's connection stays while its successor is made: one dead node
-    /// must not keep the calls for the others waiting.
-    pub(super) fn lose(&mut self, failed: u64) {
-        if self.age_min.is_none() {
-            self.current.take_if(|current| current.id == failed);
-        }
+    /// A connection for a call, other than `failed` if there can be another; `connect` makes one.
+    pub(super) fn get<F>(&mut self, failed: Option<&Arc<Generation>>, connect: impl FnOnce() -> F) -> Arc<Generation>
+    where
+        F: Future<Output = RedisResult<Link>> + Send + 'static,
+    {
+        let begin = || Generation::begin(connect());
+        Arc::clone(match self {
+            Self::Single(single) => single.get(begin),
+            Self::Cluster(cluster) => cluster.get(failed, begin),
+        })
     }
+}
 
-    /// Notes that `id` has served a call.
-    pub(super) fn used(&mut self, id: u64) {
-        if let Some(current) = &mut self.current
-            && current.id == id
-        {
-            current.used = FreezeAwareInstant::now();
-        }
+impl Single {
+    fn get(&mut self, begin: impl FnOnce() -> Arc<Generation>) -> &Arc<Generation> {
+        let Self { idle_max, current } = self;
+        current.take_if(|current| {
+            current.is_lost.load(Ordering::Relaxed) || current.has_failed() || current.is_idle(*idle_max)
+        });
+        current.get_or_insert_with(begin)
     }
+}
 
-    /// Shares the attempt `id`.
-    pub(super) fn began(&mut self, id: u64, attempt: Attempt) {
-        self.pending = Some(Pending { id, attempt, started: FreezeAwareInstant::now() });
-    }
-
-    /// Ends the attempt `id`, unless a thawed function has given it up.
-    pub(super) fn ended(&mut self, id: u64, link: Option<Link>) {
-        let Some(pending) = self.pending.take_if(|pending| pending.id == id) else { return };
-        match link {
-            Some(link) => {
-                let now = FreezeAwareInstant::now();
-                self.current = Some(Generation { id, link, born: now, used: now });
-            }
+impl Cluster {
+    fn get(&mut self, failed: Option<&Arc<Generation>>, begin: impl FnOnce() -> Arc<Generation>) -> &Arc<Generation> {
+        let Self { idle_max, age_min, current, successor } = self;
+        if let Some(made) = successor.take_if(|successor| successor.is_made()) {
+            *current = Some(made);
+        } else if let Some(failed) = successor.take_if(|successor| successor.has_failed()) {
             // The predecessor stays only if it still served someone meanwhile.
-            None => {
-                self.current.take_if(|current| current.used.is_before(&pending.started));
-            }
+            current.take_if(|current| lock(&current.used).is_before(&failed.began));
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn current_id(&self) -> Option<u64> {
-        self.current.as_ref().map(|current| current.id)
+        current.take_if(|current| current.is_idle(*idle_max));
+        successor.take_if(|successor| successor.is_idle(*idle_max));
+        match current {
+            Some(current)
+                if !failed.is_some_and(|failed| Arc::ptr_eq(failed, current)) || current.began.elapsed() < *age_min =>
+            {
+                current
+            }
+            _ => successor.get_or_insert_with(begin),
+        }
     }
 }

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use super::*;
 use crate::redis::test_server::{TestCluster, TestServer};
 
@@ -94,11 +96,11 @@ async fn an_old_connection_is_replaced_when_a_node_is_mute() {
     let keys = keys(&cluster).await;
     let connection = connection(&config);
     recover(&connection, &script(&keys[1])).await;
-    let first = connection.generations().current_id();
+    let first = connection.generation(None);
     cluster.nodes[1].stop();
     poll("a replacement", async || {
         assert_unavailable(&connection.run::<i64>(&script(&keys[1])).await);
-        (connection.generations().current_id() > first).then_some(())
+        (!Arc::ptr_eq(&connection.generation(None), &first)).then_some(())
     })
     .await;
     recover(&connection, &script(&keys[0])).await;
