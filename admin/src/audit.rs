@@ -21,7 +21,7 @@ pub async fn run(deployment: &Deployment, options: &Audit) -> Result<Outcome, Fa
     };
     let done = auditor.run(progress, Instant::now() + TIMEOUT).await?;
     let report = done.report();
-    let exit = match (report.imbalance_count, report.undecided_count) {
+    let exit = match (report.imbalance_count, report.unjudged_count) {
         (0, 0) => Exit::Good,
         (0, _) => Exit::Unfinished,
         _ => Exit::Wrong,
@@ -30,7 +30,7 @@ pub async fn run(deployment: &Deployment, options: &Audit) -> Result<Outcome, Fa
 }
 
 fn in_words(report: &Report) -> String {
-    let Report { figures, imbalance_count, imbalances, undecided_count, undecided } = report;
+    let Report { figures, imbalance_count, imbalances, unjudged_count, unjudged } = report;
     let rows = [
         ("packets", format!("{}, with {} slips", figures.packets, figures.slips)),
         ("wallets", format!("{}, with {} movements", figures.wallets, figures.movements)),
@@ -47,9 +47,9 @@ fn in_words(report: &Report) -> String {
             format!("{}  {key}\n  expected  {expected}\n  found     {found}", kind.name())
         }));
     }
-    if *undecided_count > 0 {
-        let some = undecided.join("\n  ");
-        paragraphs.push(format!("undecided, because they kept changing: {undecided_count}\n  {some}"));
+    if *unjudged_count > 0 {
+        let some = unjudged.join("\n  ");
+        paragraphs.push(format!("not judged, because they kept changing: {unjudged_count}\n  {some}"));
     }
     if report.is_balanced() {
         paragraphs.push("balanced".to_owned());

@@ -14,7 +14,7 @@ static INSPECT: LazyLock<Script> = LazyLock::new(|| Script::new(include_str!("in
 #[derive(Debug, Default)]
 pub struct HotPart {
     /// User → their claim or hold; and the terms, in fields that begin with `#`.
-    claims: BTreeMap<String, String>,
+    fields: BTreeMap<String, String>,
     free: BTreeSet<u32>,
     /// Holds by slip. A slip that is held for two users is broken.
     held: BTreeMap<u32, Vec<OutboxEntry>>,
@@ -62,23 +62,23 @@ impl HotPart {
     pub async fn read(connection: &Connection, part: PartId, terms: &Terms) -> Result<Self, RedisError> {
         type Answer = (BTreeMap<String, String>, Vec<u8>);
         let keys = PartKeys::of(part);
-        let call = INSPECT.call(&[&keys.claims, &keys.decided]);
-        let (claims, bits): Answer = connection.run(&call).await?;
-        let free = free_slips(&claims).unwrap_or_default().into_iter().collect();
+        let call = INSPECT.call(&[&keys.part, &keys.known]);
+        let (found, bits): Answer = connection.run(&call).await?;
+        let free = free_slips(&found).unwrap_or_default().into_iter().collect();
         let slips = part.slips(terms.count);
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
         let known = slips.clone().filter(|slip| bit(slip - slips.start)).collect();
-        Ok(Self { held: held_by_slip(&claims), claims, free, known })
+        Ok(Self { held: held_by_slip(&found), fields: found, free, known })
     }
 
     /// Whether it is loaded.
     pub fn is_loaded(&self) -> bool {
-        self.claims.contains_key(fields::EXPIRES_AT)
+        self.fields.contains_key(fields::EXPIRES_AT)
     }
 
     /// A user's field: `g…` confirmed, `h…` held.
     pub fn claim_of(&self, user: &str) -> Option<&str> {
-        self.claims.get(user).map(String::as_str)
+        self.fields.get(user).map(String::as_str)
     }
 
     pub fn counts(&self) -> HotCounts {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn part() -> HotPart {
-        let claims = [
+        let alone = [
             (fields::EXPIRES_AT, "7"),
             (fields::PADDING, "h0:1"),
             ("ann", "h1:5"),
@@ -128,8 +128,8 @@ mod tests {
             ("cat", "g3:1:2"),
         ];
         let twice = [("eve", "h4:6"), ("fay", "h6:6"), ("gus", "h6:7")];
-        let claims = claims.into_iter().chain(twice).map(|(user, claim)| (user.to_owned(), claim.to_owned())).collect();
-        HotPart { held: held_by_slip(&claims), claims, free: [0, 4].into(), known: [3].into() }
+        let found = alone.into_iter().chain(twice).map(|(user, claim)| (user.to_owned(), claim.to_owned())).collect();
+        HotPart { held: held_by_slip(&found), fields: found, free: [0, 4].into(), known: [3].into() }
     }
 
     #[test]

@@ -1,8 +1,9 @@
 -- inspect: all that a part is in Redis, at one moment.
 --
--- KEYS[1] claims  KEYS[2] decided
+-- KEYS  1   the part's hash
+--       2   its bitmap of known decisions
 --
--- Returns {claims, decided}: field, value, …; the bitmap, or ''.
+-- Returns {hash, bitmap}: field, value, …; the bitmap, or ''
 
 return {
   redis.call('HGETALL', KEYS[1]),

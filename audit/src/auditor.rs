@@ -39,7 +39,7 @@ impl Auditor {
     /// Continues an audit until it is done or `deadline` has come. A repeated part of an audit does no harm.
     ///
     /// If it ends early, the next run repeats the unfinished pages. A packet or wallet that needs more than a whole run
-    /// is reported as undecided, so that every run makes progress.
+    /// is reported as unjudged, so that every run makes progress.
     pub async fn run(&self, progress: Progress, deadline: Instant) -> Result<Progress, ReadError> {
         let Progress { since_ms, places, mut report } = progress;
         let run = Run::new(self.reader.clone(), self.rereads.clone(), since_ms);
@@ -115,7 +115,7 @@ impl Run {
     async fn follow_until(&self, lead: Lead, deadline: Instant) -> Result<(Report, bool), ReadError> {
         match timeout_at(deadline, self.follow(&lead)).await {
             Ok(report) => Ok((report?, false)),
-            Err(_) => Ok((Report::undecided(lead.key()), true)),
+            Err(_) => Ok((Report::unjudged(lead.key()), true)),
         }
     }
 }

@@ -68,7 +68,7 @@ impl Rereads {
                 return Ok(Report { figures: last.figures, ..Report::wrong(last.imbalances) });
             }
             let Some(pause) = pauses.next() else {
-                return Ok(Report { figures: last.figures, ..Report::undecided(key()) });
+                return Ok(Report { figures: last.figures, ..Report::unjudged(key()) });
             };
             tokio::time::sleep(*pause).await;
             let now = check().await?;
@@ -121,12 +121,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_changing_imbalance_is_reported_as_undecided() {
+    async fn a_changing_imbalance_is_reported_as_unjudged() {
         let flapping: [fn() -> Check; 7] =
             [|| wrong("2"), || wrong("3"), || wrong("2"), || wrong("3"), || wrong("2"), || wrong("3"), || wrong("2")];
         for checks in [&flapping[..], &[moving], &[|| wrong("2"), moving, || wrong("2"), || wrong("2"), moving]] {
             let (report, count) = confirmed(checks).await;
-            assert_eq!((report.imbalance_count, report.undecided, count), (0, vec!["k".to_owned()], 7));
+            assert_eq!((report.imbalance_count, report.unjudged, count), (0, vec!["k".to_owned()], 7));
         }
     }
 }

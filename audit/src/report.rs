@@ -136,25 +136,25 @@ pub struct Report {
     /// The imbalances.
     pub imbalances: Vec<Imbalance>,
     /// Number of packets and wallets that kept changing, or took a whole run's time.
-    pub undecided_count: u64,
+    pub unjudged_count: u64,
     /// Up to 50 of their keys.
-    pub undecided: Vec<String>,
+    pub unjudged: Vec<String>,
 }
 
 impl Report {
     /// Whether everything that was checked is in order.
     pub const fn is_balanced(&self) -> bool {
-        self.imbalance_count == 0 && self.undecided_count == 0
+        self.imbalance_count == 0 && self.unjudged_count == 0
     }
 
     pub(crate) fn add(&mut self, other: Self) {
         self.figures.add(other.figures);
         self.imbalance_count += other.imbalance_count;
-        self.undecided_count += other.undecided_count;
+        self.unjudged_count += other.unjudged_count;
         self.imbalances.extend(other.imbalances);
         self.imbalances.truncate(LISTED_MAX);
-        self.undecided.extend(other.undecided);
-        self.undecided.truncate(LISTED_MAX);
+        self.unjudged.extend(other.unjudged);
+        self.unjudged.truncate(LISTED_MAX);
     }
 
     pub(crate) fn wrong(imbalances: Vec<Imbalance>) -> Self {
@@ -163,8 +163,8 @@ impl Report {
         report
     }
 
-    pub(crate) fn undecided(key: String) -> Self {
-        Self { undecided_count: 1, undecided: vec![key], ..Self::default() }
+    pub(crate) fn unjudged(key: String) -> Self {
+        Self { unjudged_count: 1, unjudged: vec![key], ..Self::default() }
     }
 
     /// Logs each imbalance as an error. The ids and amounts in it are no secret.
@@ -172,8 +172,8 @@ impl Report {
         for Imbalance { kind, key, expected, found } in &self.imbalances {
             tracing::error!(?kind, key, expected, found, "an imbalance");
         }
-        for key in &self.undecided {
-            tracing::error!(key, "undecided, because it kept changing");
+        for key in &self.unjudged {
+            tracing::error!(key, "not judged, because it kept changing");
         }
     }
 }

@@ -82,7 +82,7 @@ def commands_of_the_code():
     return sorted(name.upper() for name in named)
 
 
-KEY = "hb:{1}:claims:x"
+KEY = "hb:{1}:part:x"
 ARGUMENTS = {
     "TIME": [],
     "EVAL": ["return 1", "1", KEY],

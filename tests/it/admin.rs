@@ -206,10 +206,10 @@ async fn a_replay_finds_a_decision_that_was_made_meanwhile() {
     late.clock.set_ahead(Duration::from_hours(2));
     // In `ledger` mode a refund does not wait for holds. Redis misses the settlement.
     let keys = PartKeys::of(part);
-    let held: String = world.redis(cmd("HGET").arg(&keys.claims).arg("ann")).await;
+    let held: String = world.redis(cmd("HGET").arg(&keys.part).arg("ann")).await;
     late.settle().await;
-    let () = world.redis(cmd("HSET").arg(&keys.claims).arg("ann").arg(held)).await;
-    let () = world.redis(cmd("HINCRBY").arg(&keys.claims).arg(fields::HOLD_BASE).arg(-1)).await;
+    let () = world.redis(cmd("HSET").arg(&keys.part).arg("ann").arg(held)).await;
+    let () = world.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HOLD_BASE).arg(-1)).await;
     let () = world.redis(cmd("ZADD").arg(&keys.pending).arg(1).arg(&keys.name)).await;
     let said = admin(&world, &["replay", &terms.id.to_string()]).await.with(0);
     assert!(said.line(&terms.id.to_string()).ends_with("void: the slip was refunded"), "{said:?}");
@@ -228,7 +228,7 @@ async fn a_rebuilt_packet_equals_the_ledger() {
         process.grab(terms.id, &user).await.unwrap();
     }
     let keys = PartKeys::of(part);
-    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.decided)).await;
+    let () = world.redis(cmd("DEL").arg(&keys.part).arg(&keys.known)).await;
     let id = terms.id.to_string();
     let rebuilt = admin(&world, &["rebuild", &id]).await.with(0);
     assert_eq!(rebuilt.line("0 "), "0 no -> yes 0 -> 7 0 0 -> 3");
@@ -242,7 +242,7 @@ async fn a_rebuilt_packet_equals_the_ledger() {
     let (slip, ..) = audit(&world).await.packet(terms.id).claims["u0"];
     world.forget_decision(&terms, part, slip, Some(&user("u0"))).await;
     let () =
-        world.redis(cmd("HSET").arg(&keys.claims).arg(fields::OTHER_RANGES).arg(format!("{slip}:{};", slip + 1))).await;
+        world.redis(cmd("HSET").arg(&keys.part).arg(fields::OTHER_RANGES).arg(format!("{slip}:{};", slip + 1))).await;
     let json = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
     assert_eq!((&json[0]["before"]["free"], &json[0]["after"]["free"]), (&json!(7), &json!(6)));
     world.audit_hot(&terms, &audit(&world).await).await;

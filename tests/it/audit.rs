@@ -432,12 +432,12 @@ async fn an_audit_continues_where_a_deadline_stopped_it() {
         let (report, runs) = in_pieces(&world, budget).await;
         runs_most = runs_most.max(runs);
         assert_eq!(report.imbalance_count, 0, "{report:?}");
-        assert!(report.figures.wallets + report.undecided_count >= WALLETS as u64, "items were left out: {report:?}");
-        if report.undecided_count == 0 {
+        assert!(report.figures.wallets + report.unjudged_count >= WALLETS as u64, "items were left out: {report:?}");
+        if report.unjudged_count == 0 {
             assert_eq!(report, whole, "after {runs} runs");
             break;
         }
-        // Undecided items did not fit into a run. With more time they do.
+        // Unjudged items did not fit into a run. With more time they do.
         budget *= 2;
     }
     assert!(runs_most > 1, "no run was cut off");

@@ -169,7 +169,7 @@ async fn the_sample_events_are_answered_by_the_contract() {
     let balanced = json!({
         "packets": 1, "slips": 10, "wallets": 2, "movements": 3, "deposited": 100_000, "withdrawn": 0,
         "in_wallets": 90_000 + amount, "in_slips": 10_000 - amount, "imbalance_count": 0, "imbalances": [],
-        "undecided_count": 0, "undecided": [], "next": null
+        "unjudged_count": 0, "unjudged": [], "next": null
     });
     assert_eq!(audit.invoke(&std::fs::read(repository("events/audit.json")).unwrap()).await, balanced);
     let log = audit.log();
@@ -213,7 +213,7 @@ async fn settle_reports_what_it_persisted() {
     let log = settle.log();
     let metric = log.lines().find(|line| line.contains("CloudWatchMetrics")).expect("a line with metrics");
     let metric: Value = serde_json::from_str(metric).unwrap();
-    assert_eq!((&metric["Settled"], &metric["OutboxDepth"]), (&json!(1), &json!(0)), "{metric}");
+    assert_eq!((&metric["Persisted"], &metric["OutboxDepth"]), (&json!(1), &json!(0)), "{metric}");
 
     // A packet that expires soon enough to see its refund.
     let mut short = sample("send", "");

@@ -287,7 +287,7 @@ async fn redis_decides_neither_amounts_nor_the_end() {
     scene.view("w").await;
     let keys = PartKeys::of(scene.part);
     let says = async |field: &str, value: &str| -> () {
-        let () = scene.world.redis(cmd("HSET").arg(&keys.claims).arg(field).arg(value)).await;
+        let () = scene.world.redis(cmd("HSET").arg(&keys.part).arg(field).arg(value)).await;
     };
     let other = (claim.slip + 1) % 10;
     let lies = [
@@ -298,7 +298,7 @@ async fn redis_decides_neither_amounts_nor_the_end() {
         ("mallory", "h77:7".to_owned()),
         (fields::KNOWN_COUNT, "10".to_owned()),
     ];
-    let right: String = scene.world.redis(cmd("HGET").arg(&keys.claims).arg("w")).await;
+    let right: String = scene.world.redis(cmd("HGET").arg(&keys.part).arg("w")).await;
     for (number, (field, lie)) in lies.into_iter().enumerate() {
         says(field, &lie).await;
         // To have the part read again.
@@ -307,7 +307,7 @@ async fn redis_decides_neither_amounts_nor_the_end() {
         assert_eq!((view.mine.as_ref(), view.over), (Some(&claim), false), "{lie}");
         assert_eq!(scene.claims().await, [(user("w"), claim.clone())], "{lie}");
         says("w", &right).await;
-        let () = scene.world.redis(cmd("HDEL").arg(&keys.claims).arg("mallory")).await;
+        let () = scene.world.redis(cmd("HDEL").arg(&keys.part).arg("mallory")).await;
     }
     // Redis says that all slips are gone. The ledger is asked, and knows better.
     let terms = &scene.terms;
@@ -382,7 +382,7 @@ async fn a_packet_in_parts_is_shown_whole_also_where_a_part_is_lost() {
         .for_each(|won| assert!(won.is_ok(), "{won:?}"));
     assert_eq!(view(&reader, &terms, &user("zoe")).await.summary.claimed_count, 200);
     let keys = PartKeys::of(terms.id.parts().nth(1).unwrap());
-    let () = world.redis(cmd("DEL").arg(&keys.claims).arg(&keys.decided)).await;
+    let () = world.redis(cmd("DEL").arg(&keys.part).arg(&keys.known)).await;
     for reader in [reader, world.process()] {
         for _ in 0..2 {
             let view = view(&reader, &terms, &winners[3]).await;

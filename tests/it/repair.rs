@@ -388,7 +388,7 @@ async fn a_hold_that_cannot_be_persisted_is_parked_and_blocks_no_others() {
         let report = scene.process.settle().await;
         assert_eq!((report.persisted, report.parked, report.outbox_left), (persisted, 1, Some(1)));
     }
-    let parked: String = scene.world.redis(cmd("HGET").arg(&keys.claims).arg("eve")).await;
+    let parked: String = scene.world.redis(cmd("HGET").arg(&keys.part).arg("eve")).await;
     assert!(parked.starts_with("h3:") && parked.ends_with(":no such packet"), "{parked}");
     for user in users("u", 3) {
         scene.wins(&user).await;
@@ -405,7 +405,7 @@ async fn a_parked_hold_is_removed_once_its_slip_is_decided() {
     let keys = PartKeys::of(scene.part);
     let (slip, at) = hold_only(&scene.process, scene.part, std::slice::from_ref(&owner)).await[0];
     let parked = format!("h{slip}:{at}:no luck");
-    let () = scene.world.redis(cmd("HSET").arg(&keys.claims).arg(owner.as_str()).arg(parked)).await;
+    let () = scene.world.redis(cmd("HSET").arg(&keys.part).arg(owner.as_str()).arg(parked)).await;
     let parked = scene.world.snapshot().await;
     let report = scene.process.settle().await;
     assert_eq!((report.persisted, report.parked, report.outbox_left), (0, 1, Some(1)), "nothing is decided yet");

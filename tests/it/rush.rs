@@ -321,7 +321,7 @@ async fn a_packet_with_corrupt_keys_does_not_block_another_packet() {
     let process = world.process();
     let [good, spoilt] = neighbours(&process).await;
     for part in spoilt.id.parts() {
-        let claims = shared::redis::PartKeys::of(part).claims;
+        let claims = shared::redis::PartKeys::of(part).part;
         let () = world.redis(redis::cmd("SET").arg(claims).arg("not a hash")).await;
     }
     let grabs = [(spoilt.id, "a"), (good.id, "a"), (spoilt.id, "b"), (good.id, "b"), (good.id, "c"), (spoilt.id, "c")];

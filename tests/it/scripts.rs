@@ -100,8 +100,8 @@ impl Rig {
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
         let (claims, decided, pending) = futures::join!(
-            self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.claims]),
-            self.run::<Vec<u8>, _>(["GETRANGE", &keys.decided, "0", "-1"]),
+            self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.part]),
+            self.run::<Vec<u8>, _>(["GETRANGE", &keys.known, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.pending, &keys.name]),
         );
         let free = free_slips(&claims).unwrap();
@@ -138,28 +138,28 @@ impl Rig {
 
     /// Sets a part's expiry, in milliseconds, in each field that has it.
     async fn let_expire(&self, keys: &PartKeys, at: u64) {
-        let () = self.run(["HSET", &keys.claims, fields::EXPIRES_AT, &at.to_string()]).await;
+        let () = self.run(["HSET", &keys.part, fields::EXPIRES_AT, &at.to_string()]).await;
         let (open, end): (Option<String>, String) =
-            self.run(["HMGET", &keys.claims, fields::OPEN_UNTIL, fields::RANGE_END]).await;
+            self.run(["HMGET", &keys.part, fields::OPEN_UNTIL, fields::RANGE_END]).await;
         if open.is_some() {
-            let () = self.run(["HSET", &keys.claims, fields::OPEN_UNTIL, &open_until(at, &end)]).await;
+            let () = self.run(["HSET", &keys.part, fields::OPEN_UNTIL, &open_until(at, &end)]).await;
         }
     }
 
     /// Removes a part's free slips.
     async fn lose_free(&self, keys: &PartKeys) {
-        let () = self.run(["HSET", &keys.claims, fields::OTHER_RANGES, ""]).await;
-        let bounds: (i64, i64) = self.run(["HMGET", &keys.claims, fields::NEXT_FREE, fields::RANGE_END]).await;
+        let () = self.run(["HSET", &keys.part, fields::OTHER_RANGES, ""]).await;
+        let bounds: (i64, i64) = self.run(["HMGET", &keys.part, fields::NEXT_FREE, fields::RANGE_END]).await;
         let left = (bounds.1 - bounds.0).to_string();
         for bound in [fields::NEXT_FREE, fields::HOLD_BASE] {
-            let () = self.run(["HINCRBY", &keys.claims, bound, &left]).await;
+            let () = self.run(["HINCRBY", &keys.part, bound, &left]).await;
         }
     }
 
     /// Loses all of a part except its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["DEL", &keys.claims, &keys.decided]).await;
+        let () = self.run(["DEL", &keys.part, &keys.known]).await;
     }
 
     async fn load(&self, packet: &Packet, decisions: &[Decision]) {

@@ -58,9 +58,9 @@ impl World {
     pub async fn hot_part(&self, terms: &Terms, part: PartId) -> HotPart {
         let keys = PartKeys::of(part);
         let range = part.slips(terms.count);
-        let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.decided)).await;
+        let bits: Vec<u8> = self.redis(cmd("GET").arg(&keys.known)).await;
         let bit = |place: u32| bits.get(place as usize / 8).is_some_and(|byte| byte >> (7 - place % 8) & 1 == 1);
-        let claims = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
+        let claims = self.redis(cmd("HGETALL").arg(&keys.part)).await;
         HotPart {
             free: free_slips(&claims).unwrap(),
             held: outbox(&claims),
@@ -72,7 +72,7 @@ impl World {
     /// Removes a free slip from a part.
     pub async fn lose_free(&self, part: PartId, slip: u32) {
         let keys = PartKeys::of(part);
-        let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&keys.claims)).await;
+        let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&keys.part)).await;
         let mut free = free_slips(&claims).unwrap();
         let before = free.len();
         free.retain(|free| *free != slip);
@@ -81,10 +81,10 @@ impl World {
         }
         let left = number(&claims, fields::RANGE_END) - number(&claims, fields::NEXT_FREE);
         for bound in [fields::NEXT_FREE, fields::HOLD_BASE] {
-            let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(bound).arg(left)).await;
+            let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(bound).arg(left)).await;
         }
         let left = free.iter().map(|slip| format!("{slip}:{};", slip + 1)).collect::<Vec<_>>().concat();
-        let () = self.redis(cmd("HSET").arg(&keys.claims).arg(fields::OTHER_RANGES).arg(left)).await;
+        let () = self.redis(cmd("HSET").arg(&keys.part).arg(fields::OTHER_RANGES).arg(left)).await;
     }
 
     /// Forges an unconfirmed hold.
@@ -92,12 +92,12 @@ impl World {
         let keys = PartKeys::of(part);
         let at = self.now_ms();
         self.lose_free(part, slip).await;
-        let was: Option<String> = self.redis(cmd("HGET").arg(&keys.claims).arg(user.as_str())).await;
-        let () = self.redis(cmd("HSET").arg(&keys.claims).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
+        let was: Option<String> = self.redis(cmd("HGET").arg(&keys.part).arg(user.as_str())).await;
+        let () = self.redis(cmd("HSET").arg(&keys.part).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
         if !was.is_some_and(|was| was.starts_with('h')) {
-            let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(fields::HOLD_BASE).arg(-1)).await;
+            let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HOLD_BASE).arg(-1)).await;
         }
-        let () = self.redis(cmd("PERSIST").arg(&keys.claims)).await;
+        let () = self.redis(cmd("PERSIST").arg(&keys.part)).await;
         let () = self.redis(cmd("ZADD").arg(&keys.pending).arg("NX").arg(at).arg(&keys.name)).await;
     }
 
@@ -105,11 +105,11 @@ impl World {
     pub async fn forget_decision(&self, terms: &Terms, part: PartId, slip: u32, owner: Option<&UserId>) {
         let keys = PartKeys::of(part);
         let place = slip - part.slips(terms.count).start;
-        let was: u8 = self.redis(cmd("SETBIT").arg(&keys.decided).arg(place).arg(0)).await;
+        let was: u8 = self.redis(cmd("SETBIT").arg(&keys.known).arg(place).arg(0)).await;
         assert_eq!(was, 1, "the part did not know of slip {slip}");
-        let () = self.redis(cmd("HINCRBY").arg(&keys.claims).arg(fields::KNOWN_COUNT).arg(-1)).await;
+        let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::KNOWN_COUNT).arg(-1)).await;
         if let Some(owner) = owner {
-            let () = self.redis(cmd("HDEL").arg(&keys.claims).arg(owner.as_str())).await;
+            let () = self.redis(cmd("HDEL").arg(&keys.part).arg(owner.as_str())).await;
         }
     }
 

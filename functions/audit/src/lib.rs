@@ -43,8 +43,8 @@ pub enum AuditError {
 pub async fn handle(auditor: &Auditor, event: Event, now_ms: u64, deadline: Instant) -> Result<Answer, AuditError> {
     let progress = auditor.run(event.progress(now_ms)?, deadline).await?;
     let report = progress.report().clone();
-    let (figures, wrong, undecided) = (report.figures, report.imbalance_count, report.undecided_count);
+    let (figures, wrong, unjudged) = (report.figures, report.imbalance_count, report.unjudged_count);
     let done = progress.is_done();
-    tracing::info!(?figures, wrong, undecided, done, "audited");
+    tracing::info!(?figures, wrong, unjudged, done, "audited");
     Ok(Answer { report, next: (!done).then(|| Event::resume(progress)) })
 }

@@ -11,7 +11,7 @@ pub fn metric(answer: &Answer, table: &str, now_ms: u64, duration: Duration) -> 
     let report = &answer.report;
     let metrics = [
         ("AuditImbalances", "Count", report.imbalance_count),
-        ("AuditUndecided", "Count", report.undecided_count),
+        ("AuditUnjudged", "Count", report.unjudged_count),
         ("AuditPackets", "Count", report.figures.packets),
         ("AuditWallets", "Count", report.figures.wallets),
         ("AuditDuration", "Milliseconds", u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),

@@ -7,7 +7,7 @@ use shared::telemetry::MetricLine;
 #[must_use]
 pub fn metric(report: &Report, table: &str, now_ms: u64) -> Value {
     let known = [
-        ("Settled", "Count", Some(report.persisted)),
+        ("Persisted", "Count", Some(report.persisted)),
         ("Parked", "Count", Some(report.parked)),
         ("RefundedPackets", "Count", Some(report.refunded_packets)),
         ("RefundedSlips", "Count", Some(report.refunded_slips)),
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn an_unknown_figure_is_not_declared() {
         let line = metric(&Report::default(), "hongbao", 7);
-        assert_eq!(declared(&line), ["Settled", "Parked", "RefundedPackets", "RefundedSlips", "DueLeft"]);
+        assert_eq!(declared(&line), ["Persisted", "Parked", "RefundedPackets", "RefundedSlips", "DueLeft"]);
         assert_eq!(line.get("OutboxDepth"), None);
     }
 }

@@ -300,7 +300,7 @@ impl Part {
             return ViewResult::Unchanged;
         }
         let mut look =
-            PartView { version, decided_count: u32::try_from(decisions).unwrap_or(u32::MAX), ..PartView::default() };
+            PartView { version, known_count: u32::try_from(decisions).unwrap_or(u32::MAX), ..PartView::default() };
         for (user, entry) in &self.claims {
             match entry {
                 Entry::Confirmed(claim) => drop(look.claims.insert(user.clone(), claim.clone())),

@@ -140,7 +140,7 @@ pub struct PartView {
     /// part.
     pub version: String,
     /// Slips whose decision is known, claimed or refunded.
-    pub decided_count: u32,
+    pub known_count: u32,
     /// Claims that the ledger is known to have, by user; also of slips of the packet's other parts.
     pub claims: BTreeMap<UserId, Claim>,
     /// Slips that are held, and not yet known to be in the ledger.

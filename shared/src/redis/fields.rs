@@ -1,4 +1,4 @@
-//! The fields of the hash of a part, which [`PartKeys::claims`] names.
+//! The fields of the hash of a part, which [`PartKeys::part`] names.
 //!
 //! Each field has two names. Scripts and Rust use the long one; Redis stores the short one, because it keeps the name of a
 //! field beside each value and hashes it for each access. A script writes `$next_free` for the field `next_free`;
@@ -7,7 +7,7 @@
 //! Beside these fields the hash has one for each user with a claim or hold, named by the user's id. The short names begin
 //! with `#`, which no user id contains.
 //!
-//! [`PartKeys::claims`]: super::PartKeys::claims
+//! [`PartKeys::part`]: super::PartKeys::part
 
 /// The first character of each short name. A field that begins with another one is a user.
 pub const PREFIX: char = '#';

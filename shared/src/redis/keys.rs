@@ -42,12 +42,12 @@ pub struct PartKeys {
     /// (`g<slip>:<amount>:<at>`) or hold (`h<slip>:<at>`, with `:<reason>` once it is parked) under the user's id. The holds
     /// are the outbox. Set by load; holds are added by grab, marked by park, and turned into claims or deleted by reconcile.
     /// Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
-    pub claims: String,
+    pub part: String,
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, to which it always has a bit more than
     /// slips; bits are set by reconcile, never cleared. Redis forgets it at `forget_at`. Missing: no decision is known, so a
     /// loaded part that lost it is not final.
-    pub decided: String,
+    pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.
     /// A name is added by the grab that makes the part hold something, and removed by the reconcile that empties the outbox or
@@ -66,8 +66,8 @@ impl PartKeys {
         let tag = tag(part.partition());
         let key = |kind: &str| format!("hb:{{{tag}}}:{kind}:{name}");
         Self {
-            claims: key("claims"),
-            decided: key("decided"),
+            part: key("part"),
+            known: key("known"),
             loading: key("loading"),
             pending: pending(part.partition()),
             name,
@@ -75,10 +75,10 @@ impl PartKeys {
     }
 }
 
-/// The keys that `grab.lua` needs of a part: [`PartKeys::claims`] and [`PartKeys::pending`].
+/// The keys that `grab.lua` needs of a part: [`PartKeys::part`] and [`PartKeys::pending`].
 pub fn of_grab(part: PartId) -> [String; 2] {
     let tag = tag(part.partition());
-    [format!("hb:{{{tag}}}:claims:{part}"), pending(part.partition())]
+    [format!("hb:{{{tag}}}:part:{part}"), pending(part.partition())]
 }
 
 /// A partition's [`PartKeys::pending`].

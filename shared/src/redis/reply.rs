@@ -39,7 +39,7 @@ fn found(answer: &str, now: Timestamp) -> Option<GrabAnswer> {
     }
 }
 
-/// What a user has in `claims`.
+/// What the hash of a part has of a user.
 fn had(entry: &str) -> Option<GrabAnswer> {
     match entry.strip_prefix('h') {
         Some(held) => hold(held).map(|(slip, at, _)| GrabAnswer::Held { slip, at, fresh: false }),
@@ -59,7 +59,7 @@ fn nothing(answer: &str) -> Option<GrabAnswer> {
     Some(GrabAnswer::Nothing { expired, certain })
 }
 
-/// A confirmed claim as the hash `claims` keeps it: `g<slip>:<amount>:<at>`.
+/// A confirmed claim as the hash of a part keeps it: `g<slip>:<amount>:<at>`.
 fn claim(text: &str) -> Option<Claim> {
     let mut fields = text.strip_prefix('g')?.split(':');
     let claim = Claim {
@@ -114,12 +114,9 @@ pub fn view(reply: &Value) -> Option<ViewResult> {
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
         (0, []) => Some(ViewResult::NotLoaded),
         (1, []) => Some(ViewResult::Unchanged),
-        (2, [version, decided_count, users @ ..]) if users.len() % 2 == 0 => {
-            let mut look = PartView {
-                version: text(version)?,
-                decided_count: number(&text(decided_count)?)?,
-                ..PartView::default()
-            };
+        (2, [version, known_count, users @ ..]) if users.len() % 2 == 0 => {
+            let mut look =
+                PartView { version: text(version)?, known_count: number(&text(known_count)?)?, ..PartView::default() };
             for pair in users.chunks_exact(2) {
                 let (user, state) = (text(&pair[0])?, text(&pair[1])?);
                 if state.starts_with('h') {
@@ -154,11 +151,11 @@ pub const fn loaded(state: u8) -> Option<Loaded> {
     }
 }
 
-/// The free slips that the hash `claims` of a part has, the next one first. `None`: the fields that name them cannot be read.
-pub fn free_slips(claims: &BTreeMap<String, String>) -> Option<Vec<u32>> {
-    let bound = |field| claims.get(field).map_or(Some(0), |bound| number::<u32>(bound));
+/// The free slips that the hash of a part has, the next one first. `None`: the fields that name them cannot be read.
+pub fn free_slips(part: &BTreeMap<String, String>) -> Option<Vec<u32>> {
+    let bound = |field| part.get(field).map_or(Some(0), |bound| number::<u32>(bound));
     let mut free: Vec<u32> = (bound(fields::NEXT_FREE)?..bound(fields::RANGE_END)?).collect();
-    for range in claims.get(fields::OTHER_RANGES).map_or("", String::as_str).split_terminator(';') {
+    for range in part.get(fields::OTHER_RANGES).map_or("", String::as_str).split_terminator(';') {
         let (from, to) = range.split_once(':')?;
         free.extend(number::<u32>(from)?..number(to)?);
     }
@@ -171,7 +168,7 @@ pub fn held(user: &str, value: &str) -> Option<OutboxEntry> {
     Some(OutboxEntry { hold: Hold { slip, user: user.parse().ok()?, at }, parked: parked.map(str::to_owned) })
 }
 
-/// A hold as the hash `claims` keeps it, without its `h`: the slip, since when, and why it is parked, if it is.
+/// A hold as the hash of a part keeps it, without its `h`: the slip, since when, and why it is parked, if it is.
 fn hold(text: &str) -> Option<(u32, Timestamp, Option<&str>)> {
     let mut fields = text.splitn(3, ':');
     Some((number(fields.next()?)?, timestamp(fields.next()?)?, fields.next()))
@@ -266,7 +263,7 @@ mod tests {
         };
         let text: Vec<&str> = returns(include_str!("lua/view.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
-        assert!(words.join(" ").contains("{2, version, number of decisions, user, claim, user, claim, ...}"));
+        assert!(words.join(" ").contains("{2, version, number of known decisions, user, claim, user, claim, ...}"));
         assert_eq!((0..=u8::MAX).filter(|state| views(*state)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
@@ -281,7 +278,7 @@ mod tests {
         let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
         let expected = PartView {
             version: "1:9".to_owned(),
-            decided_count: 1,
+            known_count: 1,
             claims: [(ann, claim)].into(),
             holds: vec![Hold { slip: 4, user: bob, at: Timestamp::from_ms(8) }],
         };

@@ -62,7 +62,7 @@ impl RedisStore {
 impl HotStore for RedisStore {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
         let mut answers = self.grab_of(&[(part, grabbers)]).await?;
-        answers.pop().ok_or_else(|| impossible("no answer"))
+        answers.pop().ok_or_else(|| unreadable("grab"))
     }
 
     /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper.
@@ -89,7 +89,7 @@ impl HotStore for RedisStore {
         let first = chunks.next().unwrap_or_default();
         for decisions in std::iter::once(first).chain(chunks) {
             let mut call = RECONCILE
-                .call(&[&keys.claims, &keys.decided, &keys.pending])
+                .call(&[&keys.part, &keys.known, &keys.pending])
                 .arg(&keys.name)
                 .arg(slips.start)
                 .arg(slips.end)
@@ -101,7 +101,7 @@ impl HotStore for RedisStore {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
             let state = self.call(&call).await?;
-            reconciled = reply::reconciled(state).ok_or_else(|| impossible(state))?;
+            reconciled = reply::reconciled(state).ok_or_else(|| unreadable("reconcile"))?;
         }
         Ok(reconciled)
     }
@@ -111,7 +111,7 @@ impl HotStore for RedisStore {
         let slips = part.slips(terms.count);
         let recipients = terms.guard.recipients.as_ref();
         let mut call = LOAD
-            .call(&[&keys.claims, &keys.decided])
+            .call(&[&keys.part, &keys.known])
             .arg(slips.start)
             .arg(slips.end)
             .arg(terms.expires_at.ms())
@@ -126,7 +126,7 @@ impl HotStore for RedisStore {
             call = call.arg(decision_text(decision));
         }
         let state = self.call(&call).await?;
-        reply::loaded(state).ok_or_else(|| impossible(state))
+        reply::loaded(state).ok_or_else(|| unreadable("load"))
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
@@ -147,21 +147,21 @@ impl HotStore for RedisStore {
 
     async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&FINAL_OWNERS.call(&[&keys.claims])).await?;
-        reply::finality(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+        let reply: redis::Value = self.call(&FINAL_OWNERS.call(&[&keys.part])).await?;
+        reply::finality(&reply).ok_or_else(|| unreadable("final_owners"))
     }
 
     async fn snapshot(&self, part: PartId) -> Result<Option<PartSnapshot>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&SNAPSHOT.call(&[&keys.claims])).await?;
-        reply::snapshot(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+        let reply: redis::Value = self.call(&SNAPSHOT.call(&[&keys.part])).await?;
+        reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot"))
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
         let keys = PartKeys::of(part);
-        let call = VIEW.call(&[&keys.claims]).arg(seen.unwrap_or_default());
+        let call = VIEW.call(&[&keys.part]).arg(seen.unwrap_or_default());
         let reply: redis::Value = self.call(&call).await?;
-        reply::view(&reply).ok_or_else(|| impossible(format!("{reply:?}")))
+        reply::view(&reply).ok_or_else(|| unreadable("view"))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
@@ -181,7 +181,7 @@ impl HotStore for RedisStore {
         let count = |name: String| async move {
             let Ok(part) = name.parse() else { return Ok(0) };
             let mut bounds = cmd("HMGET");
-            bounds.arg(PartKeys::of(part).claims).arg(fields::NEXT_FREE).arg(fields::HOLD_BASE);
+            bounds.arg(PartKeys::of(part).part).arg(fields::NEXT_FREE).arg(fields::HOLD_BASE);
             let (next, base): (Option<i64>, Option<i64>) = self.run(bounds).await?;
             let holds = next.zip(base).map_or(0, |(next, base)| next.saturating_sub(base));
             Ok::<_, HotStoreError>(u64::try_from(holds).unwrap_or(0))
@@ -194,11 +194,11 @@ impl HotStore for RedisStore {
 
     async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.claims])).await?;
+        let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.part])).await?;
         let read = |(user, hold): &(String, String)| {
             let held = reply::held(user, hold);
             if held.is_none() {
-                tracing::error!(%part, %user, "not a hold");
+                tracing::error!(%part, "not a hold: hongbao-admin packet shows it");
             }
             held
         };
@@ -209,7 +209,7 @@ impl HotStore for RedisStore {
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {
         let keys = PartKeys::of(part);
-        let call = PARK.call(&[&keys.claims]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
+        let call = PARK.call(&[&keys.part]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
         self.call::<u8>(&call).await.map(drop).map_err(Into::into)
     }
 }
@@ -235,12 +235,12 @@ impl RedisStore {
             }
         }
         let answer: String = self.call(&call).await?;
-        let found = reply::grabbed(&answer).ok_or_else(|| impossible(&answer))?;
+        let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab"))?;
         // An answer too many or too few would give somebody another's.
         let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
         let fits = found.len() == asks.len()
             && found.iter().zip(asked).all(|(found, asked)| found.as_ref().is_none_or(|found| found.len() == asked));
-        if fits { Ok(found) } else { Err(impossible(&answer)) }
+        if fits { Ok(found) } else { Err(unreadable("grab")) }
     }
 
     async fn call<T: redis::FromRedisValue>(&self, script: &Call) -> Result<T, RedisError> {
@@ -283,6 +283,8 @@ impl From<RedisError> for HotStoreError {
     }
 }
 
-fn impossible(what: impl std::fmt::Display) -> HotStoreError {
-    HotStoreError::Impossible(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(what.to_string())))
+/// The answer of a script is none that its header lists. The log gets the script's name only: an answer has users' ids.
+fn unreadable(script: &str) -> HotStoreError {
+    let message = format!("{script}.lua gave an answer that its header does not list");
+    HotStoreError::Impossible(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message)))
 }

@@ -82,7 +82,7 @@ async fn a_run_out_of_time_reports_what_is_left_and_the_next_run_completes_it() 
     // A machine that stalls during the count leaves the number out.
     assert!([json!(SLIPS - persisted), Value::Null].contains(&report["outbox_left"]), "{report}");
     let audit = promised.audit().await;
-    assert_eq!((&audit["imbalance_count"], &audit["undecided_count"]), (&json!(0), &json!(0)), "{audit}");
+    assert_eq!((&audit["imbalance_count"], &audit["unjudged_count"]), (&json!(0), &json!(0)), "{audit}");
 
     promised.relay.delay_transactions(Duration::ZERO);
     assert_eq!(promised.is_completed().await, SLIPS - persisted);

@@ -102,7 +102,7 @@ impl<'a> Twins<'a> {
 
     async fn time(&self, part: PartId) -> u64 {
         const TIME: &str = "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)";
-        self.rig.run(["EVAL", TIME, "1", &PartKeys::of(part).claims]).await
+        self.rig.run(["EVAL", TIME, "1", &PartKeys::of(part).part]).await
     }
 
     /// A part of the in-memory store, as the keys of the real one would show it.

@@ -170,7 +170,7 @@ async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
         // After a minute the user may try again. Tries count from the first one of the new minute.
         let tried_a_minute_ago = async || {
             let tries = format!("10:{}", now().before(Duration::from_mins(1)).ms());
-            let () = rig.run(["HSET", &packet.keys().claims, &tries_of("}"), &tries]).await;
+            let () = rig.run(["HSET", &packet.keys().part, &tries_of("}"), &tries]).await;
         };
         tried_a_minute_ago().await;
         assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
@@ -346,7 +346,7 @@ async fn bring_into(rig: &Rig, packet: &Packet, way: &str) {
     match way {
         "not loaded" => return,
         "half loaded" => {
-            let () = rig.run(["HSET", &packet.keys().claims, fields::SLIP_COUNT, "3", "ann", "g1:1:1"]).await;
+            let () = rig.run(["HSET", &packet.keys().part, fields::SLIP_COUNT, "3", "ann", "g1:1:1"]).await;
             return;
         }
         "another range is next" => rig.load(&packet, &[won(1, "cy")]).await,
@@ -401,8 +401,8 @@ async fn the_fast_path_equals_the_slow_path(rig: &Rig, users: &[&str]) {
                 let State { terms, mut claims, free, held, is_pending, .. } = rig.state(packet.part).await;
                 claims.retain(|_, claim| claim.starts_with('g'));
                 let held: Vec<_> = held.into_iter().map(|(slip, held)| (slip, held.hold.user)).collect();
-                let lives_ms: i64 = rig.run(["PTTL", &packet.keys().claims]).await;
-                let is_marked: bool = rig.run(["HEXISTS", &packet.keys().claims, fields::OPEN_UNTIL]).await;
+                let lives_ms: i64 = rig.run(["PTTL", &packet.keys().part]).await;
+                let is_marked: bool = rig.run(["HEXISTS", &packet.keys().part, fields::OPEN_UNTIL]).await;
                 (terms.contains_key(fields::EXPIRES_AT), is_marked, claims, free, held, is_pending, lives_ms > 0)
             };
             let expected = left_behind(&slow_path[n]).await;
@@ -434,7 +434,7 @@ async fn a_corrupt_part_fails_the_call_and_keeps_earlier_holds() {
         let [good, spoilt] = &packets[..] else { unreachable!() };
         rig.load(good, &[]).await;
         rig.hold(good, "bob").await;
-        let () = rig.run(["SET", &spoilt.keys().claims, "not a hash"]).await;
+        let () = rig.run(["SET", &spoilt.keys().part, "not a hash"]).await;
         let asks = [(good.part, vec![grabber("ann")]), (spoilt.part, vec![grabber("ann")])];
         let error = rig.store.grab_each(&asks).await.unwrap_err();
         assert!(matches!(error, HotStoreError::Impossible(_)), "{error:?}");

@@ -20,9 +20,9 @@ async fn all_keys_of_a_part_have_one_slot() {
     let rig = Rig::in_a_cluster().await;
     for count in [1, 1_001, 100_000] {
         for part in Packet::of(count).terms.id.parts() {
-            let PartKeys { name: _, claims, decided, pending, loading } = PartKeys::of(part);
+            let PartKeys { name: _, part: hash, known, pending, loading } = PartKeys::of(part);
             let mut slots = BTreeSet::new();
-            for key in [claims, decided, pending, loading] {
+            for key in [hash, known, pending, loading] {
                 slots.insert(slot(&rig, &key).await);
             }
             assert_eq!(slots.len(), 1, "{part}");
@@ -43,7 +43,7 @@ async fn parts_spread_evenly_over_three_nodes() {
                 let partition = part.partition().index();
                 let slot = match slots.entry(partition) {
                     Entry::Occupied(known) => *known.get(),
-                    Entry::Vacant(unknown) => *unknown.insert(slot(&rig, &PartKeys::of(part).claims).await),
+                    Entry::Vacant(unknown) => *unknown.insert(slot(&rig, &PartKeys::of(part).part).await),
                 };
                 counts[node_of(slot) as usize] += 1;
             }

@@ -88,7 +88,7 @@ async fn a_load_replaces_what_an_earlier_load_left() {
         let () = rig
             .run([
                 "HSET",
-                &keys.claims,
+                &keys.part,
                 fields::SLIP_COUNT,
                 "9",
                 fields::GUARD,
@@ -99,7 +99,7 @@ async fn a_load_replaces_what_an_earlier_load_left() {
                 "g1:1:1",
             ])
             .await;
-        let () = rig.run(["SETBIT", &keys.decided, "2", "1"]).await;
+        let () = rig.run(["SETBIT", &keys.known, "2", "1"]).await;
         rig.load(&packet, &[refunded(0)]).await;
         let state = rig.state(packet.part).await;
         assert_eq!((state.free, state.decided, state.claims.len()), (vec![1, 2, 3], [0].into(), 0));
@@ -172,21 +172,21 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
         let forgotten = i64::try_from(expires.after(AN_HOUR).ms()).unwrap();
         let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
         rig.load(&packet, &[refunded(1)]).await;
-        assert_eq!((expiry(&keys.claims).await, expiry(&keys.decided).await), (forgotten, forgotten));
+        assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
         for user in ["ann", "bob"] {
             rig.hold(&packet, user).await;
         }
-        assert_eq!((expiry(&keys.claims).await, expiry(&keys.pending).await), (-1, -1));
+        assert_eq!((expiry(&keys.part).await, expiry(&keys.pending).await), (-1, -1));
         rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        assert_eq!(expiry(&keys.claims).await, -1);
+        assert_eq!(expiry(&keys.part).await, -1);
         rig.reconcile(&packet, &[won(2, "bob")], &[]).await;
-        assert_eq!((expiry(&keys.claims).await, expiry(&keys.decided).await), (forgotten, forgotten));
+        assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
         // A hold again, until long after expiry; then the part is forgotten together with the hold.
         rig.hold(&packet, "eve").await;
         rig.expire(packet.part).await;
-        let () = rig.run(["HSET", &keys.claims, fields::FORGET_AT, "2"]).await;
-        let () = rig.run(["DEL", &keys.decided]).await;
-        assert_eq!(expiry(&keys.claims).await, -1);
+        let () = rig.run(["HSET", &keys.part, fields::FORGET_AT, "2"]).await;
+        let () = rig.run(["DEL", &keys.known]).await;
+        assert_eq!(expiry(&keys.part).await, -1);
         rig.store.reconcile(packet.part, 4, &[won(3, "eve")], &[]).await.unwrap();
         assert!(rig.state(packet.part).await.is_empty());
     })

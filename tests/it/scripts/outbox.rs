@@ -154,7 +154,7 @@ async fn the_outbox_is_read_oldest_first() {
         // Makes the older one older still: both may be of the same millisecond.
         let keys = first.keys();
         let () = rig.run(["ZADD", &keys.pending, "7", &keys.name]).await;
-        let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
+        let () = rig.run(["HSET", &keys.part, "ann", "h0:7"]).await;
         rig.hold(&first, "bob").await;
         let partition = first.part.partition();
         // The server is shared; parts of other tests come and go.
@@ -172,7 +172,7 @@ async fn the_outbox_is_read_oldest_first() {
 
         // Invalid entries do no harm.
         let () = rig.run(["ZADD", &keys.pending, "1", "not a part"]).await;
-        let () = rig.run(["HSET", &keys.claims, "x", "not a hold"]).await;
+        let () = rig.run(["HSET", &keys.part, "x", "not a hold"]).await;
         assert_eq!(pending().await, before);
         assert_eq!(rig.store.outbox(first.part).await.unwrap(), held);
         let () = rig.run(["ZREM", &keys.pending, "not a part"]).await;

@@ -58,7 +58,7 @@ async fn a_part_that_lost_its_decisions_is_not_final_too_early() {
         let packet = Packet::of(3);
         rig.load(&packet, &[]).await;
         rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await;
-        let () = rig.run(["DEL", &packet.keys().decided]).await;
+        let () = rig.run(["DEL", &packet.keys().known]).await;
         // The same decisions again: the third slip is still free.
         assert_eq!(rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await, Reconciled::Loaded);
         assert_eq!(rig.hold(&packet, "eve").await.slip, 2);
@@ -164,8 +164,8 @@ async fn a_decided_slip_is_not_freed() {
         }
         // Nor if the hold outlived its decision, which only a faulty store shows.
         let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.claims, "eve", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &keys.claims, fields::HOLD_BASE, "-1"]).await;
+        let () = rig.run(["HSET", &keys.part, "eve", "h0:7"]).await;
+        let () = rig.run(["HINCRBY", &keys.part, fields::HOLD_BASE, "-1"]).await;
         rig.reconcile(&packet, &[won(2, "eve")], &[]).await;
         let state = rig.state(packet.part).await;
         assert_eq!((state.free, state.held.len()), (vec![1], 0));
@@ -226,8 +226,8 @@ async fn a_hold_that_contradicts_a_known_decision_is_removed_by_a_reconcile() {
         let packet = Packet::of(3);
         rig.load(&packet, &[won(0, "bob")]).await;
         let keys = packet.keys();
-        let () = rig.run(["HSET", &keys.claims, "ann", "h0:7"]).await;
-        let () = rig.run(["HINCRBY", &keys.claims, fields::HOLD_BASE, "-1"]).await;
+        let () = rig.run(["HSET", &keys.part, "ann", "h0:7"]).await;
+        let () = rig.run(["HINCRBY", &keys.part, fields::HOLD_BASE, "-1"]).await;
         let hold = Hold { slip: 0, user: id("ann"), at: Timestamp::from_ms(7) };
         rig.reconcile(&packet, &[won(0, "bob")], &[hold]).await;
         let state = rig.state(packet.part).await;
@@ -244,7 +244,7 @@ async fn a_call_without_decisions_counts_the_holds_anew() {
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "ann").await;
         for wrong in ["1", "-2"] {
-            let () = rig.run(["HINCRBY", &keys.claims, fields::HOLD_BASE, wrong]).await;
+            let () = rig.run(["HINCRBY", &keys.part, fields::HOLD_BASE, wrong]).await;
             rig.reconcile(&packet, &[], &[]).await;
             let state = rig.state(packet.part).await;
             assert!(state.held.len() == 1 && state.is_pending, "{state:?}");

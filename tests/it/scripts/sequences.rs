@@ -232,17 +232,17 @@ impl<'a> Sequence<'a> {
 
     async fn keep(&self, part: usize) -> Kept {
         let packet = &self.parts[part];
-        let PartKeys { claims, decided, .. } = packet.keys();
+        let PartKeys { part: hash, known, .. } = packet.keys();
         let mut keys = Vec::new();
-        for key in [claims, decided] {
+        for key in [hash, known] {
             keys.push(self.rig.run(["DUMP", &key]).await);
         }
         Kept { keys, is_pending: self.rig.state(packet.part).await.is_pending }
     }
 
     async fn restore(&self, part: usize, kept: &Kept) {
-        let PartKeys { name, claims, decided, pending, .. } = self.parts[part].keys();
-        for (key, value) in [claims, decided].iter().zip(&kept.keys) {
+        let PartKeys { name, part: hash, known, pending, .. } = self.parts[part].keys();
+        for (key, value) in [hash, known].iter().zip(&kept.keys) {
             let () = self.rig.run(["DEL", key]).await;
             if let Some(value) = value {
                 let mut restore = cmd("RESTORE");

@@ -1,8 +1,8 @@
 -- load: makes a part ready for grabs, unless it is loaded. Every slip is then either free or has a known decision. (A part that
 -- holds something is loaded: a hash with holds does not expire.)
 --
--- KEYS  1   the part's hash: claims
---       2   its bitmap of known decisions: decided
+-- KEYS  1   the part's hash
+--       2   its bitmap of known decisions
 -- ARGV  1   its first slip
 --       2   the slip after its last
 --       3   its expiry, in milliseconds
@@ -18,8 +18,8 @@
 --   1  it is loaded now
 --   2  it is expired: an expired part is not loaded again
 
-local claims, decided = KEYS[1], KEYS[2]
-local first, last = tonumber(ARGV[1]), tonumber(ARGV[2])
+local part, known = KEYS[1], KEYS[2]
+local first, past = tonumber(ARGV[1]), tonumber(ARGV[2])
 local expires, forget, ack, guard, recipients = tonumber(ARGV[3]), ARGV[4], ARGV[5], ARGV[6], tonumber(ARGV[7])
 
 -- Fields in one call below: Lua's stack holds some 8,000 arguments.
@@ -29,7 +29,7 @@ local CHUNK = 1000
 -- which takes two and a half times the memory. A value longer than 64 bytes makes it one.
 local SMALL, LONG = 32, 65
 
-if redis.call('HEXISTS', claims, '$expires_at') == 1 then return 0 end
+if redis.call('HEXISTS', part, '$expires_at') == 1 then return 0 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if now >= expires then return 2 end
@@ -41,7 +41,7 @@ local function entry(field, value)
 end
 for i = 8 + recipients, #ARGV do
   local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
-  if tonumber(slip) >= first and tonumber(slip) < last and not is_decided[slip] then
+  if tonumber(slip) >= first and tonumber(slip) < past and not is_decided[slip] then
     is_decided[slip], count = true, count + 1
   end
   if owner ~= '' then entry(owner, 'g' .. slip .. ':' .. amount .. ':' .. at) end
@@ -50,20 +50,20 @@ for i = 8, 7 + recipients do entry('$recipient' .. ARGV[i], '') end
 
 -- From here on writes, the first of which Redis refuses when its memory is full; `expires_at`, which says that the part is
 -- loaded, comes last.
-redis.call('HSET', claims, '$slip_count', 0)
-redis.call('DEL', claims, decided)
-redis.call('HSET', claims, '$slip_count', last - first, '$known_count', count, '$ack_mode', ack)
-if last - first > SMALL then redis.call('HSET', claims, '$padding', string.rep('.', LONG)) end
-if guard ~= '' then redis.call('HSET', claims, '$guard', guard) end
-for i = 1, #entries, CHUNK do redis.call('HSET', claims, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
+redis.call('HSET', part, '$slip_count', 0)
+redis.call('DEL', part, known)
+redis.call('HSET', part, '$slip_count', past - first, '$known_count', count, '$ack_mode', ack)
+if past - first > SMALL then redis.call('HSET', part, '$padding', string.rep('.', LONG)) end
+if guard ~= '' then redis.call('HSET', part, '$guard', guard) end
+for i = 1, #entries, CHUNK do redis.call('HSET', part, unpack(entries, i, math.min(i + CHUNK - 1, #entries))) end
 
-redis.call('SETBIT', decided, last - first, 0)
-for slip in pairs(is_decided) do redis.call('SETBIT', decided, slip - first, 1) end
+redis.call('SETBIT', known, past - first, 0)
+for slip in pairs(is_decided) do redis.call('SETBIT', known, slip - first, 1) end
 
 -- The free slips, as ranges: the first one in fields of its own, from which a grab takes, the others in one text.
 local from, others = nil, {}
-for slip = first, last do
-  local is_free = slip < last and not is_decided[string.format('%d', slip)]
+for slip = first, past do
+  local is_free = slip < past and not is_decided[string.format('%d', slip)]
   if is_free and not from then
     from = slip
   elseif not is_free and from then
@@ -71,10 +71,10 @@ for slip = first, last do
     from = nil
   end
 end
-local next_slip, end_of_range = (table.remove(others, 1) or last .. ':' .. last .. ';'):match('^(%d+):(%d+);$')
-redis.call('HSET', claims, '$next_free', next_slip, '$range_end', end_of_range, '$other_ranges', table.concat(others), '$hold_base', next_slip, '$forget_at', forget)
+local next_slip, end_of_range = (table.remove(others, 1) or past .. ':' .. past .. ';'):match('^(%d+):(%d+);$')
+redis.call('HSET', part, '$next_free', next_slip, '$range_end', end_of_range, '$other_ranges', table.concat(others), '$hold_base', next_slip, '$forget_at', forget)
 
-redis.call('PEXPIREAT', decided, forget)
-redis.call('HSET', claims, '$expires_at', string.format('%d', expires))
-redis.call('PEXPIREAT', claims, forget)
+redis.call('PEXPIREAT', known, forget)
+redis.call('HSET', part, '$expires_at', string.format('%d', expires))
+redis.call('PEXPIREAT', part, forget)
 return 1

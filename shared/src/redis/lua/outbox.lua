@@ -1,6 +1,6 @@
 -- outbox: the holds of a part.
 --
--- KEYS  1   the part's hash: claims
+-- KEYS  1   the part's hash
 --
 -- Returns {user, hold, user, hold, ...}; a hold is h<slip>:<at>, then ':' and the reason if it is parked
 

@@ -1,6 +1,6 @@
 -- park: notes with a hold why it cannot be persisted, so that settle skips it and an operator finds it.
 --
--- KEYS  1   the part's hash: claims
+-- KEYS  1   the part's hash
 -- ARGV  1   the slip
 --       2   the user that it is held for
 --       3   the reason
@@ -9,9 +9,9 @@
 --   0  the slip is not held for that user any more
 --   1  the hold is parked
 
-local claims, slip, user, reason = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
-local held, at = (redis.call('HGET', claims, user) or ''):match('^h(%d+):(%d+)')
+local part, slip, user, reason = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local held, at = (redis.call('HGET', part, user) or ''):match('^h(%d+):(%d+)')
 if held ~= slip then return 0 end
 -- A reason must not contain the separators of grab's answers.
-redis.call('HSET', claims, user, 'h' .. slip .. ':' .. at .. ':' .. reason:gsub('[,;]', ' '))
+redis.call('HSET', part, user, 'h' .. slip .. ':' .. at .. ':' .. reason:gsub('[,;]', ' '))
 return 1

@@ -5,9 +5,9 @@
 --
 -- It also runs when memory is full: it mostly makes room, and a promise that the ledger keeps must not wait in the outbox.
 --
--- KEYS  1   the part's hash: claims
---       2   its bitmap of known decisions: decided
---       3   its partition's queue: pending
+-- KEYS  1   the part's hash
+--       2   its bitmap of known decisions
+--       3   its partition's queue
 -- ARGV  1   the part's name
 --       2   its first slip
 --       3   the slip after its last
@@ -21,8 +21,8 @@
 --   2  it is loaded, and every slip has a known decision
 
 local call, format, sub, ARGV = redis.call, string.format, string.sub, ARGV
-local claims, decided, pending = KEYS[1], KEYS[2], KEYS[3]
-local part, first, last, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local part, known, pending = KEYS[1], KEYS[2], KEYS[3]
+local name, first, past, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
 -- Fields of the terms, which are read before those of the owners.
 local TERMS = 5
@@ -32,9 +32,9 @@ for i = 1, count do
   slips[i], fields[TERMS + i] = slip, owner
   confirmed[i] = 'g' .. slip .. ':' .. amount .. ':' .. at
 end
-local terms = call('HMGET', claims, unpack(fields))
+local terms = call('HMGET', part, unpack(fields))
 if not terms[1] then
-  call('ZREM', pending, part)
+  call('ZREM', pending, name)
   return 0
 end
 -- The next free slip, and how many are held.
@@ -50,7 +50,7 @@ for i = 1, count do
   owners[slip], are_kept[slip .. ' ' .. owner] = owner, true
   -- As text: Redis formats a number from Lua as a fraction, which costs more.
   if claim and sub(claim, 1, #slip + 2) == 'h' .. slip .. ':'
-    and place >= 0 and place < last - first and call('SETBIT', decided, format('%d', place), '1') == 0
+    and place >= 0 and place < past - first and call('SETBIT', known, format('%d', place), '1') == 0
   then
     changes[number + 1], changes[number + 2] = owner, confirmed[i]
     held, has_news = held - 1, true
@@ -74,8 +74,8 @@ end
 -- A call without decisions tidies up: it counts the holds that exist, and trusts no counter.
 local is_tidying = #ARGV == 4
 if left or lost or is_tidying then
-  if has_news then call('HSET', claims, unpack(changes)) end
-  local rest = call('HMGET', claims, '$range_end', '$open_until')
+  if has_news then call('HSET', part, unpack(changes)) end
+  local rest = call('HMGET', part, '$range_end', '$open_until')
   local end_of_range = tonumber(rest[1])
 
   local function held_slip(claim)
@@ -84,7 +84,7 @@ if left or lost or is_tidying then
 
   -- The whole outbox: slip -> the user that it is held for.
   local function find_holds()
-    local holders, number, all = {}, 0, call('HGETALL', claims)
+    local holders, number, all = {}, 0, call('HGETALL', part)
     for i = 1, #all, 2 do
       local slip = all[i]:sub(1, 1) ~= '#' and held_slip(all[i + 1])
       if slip then holders[slip], number = all[i], number + 1 end
@@ -102,8 +102,8 @@ if left or lost or is_tidying then
 
   -- Takes a hold of `slip` from `user`, whose slip it is not. Returns false if they do not hold it any more.
   local function retract(slip, user)
-    if held_slip(call('HGET', claims, user)) ~= slip then return false end
-    call('HDEL', claims, user)
+    if held_slip(call('HGET', part, user)) ~= slip then return false end
+    call('HDEL', part, user)
     held = held - 1
     return true
   end
@@ -113,7 +113,7 @@ if left or lost or is_tidying then
   local function other_ranges()
     if not others then
       others = {}
-      for from, to in call('HGET', claims, '$other_ranges'):gmatch('(%d+):(%d+);') do
+      for from, to in call('HGET', part, '$other_ranges'):gmatch('(%d+):(%d+);') do
         others[#others + 1] = {tonumber(from), tonumber(to)}
       end
     end
@@ -158,9 +158,9 @@ if left or lost or is_tidying then
   for _, i in ipairs(left or {}) do
     local slip, owner = slips[i], fields[TERMS + i]
     local number, place = tonumber(slip), slip - first
-    local hold = owner ~= '' and held_slip(call('HGET', claims, owner))
-    if place >= 0 and number < last then
-      local is_news = call('SETBIT', decided, place, 1) == 0
+    local hold = owner ~= '' and held_slip(call('HGET', part, owner))
+    if place >= 0 and number < past then
+      local is_news = call('SETBIT', known, place, 1) == 0
       has_news = has_news or is_news
       if is_news and hold ~= slip then
         local user = holder(slip)
@@ -171,10 +171,10 @@ if left or lost or is_tidying then
       if hold then
         held = held - 1
         local other = tonumber(hold)
-        local is_free = hold ~= slip and is_open and other >= first and other < last
-        if is_free and call('GETBIT', decided, other - first) == 0 then put_back(other) end
+        local is_free = hold ~= slip and is_open and other >= first and other < past
+        if is_free and call('GETBIT', known, other - first) == 0 then put_back(other) end
       end
-      call('HSET', claims, owner, confirmed[i])
+      call('HSET', part, owner, confirmed[i])
     end
   end
   for _, hold in ipairs(lost or {}) do retract(hold[1], hold[2]) end
@@ -183,23 +183,23 @@ if left or lost or is_tidying then
   if others then
     local texts = {}
     for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
-    call('HSET', claims, '$range_end', end_of_range, '$other_ranges', table.concat(texts))
+    call('HSET', part, '$range_end', end_of_range, '$other_ranges', table.concat(texts))
     -- After a time, of 13 digits, `open_until` has the same. It stays while the part holds something: view counts the fields.
-    if rest[2] then call('HSET', claims, '$open_until', sub(rest[2], 1, 13) .. end_of_range) end
+    if rest[2] then call('HSET', part, '$open_until', sub(rest[2], 1, 13) .. end_of_range) end
   end
 end
 
 -- Counted again: even with a damaged bitmap, a part never counts as final too early.
-local known = has_news and format('%d', call('BITCOUNT', decided)) or call('HGET', claims, '$known_count')
+local known_count = has_news and format('%d', call('BITCOUNT', known)) or call('HGET', part, '$known_count')
 local number = #changes
 changes[number + 1], changes[number + 2] = '$hold_base', format('%d', next_slip - held)
-changes[number + 3], changes[number + 4] = '$known_count', known
-call('HSET', claims, unpack(changes))
+changes[number + 3], changes[number + 4] = '$known_count', known_count
+call('HSET', part, unpack(changes))
 if held == 0 then
-  local marks = call('ZREM', pending, part) + call('HDEL', claims, '$open_until')
+  local marks = call('ZREM', pending, name) + call('HDEL', part, '$open_until')
   if marks > 0 then
-    call('PEXPIREAT', decided, terms[5])
-    call('PEXPIREAT', claims, terms[5])
+    call('PEXPIREAT', known, terms[5])
+    call('PEXPIREAT', part, terms[5])
   end
 end
-return known == terms[4] and 2 or 1
+return known_count == terms[4] and 2 or 1

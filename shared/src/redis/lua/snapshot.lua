@@ -1,7 +1,7 @@
 #!lua flags=no-writes
 -- snapshot: what grab would answer each user of an exhausted part, so that one call answers all who wait for it. It changes nothing.
 --
--- KEYS  1   the part's hash: claims
+-- KEYS  1   the part's hash
 --
 -- Returns
 --   {0}  each user needs a grab: the part is not loaded, or has a guard or a free slip
@@ -10,8 +10,8 @@
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
 
-local claims = KEYS[1]
-local terms = redis.call('HMGET', claims, '$expires_at', '$guard', '$next_free', '$range_end', '$known_count', '$slip_count', '$ack_mode', '$other_ranges')
+local part = KEYS[1]
+local terms = redis.call('HMGET', part, '$expires_at', '$guard', '$next_free', '$range_end', '$known_count', '$slip_count', '$ack_mode', '$other_ranges')
 if not terms[1] or terms[2] then return {0} end
 local time = redis.call('TIME')
 local is_expired = time[1] * 1000 + math.floor(time[2] / 1000) >= tonumber(terms[1])
@@ -19,7 +19,7 @@ if not is_expired and (terms[3] ~= terms[4] or terms[8] ~= '') then return {0} e
 
 local is_certain = terms[5] == terms[6] or terms[7] == 'redis'
 local rest = {1, (is_expired and 'e' or 's') .. (is_certain and '1' or '0')}
-local all = redis.call('HGETALL', claims)
+local all = redis.call('HGETALL', part)
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then
     rest[#rest + 1] = all[i]

@@ -1,13 +1,13 @@
 #!lua flags=no-writes
 -- view: what a part knows of its slips, for readers. It changes nothing.
 --
--- KEYS  1   the part's hash: claims
+-- KEYS  1   the part's hash
 -- ARGV  1   the version that the reader has seen, or ''
 --
 -- Returns
 --   {0}  the part is not loaded
 --   {1}  it still has that version
---   {2, version, number of decisions, user, claim, user, claim, ...}  with what the hash has of each user:
+--   {2, version, number of known decisions, user, claim, user, claim, ...}  with what the hash has of each user:
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
 --
@@ -15,13 +15,13 @@
 -- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
 -- version already, and two numbers cost less to read than all claims.
 
-local claims, seen = KEYS[1], ARGV[1]
-local terms = redis.call('HMGET', claims, '$expires_at', '$known_count')
+local part, seen = KEYS[1], ARGV[1]
+local terms = redis.call('HMGET', part, '$expires_at', '$known_count')
 if not terms[1] then return {0} end
-local version = terms[2] .. ':' .. redis.call('HLEN', claims)
+local version = terms[2] .. ':' .. redis.call('HLEN', part)
 if version == seen then return {1} end
 
-local all = redis.call('HGETALL', claims)
+local all = redis.call('HGETALL', part)
 local known = {2, version, terms[2]}
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then

@@ -119,7 +119,7 @@ impl<'a> Evidence<'a> {
         let news = reported.keys().filter(|slip| !self.known.contains_key(slip)).count();
         let is_complete = self.known.len() + news >= self.terms.count as usize;
         let of_part = |part: PartId| self.known.range(part.slips(self.terms.count)).count();
-        let has_news = news > 0 || self.views().any(|(part, view)| view.decided_count as usize > of_part(part));
+        let has_news = news > 0 || self.views().any(|(part, view)| view.known_count as usize > of_part(part));
         is_complete || is_past && has_news
     }
 
