@@ -7,8 +7,8 @@ use super::part::{Part, Queue};
 use crate::domain::{Decision, Hold, PacketId, PartId, Partition, Terms, Timestamp};
 use crate::lock;
 use crate::ports::{
-    Backlog, Clock, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    Reconciled, ViewResult,
+    Backlog, Clock, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, SnapshotResult,
+    ViewResult,
 };
 
 /// Decisions in one execution of `reconcile`, as the real store has it.
@@ -162,13 +162,8 @@ impl HotStore for MemoryHot {
         Ok(())
     }
 
-    async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
-        let impossible = || HotStoreError::Impossible(Arc::from(Box::from("a hold among the owners of a final part")));
-        self.with(part, |part, _| part.finality()).ok_or_else(impossible)
-    }
-
-    async fn snapshot(&self, part: PartId) -> Result<Option<PartSnapshot>, HotStoreError> {
-        Ok(self.with(part, |part, now| part.snapshot(now)))
+    async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
+        Ok(self.with(part, |part, now| part.snapshot(now, only_final)))
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {

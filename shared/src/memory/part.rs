@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
-use std::sync::Arc;
+use std::time::Duration;
 
 use crate::domain::{AckMode, Claim, Decision, Guard, Hold, Refusal, Terms, Timestamp, UserId};
 use crate::ports::{
-    FinalPart, Finality, GrabAnswer, Grabber, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, ViewResult,
+    GrabAnswer, Grabber, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult,
 };
 
 /// Wrong passphrases that a user may give within [`TRIES_MS`].
@@ -264,31 +264,21 @@ impl Part {
         (Loaded::Yes, Queue::AsBefore)
     }
 
-    /// `final_owners.lua`; `None` where the store would answer what does not read.
-    pub(super) fn finality(&self) -> Option<Finality> {
-        let Some(terms) = &self.terms else { return Some(Finality::NotLoaded) };
-        if !self.is_final() {
-            return Some(Finality::NotYet);
-        }
-        if terms.guard != Guard::default() {
-            return Some(Finality::Guarded);
-        }
-        let owner = |(user, entry): (&UserId, &Entry)| match entry {
-            Entry::Confirmed(claim) => Some((user.clone(), claim.clone())),
-            Entry::Held { .. } => None,
-        };
-        let owners: Option<foldhash::HashMap<UserId, Claim>> = self.claims.iter().map(owner).collect();
-        Some(Finality::Final(Arc::new(FinalPart { expires_at: Timestamp::from_ms(terms.expires), owners: owners? })))
-    }
-
     /// `snapshot.lua`
-    pub(super) fn snapshot(&self, now: u64) -> Option<PartSnapshot> {
-        let terms = self.terms.as_ref().filter(|terms| terms.guard == Guard::default())?;
-        if now < terms.expires && !self.free.is_empty() {
-            return None;
+    pub(super) fn snapshot(&self, now: u64, only_final: bool) -> SnapshotResult {
+        let Some(terms) = self.terms.as_ref().filter(|terms| terms.guard == Guard::default()) else {
+            return SnapshotResult::GrabNeeded;
+        };
+        let (left, is_final) = (terms.expires.saturating_sub(now), self.is_final());
+        if left > 0 && !self.free.is_empty() {
+            return SnapshotResult::GrabNeeded;
+        }
+        if only_final && !is_final {
+            return SnapshotResult::NotFinal;
         }
         let by_user = self.claims.iter().map(|(user, entry)| (user.clone(), entry.found())).collect();
-        Some(PartSnapshot { by_user, others: self.nothing(terms, now) })
+        let (left, others) = (Duration::from_millis(left), self.nothing(terms, now));
+        SnapshotResult::Exhausted(PartSnapshot { is_final, left, by_user, others })
     }
 
     /// `view.lua`

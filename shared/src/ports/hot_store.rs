@@ -60,8 +60,6 @@ pub enum ProbeResult {
     Answer(GrabAnswer),
     /// The part is not loaded.
     NotLoaded,
-    /// The part is final: its owners tell.
-    Final(Arc<FinalPart>),
 }
 
 /// How an attempt to load a part ended.
@@ -84,31 +82,24 @@ pub enum Reconciled {
     Final,
 }
 
-/// Whether a part is final, and who has its slips.
-#[derive(Clone, Debug)]
-pub enum Finality {
-    /// It is not loaded.
-    NotLoaded,
-    /// A slip is free, or held.
-    NotYet,
-    /// Every slip has a known decision, but only a grab checks the part's guard.
-    Guarded,
-    /// Every slip has a known decision.
-    Final(Arc<FinalPart>),
-}
-
-/// A part that cannot change any more.
-#[derive(Clone, Debug)]
-pub struct FinalPart {
-    /// When losers begin to be answered `expired`.
-    pub expires_at: Timestamp,
-    /// The claims, by user.
-    pub owners: HashMap<UserId, Claim>,
+/// What a part shows of itself for all who wait for it.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum SnapshotResult {
+    /// Each user needs a grab: the part is not loaded, or has a guard or a free slip.
+    GrabNeeded,
+    /// The part is not final, and the caller has use for a final one only.
+    NotFinal,
+    /// The part is exhausted.
+    Exhausted(PartSnapshot),
 }
 
 /// What an exhausted part would answer each user, at one moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct PartSnapshot {
+    /// Whether every slip has a known decision: no slip comes back to the part.
+    pub is_final: bool,
+    /// The time to the packet's expiry, by the hot store's clock; zero if it has expired.
+    pub left: Duration,
     /// The answers to users with a claim or hold.
     pub by_user: HashMap<UserId, GrabAnswer>,
     /// The answer to everybody else.
@@ -228,12 +219,12 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// Releases what [`Self::acquire_load_lease`] acquired.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
-    /// Whether a part is final, and its final owners.
-    fn finality(&self, part: PartId) -> impl Future<Output = Result<Finality, HotStoreError>> + Send;
-
-    /// What a grab would answer each user of an exhausted part. `None`: each user needs a grab, because the part is not loaded,
-    /// or has a guard or a free slip.
-    fn snapshot(&self, part: PartId) -> impl Future<Output = Result<Option<PartSnapshot>, HotStoreError>> + Send;
+    /// What a grab would answer each user of an exhausted part; with `only_final`, of a final one.
+    fn snapshot(
+        &self,
+        part: PartId,
+        only_final: bool,
+    ) -> impl Future<Output = Result<SnapshotResult, HotStoreError>> + Send;
 
     /// What a part knows of its slips, unless its version is the one that the caller has `seen`.
     fn view(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<ViewResult, HotStoreError>> + Send;

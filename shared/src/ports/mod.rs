@@ -7,7 +7,7 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    PartView, ProbeResult, Reconciled, ViewResult,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot, PartView,
+    ProbeResult, Reconciled, SnapshotResult, ViewResult,
 };
 pub use table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::time::Duration;
 
 use redis::{Value, from_redis_value};
 
 use super::fields;
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::ports::{
-    FinalPart, Finality, GrabAnswer, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, ViewResult,
-};
+use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
@@ -70,38 +68,21 @@ fn claim(text: &str) -> Option<Claim> {
     fields.next().is_none().then_some(claim)
 }
 
-/// The answer of `final_owners.lua`.
-pub fn finality(reply: &Value) -> Option<Finality> {
+/// The answer of `snapshot.lua`.
+pub fn snapshot(reply: &Value) -> Option<SnapshotResult> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
-        (0, []) => Some(Finality::NotLoaded),
-        (1, []) => Some(Finality::NotYet),
-        (2, []) => Some(Finality::Guarded),
-        (3, [expires_at, owners @ ..]) => {
-            let owner = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, claim(&text(&pair[1])?)?));
-            if owners.len() % 2 != 0 {
-                return None;
-            }
-            let owners = owners.chunks_exact(2).map(owner).collect::<Option<_>>()?;
-            let part = FinalPart { expires_at: timestamp(&text(expires_at)?)?, owners };
-            Some(Finality::Final(Arc::new(part)))
-        }
-        _ => None,
-    }
-}
-
-/// The answer of `snapshot.lua`: `None` inside where each user has to ask.
-#[allow(clippy::option_option, reason = "the outer one says whether it reads, as everywhere here")]
-pub fn snapshot(reply: &Value) -> Option<Option<PartSnapshot>> {
-    let Value::Array(fields) = reply else { return None };
-    let (state, rest) = fields.split_first()?;
-    match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
-        (0, []) => Some(None),
-        (1, [others, users @ ..]) if users.len() % 2 == 0 => {
+        (0, []) => Some(SnapshotResult::GrabNeeded),
+        (1, []) => Some(SnapshotResult::NotFinal),
+        (state @ (2 | 3), [others, left, users @ ..]) if users.len() % 2 == 0 => {
             let user = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, had(&text(&pair[1])?)?));
-            let by_user = users.chunks_exact(2).map(user).collect::<Option<_>>()?;
-            Some(Some(PartSnapshot { by_user, others: nothing(&text(others)?)? }))
+            Some(SnapshotResult::Exhausted(PartSnapshot {
+                is_final: state == 3,
+                left: Duration::from_millis(number(&text(left)?)?),
+                by_user: users.chunks_exact(2).map(user).collect::<Option<_>>()?,
+                others: nothing(&text(others)?)?,
+            }))
         }
         _ => None,
     }
@@ -240,23 +221,17 @@ mod tests {
         let read = |reads: &dyn Fn(u8) -> bool| (0..=u8::MAX).filter(|state| reads(*state)).collect::<Vec<_>>();
         assert_eq!(listed(include_str!("lua/reconcile.lua")), read(&|state| reconciled(state).is_some()));
         assert_eq!(listed(include_str!("lua/load.lua")), read(&|state| loaded(state).is_some()));
-        let owners = |state: u8| {
-            let mut reply = vec![Value::Int(state.into())];
-            let without = finality(&Value::Array(reply.clone())).is_some();
-            reply.extend([Value::BulkString(b"7".into()), Value::BulkString(b"ann".into())]);
-            reply.push(Value::BulkString(b"g3:520:7".into()));
-            without || finality(&Value::Array(reply)).is_some()
-        };
-        assert_eq!(listed(include_str!("lua/final_owners.lua")), read(&owners));
         let bulk = |text: &str| Value::BulkString(text.into());
         let snapshots = |state: u8| {
-            let all = [Value::Int(state.into()), bulk("s1"), bulk("ann"), bulk("g3:520:7")];
+            let all = [Value::Int(state.into()), bulk("s1"), bulk("59"), bulk("ann"), bulk("g3:520:7")];
             snapshot(&Value::Array(all[..1].to_vec())).is_some() || snapshot(&Value::Array(all.to_vec())).is_some()
         };
         let text: Vec<&str> = returns(include_str!("lua/snapshot.lua")).collect();
-        let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
-        assert!(words.join(" ").contains("{1, others, user, claim, user, claim, ...} `others` is s0, s1, e0 or e1"));
-        assert_eq!((0..=u8::MAX).filter(|state| snapshots(*state)).collect::<Vec<_>>(), [0, 1]);
+        for state in [2, 3] {
+            let shown = format!("{{{state}, others, left, user, claim, user, claim, ...}}");
+            assert!(text.iter().any(|line| line.contains(&shown)), "{shown}");
+        }
+        assert_eq!((0..=u8::MAX).filter(|state| snapshots(*state)).collect::<Vec<_>>(), [0, 1, 2, 3]);
         let views = |state: u8| {
             let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
             view(&Value::Array(all[..1].to_vec())).is_some() || view(&Value::Array(all.to_vec())).is_some()
@@ -293,17 +268,28 @@ mod tests {
     fn a_snapshot_has_an_answer_for_each_user() {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |all: &[&str]| {
-            let head = std::iter::once(Value::Int(1));
+            let head = std::iter::once(Value::Int(2));
             snapshot(&Value::Array(head.chain(all.iter().map(|text| bulk(text))).collect()))
         };
         let [ann, bob, cem]: [UserId; 3] = ["ann", "h0:1", "cem"].map(|user| user.parse().unwrap());
-        let found = read(&["s0", "h0:1", "h4:8:why: not", "ann", "g3:520:7"]).unwrap().unwrap();
+        let found = read(&["s0", "59", "h0:1", "h4:8:why: not", "ann", "g3:520:7"]);
+        let Some(SnapshotResult::Exhausted(found)) = found else { panic!("{found:?}") };
+        assert_eq!((found.is_final, found.left), (false, Duration::from_millis(59)));
         let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
         assert_eq!(found.answer_for(&ann), GrabAnswer::Confirmed(claim));
         assert_eq!(found.answer_for(&bob), GrabAnswer::Held { slip: 4, at: Timestamp::from_ms(8), fresh: false });
         assert_eq!(found.answer_for(&cem), GrabAnswer::Nothing { expired: false, certain: false });
-        for all in [&[][..], &["3"], &["g3:520:7"], &["s1", "ann"], &["s1", "ann", "3"], &["e1", "a b", "h4:8"], &["s"]]
-        {
+        for all in [
+            &[][..],
+            &["s1"],
+            &["3", "59"],
+            &["s1", "x"],
+            &["g3:520:7", "59"],
+            &["s1", "59", "ann"],
+            &["s1", "59", "ann", "3"],
+            &["e1", "0", "a b", "h4:8"],
+            &["s", "59"],
+        ] {
             assert_eq!(read(all), None, "{all:?}");
         }
     }
@@ -325,8 +311,6 @@ mod tests {
         {
             assert_eq!(held(user, value), None, "{user} {value}");
         }
-        let [state, at, owner] = [Value::Int(3), Value::SimpleString("7".into()), Value::SimpleString("ann".into())];
-        assert!(finality(&Value::Array(vec![state, at, owner])).is_none(), "an owner without a claim");
     }
 
     #[test]

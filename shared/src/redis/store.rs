@@ -10,8 +10,8 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    Reconciled, ViewResult,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, SnapshotResult,
+    ViewResult,
 };
 use crate::telemetry::Meter;
 
@@ -30,7 +30,6 @@ static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/r
 static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
 static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/outbox.lua")));
-static FINAL_OWNERS: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/final_owners.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/park.lua")));
 static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/snapshot.lua")));
 
@@ -145,15 +144,9 @@ impl HotStore for RedisStore {
         self.run::<u8>(del).await.map(drop)
     }
 
-    async fn finality(&self, part: PartId) -> Result<Finality, HotStoreError> {
-        let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&FINAL_OWNERS.call(&[&keys.part])).await?;
-        reply::finality(&reply).ok_or_else(|| unreadable("final_owners"))
-    }
-
-    async fn snapshot(&self, part: PartId) -> Result<Option<PartSnapshot>, HotStoreError> {
-        let keys = PartKeys::of(part);
-        let reply: redis::Value = self.call(&SNAPSHOT.call(&[&keys.part])).await?;
+    async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
+        let call = SNAPSHOT.call(&[&PartKeys::of(part).part]).arg(if only_final { "final" } else { "" });
+        let reply: redis::Value = self.call(&call).await?;
         reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot"))
     }
 

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use shared::domain::Partition;
 use shared::memory::{Entry, MemoryHot, Part};
-use shared::ports::{Clock, Finality, PartView, ViewResult};
+use shared::ports::{Clock, PartView, SnapshotResult, ViewResult};
 
 use super::*;
 
@@ -326,25 +326,21 @@ fn forget_free_after_expiry(state: &mut State, now: u64) {
     }
 }
 
-/// Everything that a store shows of a part: outbox, queue, finality, owners, snapshot and view.
+/// Everything that a store shows of a part: outbox, queue, snapshots and view.
 async fn shown(
     store: &impl HotStore,
     part: PartId,
     ours: &[PartId],
 ) -> (Vec<OutboxEntry>, Vec<PartId>, String, ViewResult) {
-    let finality = match store.finality(part).await {
-        Ok(Finality::Final(part)) => {
-            let owners: BTreeMap<&UserId, &Claim> = part.owners.iter().collect();
-            format!("{:?} {owners:?}", part.expires_at)
+    let shown = async |only_final| match store.snapshot(part, only_final).await.unwrap() {
+        // The stores read their clocks one after the other.
+        SnapshotResult::Exhausted(snapshot) => {
+            let has: BTreeMap<&UserId, &GrabAnswer> = snapshot.by_user.iter().collect();
+            format!("final {}, {:?}, {has:?}", snapshot.is_final, snapshot.others)
         }
-        Ok(other) => format!("{other:?}"),
-        Err(_) => "impossible".to_owned(),
+        other => format!("{other:?}"),
     };
-    let snapshot = store.snapshot(part).await.unwrap().map(|snapshot| {
-        let has: BTreeMap<&UserId, &GrabAnswer> = snapshot.by_user.iter().collect();
-        format!("{:?} {has:?}", snapshot.others)
-    });
-    let finality = format!("{finality}, snapshot {snapshot:?}");
+    let snapshots = format!("{}; final: {}", shown(false).await, shown(true).await);
     let partition: Partition = part.partition();
     let mut queue = store.pending_parts(partition).await.unwrap();
     queue.retain(|part| ours.contains(part));
@@ -357,7 +353,7 @@ async fn shown(
         }
         other => other,
     };
-    (store.outbox(part).await.unwrap(), queue, finality, view)
+    (store.outbox(part).await.unwrap(), queue, snapshots, view)
 }
 
 fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {

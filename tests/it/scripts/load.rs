@@ -1,5 +1,5 @@
 use shared::domain::Refusal;
-use shared::ports::Finality;
+use shared::ports::SnapshotResult;
 
 use super::*;
 
@@ -143,10 +143,10 @@ async fn the_largest_part_loads_with_all_its_decisions() {
         let user = |slip: u32| format!("{slip:u>128}");
         let decisions: Vec<Decision> = slips.clone().map(|slip| won(slip, &user(slip))).collect();
         rig.load(&packet, &decisions).await;
-        let finality = rig.store.finality(packet.part).await.unwrap();
-        let Finality::Final(part) = finality else { panic!("{finality:?}") };
-        assert_eq!((part.owners.len(), part.expires_at), (1_563, packet.terms.expires_at));
-        assert!(slips.clone().all(|slip| part.owners[&id(&user(slip))] == claim_of(slip)));
+        let shown = rig.store.snapshot(packet.part, true).await.unwrap();
+        let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
+        assert!(part.is_final && part.by_user.len() == 1_563);
+        assert!(slips.clone().all(|slip| part.by_user[&id(&user(slip))] == GrabAnswer::Confirmed(claim_of(slip))));
         assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
 
         // Also with as many recipients as possible.

@@ -1,36 +1,40 @@
 use shared::domain::{PARTITIONS, Partition};
-use shared::ports::Finality;
+use shared::ports::SnapshotResult;
 
 use super::*;
 
 #[tokio::test]
-async fn a_final_part_returns_its_owners() {
+async fn a_final_part_shows_its_owners() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
-        let finality = async || rig.store.finality(packet.part).await.unwrap();
-        assert!(matches!(finality().await, Finality::NotLoaded));
+        let only_final = async || rig.store.snapshot(packet.part, true).await.unwrap();
+        assert_eq!(only_final().await, SnapshotResult::GrabNeeded, "it is not loaded");
         rig.load(&packet, &[]).await;
-        assert!(matches!(finality().await, Finality::NotYet));
         rig.hold(&packet, "}").await;
+        assert_eq!(only_final().await, SnapshotResult::GrabNeeded, "a slip is free");
+        rig.hold(&packet, "b").await;
         rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
-        assert!(matches!(finality().await, Finality::NotYet));
+        assert_eq!(only_final().await, SnapshotResult::NotFinal);
         rig.reconcile(&packet, &[refunded(1)], &[]).await;
-        let Finality::Final(part) = finality().await else { panic!() };
-        assert_eq!(part.expires_at, packet.terms.expires_at);
+        let SnapshotResult::Exhausted(part) = only_final().await else { panic!() };
+        assert!(part.is_final && part.left > Duration::ZERO);
+        assert_eq!(part.others, GrabAnswer::Nothing { expired: false, certain: true });
         // A user with a slip of another part is among the owners, and is answered here too.
-        let owners = [(id("}"), claim_of(0)), (id("h0:1"), claim_of(3))];
-        assert_eq!(part.owners, owners.into_iter().collect());
+        let owners = [("}", 0), ("h0:1", 3)].map(|(user, slip)| (id(user), GrabAnswer::Confirmed(claim_of(slip))));
+        assert_eq!(part.by_user, owners.into_iter().collect());
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_guarded_part_does_not_return_its_owners() {
+async fn a_guarded_part_does_not_show_its_owners() {
     on_both(async |rig| {
         for packet in [Packet::of(1).for_recipients(&["ann"]), Packet::of(1).with_passphrase("open")] {
             rig.load(&packet, &[won(0, "ann")]).await;
-            assert!(matches!(rig.store.finality(packet.part).await.unwrap(), Finality::Guarded));
-            assert_eq!(rig.store.snapshot(packet.part).await.unwrap(), None);
+            for only_final in [false, true] {
+                let shown = rig.store.snapshot(packet.part, only_final).await.unwrap();
+                assert_eq!(shown, SnapshotResult::GrabNeeded);
+            }
         }
     })
     .await;
@@ -40,20 +44,18 @@ async fn a_guarded_part_does_not_return_its_owners() {
 async fn a_snapshot_equals_the_answer_of_each_grab() {
     on_both(async |rig| {
         let packet = Packet::in_parts(2, 4);
-        let snapshot = async || rig.store.snapshot(packet.part).await.unwrap();
-        assert_eq!(snapshot().await, None, "it is not loaded");
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "}").await;
-        assert_eq!(snapshot().await, None, "a slip is free");
         let held = rig.hold(&packet, "b").await;
         rig.store.park(packet.part, &held, "why: not").await.unwrap();
         rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
-        for _ in 0..2 {
-            let snapshot = snapshot().await.unwrap();
+        for is_final in [false, true] {
+            let shown = rig.store.snapshot(packet.part, false).await.unwrap();
+            let SnapshotResult::Exhausted(snapshot) = shown else { panic!("{shown:?}") };
             for user in ["}", "b", "h0:1", "nobody"] {
                 assert_eq!(snapshot.answer_for(&id(user)), rig.grab(&packet, user).await, "{user}");
             }
-            assert_eq!(snapshot.by_user.len(), 3);
+            assert_eq!((snapshot.is_final, snapshot.by_user.len()), (is_final, 3));
             rig.reconcile(&packet, &[won(1, "b")], &[]).await;
         }
     })
@@ -66,10 +68,11 @@ async fn a_part_with_a_freed_slip_has_no_snapshot() {
         let packet = Packet::of(1);
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "a").await;
-        assert!(rig.store.snapshot(packet.part).await.unwrap().is_some());
+        let shown = async || rig.store.snapshot(packet.part, false).await.unwrap();
+        assert!(matches!(shown().await, SnapshotResult::Exhausted(_)));
         // The ledger has a claim in another part for this user.
         rig.reconcile(&packet, &[won(9, "a")], &[]).await;
-        assert_eq!(rig.store.snapshot(packet.part).await.unwrap(), None);
+        assert_eq!(shown().await, SnapshotResult::GrabNeeded);
     })
     .await;
 }

@@ -7,7 +7,7 @@
 //! | here | in the engine (`shared/src`) |
 //! |---|---|
 //! | [`hot`]: `grab`, `reconcile`, `load` | `redis/lua/{grab,reconcile,load}.lua` |
-//! | [`hot`]: `is_final`, and the action `CacheFinalPart` | `redis/lua/final_owners.lua`, `service/grab/exhausted.rs` |
+//! | [`hot`]: `is_final`, and the action `CacheFinalPart` | `redis/lua/snapshot.lua`, `service/grab/exhausted.rs` |
 //! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
 //! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab/mod.rs` |
 //! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |

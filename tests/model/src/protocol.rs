@@ -59,7 +59,7 @@ pub enum Action {
     Expire,
     /// Long after expiry the hot store forgets the parts without holds.
     Forget,
-    /// A process caches a final part (`service/grab/exhausted.rs` and `final_owners.lua`).
+    /// A process caches a final part (`service/grab/exhausted.rs` and `snapshot.lua`).
     CacheFinalPart(Part),
     /// A snapshot of the hot store is taken.
     Snapshot,

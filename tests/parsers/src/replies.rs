@@ -1,6 +1,6 @@
 use redis::Value;
 use shared::domain::{Claim, Refusal};
-use shared::ports::{Finality, GrabAnswer, OutboxEntry, ViewResult};
+use shared::ports::{GrabAnswer, OutboxEntry, SnapshotResult, ViewResult};
 use shared::redis::reply;
 
 /// The scripts' answers, and the entries of the outbox. The first byte selects one of them.
@@ -10,7 +10,6 @@ pub fn replies(data: &[u8]) {
         0 => grab_answer(rest),
         1 => outbox_entry(rest),
         _ => {
-            owners_answer(rest);
             view_answer(rest);
             snapshot_answer(rest);
         }
@@ -59,20 +58,11 @@ fn outbox_entry(data: &[u8]) {
 }
 
 /// The answer is parsed from bytes as the driver parses it.
-fn owners_answer(data: &[u8]) {
-    let Ok(answer) = redis::parse_redis_value(data) else { return };
-    if let Some(Finality::Final(part)) = reply::finality(&answer) {
-        let Value::Array(fields) = &answer else { panic!("{answer:?}") };
-        let pairs = (fields.len() - 2) / 2;
-        assert!(fields.len() % 2 == 0 && part.owners.len() <= pairs, "{answer:?}");
-    }
-}
-
 fn snapshot_answer(data: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(data) else { return };
-    if let Some(Some(snapshot)) = reply::snapshot(&answer) {
+    if let Some(SnapshotResult::Exhausted(snapshot)) = reply::snapshot(&answer) {
         let Value::Array(fields) = &answer else { panic!("{answer:?}") };
-        assert!(fields.len() % 2 == 0 && snapshot.by_user.len() <= (fields.len() - 2) / 2, "{answer:?}");
+        assert!(fields.len() % 2 == 1 && snapshot.by_user.len() <= (fields.len() - 3) / 2, "{answer:?}");
         assert!(matches!(snapshot.others, GrabAnswer::Nothing { .. }), "{answer:?}");
         let is_theirs =
             |own: &GrabAnswer| matches!(own, GrabAnswer::Confirmed(_) | GrabAnswer::Held { fresh: false, .. });

@@ -6,15 +6,13 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Backlog, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot, Reconciled,
-    ViewResult,
+    Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, SnapshotResult, ViewResult,
 };
 
 use crate::faults::Fault;
 use crate::mutants::HotMutant;
 use crate::world::{Life, World};
 
-const FINALITY: &str = "finality";
 const SNAPSHOT: &str = "rest";
 
 type Answer<V> = Result<V, HotStoreError>;
@@ -79,7 +77,7 @@ fn execute<V: fmt::Debug>(
     let answer = script(world.primary(slot));
     world.see_held(part);
     // The owners are a `HashMap`, which prints in a different order every time.
-    let shown: &dyn fmt::Debug = if [FINALITY, SNAPSHOT].contains(&what) { &answer.is_ok() } else { &answer };
+    let shown: &dyn fmt::Debug = if what == SNAPSHOT { &answer.is_ok() } else { &answer };
     world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
     answer
 }
@@ -133,16 +131,13 @@ impl HotStore for SimHot {
         self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
     }
 
-    async fn finality(&self, part: PartId) -> Answer<Finality> {
+    async fn snapshot(&self, part: PartId, only_final: bool) -> Answer<SnapshotResult> {
         let mutant = self.world.mutant;
-        self.call(part, FINALITY, move |hot| {
-            HotMutant::finality(mutant, hot, part).unwrap_or_else(|| now(hot.finality(part)))
+        self.call(part, SNAPSHOT, move |hot| {
+            HotMutant::snapshot(mutant, hot, part, only_final)
+                .unwrap_or_else(|| now(HotStore::snapshot(hot, part, only_final)))
         })
         .await
-    }
-
-    async fn snapshot(&self, part: PartId) -> Answer<Option<PartSnapshot>> {
-        self.call(part, SNAPSHOT, move |hot| now(HotStore::snapshot(hot, part))).await
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {

@@ -5,8 +5,8 @@ use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::{Entry, MemoryHot};
 use shared::ports::{
-    FinalPart, Finality, GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, Reason, TransactError,
-    Write,
+    GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason, SnapshotResult,
+    TransactError, Write,
 };
 
 use crate::hot::now;
@@ -305,17 +305,24 @@ impl HotMutant {
         }
     }
 
-    /// The finality to give instead of the part's own.
-    pub fn finality(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) -> Option<Result<Finality, HotStoreError>> {
+    /// The snapshot of a final part to give instead of the part's own.
+    pub fn snapshot(
+        mutant: Option<Mutant>,
+        hot: &MemoryHot,
+        part: PartId,
+        only_final: bool,
+    ) -> Option<Result<SnapshotResult, HotStoreError>> {
         let part = hot.part(part);
-        let terms = part.terms.filter(|_| mutant == Some(Mutant::CachedBeforeFinal) && part.free.is_empty())?;
-        let owner = |(user, entry)| match entry {
-            Entry::Confirmed(claim) => Some((user, claim)),
+        let is_planted = only_final && mutant == Some(Mutant::CachedBeforeFinal) && part.free.is_empty();
+        part.terms.filter(|_| is_planted)?;
+        let claimed = |(user, entry)| match entry {
+            Entry::Confirmed(claim) => Some((user, GrabAnswer::Confirmed(claim))),
             Entry::Held { .. } => None,
         };
-        let owners = part.claims.into_iter().filter_map(owner).collect();
-        let expires_at = shared::domain::Timestamp::from_ms(terms.expires);
-        Some(Ok(Finality::Final(Arc::new(FinalPart { expires_at, owners }))))
+        let by_user = part.claims.into_iter().filter_map(claimed).collect();
+        let others = GrabAnswer::Nothing { expired: false, certain: true };
+        let snapshot = PartSnapshot { is_final: true, left: std::time::Duration::ZERO, by_user, others };
+        Some(Ok(SnapshotResult::Exhausted(snapshot)))
     }
 
     /// Changes the outbox after it was read.

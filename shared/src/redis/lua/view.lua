@@ -25,8 +25,7 @@ local all = redis.call('HGETALL', part)
 local known = {2, version, terms[2]}
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then
-    known[#known + 1] = all[i]
-    known[#known + 1] = all[i + 1]
+    known[#known + 1], known[#known + 2] = all[i], all[i + 1]
   end
 end
 return known

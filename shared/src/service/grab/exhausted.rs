@@ -9,13 +9,13 @@ use tokio::time::{Instant, timeout};
 use crate::batching::{Cache, SingleFlight, cache};
 use crate::domain::{PartId, UserId};
 use crate::lock;
-use crate::ports::{Entropy, FinalPart, Finality, HotStore, PartSnapshot, ProbeResult};
+use crate::ports::{Entropy, GrabAnswer, HotStore, PartSnapshot, SnapshotResult};
 use crate::service::Failure;
 
 /// How long a process answers from a final part by itself. The part cannot change, but a process must not keep what nobody
 /// asks for.
 const FINAL_TTL: Duration = Duration::from_secs(5);
-/// How long a process answers losers from the snapshot of a part that had nothing left. A slip seldom
+/// How long a process answers from the snapshot of an exhausted part that is not final. A slip seldom
 /// comes back to such a part: after a rollback of the hot store, or when a user turns out to have one of another part.
 const SNAPSHOT_TTL: Duration = Duration::from_millis(100);
 /// Owners that a process remembers in all.
@@ -34,17 +34,8 @@ const POLL_MAX: Duration = Duration::from_millis(100);
 /// The parts that somebody waits for, and how to start their next poll early.
 type Awaited = Arc<Mutex<HashMap<PartId, Arc<Notify>>>>;
 
-/// What this process knows of exhausted parts, and since when.
-type Known = Arc<Cache<PartId, (Instant, Exhausted)>>;
-
-/// A part that gives out nothing more.
-#[derive(Clone)]
-enum Exhausted {
-    /// No slip comes back to it.
-    Final(Arc<FinalPart>),
-    /// At the moment of this snapshot: its holds have yet to become claims.
-    Snapshot(Arc<PartSnapshot>),
-}
+/// What this process knows of exhausted parts, and until when it trusts that.
+type Known = Arc<Cache<PartId, (Instant, Arc<PartSnapshot>)>>;
 
 /// The parts that this process knows to be exhausted, with their owners: they need no call to the hot store.
 pub struct ExhaustedParts<H> {
@@ -60,46 +51,29 @@ pub struct ExhaustedParts<H> {
 impl<H: HotStore> ExhaustedParts<H> {
     /// Of the parts in `hot`.
     pub fn new(hot: Arc<H>, entropy: Arc<dyn Entropy>) -> Self {
-        let owners = |(_, exhausted): &(Instant, Exhausted)| match exhausted {
-            Exhausted::Final(part) => part.owners.len() + 1,
-            Exhausted::Snapshot(snapshot) => snapshot.by_user.len() + 1,
-        };
+        let owners = |(_, snapshot): &(Instant, Arc<PartSnapshot>)| snapshot.by_user.len() + 1;
         let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
         let refreshed = cache(REFRESHED_PARTS_MAX, 1, |_| 1);
         Self { hot, entropy, known, refreshed, waits: SingleFlight::default(), awaited: Awaited::default() }
     }
 
     /// A part, if it is known to be final.
-    pub fn final_part(&self, part: PartId) -> Option<Arc<FinalPart>> {
-        match self.known.get(&part)? {
-            (since, Exhausted::Final(known)) if since.elapsed() < FINAL_TTL => Some(known),
-            _ => None,
-        }
+    pub fn final_part(&self, part: PartId) -> Option<Arc<PartSnapshot>> {
+        trusted(&self.known, part).filter(|snapshot| snapshot.is_final)
     }
 
-    /// What a part has for `user`, if that needs no call: the part is known to be final, or a recent snapshot had nothing for
-    /// them. Users who had something must probe again: their hold may be a claim by now.
-    pub fn answer_for(&self, part: PartId, user: &UserId) -> Option<ProbeResult> {
-        match self.known.get(&part)? {
-            (since, Exhausted::Final(known)) if since.elapsed() < FINAL_TTL => Some(ProbeResult::Final(known)),
-            (since, Exhausted::Snapshot(snapshot))
-                if since.elapsed() < SNAPSHOT_TTL && !snapshot.by_user.contains_key(user) =>
-            {
-                Some(ProbeResult::Answer(snapshot.others.clone()))
-            }
-            _ => None,
-        }
+    /// What a part has for `user`, if that needs no call. Users with a hold must probe again: it may be a claim by now.
+    pub fn answer_for(&self, part: PartId, user: &UserId) -> Option<GrabAnswer> {
+        let answer = trusted(&self.known, part)?.answer_for(user);
+        (!matches!(answer, GrabAnswer::Held { .. })).then_some(answer)
     }
 
-    /// Remembers a snapshot for a short time after it was `asked` for, unless more is known of the part: a late answer may be
-    /// that old.
+    /// Remembers a snapshot that was `asked` for then.
     ///
     /// Where the snapshot leaves losers in doubt, they ask on. A certain "no" of a part that is not final is Redis' own word,
     /// with `GRAB_ACK=redis`: where Redis loses it, losers receive it for that short time longer.
     pub fn remember(&self, part: PartId, asked: Instant, snapshot: Arc<PartSnapshot>) {
-        if self.final_part(part).is_none() {
-            self.known.insert(part, (asked, Exhausted::Snapshot(snapshot)));
-        }
+        remember(&self.known, part, asked, snapshot);
     }
 
     /// Waits until a part is final, but at most [`FINAL_TIMEOUT`]. One poll serves all who wait. The caller probes the part
@@ -169,26 +143,43 @@ async fn poll_until_final<H: HotStore>(
         // Woken early if this process sees the last claim first.
         let _ = timeout(entropy.jitter(pause), waiting.wake.notified()).await;
         match refresh(hot, known, waiting.part).await? {
-            Finality::NotYet if Instant::now() < give_up => pause = (pause * 2).min(POLL_MAX),
+            SnapshotResult::NotFinal if Instant::now() < give_up => pause = (pause * 2).min(POLL_MAX),
             _ => return Ok(()),
         }
     }
 }
 
-async fn refresh<H: HotStore>(hot: &H, known: &Known, part: PartId) -> Result<Finality, Failure> {
-    let finality = hot.finality(part).await?;
-    if let Finality::Final(owners) = &finality {
-        known.insert(part, (Instant::now(), Exhausted::Final(Arc::clone(owners))));
+/// Reads a part if it is final.
+async fn refresh<H: HotStore>(hot: &H, known: &Known, part: PartId) -> Result<SnapshotResult, Failure> {
+    let asked = Instant::now();
+    let result = hot.snapshot(part, true).await?;
+    if let SnapshotResult::Exhausted(snapshot) = &result {
+        remember(known, part, asked, Arc::new(snapshot.clone()));
     }
-    Ok(finality)
+    Ok(result)
+}
+
+/// What is known of a part, while it can be trusted.
+fn trusted(known: &Known, part: PartId) -> Option<Arc<PartSnapshot>> {
+    known.get(&part).filter(|(until, _)| Instant::now() < *until).map(|(_, snapshot)| snapshot)
+}
+
+/// Remembers a snapshot, unless more is known of the part: a late answer may be old. At the expiry losers get another answer.
+fn remember(known: &Known, part: PartId, asked: Instant, snapshot: Arc<PartSnapshot>) {
+    if !snapshot.is_final && trusted(known, part).is_some_and(|known| known.is_final) {
+        return;
+    }
+    let ttl = if snapshot.is_final { FINAL_TTL } else { SNAPSHOT_TTL };
+    let until = asked + if snapshot.left.is_zero() { ttl } else { ttl.min(snapshot.left) };
+    known.insert(part, (until, snapshot));
 }
 
 #[cfg(all(test, feature = "memory"))]
 mod tests {
     use super::*;
-    use crate::domain::{Amount, Decision, Owner, Terms, Timestamp};
+    use crate::domain::{Amount, Claim, Decision, Owner, Terms, Timestamp};
     use crate::memory::MemoryHot;
-    use crate::ports::{Clock, GrabAnswer, System};
+    use crate::ports::{Clock, System};
 
     #[tokio::test(start_paused = true)]
     async fn a_snapshot_answers_users_without_a_slip_for_a_short_time() {
@@ -197,28 +188,36 @@ mod tests {
         let (ann, bob): (UserId, UserId) = ("ann".parse().unwrap(), "bob".parse().unwrap());
         let held = GrabAnswer::Held { slip: 0, at: Timestamp::from_ms(1), fresh: false };
         let nothing = GrabAnswer::Nothing { expired: false, certain: false };
-        let snapshot =
-            Arc::new(PartSnapshot { by_user: [(ann.clone(), held)].into_iter().collect(), others: nothing.clone() });
+        let by_user: HashMap<_, _> = [(ann.clone(), held)].into_iter().collect();
+        let left = Duration::from_mins(1);
+        let snapshot = Arc::new(PartSnapshot { is_final: false, left, by_user, others: nothing.clone() });
         assert!(exhausted.answer_for(part, &bob).is_none());
 
         exhausted.remember(part, Instant::now() - SNAPSHOT_TTL, Arc::clone(&snapshot));
         assert!(exhausted.answer_for(part, &bob).is_none(), "the answer came too late");
         exhausted.remember(part, Instant::now(), Arc::clone(&snapshot));
-        assert!(matches!(exhausted.answer_for(part, &bob), Some(ProbeResult::Answer(found)) if found == nothing));
+        assert!(exhausted.answer_for(part, &bob) == Some(nothing));
         assert!(exhausted.answer_for(part, &ann).is_none(), "by now it may be a claim");
         assert!(exhausted.final_part(part).is_none(), "it may change");
         tokio::time::advance(SNAPSHOT_TTL).await;
         assert!(exhausted.answer_for(part, &bob).is_none());
 
-        let known = FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::default() };
-        exhausted.known.insert(part, (Instant::now(), Exhausted::Final(Arc::new(known))));
+        let claim = Claim { slip: 0, amount: Amount::new(1), at: Timestamp::from_ms(1) };
+        let (claimed, nothing) = (GrabAnswer::Confirmed(claim), GrabAnswer::Nothing { expired: false, certain: true });
+        let by_user: HashMap<_, _> = [(ann.clone(), claimed.clone())].into_iter().collect();
+        let last = Arc::new(PartSnapshot { is_final: true, left, by_user, others: nothing.clone() });
+        exhausted.remember(part, Instant::now(), Arc::clone(&last));
         exhausted.remember(part, Instant::now(), snapshot);
-        assert!(
-            matches!(exhausted.answer_for(part, &ann), Some(ProbeResult::Final(_))),
-            "what was read before tells less"
-        );
+        assert_eq!(exhausted.answer_for(part, &ann), Some(claimed), "what was read before tells less");
+        assert_eq!(exhausted.answer_for(part, &bob), Some(nothing));
         tokio::time::advance(FINAL_TTL).await;
         assert!(exhausted.answer_for(part, &ann).is_none());
+
+        let expiring = PartSnapshot { left: Duration::from_millis(1), ..(*last).clone() };
+        exhausted.remember(part, Instant::now(), Arc::new(expiring));
+        assert!(exhausted.final_part(part).is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(exhausted.final_part(part).is_none(), "losers are answered otherwise from the expiry on");
     }
 
     #[tokio::test(start_paused = true)]

@@ -154,15 +154,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let mut doubt = None;
         for part in PartId::probe_order(id, &grabber.user) {
             let result = match self.exhausted.answer_for(part, &grabber.user) {
-                Some(result) => result,
+                Some(answer) => ProbeResult::Answer(answer),
                 None => self.prober.probe(part, grabber.clone()).await?,
             };
             match result {
                 ProbeResult::NotLoaded => return Box::pin(self.load(part, grabber)).await,
-                ProbeResult::Final(known) => match known.owners.get(&grabber.user) {
-                    Some(claim) => return Ok(Pass::Done(replayed(claim.clone()))),
-                    None => expired |= self.stores.clock.now() >= known.expires_at,
-                },
                 ProbeResult::Answer(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
                 ProbeResult::Answer(GrabAnswer::Held { slip, at, fresh }) => {
                     let hold = Hold { slip, user: grabber.user.clone(), at };

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::exhausted::ExhaustedParts;
 use crate::batching::{Batcher, Caller};
 use crate::domain::{PartId, UserId};
-use crate::ports::{Ask, FinalPart, GrabAnswer, Grabber, HotStore, HotStoreError, ProbeResult};
+use crate::ports::{Ask, GrabAnswer, Grabber, HotStore, HotStoreError, PartSnapshot, ProbeResult, SnapshotResult};
 use crate::service::Failure;
 
 /// The most users in one call: more gain nothing, and keep Redis busy for longer.
@@ -53,7 +53,7 @@ struct Batch {
     /// Instead of those: all requests for a part that seems to have nothing left.
     bulk: Option<Bulk>,
     /// Requests for parts that are final by now.
-    final_parts: Vec<(Arc<FinalPart>, VecDeque<Request>)>,
+    final_parts: Vec<(Arc<PartSnapshot>, VecDeque<Request>)>,
 }
 
 /// A part, and the bulk waiters for it.
@@ -140,10 +140,8 @@ impl<H: HotStore> Caller for Probing<H> {
     }
 
     async fn call(&self, _lane: &u32, batch: Batch) -> Seen {
-        for (known, requests) in batch.final_parts {
-            for request in requests {
-                let _ = request.answer.send(Ok(ProbeResult::Final(Arc::clone(&known))));
-            }
+        for (snapshot, requests) in batch.final_parts {
+            send_from(&snapshot, requests);
         }
         match batch.bulk {
             Some((part, requests)) => self.answer_in_bulk(part, requests).await,
@@ -199,19 +197,17 @@ impl<H: HotStore> Probing<H> {
     async fn answer_in_bulk(&self, part: PartId, requests: VecDeque<Request>) -> Seen {
         let mut seen = Seen::default();
         let asked = Instant::now();
-        match self.hot.snapshot(part).await {
-            Ok(Some(snapshot)) => {
+        match self.hot.snapshot(part, false).await {
+            Ok(SnapshotResult::Exhausted(snapshot)) => {
                 // First, so that later requests need not wait behind all of these.
                 let snapshot = Arc::new(snapshot);
                 self.exhausted.remember(part, asked, Arc::clone(&snapshot));
-                for Request { grabber, answer } in requests {
-                    let _ = answer.send(Ok(ProbeResult::Answer(snapshot.answer_for(&grabber.user))));
-                }
+                send_from(&snapshot, requests);
                 // The requests that have come meanwhile may be bulk waiters again.
                 seen.had_nothing.push(part);
             }
             // A probe tells those whom a damaged entry concerns.
-            Ok(None) | Err(HotStoreError::Impossible(_)) => seen.one_by_one = Some((part, requests)),
+            Ok(_) | Err(HotStoreError::Impossible(_)) => seen.one_by_one = Some((part, requests)),
             Err(error @ HotStoreError::Unavailable(_)) => {
                 let failure = Failure::from(error);
                 for request in requests {
@@ -221,6 +217,13 @@ impl<H: HotStore> Probing<H> {
             }
         }
         seen
+    }
+}
+
+/// Answers requests for an exhausted part.
+fn send_from(snapshot: &PartSnapshot, requests: VecDeque<Request>) {
+    for Request { grabber, answer } in requests {
+        let _ = answer.send(Ok(ProbeResult::Answer(snapshot.answer_for(&grabber.user))));
     }
 }
 
@@ -251,7 +254,7 @@ impl Queue {
 
     /// Up to [`BATCH_MAX`] users, each once a part with all of their equal requests; what is left of a part comes again after
     /// the others. Or all requests for one part, if there are `bulk_min` and a snapshot may answer them.
-    fn next_batch(&mut self, bulk_min: usize, final_part: impl Fn(PartId) -> Option<Arc<FinalPart>>) -> Batch {
+    fn next_batch(&mut self, bulk_min: usize, final_part: impl Fn(PartId) -> Option<Arc<PartSnapshot>>) -> Batch {
         let mut batch = Batch::default();
         let mut room = BATCH_MAX;
         // Each part once: what is left of one does not come again in this call.

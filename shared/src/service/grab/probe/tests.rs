@@ -1,7 +1,7 @@
 use super::*;
 use crate::domain::{PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, Timestamp};
 
-const NONE_FINAL: fn(PartId) -> Option<Arc<FinalPart>> = |_| None;
+const NONE_FINAL: fn(PartId) -> Option<Arc<PartSnapshot>> = |_| None;
 
 fn part(packet: u8) -> PartId {
     let mut random = [0; PACKET_ID_RANDOM_BYTES];
@@ -76,7 +76,9 @@ fn a_batch_is_bounded_and_what_is_left_comes_after_the_others() {
 
 #[test]
 fn a_request_for_a_final_part_is_in_no_call() {
-    let known = Arc::new(FinalPart { expires_at: Timestamp::from_ms(1), owners: HashMap::default() });
+    let others = GrabAnswer::Nothing { expired: false, certain: true };
+    let known = PartSnapshot { is_final: true, left: std::time::Duration::ZERO, by_user: HashMap::default(), others };
+    let known = Arc::new(known);
     let exhausted = |asked| (asked == part(1)).then(|| Arc::clone(&known));
     let batch = queue([(1, "a", None), (2, "a", None), (1, "b", None)]).next_batch(BULK_MIN, exhausted);
     assert_eq!((batch.asks.len(), batch.asks[0].0, shape(&batch)), (1, part(2), vec![vec![1]]));
