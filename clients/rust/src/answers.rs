@@ -1,5 +1,7 @@
 //! The bodies of requests and answers, as in `openapi.yaml`. Amounts are in minor units, times in RFC 3339.
 
+#![expect(missing_docs, reason = "the fields are those of the contract")]
+
 use serde::{Deserialize, Serialize};
 
 /// How a packet is divided.
@@ -58,7 +60,6 @@ impl SendRequest {
 
 /// A packet, as a send answers it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct SentPacket {
     pub packet_id: String,
     pub sender_id: String,
@@ -75,7 +76,6 @@ pub struct SentPacket {
 
 /// A packet, as the caller sees it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Packet {
     #[serde(flatten)]
     pub sent: SentPacket,
@@ -95,7 +95,6 @@ pub struct Packet {
 
 /// The caller's own slip.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Mine {
     pub slip: u32,
     pub amount: u64,
@@ -104,7 +103,6 @@ pub struct Mine {
 
 /// The claim with the largest amount.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Best {
     pub user_id: String,
     pub amount: u64,
@@ -113,7 +111,6 @@ pub struct Best {
 /// The outcome of a grab.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub enum GrabResult {
     /// The caller has a slip. The engine keeps this promise.
     Grabbed { packet_id: String, slip: u32, amount: u64, currency: String, grabbed_at: String, replayed: bool },
@@ -125,7 +122,6 @@ pub enum GrabResult {
 
 /// A claim in a packet's list.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct PacketClaim {
     pub user_id: String,
     pub slip: u32,
@@ -136,7 +132,6 @@ pub struct PacketClaim {
 
 /// A page of a packet's claims.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct PacketClaims {
     pub claims: Vec<PacketClaim>,
     pub next_cursor: Option<String>,
@@ -144,7 +139,6 @@ pub struct PacketClaims {
 
 /// A wallet.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Wallet {
     pub user_id: String,
     pub balance: u64,
@@ -153,7 +147,6 @@ pub struct Wallet {
 
 /// The totals of a whole history.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Totals {
     pub count: u64,
     pub amount: u64,
@@ -161,7 +154,6 @@ pub struct Totals {
 
 /// A packet in its sender's history.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyPacket {
     pub packet_id: String,
     pub split: Split,
@@ -178,7 +170,6 @@ pub struct MyPacket {
 
 /// A page of the packets that the caller sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyPackets {
     pub packets: Vec<MyPacket>,
     pub next_cursor: Option<String>,
@@ -187,7 +178,6 @@ pub struct MyPackets {
 
 /// A claim in its winner's history.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyClaim {
     pub packet_id: String,
     pub sender_id: String,
@@ -199,7 +189,6 @@ pub struct MyClaim {
 
 /// A page of the caller's claims.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct MyClaims {
     pub claims: Vec<MyClaim>,
     pub next_cursor: Option<String>,
@@ -208,7 +197,6 @@ pub struct MyClaims {
 
 /// A movement of a wallet.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Movement {
     pub kind: String,
     pub id: String,
@@ -219,7 +207,6 @@ pub struct Movement {
 
 /// A page of a wallet's movements.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[expect(missing_docs, reason = "the fields are those of the contract")]
 pub struct Movements {
     pub movements: Vec<Movement>,
     pub next_cursor: Option<String>,

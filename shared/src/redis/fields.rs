@@ -124,7 +124,7 @@ mod tests {
     fn scripts() -> Vec<String> {
         let folders = [root().join("shared/src/redis/lua"), root().join("admin/src")];
         let files: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder, "lua")).collect();
-        assert!(files.len() >= 9, "{files:?}");
+        assert!(files.len() >= 8, "{files:?}");
         files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
     }
 

@@ -8,6 +8,7 @@ mod concurrent;
 mod database;
 mod designs;
 mod durable;
+mod fast_path;
 mod functions;
 mod goals;
 mod growth;
@@ -59,7 +60,7 @@ struct Options {
     /// One small rush of each cell: shows that everything works; its figures mean nothing
     #[arg(long, conflicts_with = "quick")]
     rehearse: bool,
-    /// Only these workloads
+    /// Only these workloads; `fast-path` is one more
     #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
     /// Only schemes whose names contain this
@@ -117,6 +118,9 @@ impl Options {
         }
         if self.wants("E") {
             durable::e(&mut lab, &durable).await?;
+        }
+        if self.wants("fast-path") {
+            fast_path::run(&hot, lab.redis()).await?;
         }
         if self.wants("settle") {
             durable::settle(&mut lab, &hot).await?;

@@ -179,7 +179,7 @@ mod tests {
     use super::*;
     use crate::domain::{Amount, Claim, Decision, Owner, Terms, Timestamp};
     use crate::memory::MemoryHot;
-    use crate::ports::{Clock, System};
+    use crate::ports::{Clock, Grabber, System};
 
     #[tokio::test(start_paused = true)]
     async fn a_snapshot_answers_users_without_a_slip_for_a_short_time() {
@@ -226,6 +226,8 @@ mod tests {
         let terms = Terms { count: 1, expires_at: now.after(Duration::from_hours(1)), ..Terms::sample() };
         let (part, hot) = (PartId { packet: terms.id, index: 0 }, Arc::new(MemoryHot::new(Arc::new(System))));
         hot.load(part, &terms, &[]).await.unwrap();
+        let user: UserId = "a".parse().unwrap();
+        hot.grab(part, &[Grabber { user: user.clone(), passphrase: None }]).await.unwrap();
         let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&hot), Arc::new(System)));
 
         let waiting = tokio::spawn({
@@ -235,8 +237,7 @@ mod tests {
         // Long enough that the polls have become rare.
         tokio::time::sleep(POLL_MAX * 3).await;
         assert!(!waiting.is_finished());
-        let decision =
-            Decision { slip: 0, owner: Owner::User("a".parse().unwrap()), amount: Amount::new(100), at: now };
+        let decision = Decision { slip: 0, owner: Owner::User(user), amount: Amount::new(100), at: now };
         hot.reconcile(part, 1, &[decision], &[]).await.unwrap();
         let notified = Instant::now();
         exhausted.notify_final(part);
