@@ -108,7 +108,7 @@ fuzz-api: ## Call each operation of openapi.yaml with generated requests
 
 ##@ Test the protocol
 
-# Show what one planted mistake breaks: make model MUTANT=no-slip-fence
+# Show what one mutant breaks: make model MUTANT=no-slip-fence
 model: ## Explore every state of the protocol for small sizes
 	cargo run -q -p model -- $(if $(MUTANT),--mutant $(MUTANT))
 
@@ -117,7 +117,7 @@ SEEDS ?= 10000
 simulate: ## Run the use cases over in-memory stores that fail by seed
 	cargo run --profile measured -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-mutants: ## Check that the simulation finds every planted bug
+mutants: ## Check that the simulation finds every mutant
 	cargo run --profile measured -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
 
 # Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
@@ -133,7 +133,7 @@ chaos: ## Kill processes and stores under load, then check the ledger
 	target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
 
 # CI runs a part of each of these; docs/RELIABILITY.md says which part.
-nightly: ## Run the long tests in full: model, simulation, planted bugs, page, chaos, fuzzing
+nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos, fuzzing
 	$(MAKE) model
 	$(MAKE) simulate SEEDS=100000
 	$(MAKE) mutants

@@ -69,12 +69,12 @@ pub struct Instance {
     /// Whether a packet may be refunded while the hot store still gives slips, because clocks differ by more than the
     /// grace.
     pub early_refund: bool,
-    /// The planted mistake, if any.
+    /// The mutant, if any.
     pub mutant: Option<Mutant>,
 }
 
 impl Instance {
-    /// Whether `mutant` is planted.
+    /// Whether this is an instance of `mutant`.
     pub fn has(&self, mutant: Mutant) -> bool {
         self.mutant == Some(mutant)
     }
@@ -106,7 +106,7 @@ impl Instance {
     }
 }
 
-/// A mistake in the protocol. Each breaks one rule, and thereby one property.
+/// A copy of the protocol with one mistake. Each breaks one rule, and thereby one property.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum Mutant {
     /// A claim does not check whether the slip has a decision.

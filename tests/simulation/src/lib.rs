@@ -1,5 +1,5 @@
 //! The simulation: the real use cases, in several processes, over in-memory stores that fail by seed. A run follows
-//! entirely from its seed, so a run that breaks a promise can be replayed exactly.
+//! entirely from its seed, so a run that breaks a promise can be repeated exactly.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A defect of the simulation itself must stop it.
 

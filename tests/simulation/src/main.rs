@@ -1,4 +1,4 @@
-//! `simulate`: runs seeds, replays one, or searches for seeds that find planted bugs.
+//! `simulate`: runs seeds, repeats one, or searches for seeds that find mutants.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -18,13 +18,13 @@ struct Options {
     /// The first seed.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Replays one seed, and prints all events.
+    /// Repeats one seed, and prints all events.
     #[arg(long)]
     seed: Option<u64>,
-    /// Plants this bug: its number in the list of `--mutants`.
+    /// Runs this mutant: its number in the list of `--mutants`.
     #[arg(long)]
     mutant: Option<usize>,
-    /// Searches for seeds that find each planted bug.
+    /// Searches for seeds that find each mutant.
     #[arg(long)]
     mutants: bool,
     /// Threads to run on; by default one per processor.
@@ -95,7 +95,7 @@ fn print(totals: &Totals, started: Instant) {
 
 fn find_mutants(seeds: u64, threads: usize) -> ExitCode {
     let mut all_found = true;
-    println!("{:>2}  {:<46} {:>9} {:>12}  what breaks", "", "planted bug", "seed", "seeds of 1000");
+    println!("{:>2}  {:<46} {:>9} {:>12}  what breaks", "", "mutant", "seed", "seeds of 1000");
     for (number, mutant) in Mutant::ALL.into_iter().enumerate() {
         let sample = run_all(0..seeds.min(1_000), Some(mutant), threads, |_| false);
         let found = if sample.failed.is_empty() {

@@ -13,7 +13,7 @@ use crate::hot::now;
 use crate::table::terms_of;
 use crate::world::World;
 
-/// A bug, planted between the stores and the use cases. A simulation that does not find it is worth nothing.
+/// A mistake, made between the stores and the use cases. A simulation that does not find it is worth nothing.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Mutant {
     /// A decision is written even if the slip has one.
@@ -49,7 +49,7 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// Every bug.
+    /// Every mutant.
     pub const ALL: [Self; 15] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
@@ -90,7 +90,7 @@ impl Mutant {
     }
 }
 
-/// Plants the bugs that lie between one process and the table.
+/// Makes the mistakes that lie between one process and the table.
 pub struct TableMutant {
     world: Arc<World>,
     slot: u32,
@@ -101,7 +101,7 @@ pub struct TableMutant {
 }
 
 impl TableMutant {
-    /// Plants the bug of `world`, if any.
+    /// Makes the mistake of `world`'s mutant, if any.
     pub fn new(world: Arc<World>, slot: u32) -> Self {
         Self { world, slot, sent: Mutex::default(), counted: Mutex::default() }
     }
@@ -253,14 +253,14 @@ impl TableMutant {
     }
 }
 
-/// Plants the bugs that lie between one process and the hot store.
+/// Makes the mistakes that lie between one process and the hot store.
 pub struct HotMutant {
     world: Arc<World>,
     slot: u32,
 }
 
 impl HotMutant {
-    /// Plants the bug of `world`, if any.
+    /// Makes the mistake of `world`'s mutant, if any.
     pub const fn new(world: Arc<World>, slot: u32) -> Self {
         Self { world, slot }
     }

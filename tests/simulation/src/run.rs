@@ -34,7 +34,7 @@ pub struct Outcome {
     pub answers: AnswerCounts,
 }
 
-/// Runs `seed`, with or without a planted bug. Keeps all events if `readable`.
+/// Runs `seed`, with or without a mutant. Keeps all events if `readable`.
 ///
 /// # Panics
 /// If the simulation itself is wrong.

@@ -82,7 +82,7 @@ pub struct World {
     pub chance: Arc<Chance>,
     /// The ledger's table.
     pub table: MemoryTable,
-    /// The planted bug.
+    /// The mutant that runs, if any.
     pub mutant: Option<Mutant>,
     start: Instant,
     primaries: [MemoryHot; 2],
@@ -110,9 +110,9 @@ struct State {
     decisions: BTreeMap<Key, (Item, u64)>,
     /// Packets whose send may have reached the table.
     known: BTreeMap<PacketId, Known>,
-    /// The amounts that the hot store named for held slips. Only a planted bug uses them.
+    /// The amounts that the hot store named for held slips. Only a mutant uses them.
     said: BTreeMap<(PacketId, String), u64>,
-    /// The packets that each process is refunding, by slot. Only a planted bug uses them.
+    /// The packets that each process is refunding, by slot. Only a mutant uses them.
     refunding: BTreeMap<u32, BTreeSet<PacketId>>,
 }
 

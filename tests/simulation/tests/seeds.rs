@@ -1,11 +1,11 @@
-//! Tests of the simulation: it finds no broken promise in the protocol, and finds every planted bug.
+//! Tests of the simulation: it finds no broken promise in the protocol, and finds every mutant.
 
 use simulation::{Kind, Mutant, run, run_all};
 
 /// Seeds of one run of these tests.
 const SEEDS: u64 = 2_000;
 
-/// For each planted bug: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
+/// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
 const FOUND: [(Mutant, u64, Kind); 15] = [
     (Mutant::NoSlipDecision, 4, Kind::Decision),
