@@ -14,10 +14,10 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::stack::Stack;
 
 const SLIPS: u32 = 100_000;
-/// Requests under way while the capacity is measured.
+/// Requests in flight while the capacity is measured.
 const CLOSED_LOOP: usize = 64;
 const TICK: Duration = Duration::from_millis(10);
-/// The most requests that this process has under way. Each needs a connection, and so a file. Further arrivals are not sent.
+/// The most requests that this process has in flight. Each needs a connection, and so a file. Further arrivals are not sent.
 const UNDER_WAY_MAX: usize = 8_192;
 
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ pub async fn run(options: &Options) {
     let crowd = Arc::new(Crowd::open(&stack.url, 10).await);
 
     let capacity = crowd.capacity(Duration::from_secs(5)).await;
-    println!("capacity with {CLOSED_LOOP} requests under way: {capacity} grabs/s, {} MB", stack.resident_mb());
+    println!("capacity with {CLOSED_LOOP} requests in flight: {capacity} grabs/s, {} MB", stack.resident_mb());
     let overload = capacity * options.times;
     let seconds = Duration::from_secs(options.seconds);
     let answers = crowd.arrive(overload, seconds, &stack).await;
@@ -100,7 +100,7 @@ impl Crowd {
         Answer { status, retry_after, took: begun.elapsed() }
     }
 
-    /// Grabs per second that are served with [`CLOSED_LOOP`] requests under way.
+    /// Grabs per second that are served with [`CLOSED_LOOP`] requests in flight.
     async fn capacity(&self, time: Duration) -> u64 {
         let end = Instant::now() + time;
         let grabs = stream::repeat(()).take_while(|()| std::future::ready(Instant::now() < end)).map(|()| self.grab());
@@ -143,7 +143,7 @@ impl Crowd {
             println!("the stack took up to {most_mb} MB");
         }
         if unsent > 0 {
-            println!("{unsent} grabs were not sent, because {UNDER_WAY_MAX} were under way");
+            println!("{unsent} grabs were not sent, because {UNDER_WAY_MAX} were in flight");
         }
         all
     }

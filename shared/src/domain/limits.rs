@@ -10,7 +10,7 @@ pub const MAX_MOVEMENT: Amount = Amount::new(1_000_000_000_000);
 pub const MAX_BALANCE: Amount = Amount::new(1_000_000_000_000_000);
 
 /// The limits of a deployment on what can be sent. Each packet records what it was made under, so that changing one
-/// never changes a packet under way.
+/// never changes a packet that was sent before.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Limits {
     /// The most that one slip can hold.

@@ -8,7 +8,7 @@ use super::money::Amount;
 use super::split::{self, Seed, Split};
 use super::time::Timestamp;
 
-/// When a grab is answered. It is a term of each packet, so that a redeployment never changes a promise under way.
+/// When a grab is answered. It is a term of each packet, so that a redeployment never changes a promise that was made.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AckMode {

@@ -75,7 +75,7 @@ pub enum Reason {
     None,
     /// Its condition failed; the item that stands there, where the table tells.
     ConditionFailed(Option<Item>),
-    /// Another transaction is under way on its item, or it is throttled: the same may succeed later.
+    /// Another transaction is in flight on its item, or it is throttled: the same may succeed later.
     Busy(String),
 }
 

@@ -1,4 +1,4 @@
-//! A client with many requests under way at once, over few connections.
+//! A client with many requests in flight at once, over few connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -18,7 +18,7 @@ use crate::rush::Rush;
 use crate::{BoxError, concurrent};
 
 const UNDER_WAY: usize = 20;
-/// Loads of packets under way at once.
+/// Loads of packets in flight at once.
 const LOADS: usize = 64;
 /// Grabs of each compared rush.
 const GRABS: u32 = 10_000;

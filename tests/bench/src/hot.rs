@@ -10,9 +10,9 @@ use crate::ours::{Collected, Engine, OneByOne};
 use crate::rush::Rush;
 
 const SLIPS: u32 = 100_000;
-/// Requests of B, all under way at once.
+/// Requests of B, all in flight at once.
 const CROWD: u32 = 10_000;
-/// Requests under way at once in A, C and D.
+/// Requests in flight at once in A, C and D.
 const MANY: usize = 1_000;
 const FEW: usize = 20;
 
@@ -73,7 +73,7 @@ async fn published(lab: &mut Lab, workload: &'static str, rush: &Rush) -> Result
     Ok(())
 }
 
-/// lua-queue and this engine with many requests under way.
+/// lua-queue and this engine with many requests in flight.
 async fn pipelined(
     lab: &mut Lab,
     engine: &Arc<Engine>,

@@ -24,7 +24,7 @@ use crate::concurrent::Grabs;
 use crate::ours::Engine;
 use crate::rush::{Got, Rush};
 
-/// More requests than any workload has under way.
+/// A limit above the number of requests that any workload has in flight.
 const ROOM: usize = 16_384;
 
 /// The handlers behind the gateway.

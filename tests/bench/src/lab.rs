@@ -100,7 +100,7 @@ impl Lab {
         self.round(workload, design.name(), rush, heat).await
     }
 
-    /// A round of a design with many requests under way.
+    /// A round of a design with many requests in flight.
     pub async fn concurrent<G: Grabs>(
         &mut self,
         workload: &'static str,

@@ -1,4 +1,4 @@
-//! This engine beside lua-queue with the same client and as many requests under way.
+//! This engine beside lua-queue with the same client and as many requests in flight.
 
 use crate::cell::Cell;
 
@@ -25,7 +25,7 @@ pub struct Pair<'a> {
     pub ours: &'a Cell,
     /// Of lua-queue.
     pub theirs: &'a Cell,
-    /// For example "1000 under way".
+    /// The number of requests in flight as the scheme's name has it, for example "1000 under way".
     pub under_way: &'a str,
 }
 

@@ -1,4 +1,4 @@
-//! The published clients: threads, each with one connection and one command under way.
+//! The published clients: threads, each with one connection and one command in flight.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -104,6 +104,6 @@ async fn a_killed_run_is_completed_by_the_next() {
     let (failure, ()) = futures::join!(promised.settle.invoke(b"{}"), dies);
     assert!(failure["errorType"].is_string(), "{failure}");
     promised.relay.delay_transactions(Duration::ZERO);
-    // Transactions that were under way are committed meanwhile although their process is gone.
+    // Transactions that were in flight are committed meanwhile although their process is gone.
     assert!(promised.is_completed().await <= SLIPS - 8);
 }

@@ -18,7 +18,7 @@ pub use pure_queue::PureQueue;
 
 use crate::rush::{Got, Rush};
 
-/// A design whose clients are threads, each with one connection and one command under way.
+/// A design whose clients are threads, each with one connection and one command in flight.
 pub trait Design: Sync {
     /// Its name in the report.
     fn name(&self) -> &'static str;

@@ -3,7 +3,7 @@ use redis::{Connection, RedisResult, cmd};
 use super::{Client, Design};
 use crate::rush::{Got, Rush};
 
-/// Not a design: PING instead of a grab. No client with one command under way per connection can be faster.
+/// Not a design: PING instead of a grab. No client with one command in flight per connection can be faster.
 pub struct Ping;
 
 impl Design for Ping {
