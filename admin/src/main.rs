@@ -1,4 +1,5 @@
-//! The operator's tool: audits the ledger, shows a packet in both stores, verifies its split, and repairs.
+//! The operator's tool: audits the ledger, shows a packet in both stores, verifies its split, replays parked holds and
+//! rebuilds packets in Redis.
 //!
 //! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do its work.
 

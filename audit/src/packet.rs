@@ -28,7 +28,7 @@ struct Sums {
     refunded: Sum,
     /// The decided slips' sum by the part's amounts, whatever their decisions say.
     decided: Sum,
-    /// The sums by refund time: the refunds of one settle run share their time.
+    /// The sums by refund time: the refunds of one run of settle share their time.
     refunded_at: BTreeMap<u64, Sum>,
     /// Lowest slips of refunds whose decision is a refund of the same time.
     lowest_seen: BTreeSet<u32>,

@@ -16,7 +16,7 @@ use shared::service::Report;
 pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
 
-/// Why a settle run has no report.
+/// Why a run of settle has no report.
 #[derive(Debug, thiserror::Error)]
 #[error("settle failed: {0}")]
 pub struct SettleFailed(pub String);

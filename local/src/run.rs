@@ -20,7 +20,7 @@ use crate::stores_file::StoresFile;
 
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
-/// How long a settle run may take at the end.
+/// How long a run of settle may take at the end.
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Concurrent requests: the default quota of concurrent executions of a new Lambda account.
 const REQUESTS_AT_ONCE: usize = 1_000;
@@ -211,7 +211,7 @@ impl Ticker {
         Self { stop, task }
     }
 
-    /// Waits for the end of a settle run.
+    /// Waits for the end of a run of settle.
     async fn stop(self) {
         let _ = self.stop.send(());
         let mut task = self.task;
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::gateway::{Function, SettleFailed};
 
-    /// Settle runs that last until they are released.
+    /// Runs of settle that last until they are released.
     struct Slow {
         begun: Semaphore,
         gate: Semaphore,

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use crate::gateway::{Function, Invoke, SettleFailed};
 use crate::options::Ack;
 
-/// How long a settle run may take, as on AWS.
+/// How long a run of settle may take, as on AWS.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
 /// The grace. One machine has one clock, so almost none is needed.
 const SETTLE_GRACE_MS: &str = "250";

@@ -1,4 +1,4 @@
-//! Checks ARCHITECTURE.md's map against the code: the uses between the rooms of `shared/src`, and that no modules use
+//! Checks ARCHITECTURE.md's map against the code: the uses between the layers of `shared/src`, and that no modules use
 //! each other in a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use crate::repository;
 
-/// The rooms of `shared/src` in the map's order, each with the rooms that it may use.
+/// The layers of `shared/src` in the map's order, each with the layers that it may use.
 fn map() -> Vec<(String, BTreeSet<String>)> {
     let page = read_to_string(repository("ARCHITECTURE.md")).unwrap();
-    let rows = page.lines().skip_while(|line| *line != "| room | what it holds | may use |").skip(2);
+    let rows = page.lines().skip_while(|line| *line != "| layer | what it holds | may use |").skip(2);
     let rooms = rows.map_while(|row| {
         let cells: Vec<&str> = row.strip_prefix('|')?.split('|').collect();
         let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();

@@ -180,7 +180,7 @@ async fn concurrent_grabs_after_a_rollback_read_the_part_once() {
 }
 
 /// Redis is wiped and rolled back. The ledger's answers get lost, conflict, are throttled, or contain less than they
-/// could. Settle runs and grabs go on meanwhile.
+/// could. Runs of settle and grabs go on meanwhile.
 /// settles and grabs go on all the while.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everything_goes_wrong_at_once() {
@@ -245,7 +245,7 @@ async fn everything_goes_wrong_at_once() {
     }
     println!("{} promises, {} transactions", promises.count(), world.rig.transactions());
 
-    // Without faults one settle run finishes everything, and every slip is claimed.
+    // Without faults one run of settle finishes everything, and every slip is claimed.
     let report = processes[1].settle().await;
     assert_eq!((report.parked, report.outbox_left), (0, Some(0)), "seed {seed}");
     promises.are_kept(&audit(&world).await);

@@ -27,7 +27,7 @@ use crate::rigged::{Rig, Rigged};
 
 /// The stores' timeout for everything: test machines are busy, and no test here is about timeouts.
 pub const STORE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a settle run may take.
+/// How long a run of settle may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(10);
 const TABLE: &str = "hongbao";
 const CURRENCY: &str = "CNY";
@@ -93,14 +93,14 @@ impl Servers {
     }
 }
 
-/// The machine's clock, and a process's lead over it.
+/// A process's clock: the machine's, or one that is ahead of it.
 #[derive(Debug, Default)]
 pub struct SkewedClock {
     ahead_ms: AtomicU64,
 }
 
 impl SkewedClock {
-    /// Sets the lead.
+    /// Sets how far it is ahead.
     pub fn set_ahead(&self, by: Duration) {
         self.ahead_ms.store(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
@@ -341,7 +341,7 @@ impl Process {
         self.grab.grab(id, user, Some(PassphraseDigest::new(id, words))).await
     }
 
-    /// A settle run of all partitions.
+    /// A run of settle of all partitions.
     pub async fn settle(&self) -> Report {
         self.settle_range(0..=255).await
     }
@@ -356,7 +356,7 @@ impl Process {
         .await
     }
 
-    /// A settle run of some partitions.
+    /// A run of settle of some partitions.
     pub async fn settle_range(&self, partitions: RangeInclusive<u32>) -> Report {
         self.settle.run(partitions, Instant::now() + SETTLE_TIMEOUT).await.unwrap()
     }

@@ -80,7 +80,7 @@ impl Book {
     }
 
     /// Whether Redis may have lost holds of a packet that was sent at `sent`, so that its answers are no promises. A
-    /// hold that was lost before a promise can break that promise too, if a settle run had read the hold and commits it
+    /// hold that was lost before a promise can break that promise too, if a run of settle had read the hold and commits it
     /// late.
     fn is_lost(&self, sent: Instant) -> bool {
         let losses = lock(&self.losses);

@@ -30,7 +30,7 @@ const CROWD_EVERY_MS: std::ops::Range<u32> = 20..300;
 const TILL: u32 = 10;
 /// The time between two harms to Redis, in milliseconds.
 const PEACE_MS: std::ops::Range<u32> = 100..900;
-/// The time between two settle runs, in milliseconds.
+/// The time between two runs of settle, in milliseconds.
 const SETTLE_EVERY_MS: std::ops::Range<u32> = 50..400;
 /// Slips and lifetime of the packets that measure recovery.
 const PROBE_SLIPS: u32 = 90;

@@ -90,14 +90,14 @@ impl Api {
         self.get(format!("/packets/{packet}")).by(user)
     }
 
-    /// A settle run.
+    /// A run of settle.
     pub async fn settle(&self) -> Value {
         let answer = self.client.post(format!("{}/_local/settle", self.local.url())).send().await.unwrap();
         assert_eq!(answer.status(), 200);
         answer.json().await.unwrap()
     }
 
-    /// Waits, with settle runs, until the packet has this status.
+    /// Waits, with runs of settle, until the packet has this status.
     pub async fn until(&self, viewer: &str, packet: &str, status: &str) -> Value {
         poll(status, async || {
             if status == "settled" {

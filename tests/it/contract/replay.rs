@@ -69,7 +69,7 @@ async fn the_promise_holds_when_a_sold_out_packet_expires() {
     let api = Api::start().await;
     let promise = Promise::of(&api, "k", &with(random(100, 1), &json!({"expires_in_s": 5})), &["bob"]).await;
     assert_eq!(api.view("bob", &promise.packet).await.expect(200)["status"], "sold_out");
-    // Every slip has a decision, so after expiry the packet is settled without a settle run.
+    // Every slip has a decision, so after expiry the packet is settled without a run of settle.
     let view = shared::redis::test_server::poll("expiry", async || {
         let view = api.view("bob", &promise.packet).await.expect(200);
         (view["status"] == "settled").then_some(view)

@@ -1,4 +1,4 @@
-//! Settle runs that end early: by their deadline or by a kill.
+//! Runs of settle that end early: by their deadline or by a kill.
 
 use std::time::Duration;
 

@@ -53,7 +53,7 @@ async fn one_start_serves_all_calls_until_the_process_ends() {
     }
 }
 
-/// An event that needs the stores and little else; the duration of a whole settle run does not matter here.
+/// An event that needs the stores and little else; the duration of a whole run of settle does not matter here.
 fn small_event(name: &str) -> String {
     if name == "settle" { r#"{"partitions": [0, 0]}"#.to_owned() } else { sample(name, PLACEHOLDER).to_string() }
 }

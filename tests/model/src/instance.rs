@@ -12,7 +12,7 @@ pub const USERS: usize = 3;
 pub const PARTS: usize = 2;
 /// The most grabs at once.
 pub const GRABS: usize = 3;
-/// The most settle runs.
+/// The most runs of settle.
 pub const SETTLERS: usize = 2;
 
 /// A slip's index.
@@ -56,7 +56,7 @@ pub struct Instance {
     pub grabs: &'static [User],
     /// How many times each of them grabs, one time after another. Each grab may die at any step.
     pub tries: u8,
-    /// Number of settle runs, at once or one after another. Each run may die at any step.
+    /// Number of runs of settle, at once or one after another. Each run may die at any step.
     pub settlers: u8,
     /// Slips per refund.
     pub chunk: usize,

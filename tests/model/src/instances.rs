@@ -3,7 +3,7 @@
 use crate::instance::{Ack, Instance, Mutant};
 use crate::properties;
 
-/// The base of most instances: two users and one settle run. The only fault: every actor may die at any step.
+/// The base of most instances: two users and one run of settle. The only fault: every actor may die at any step.
 const PLAIN: Instance = Instance {
     name: "plain",
     ack: Ack::Ledger,

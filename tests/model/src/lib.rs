@@ -37,7 +37,7 @@
 //! A query of decisions is one step here; `DynamoDB` reads it item by item. The model has no hot store that invents
 //! holds.
 //!
-//! For each state the model also checks recovery: if all actors died now and the packet expired, one settle run leaves
+//! For each state the model also checks recovery: if all actors died now and the packet expired, one run of settle leaves
 //! nothing behind. Of symmetric states, which differ only in the users' names, the checker visits one ([`symmetry`]).
 //!
 //! [`properties`] lists the properties of each state, [`instances`] the checked bounds, and [`instance::Mutant`] the

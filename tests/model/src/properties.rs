@@ -30,7 +30,7 @@ pub const WHOLE: &str = "a slip is either free, held or decided";
 pub const TRUE_DECISIONS: &str = "decisions are true";
 /// A slip is given to two users only after a loss.
 pub const GIVEN_ONCE: &str = "a claimed slip is not free unless something was lost";
-/// A settle run repairs everything.
+/// A run of settle repairs everything.
 pub const RECOVERY: &str = "one settle run finishes everything";
 
 /// The properties that always hold, then the events that happen in at least one of the checked instances.
@@ -112,7 +112,7 @@ fn free_and_claimed(state: &State) -> Set {
     state.hot.free.iter().fold(Set::NONE, |all, free| all.and(free.slips().within(claimed)))
 }
 
-/// Recovery: if all actors died now and the packet expired, one settle run empties the outbox and settles the packet.
+/// Recovery: if all actors died now and the packet expired, one run of settle empties the outbox and settles the packet.
 /// All properties above still hold after it.
 fn recovery(protocol: &Protocol, state: &State) -> bool {
     let after = state.recovered(&protocol.0);

@@ -1,4 +1,4 @@
-//! A settle run: `Settle` in `service/settle/mod.rs`. The engine handles several parts at once; this run handles them
+//! A run of settle: `Settle` in `service/settle/mod.rs`. The engine handles several parts at once; this run handles them
 //! one after another. Two concurrent runs cover the difference.
 
 use crate::call::{Call, Reply};
@@ -7,7 +7,7 @@ use crate::instance::{Ack, Instance, Mutant, USERS, User, sum};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
 
-/// A settle run's next step.
+/// The next step of a run of settle.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Settle {
     /// Read the pending parts (`empty_partition`).

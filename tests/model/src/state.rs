@@ -23,7 +23,7 @@ pub struct State {
     pub sender: Sender,
     /// The grabs.
     pub grabs: [Grab; GRABS],
-    /// The settle runs.
+    /// The runs of settle.
     pub settles: [Settle; SETTLERS],
     /// The final parts in the cache of the grabs' process, with their known decisions (`service/grab/exhausted.rs`).
     pub final_parts: [Option<Set>; PARTS],

@@ -1,4 +1,4 @@
-//! Symmetry. States that differ only in the names of users or of settle runs behave alike, so the checker visits one of
+//! Symmetry. States that differ only in the names of users or of runs of settle behave alike, so the checker visits one of
 //! them.
 
 use crate::call::Call;

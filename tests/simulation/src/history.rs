@@ -10,7 +10,7 @@ use crate::spec::{Call, Op, Ret, is_linearizable};
 use crate::violation::Kind;
 use crate::world::{Known, World};
 
-/// The second primary's lead, plus the time that a message takes.
+/// How far the second primary's clock is ahead, plus the time that a message takes.
 const LENIENCE: Duration = Duration::from_secs(1);
 /// For how long a process may repeat an answer of Redis.
 const REPEATED: Duration = Duration::from_millis(100);

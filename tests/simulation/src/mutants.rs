@@ -337,7 +337,7 @@ impl HotMutant {
         if self.world.is_refunding(self.slot, part.packet) { Vec::new() } else { held }
     }
 
-    /// A settle run begins.
+    /// A run of settle begins.
     pub fn before_pending(&self) {
         self.world.settling(self.slot);
     }

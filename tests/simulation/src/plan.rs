@@ -8,7 +8,7 @@ use crate::process::Setup;
 
 /// Money that a sender has beyond the packet's amount; at most this much is withdrawn.
 pub const EXTRA: u64 = 500;
-/// Grace periods beyond the clock skew; not smaller than the second primary's lead.
+/// Grace periods beyond the clock skew. None is shorter than the time by which the second primary's clock is ahead.
 const GRACE_MS: [u64; 2] = [1_000, 30_000];
 /// How far a clock is off, at most, in ms.
 const SKEW_MS: u32 = 600_000;
@@ -22,7 +22,7 @@ pub struct Plan {
     pub packets: Vec<PacketPlan>,
     /// How long events and faults go on.
     pub active: Duration,
-    /// Settle runs in that time.
+    /// Runs of settle in that time.
     pub settles: u32,
 }
 

@@ -20,7 +20,7 @@ use crate::process::{CURRENCY, Process, Setup, Slots};
 use crate::violation::Kind;
 use crate::world::{Known, Tally, World};
 
-/// How long a settle run may take.
+/// How long a run of settle may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(55);
 /// After this long no late message is left.
 const ALL_ARRIVED: Duration = Duration::from_mins(1);
@@ -352,7 +352,7 @@ impl Run {
         }
     }
 
-    /// Without faults, one settle run empties the outbox.
+    /// Without faults, one run of settle empties the outbox.
     async fn empty_the_outbox(&self) {
         let report = self.settle().await;
         let is_done = report.as_ref().is_some_and(|report| report.outbox_left == Some(0) && report.parked == 0);
@@ -383,7 +383,7 @@ impl Run {
         }
     }
 
-    /// Lets all packets expire and their grace pass; then one settle run ends them.
+    /// Lets all packets expire and their grace pass; then one run of settle ends them.
     async fn expire_all(&self) {
         self.empty_the_outbox().await;
         let last = self.world.known().iter().map(|known| known.terms.expires_at).max().unwrap_or_default();

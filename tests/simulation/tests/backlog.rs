@@ -1,4 +1,4 @@
-//! A backlog that one settle run can't finish: the run uses all of its time and reports the rest. Time is tokio's
+//! A backlog that one run of settle can't finish: the run uses all of its time and reports the rest. Time is tokio's
 //! paused clock.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
