@@ -21,15 +21,14 @@ pub struct Config {
     /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     ///
-    /// `REDIS_AUTH`
-    /// (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS` (`false`): how to
-    /// sign in to it.
+    /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
+    /// (`false`): how to sign in to it.
     pub redis: Option<RedisConfig>,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
 }
 
-/// What is wrong with the environment, all of it.
+/// Everything that is wrong with the environment.
 #[derive(thiserror::Error)]
 #[error("the configuration is not valid: {0}")]
 pub struct ConfigError(String);
@@ -42,12 +41,12 @@ impl fmt::Debug for ConfigError {
 }
 
 impl Config {
-    /// For a function that uses both stores.
+    /// The configuration of a function that uses both stores.
     pub fn for_both_stores(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         Self::read(&variable, true)
     }
 
-    /// For a function that uses only the ledger.
+    /// The configuration of a function that uses only the ledger.
     pub fn for_the_ledger(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
         Self::read(&variable, false)
     }
@@ -83,7 +82,7 @@ impl Config {
     }
 }
 
-/// Reads variables and collects what is wrong with them; what it returns for a faulty one is never used.
+/// Reads variables and collects what is wrong with them. The value that it returns for a faulty one is never used.
 struct Reader<'a> {
     variable: &'a dyn Fn(&str) -> Option<String>,
     faults: String,
@@ -94,7 +93,7 @@ impl Reader<'_> {
         (self.variable)(name).filter(|value| !value.is_empty())
     }
 
-    /// Never shows a value: one of them holds a password.
+    /// Notes what is wrong with a variable. It never shows a value, because one of them holds a password.
     fn fault(&mut self, name: &str, what: &str) {
         let separator = if self.faults.is_empty() { "" } else { "; " };
         // Writing to a `String` can't fail.
@@ -146,7 +145,7 @@ impl Reader<'_> {
         if !by_iam {
             return None;
         }
-        // The token that a user's password would be for the next few minutes must not be seen on its way.
+        // For some minutes a token is as good as a password, so it must not travel in the open.
         if !url.is_empty() && url.split(',').any(|url| !url.trim().starts_with("rediss://") || url.contains('@')) {
             self.fault("REDIS_URL", "must be rediss:// and without a user for REDIS_AUTH=iam");
         }
@@ -160,7 +159,7 @@ impl Reader<'_> {
         Some(IamAuth { user, cache, serverless })
     }
 
-    /// Reports what the Redis client refuses together with all other faults.
+    /// Adds the faults that the Redis client finds to all others.
     fn check(&mut self, mut redis: RedisConfig) {
         if redis.ca_file.as_ref().is_some_and(|file| File::open(file).is_err()) {
             self.fault("REDIS_CA_FILE", "can't be read");

@@ -1,6 +1,6 @@
-//! Places where a test can let the process die: before and after each effect that the outside world sees.
+//! Crash points: places where a test can let the process die, before and after each effect that the outside world sees.
 //!
-//! Without the feature `crash-points` a place is nothing at all. With it a place that was armed kills its process by
+//! Without the feature `crash-points` a place compiles to nothing. With it a place that was armed kills its process by
 //! a real `SIGKILL`: nothing is flushed, closed or dropped.
 
 /// Marks a place where the process may die: one of `POINTS`, by name.
@@ -66,7 +66,7 @@ mod armed {
     /// What a process that dies at a place writes to its standard error, before the place's name.
     pub const LAST_WORDS: &str = "crash point reached: ";
 
-    /// How often each place is still to be passed before the process dies there; 0: it is not armed.
+    /// How many more times each place is passed until the process dies there; 0: the place is not armed.
     static PASSES: [AtomicU32; POINTS.len()] = [const { AtomicU32::new(0) }; POINTS.len()];
 
     /// Lets the process die when it comes to the place `name` for the `passes`th time. Returns whether there is one.
@@ -75,7 +75,7 @@ mod armed {
         place.map(|place| PASSES[place].store(passes, Ordering::Relaxed)).is_some()
     }
 
-    /// Where `name` stands in [`POINTS`]: found while compiling, so that a place without an entry does not build.
+    /// The index of `name` in [`POINTS`]. The compiler computes it, so that a place without an entry does not build.
     pub(crate) const fn place(name: &str) -> usize {
         let mut place = 0;
         while place < POINTS.len() {
@@ -103,7 +103,7 @@ mod armed {
     }
 
     fn die(name: &str) {
-        // For the process that watches. If nobody reads it, this process dies all the same.
+        // This is for the process that watches. If nobody reads it, this process dies all the same.
         let _ = writeln!(std::io::stderr(), "{LAST_WORDS}{name}");
         let _ = kill_process(getpid(), Signal::KILL);
         // The signal is on its way: no other line runs on this thread.

@@ -27,10 +27,10 @@ use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// Runs a function: with logs as the platform asks for, and one choice of cryptography for TLS.
+/// Runs a function. It sets up logs as the platform asks for them, and chooses the cryptography for TLS.
 ///
-/// One that answers one event at a time runs on one thread. It mostly has less than one processor, and each round trip would
-/// wait for another thread to wake up.
+/// A process that answers one event at a time runs on one thread. It mostly has less than one processor, and each round trip
+/// would wait for another thread to wake up.
 pub fn run<E: From<io::Error>>(function: impl Future<Output = Result<(), E>>) -> Result<(), E> {
     log_as_lambda_wants();
     redis::install_crypto_provider();
@@ -44,8 +44,8 @@ pub fn is_concurrent() -> bool {
     most.is_some_and(|most: u32| most > 1)
 }
 
-/// To standard output, with the level and in the format that Lambda's logging controls name. The runtime's own subscriber
-/// also takes filters for single modules, but it needs a library of regular expressions.
+/// Logs to standard output, with the level and in the format that Lambda's logging controls name. The runtime's own
+/// subscriber also takes filters for single modules, but it needs a library of regular expressions.
 fn log_as_lambda_wants() {
     let env = |name| std::env::var(name).ok();
     let level = env("AWS_LAMBDA_LOG_LEVEL").or_else(|| env("RUST_LOG")).and_then(|level| level.parse().ok());

@@ -19,7 +19,7 @@ pub struct Overloaded(Duration);
 /// The right to one request in flight, until it is dropped.
 pub type Permit = OwnedSemaphorePermit;
 
-/// Bounds the requests in flight. First come, first served; under lasting overload, rejects early.
+/// Bounds the requests in flight. Requests are served in the order in which they came. Under lasting overload they are rejected early.
 ///
 /// A burst is served to its end. Under overload a new request waits for a short time only, so that served requests are served
 /// in time. That is "controlled delay" as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).
@@ -32,7 +32,7 @@ pub struct AdmissionLimiter {
 }
 
 impl AdmissionLimiter {
-    /// With at most `in_flight_max` requests in flight.
+    /// A limiter that allows at most `in_flight_max` requests in flight.
     #[must_use]
     pub fn new(in_flight_max: usize) -> Self {
         Self::with_timeout(in_flight_max, BURST_TIMEOUT)
@@ -48,7 +48,7 @@ impl AdmissionLimiter {
     /// Waits for a permit.
     ///
     /// # Errors
-    /// There was none in time.
+    /// There was no permit in time.
     pub async fn acquire(&self) -> Result<Permit, Overloaded> {
         let most = {
             let mut was_empty_at = crate::lock(&self.was_empty_at);
@@ -76,14 +76,14 @@ mod tests {
 
     const SERVICE: Duration = Duration::from_millis(10);
 
-    /// How long each request waited.
+    /// The time that each request waited.
     #[derive(Debug, Default)]
     struct Waited {
         served: Vec<Duration>,
         refused: Vec<Duration>,
     }
 
-    /// Ten permits, each 10 ms long: 1,000 requests a second can be served. `arrivals` tells when each comes.
+    /// Serves requests with ten permits, each for 10 ms, so at most 1,000 a second. `arrivals` says when each request comes.
     async fn run(limiter: &Arc<AdmissionLimiter>, arrivals: impl Iterator<Item = Duration>) -> Waited {
         let mut all = JoinSet::new();
         for arrival in arrivals {

@@ -12,7 +12,7 @@ pub trait Caller: Send + Sync + 'static {
 
     /// What requests must share to go into one call.
     type Key: Clone + Eq + Hash + Send + Sync + 'static;
-    /// The requests that wait for a key. Dropped, they receive no answer.
+    /// The requests that wait for a key. If this is dropped, they receive no answer.
     type Queue: Default + Send;
     /// The requests of one call.
     type Batch: Send;
@@ -35,8 +35,8 @@ pub trait Caller: Send + Sync + 'static {
     fn absorb(&self, _queue: &mut Self::Queue, _seen: Self::Seen) {}
 }
 
-/// Puts requests that arrive while a call for their key is in flight together into the next one. No timer: a lone request
-/// goes at once.
+/// Collects the requests that arrive while a call for their key is in flight, and sends them in the next one. It has no timer: a
+/// lone request goes at once.
 ///
 /// A call runs in a task of its own: a caller that is dropped does not take it from those who share it. If a call is lost in a
 /// panic or a shutdown, its requests are dropped unanswered. So are those that wait, unless another call is in flight, which
@@ -56,7 +56,7 @@ struct Lane<Q> {
 }
 
 impl<C: Caller> Batcher<C> {
-    /// Makes the calls of `caller`, with nothing in flight.
+    /// A batcher that makes the calls of `caller`. Nothing is in flight yet.
     pub fn new(caller: C) -> Self {
         Self { caller, lanes: Mutex::default() }
     }
@@ -79,7 +79,7 @@ impl<C: Caller> Batcher<C> {
             lane.in_flight += 1;
             drop(lanes);
             let call = Calls { batcher: Arc::clone(self), key, ended: false };
-            // Not under the lock: a runtime that shuts down drops the task here, which locks.
+            // The lock is released by now: a runtime that shuts down drops the task here, and the drop locks.
             tokio::spawn(call.run(batch));
         }
         answer
@@ -110,7 +110,7 @@ impl<C: Caller> Calls<C> {
         }
     }
 
-    /// The next batch; `None` if these calls are over: nobody waits, or too few, whom the other calls take along.
+    /// The next batch. `None` if these calls are over: no request waits, or so few that the other calls will serve them.
     fn next(&mut self, seen: C::Seen) -> Option<C::Batch> {
         let (caller, mut lanes) = (&self.batcher.caller, lock(&self.batcher.lanes));
         let lane = lanes.get_mut(&self.key)?;
@@ -119,7 +119,7 @@ impl<C: Caller> Calls<C> {
         if waiting > 0 && (lane.in_flight == 1 || waiting >= C::WORTH_A_CALL) {
             return Some(caller.next_batch(&mut lane.queue));
         }
-        // Under one lock with the decision: a request that comes in between would wait for a call for ever.
+        // This needs the lock of the decision: a request that comes in between would wait for a call for ever.
         self.ended = true;
         leave::<C>(&mut lanes, &self.key);
         None
@@ -130,7 +130,7 @@ impl<C: Caller> Drop for Calls<C> {
     fn drop(&mut self) {
         if !self.ended {
             let lost = leave::<C>(&mut lock(&self.batcher.lanes), &self.key);
-            // Not under the lock: what waits may run code of its own when it is dropped.
+            // The lock is released by now: requests that are dropped may run code of their own.
             drop(lost);
         }
     }

@@ -3,11 +3,11 @@ use std::hash::Hash;
 use quick_cache::sync::{Cache as Quick, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
-/// What a process remembers of the stores, within a bound. A look costs a hash and a lock that readers share: every grab
-/// takes several.
+/// What a process remembers of the stores, within a bound. A lookup costs a hash and a lock that readers share; every grab makes
+/// several.
 pub type Cache<K, V> = Quick<K, V, Weigh<V>>;
 
-/// The share of the bound that what was asked for again may keep from what is new.
+/// The share of the bound that entries may keep which were asked for more than once. New entries have the rest.
 const NOT_NEW: f64 = 0.5;
 
 /// How much of the bound an entry takes.
@@ -21,10 +21,10 @@ impl<K, V> Weighter<K, V> for Weigh<V> {
     }
 }
 
-/// An empty cache for entries that weigh no more than `most` together, and about `each` on average.
+/// An empty cache for entries that together weigh at most `most`, and on average about `each`.
 pub fn cache<K: Eq + Hash, V: Clone>(most: u64, each: u64, weigh: fn(&V) -> usize) -> Cache<K, V> {
-    // The bound is split among shards, and an entry larger than a shard's share is not kept: hence one shard. Packets come and go.
-    // By default, packets that were popular once would leave the newest ones only three hundredths of the room.
+    // The library splits the bound among its shards, and keeps no entry that is larger than a shard's share: hence one shard. By
+    // default, packets that were popular once would leave the newest ones only three hundredths of the bound.
     let options = OptionsBuilder::new()
         .shards(1)
         .hot_allocation(NOT_NEW)

@@ -1,5 +1,5 @@
-//! Many requests, few calls: a batcher, single-flight, an admission limiter and a bounded cache. Nothing of this project is in
-//! it.
+//! Turns many requests into few calls: a batcher, single-flight, an admission limiter and a bounded cache. Nothing here is
+//! specific to this project.
 
 mod admission;
 mod batcher;

@@ -22,7 +22,7 @@ impl<V: Clone> Flight<V> {
     }
 }
 
-/// The duty to give a call its result. Dropped without one, it answers that the call was lost.
+/// The duty to give a call its result. If it is dropped without one, it answers that the call was lost.
 struct Answer<V> {
     flight: Arc<Flight<V>>,
     result: Option<V>,
@@ -73,13 +73,13 @@ impl<K: Eq + Hash, V> Promise<K, V> {
 
 impl<K: Eq + Hash, V> Drop for Promise<K, V> {
     fn drop(&mut self) {
-        // Before the answer, which is dropped after this.
+        // This comes before the answer, which is dropped after this function.
         lock(&self.in_flight).remove(&self.key);
     }
 }
 
 impl<K: Eq + Hash, V> Default for SingleFlight<K, V> {
-    /// With nothing in flight.
+    /// Nothing is in flight yet.
     fn default() -> Self {
         Self { in_flight: Arc::default() }
     }
@@ -112,7 +112,7 @@ where
         let (flight, promise) = self.enter(key);
         if let Some(promise) = promise {
             let work = work();
-            // Not under the lock: a runtime that shuts down drops the task here, and with it the promise, which locks.
+            // The lock is released by now: a runtime that shuts down drops the task here, and with it the promise, which locks.
             tokio::spawn(async move { promise.resolve(work.await) });
         }
         flight.result()
@@ -168,7 +168,7 @@ where
     K: Clone + Eq + Hash + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// With nothing in flight.
+    /// Nothing is in flight yet.
     fn default() -> Self {
         Self(Arc::new(Batcher::new(Fresh(std::marker::PhantomData))))
     }

@@ -35,7 +35,7 @@ impl Amounts {
         Ok(Self(bytes))
     }
 
-    /// Takes bytes that [`Self::as_bytes`] gave.
+    /// Reads bytes that [`Self::as_bytes`] gave.
     pub fn from_bytes(bytes: Vec<u8>) -> Result<Self, AmountsError> {
         match bytes.split_first() {
             Some((&width, rest))

@@ -7,16 +7,16 @@ use ulid::Ulid;
 
 use super::time::Timestamp;
 
-/// Random bytes in a packet id: 80 bits, so that one can't be guessed.
+/// Random bytes in a packet id: 80 bits, so that nobody can guess one.
 pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 
 const RANDOM_BITS: u32 = 80;
 const PARTS_BITS: u32 = 6;
 
-/// The most parts that a packet can have: what the low bits of its id can say.
+/// The most parts that a packet can have: the low bits of its id hold no larger number.
 pub(super) const MAX_PARTS: u32 = 1 << PARTS_BITS;
 
-/// Why a text is not an id. It says what would be one, never what was given.
+/// Why a text is not an id. The message says what an id looks like, and never repeats the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("must be {expected}")]
 pub struct IdError {
@@ -37,7 +37,7 @@ impl PacketId {
     #[must_use]
     pub fn new(at: Timestamp, parts: u32, random: [u8; PACKET_ID_RANDOM_BYTES]) -> Self {
         debug_assert!((1..=MAX_PARTS).contains(&parts));
-        // What is beyond 42 bits falls off at the top.
+        // The bits beyond 42 are lost.
         let time = u128::from(at.ms());
         let random = random.iter().fold(0_u128, |bits, &byte| (bits << 8) | u128::from(byte));
         Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
@@ -47,7 +47,7 @@ impl PacketId {
         self.0.to_be_bytes()
     }
 
-    /// In how many parts the packet lies, 1 to 64.
+    /// The number of the packet's parts, 1 to 64.
     #[must_use]
     pub const fn part_count(self) -> u32 {
         low_byte(self.0) as u32 % (1 << PARTS_BITS) + 1

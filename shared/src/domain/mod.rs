@@ -1,5 +1,5 @@
-//! The pure core: money, ids, packets, parts, the split. No async, no AWS, no Redis, no clock and no randomness of its
-//! own: the time and the seed come in.
+//! The pure core: money, ids, packets, parts, the split. It has no async code, no AWS, no Redis, no clock and no randomness
+//! of its own: the time and the seed come in as arguments.
 
 mod amounts;
 mod id;

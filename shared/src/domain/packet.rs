@@ -103,7 +103,7 @@ pub struct Terms {
     pub greeting: String,
     /// When it was sent.
     pub created_at: Timestamp,
-    /// From when on nobody can grab it any more.
+    /// The time from which nobody can grab it any more.
     pub expires_at: Timestamp,
     /// When its grabs are answered.
     pub ack: AckMode,

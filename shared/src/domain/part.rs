@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::id::{MAX_PARTS, PacketId, UserId};
 
-/// Partitions of the hot store, a constant of every deployment: the packets in Redis lie where it says.
+/// The number of partitions of the hot store. It never changes, because it decides where in Redis a packet lies.
 pub const PARTITIONS: u32 = 256;
 
 /// A packet up to this many slips is one part.
@@ -96,13 +96,14 @@ impl PartId {
     }
 }
 
-/// The first part, and what the stride to the others comes from.
+/// The index of the first part, and the byte of the hash from which [`stride`] finds the step to the next ones.
 fn start_and_seed(packet: PacketId, user: &UserId, parts: u32) -> (u32, u8) {
     let hash = Sha256::new().chain_update(packet.to_be_bytes()).chain_update(user.as_str()).finalize();
     (u32::from(hash[0]) % parts, hash[1])
 }
 
-/// The first that is coprime to the number of parts, from anywhere on: a list of them all would cost more.
+/// The step from part to part: the first number, counted on from `seed`, that is coprime to the number of parts. A list of all
+/// such numbers would cost more.
 fn stride(seed: u8, parts: u32) -> u32 {
     let first = u32::from(seed) % (parts - 1) + 1;
     (first..parts).chain(1..first).find(|&stride| gcd(stride, parts) == 1).unwrap_or(1)

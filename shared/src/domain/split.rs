@@ -81,7 +81,7 @@ pub fn split(kind: Split, total: Amount, count: u32, cap: Amount, seed: Seed) ->
     Ok(amounts)
 }
 
-/// What [`split`] draws before it shuffles: for tests of the distribution at each step of the draw.
+/// The amounts that [`split`] draws, before it shuffles them: for tests of the distribution at each step of the draw.
 pub fn split_unshuffled(
     kind: Split,
     total: Amount,
@@ -177,9 +177,9 @@ impl Words {
     }
 }
 
-/// What the sender publishes before anyone grabs: SHA-256 over these bytes: the version (1), the seed (32), total,
-/// count and cap (8 each, little end first), and the split's name. With the seed, revealed later, anybody can check that
-/// the amounts were fixed beforehand.
+/// The commitment, which is published before anyone grabs. It is the SHA-256 of these bytes: the version (1), the seed (32),
+/// total, count and cap (8 each, little end first), and the split's name. With the seed, which is revealed later, anybody can
+/// check that the amounts were fixed beforehand.
 #[must_use]
 pub fn commitment(version: u8, seed: Seed, total: Amount, count: u32, cap: Amount, kind: Split) -> [u8; 32] {
     Sha256::new()

@@ -10,7 +10,7 @@ pub struct Wallet {
     pub balance: Amount,
     /// Packets that the user sent.
     pub sent_count: u64,
-    /// What was in them, gross of refunds.
+    /// What was in them. Refunds are not subtracted.
     pub sent_amount: Amount,
     /// Slips that the user claimed.
     pub claim_count: u64,
@@ -58,7 +58,7 @@ pub struct Movement {
     pub id: String,
     /// How much; negative where it left the wallet. Minor units.
     pub amount: i64,
-    /// When.
+    /// When it was moved.
     pub at: Timestamp,
     /// The packet, where one moved it.
     pub packet_id: Option<PacketId>,

@@ -7,7 +7,7 @@ use aws_sdk_dynamodb::types::{
 
 use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
 
-/// Creates the table `name` if it does not exist: for local stacks and tests. On AWS `template.yaml` does it, and a test
+/// Creates the table `name` if it does not exist, for local stacks and tests. On AWS `template.yaml` creates it; a test
 /// compares the two.
 pub async fn create_table(client: &Client, name: &str) -> Result<(), BoxError> {
     let attribute = |name: &str, kind: ScalarAttributeType| {

@@ -18,13 +18,13 @@ use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactE
 
 type Attributes = HashMap<String, AttributeValue>;
 
-/// Transactions of one process in flight. The SDK opens a connection for each request beyond those that are
-/// free; in a rush of thousands that would be thousands.
+/// The most transactions that a process has in flight. The SDK opens a connection for each request that finds none free; in a
+/// rush that would be thousands.
 const TRANSACTIONS_AT_ONCE: usize = 256;
-/// Reads of one process in flight. They have permits of their own: a rush of winners must not delay viewers.
+/// The most reads that a process has in flight. They have permits of their own: a rush of winners must not delay viewers.
 const READS_AT_ONCE: usize = 256;
 
-/// How long to wait before what a batch left out is asked for again; twice as long each time, up to the latter.
+/// The pause before the keys that a batch left out are requested again. It doubles each time, up to the second constant.
 const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
 const BATCH_PAUSE_MOST: Duration = Duration::from_secs(2);
 
@@ -146,7 +146,7 @@ impl Table for SdkTable {
                 found.push(item(attributes)?);
             }
             wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
-            // A throttled table gives some of them back, or all: asking again at once would only feed it.
+            // A throttled table returns some or all of the keys unread. A request at once would only add to its load.
             if !wanted.is_empty() {
                 if wanted.len() == asked_for && pause > BATCH_PAUSE_MOST {
                     return Err(TableError::Unavailable("the table is throttled".into()));
@@ -260,11 +260,11 @@ impl From<Overloaded> for TableError {
     }
 }
 
-/// What a cancellation says of one write; `None` where it calls the write itself wrong.
+/// What a cancellation says of one write. `None`: the write itself is wrong.
 fn reason(reason: &CancellationReason) -> Option<Reason> {
     match reason.code().unwrap_or("None") {
         "None" => Some(Reason::None),
-        // An item that does not read counts as not shown: the read that follows reports what is wrong with it.
+        // An unreadable item counts as not shown. The ledger then reads the item, which reports what is wrong with it.
         "ConditionalCheckFailed" => Some(Reason::ConditionFailed(reason.item().cloned().and_then(|it| item(it).ok()))),
         "ValidationError" | "ItemCollectionSizeLimitExceeded" => None,
         busy => Some(Reason::Busy(busy.to_owned())),
@@ -299,9 +299,8 @@ fn refused(error: aws_sdk_dynamodb::error::BuildError) -> TableError {
     TableError::Refused(error.into())
 }
 
-/// Errors that say that the request itself is wrong, and would be at any other time; every other one is passing, or
-/// unknown. A missing permission or table is the operator's to mend: until then nothing is known of any request, and a hold
-/// must wait, not be parked.
+/// The errors that call the request itself wrong: it would fail at any other time too. Every other error is passing or unknown.
+/// The operator mends a missing permission or table; until then a hold must wait, and not be parked.
 const REFUSALS: [&str; 3] = ["ValidationException", "SerializationException", "TransactionCanceledException"];
 
 fn failed<E>(error: SdkError<E>) -> TableError

@@ -20,18 +20,18 @@ pub struct Answer {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
     keeping: Option<Keeping>,
-    /// For the log.
+    /// How the request ended, for the log.
     outcome: &'static str,
-    /// Of a packet that the request's path does not name.
+    /// The packet, if the request's path does not name it.
     packet_id: Option<PacketId>,
 }
 
 /// How long a client may keep an answer and show it again.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Keeping {
-    /// Only after asking whether it is still so.
+    /// The client must ask each time whether the answer is still valid.
     UntilAsked,
-    /// For a day without asking: it never changes.
+    /// The client may show it for a day without asking: it never changes.
     ForADay,
 }
 
@@ -57,19 +57,19 @@ impl Answer {
         Self::json(StatusCode::OK, body)
     }
 
-    /// With another word for how it ended than "ok": for the log.
+    /// The same answer, for which the log says `outcome` and not "ok".
     #[must_use]
     pub fn with_outcome(self, outcome: &'static str) -> Self {
         Self { outcome, ..self }
     }
 
-    /// About this packet, which the request's path does not name: for the log.
+    /// The same answer, for which the log names this packet: the request's path does not.
     #[must_use]
     pub fn about(self, packet_id: PacketId) -> Self {
         Self { packet_id: Some(packet_id), ..self }
     }
 
-    /// With another header.
+    /// The same answer with one more header.
     #[must_use]
     pub fn with_header(mut self, name: &'static str, value: &'static str) -> Self {
         self.headers.push((HeaderName::from_static(name), HeaderValue::from_static(value)));
@@ -103,7 +103,7 @@ impl Answer {
     }
 }
 
-/// Whether a request's `If-None-Match` says that its client has what `tag` stands for. A weak tag says so too (RFC 9110,
+/// Whether a request's `If-None-Match` says that its client has the answer with this `tag`. A weak tag counts too (RFC 9110,
 /// 13.1.2).
 pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     let lists = headers.get_all(IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
@@ -126,7 +126,7 @@ pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duratio
             if let Some(methods) = problem.allow {
                 headers.push((ALLOW, HeaderValue::from_static(methods)));
             }
-            // A problem's body is plain strings and numbers: there is nothing in it that could fail to serialize.
+            // A problem's body has only strings and numbers, which always serialize.
             let body = serde_json::to_vec(&problem.body(id)).unwrap_or_default();
             response(problem.code.status(), "application/problem+json", headers, body)
         }
@@ -140,7 +140,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     let request_id = request_id(request);
     let packet_id = match result {
         Ok(Answer { packet_id: Some(id), .. }) => Some(*id),
-        // An id that is none is a text of the client's.
+        // A malformed id is any text that a client chose, so it is not logged.
         _ => match route(request) {
             Ok(Route::Grab(id) | Route::Packet(id) | Route::PacketClaims(id)) => id.parse().ok(),
             _ => None,
@@ -176,7 +176,7 @@ fn response(
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    // In the place of what is said of most answers.
+    // These replace the headers that most answers have.
     for (name, value) in headers {
         response.headers_mut().insert(name, value);
     }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::problem::{Code, FieldError, Problem};
 
-/// A JSON integer of any size that a parser takes; what is allowed of it a field says by itself.
+/// A JSON integer of any size that the parser accepts. Each field has bounds of its own.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Int(i128);
 
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for Int {
     }
 }
 
-/// For an optional field: it may be absent, but not `null`.
+/// Reads an optional field, which may be absent but not `null`.
 pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }
@@ -96,7 +96,7 @@ fn not_an_object() -> Problem {
     Problem::new(Code::InvalidRequest, "The body must be a JSON object.")
 }
 
-/// Says what is wrong in our own words: a parser's text would show types of ours, or echo a passphrase.
+/// Says in our own words what is wrong. The parser's text would show our types, or repeat a passphrase.
 fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let text = error.inner().to_string();
     let quoted = || text.split('`').nth(1).unwrap_or_default().chars().take(64).collect::<String>();

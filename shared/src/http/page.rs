@@ -9,12 +9,12 @@ use sha2::{Digest, Sha256};
 use super::body::fields;
 use super::problem::Problem;
 
-/// Which piece of a list is asked for.
+/// The piece of a list that a request asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Page<C> {
-    /// At most so many rows.
+    /// The most rows.
     pub limit: u32,
-    /// Where it starts; `None`: at the beginning.
+    /// Where it starts; `None`: at the beginning of the list.
     pub cursor: Option<C>,
 }
 
@@ -25,7 +25,7 @@ const LIMIT_MAX: u32 = 100;
 const LIST_BYTES: usize = 6;
 
 impl<C: Display> Page<C> {
-    /// A cursor of a list as clients get it: opaque, of `[A-Za-z0-9_-]`.
+    /// A cursor of a list as clients receive it: an opaque text of `[A-Za-z0-9_-]`.
     pub fn encode(list: &str, cursor: &C) -> String {
         let place = cursor.to_string();
         let mut bytes = fingerprint(list, &place).to_vec();
@@ -34,8 +34,8 @@ impl<C: Display> Page<C> {
     }
 }
 
-/// What ties a place to its list, so that a cursor cut short or taken from another list is noticed. It is no secret: a
-/// cursor says where in a list to go on that its reader may see anyway, so even a forged one leads nowhere else.
+/// The bytes that tie a place to its list, so that a cursor is refused if it was cut short or comes from another list. They are
+/// no secret. A cursor names a place in a list that its reader may see anyway, so even a forged one shows nothing else.
 fn fingerprint(list: &str, place: &str) -> [u8; LIST_BYTES] {
     // No list's name and no place has this separator.
     let digest = Sha256::new().chain_update(list).chain_update("\n").chain_update(place).finalize();
@@ -66,7 +66,7 @@ fn parse_limit(text: &str) -> Option<u32> {
     text.parse().ok().filter(|limit| digits && (1..=LIMIT_MAX).contains(limit))
 }
 
-/// Takes the one spelling of a cursor: what it stands for must encode to it again.
+/// Reads a cursor, and accepts only its canonical spelling: the place that it names must encode to the same text.
 fn decode<C: FromStr + Display>(list: &str, text: &str) -> Option<C> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok()?;
     let cursor: C = std::str::from_utf8(bytes.get(LIST_BYTES..)?).ok()?.parse().ok()?;

@@ -12,7 +12,7 @@ pub(super) fn request_id(request: &Request) -> &str {
     }
 }
 
-/// The caller: the `sub` of the token that API Gateway's authorizer verified, and nothing that a client can write.
+/// The caller: the `sub` of the token that API Gateway's authorizer verified. Nothing that a client can write counts.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
     let claims = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => {
@@ -26,8 +26,8 @@ pub fn caller(request: &Request) -> Result<UserId, Problem> {
         .ok_or_else(|| Problem::new(Code::Unauthenticated, "The request has no verified caller."))
 }
 
-/// Whether the operator signed the request: with IAM credentials of the account, not with those that an identity pool
-/// hands out to users, and never with a user's token.
+/// Checks that the operator signed the request with IAM credentials of the account. Credentials that an identity pool gives to
+/// users do not count, and a user's token never does.
 pub fn operator(request: &Request) -> Result<(), Problem> {
     let authorizer = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.authorizer.as_ref(),

@@ -3,7 +3,7 @@ use lambda_http::{Request, RequestExt};
 
 use super::problem::{Code, Problem};
 
-/// A route of the API, with the texts that its path holds, not yet checked.
+/// A route of the API, with the texts in its path. They are not checked yet.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Route<'a> {
     /// `POST /packets`
@@ -30,8 +30,8 @@ pub enum Route<'a> {
     Movements(&'a str),
 }
 
-/// The route of a request. Every function asks for it, since API Gateway's `$default` route leads whatever matches no
-/// other to one of them.
+/// The route of a request. Every function asks for it: API Gateway's `$default` route sends the requests that match no other
+/// route to one of them.
 pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
     let path = request.raw_http_path().strip_prefix('/').ok_or_else(Problem::route_not_found)?;
     let segments: Vec<&str> = path.split('/').collect();

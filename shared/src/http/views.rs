@@ -12,7 +12,7 @@ fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(at)
 }
 
-/// A packet, as its send answers.
+/// A packet, as the answer to its send shows it.
 #[derive(Serialize)]
 pub struct PacketBody<'a> {
     packet_id: PacketId,
@@ -31,7 +31,7 @@ pub struct PacketBody<'a> {
 }
 
 impl<'a> PacketBody<'a> {
-    /// The packet of these terms, at `status`.
+    /// The packet with these terms and this status.
     pub fn new(terms: &'a Terms, status: Status) -> Self {
         Self {
             packet_id: terms.id,
@@ -88,7 +88,8 @@ pub struct ViewBody<'a> {
 }
 
 impl<'a> ViewBody<'a> {
-    /// What `viewer` may see. The seed and the luckiest claim wait for the end; the recipients are the sender's to see.
+    /// What `viewer` may see. The seed and the luckiest claim are shown once the packet is over, and the recipients only to the
+    /// sender.
     pub fn new(view: &'a PacketView, viewer: &UserId) -> Self {
         let PacketView { terms, status, summary, mine, over } = view;
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
@@ -125,14 +126,14 @@ pub struct ClaimRow<'a> {
 }
 
 impl<'a> ClaimRow<'a> {
-    /// In a packet's list.
+    /// A claim as a packet's list shows it.
     pub fn of_packet(listed: &'a ListedClaim) -> Self {
         let claim = MineView::from(&listed.claim);
         let (user_id, best) = (Some(&listed.user), Some(listed.best));
         Self { packet_id: None, sender_id: None, user_id, claim, best, greeting: None }
     }
 
-    /// In its owner's history.
+    /// A claim as its owner's history shows it.
     pub fn of_user(record: &'a ClaimRecord) -> Self {
         let claim = MineView::from(&record.claim);
         let (packet_id, sender_id, greeting) = (Some(record.packet_id), Some(&record.sender), Some(&*record.greeting));
@@ -176,12 +177,12 @@ impl<'a> From<&'a SentRecord> for SentRow<'a> {
     }
 }
 
-/// What a history comes to over everything, gross of refunds.
+/// The totals of a whole history. Refunds are not subtracted.
 #[derive(Serialize)]
 pub struct Totals {
-    /// How many.
+    /// The number of packets or claims.
     pub count: u64,
-    /// How much.
+    /// The sum of their amounts.
     pub amount: Amount,
 }
 

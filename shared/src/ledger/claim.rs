@@ -8,10 +8,11 @@ use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 
-/// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes. But more claims take
-/// longer together, and what refuses one of them refuses all.
+/// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes. But more claims take longer together,
+/// and a failed condition of one claim refuses all of them.
 pub const CLAIMS_MAX: usize = 10;
-/// How often several claims are tried together. After a lost answer, the same token tells the second attempt how the first one ended.
+/// How often several claims are tried together. After a lost answer the second try has the same token, so its answer tells how
+/// the first one ended.
 const TRIES_TOGETHER: u32 = 2;
 
 /// How a claim ended.
@@ -31,8 +32,8 @@ pub enum ClaimOutcome {
 }
 
 impl<T: Table> Ledger<T> {
-    /// Gives `claim` to `user`, all in one transaction: the slip's decision, the user's claim, the amount in their wallet.
-    /// Nothing else: winners of one packet share no item, so they don't conflict with each other, and several can go together.
+    /// Gives `claim` to `user` in one transaction: the slip's decision, the user's claim, the amount in their wallet. It writes
+    /// nothing else. Winners of one packet share no item, so they don't conflict with each other, and several can go together.
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
     pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
@@ -43,7 +44,7 @@ impl<T: Table> Ledger<T> {
     }
 
     /// Gives several claims of a packet, together if that is possible, else each as [`Self::claim`] does: no claim depends on
-    /// another. One outcome for each, in order.
+    /// another. Returns one outcome for each, in order.
     pub async fn claim_each(
         &self,
         terms: &Terms,
@@ -55,8 +56,8 @@ impl<T: Table> Ledger<T> {
         join_all(claims.iter().map(|(user, claim)| self.claim(terms, user, claim))).await
     }
 
-    /// Gives up to [`CLAIMS_MAX`] claims of a packet to as many users, each of another slip, in one transaction, which costs a fraction
-    /// of what theirs would. Returns true if this call committed it. False tells nothing about any claim.
+    /// Gives up to [`CLAIMS_MAX`] claims of a packet, each of another slip and for another user, in one transaction. It costs a
+    /// fraction of what single ones would. Returns whether this call committed it. False says nothing about any claim.
     pub async fn claim_together(&self, terms: &Terms, claims: &[(UserId, Claim)]) -> bool {
         let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
         let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
@@ -121,7 +122,7 @@ impl<T: Table> Ledger<T> {
     }
 }
 
-/// What gives a claim to a user.
+/// The writes that give a claim to a user.
 fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], LedgerError> {
     let decision = claim.decision(user);
     let item = ClaimItem {
@@ -148,8 +149,8 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], Led
 }
 
 impl ClaimOutcome {
-    /// Whether the very claim that was asked for is in the ledger now: also where an earlier attempt brought it there whose
-    /// answer was lost.
+    /// Whether exactly the claim that was asked for is in the ledger now. An earlier attempt whose answer was lost may have
+    /// written it.
     pub fn is_in_ledger(&self, asked: &Claim) -> bool {
         match self {
             Self::Committed => true,
@@ -158,7 +159,7 @@ impl ClaimOutcome {
         }
     }
 
-    /// The decisions that this outcome has shown, `claim` being what was asked for `user`.
+    /// The decisions that this outcome has shown. `claim` is the claim that was asked for, and `user` its user.
     pub fn decisions(&self, user: &UserId, claim: &Claim) -> Vec<Decision> {
         match self {
             Self::Committed => vec![claim.decision(user)],

@@ -22,8 +22,8 @@ impl<T: Table> Ledger<T> {
     /// Tries a transaction until it commits or a condition fails. A conflict, throttling and an unknown result are no
     /// answer: the very same items are sent again, after a jittered pause.
     pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
-        // One token for all attempts of this call, so that an attempt whose answer was lost counts as this call's own. It only
-        // saves work: a new one, or none, would end the same.
+        // All attempts of this call share a token, so that an attempt whose answer was lost counts as this call's own. That only
+        // saves work: with a new token, or with none, the call would end the same.
         let mut token = hex::encode(self.entropy.bytes16());
         let give_up = Instant::now() + COMMIT_TIMEOUT;
         let mut backoff = BACKOFF_FIRST;

@@ -13,11 +13,11 @@ use crate::ports::{Item, Query, Table};
 pub struct Slice<R, C> {
     /// The rows.
     pub rows: Vec<R>,
-    /// What to pass on to read on; `None` at the end.
+    /// The cursor for the next slice; `None` at the end.
     pub next: Option<C>,
 }
 
-/// What the sort keys of a kind's movements begin with.
+/// The beginning of the sort keys of this kind of movement.
 const fn prefix(kind: MovementKind) -> &'static str {
     match kind {
         MovementKind::Claim => keys::CLAIM,
@@ -44,7 +44,7 @@ impl fmt::Display for MovementCursor {
 impl FromStr for MovementCursor {
     type Err = ();
 
-    /// Takes the sort key of a movement and nothing else: no cursor leads to another kind of item.
+    /// Accepts only the sort key of a movement, so no cursor names another kind of item.
     fn from_str(sk: &str) -> Result<Self, ()> {
         let split = |kind: MovementKind| Some((kind, sk.strip_prefix(prefix(kind))?));
         let (kind, id) = MovementKind::ALL.into_iter().find_map(split).ok_or(())?;
@@ -132,7 +132,7 @@ impl<T: Table> Ledger<T> {
     }
 }
 
-/// Cuts a list that was read one row beyond `limit`, to know whether there is more.
+/// Cuts a list to `limit` rows. It was read one row further, which shows whether there are more.
 fn cut<R, C>(mut rows: Vec<R>, limit: u32, cursor: impl Fn(&R) -> C) -> Slice<R, C> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);

@@ -1,4 +1,4 @@
-//! Every key name of the table. A user id has no `#`, so no user reaches past their place in a key.
+//! Every key name of the table. A user id has no `#`, so no user's text can reach out of its place in a key.
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
@@ -16,10 +16,10 @@ pub const DUE_SHARD: &str = "due_shard";
 /// The index' sort key, in milliseconds since the epoch.
 pub const EXPIRES_AT: &str = "expires_at";
 
-/// The shards of the index [`DUE_INDEX`].
+/// The number of due shards: the partition keys of the index [`DUE_INDEX`].
 const DUE_SHARDS: u32 = 16;
 
-/// The shard in which the packets of a partition wait for their settlement, 0 to 15.
+/// The due shard in which the packets of a partition wait until they are settled, 0 to 15.
 pub const fn due_shard(partition: Partition) -> u32 {
     partition.index() / (PARTITIONS / DUE_SHARDS)
 }
@@ -28,15 +28,15 @@ pub const fn due_shard(partition: Partition) -> u32 {
 /// off a single one.
 pub const SLIPS_PER_KEY: u32 = 64;
 
-/// What the sort keys of claims begin with.
+/// The beginning of the sort keys of claims.
 pub const CLAIM: &str = "CLAIM#";
-/// Likewise of deposits.
+/// The beginning of the sort keys of deposits.
 pub const DEPOSIT: &str = "DEPOSIT#";
-/// Likewise of refunds.
+/// The beginning of the sort keys of refunds.
 pub const REFUND: &str = "REFUND#";
-/// Likewise of debits.
+/// The beginning of the sort keys of debits.
 pub const SENT: &str = "SENT#";
-/// Likewise of withdrawals.
+/// The beginning of the sort keys of withdrawals.
 pub const WITHDRAWAL: &str = "WITHDRAW#";
 
 const PACKET: &str = "PACKET#";
@@ -46,12 +46,13 @@ pub fn packet(id: PacketId) -> Key {
     Key { pk: format!("{PACKET}{id}"), sk: "META".to_owned() }
 }
 
-/// Which packet's terms lie under a partition key.
+/// The packet whose terms lie under a partition key.
 pub fn packet_of(pk: &str) -> Option<PacketId> {
     pk.strip_prefix(PACKET)?.parse().ok()
 }
 
-/// The amounts of one part's slips. Written by send, never changed. A key of its own, so that no single key takes a whole send.
+/// The amounts of one part's slips. Written by send, never changed. Each part has a key of its own, so that no single key takes a
+/// whole send.
 pub fn amounts(part: PartId) -> Key {
     Key { pk: format!("PART#{}#{}", part.packet, part.index), sk: "AMOUNTS".to_owned() }
 }

@@ -28,10 +28,10 @@ use crate::ports::{Entropy, Table, TableError};
 /// Why the ledger did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
-    /// It did not answer, or not in time. Nothing is known of what was asked: it may yet have happened.
+    /// It did not answer in time. Nothing is known of the request, which may have taken effect.
     #[error("the ledger did not answer")]
     Unavailable(#[source] TableError),
-    /// It answered what can't be: an item that does not read, or a request it calls malformed. A defect.
+    /// A defect: an item that can't be read, or a request that the table calls malformed.
     #[error("the ledger holds or was given something impossible: {0}")]
     Impossible(String),
 }
@@ -57,7 +57,7 @@ impl<T: Table> Ledger<T> {
         Self { table, entropy }
     }
 
-    /// What it is in.
+    /// The table.
     #[cfg(test)]
     pub(crate) const fn table(&self) -> &T {
         &self.table

@@ -8,7 +8,7 @@ use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
 use crate::ports::{Bound, Key, Query, Reason, Table, Write};
 
-/// Queries in flight for one packet's decisions.
+/// The most queries for one packet's decisions in flight.
 const DECISION_QUERIES: usize = 16;
 
 /// All that a send writes.
@@ -45,7 +45,7 @@ pub struct Packet {
     pub settled: Option<Summary>,
 }
 
-/// A packet that is past its expiry, as the index shows it: perhaps settled since.
+/// A packet that is past its expiry, as the index shows it. It may have been settled since.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Due {
     /// The packet.
@@ -82,8 +82,7 @@ impl<T: Table> Ledger<T> {
         }
     }
 
-    /// A key that is there decides, before the balance does: the debit that emptied the wallet may be this very send's,
-    /// whose answer was lost.
+    /// An existing key decides before the balance does: this very send may have emptied the wallet, if its answer was lost.
     async fn why_not_sent(&self, request: &SendRequest<'_>, reasons: Vec<Reason>) -> Result<SendOutcome, LedgerError> {
         let SendRequest { terms, key, body_hash, .. } = request;
         let found = match reasons.into_iter().next() {
@@ -107,7 +106,7 @@ impl<T: Table> Ledger<T> {
         self.table.get(keys::packet(id)).await?.map(read_packet).transpose()
     }
 
-    /// Those of up to 100 packets that exist, in no order.
+    /// The packets with these ids (at most 100) that exist, in no order.
     pub async fn packets(&self, ids: &[PacketId]) -> Result<Vec<Packet>, LedgerError> {
         let keys: Vec<Key> = ids.iter().map(|id| keys::packet(*id)).collect();
         self.table.batch_get(keys).await?.into_iter().map(read_packet).collect()
@@ -121,7 +120,7 @@ impl<T: Table> Ledger<T> {
             .map_err(|error| LedgerError::Impossible(format!("{part}: {error}")))
     }
 
-    /// The decisions of those of `slips` (in ascending order) that have one, in ascending order.
+    /// The decisions of `slips`, in ascending order. Slips without one are left out.
     pub async fn decisions(
         &self,
         id: PacketId,
@@ -143,8 +142,8 @@ impl<T: Table> Ledger<T> {
         self.table.query(query).await?.into_iter().map(items::read_decision).collect()
     }
 
-    /// Up to `limit` packets of a shard that expired at or before `until` and are not seen to be settled, the earliest
-    /// first, after `after`.
+    /// Up to `limit` packets of a due shard that expired at or before `until` and are not settled as far as the index shows: the
+    /// earliest first, after `after`.
     pub async fn due(
         &self,
         shard: u32,

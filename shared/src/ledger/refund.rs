@@ -12,7 +12,7 @@ pub const REFUND_SLIPS_MAX: usize = 90;
 pub enum RefundOutcome {
     /// All of its slips are refunded; these are their decisions.
     Refunded(Vec<Decision>),
-    /// None is: these slips of the chunk have decisions already.
+    /// No slip is refunded, because these slips of the chunk have decisions already.
     AlreadyDecided(Vec<Decision>),
 }
 
@@ -50,7 +50,7 @@ impl<T: Table> Ledger<T> {
         }
     }
 
-    /// Only a decision that was seen takes a slip out of a chunk.
+    /// Reads the decisions that prevented a refund. Only a decision that was read takes a slip out of a chunk.
     async fn decisions_in_the_way(
         &self,
         terms: &Terms,

@@ -68,7 +68,7 @@ impl<T: Table> Ledger<T> {
         self.move_once(keys::withdrawal(user, id), &item, wallet, MovementOutcome::InsufficientBalance).await
     }
 
-    /// A movement that is there already decides, before the balance does.
+    /// Writes a movement once. An existing movement under the same id decides before the balance does.
     async fn move_once(
         &self,
         key: Key,

@@ -11,7 +11,7 @@ use crate::ports::{
     ViewResult,
 };
 
-/// Decisions in one execution of `reconcile`, as the real store has it.
+/// The most decisions in one execution of `reconcile`, as in the real store.
 const DECISIONS_PER_CALL: usize = 500;
 
 /// A hot store in memory: one server with its own clock. Each call is one step.
@@ -24,9 +24,9 @@ pub struct MemoryHot {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct HotSnapshot {
     parts: BTreeMap<Name, Arc<Part>>,
-    /// The parts that hold something, by partition, and since when.
+    /// The pending parts by partition, each with the time since when it is pending.
     pending: BTreeMap<u32, BTreeMap<Name, u64>>,
-    /// Until when a part is being loaded.
+    /// The load leases: the parts that are being loaded, each with the end of its lease.
     loading: BTreeMap<Name, u64>,
 }
 
@@ -37,7 +37,7 @@ const fn name(part: PartId) -> Name {
 }
 
 impl MemoryHot {
-    /// With nothing in it.
+    /// An empty store.
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, state: Mutex::default() }
     }
@@ -72,7 +72,7 @@ impl MemoryHot {
         self.with(part, |part, _| part.clone())
     }
 
-    /// Changes a part past all rules.
+    /// Changes a part in a way that no script would.
     pub fn tamper(&self, part: PartId, change: impl FnOnce(&mut Part)) {
         self.with(part, |part, _| change(part));
     }
@@ -82,7 +82,7 @@ impl MemoryHot {
         lock(&self.state).pending.get(&partition.index()).is_none_or(BTreeMap::is_empty)
     }
 
-    /// Whether a part stands in the queue of those that hold something.
+    /// Whether a part is in the queue of pending parts.
     pub fn is_pending(&self, part: PartId) -> bool {
         let state = lock(&self.state);
         state.pending.get(&part.partition().index()).is_some_and(|parts| parts.contains_key(&name(part)))

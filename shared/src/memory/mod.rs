@@ -1,7 +1,7 @@
-//! Both stores in memory, for simulations: the same answers as the real ones, in the same order every time. They use
-//! only the clock that they are given, no randomness, and a state that can be kept and restored.
+//! Both stores in memory, for simulations. They give the same answers as the real ones, in the same order every time. They
+//! use only the clock that they are given, and no randomness. Their state can be kept and restored.
 //!
-//! That the answers are the same is tested against a real Redis and a real implementation of the `DynamoDB` API.
+//! Tests compare their answers with those of a real Redis and of a real implementation of the `DynamoDB` API.
 
 mod hot;
 mod part;

@@ -1,4 +1,4 @@
-//! The scripts, each as it stands in `redis/lua`.
+//! The scripts of `redis/lua`, each as a method of a part that does the same.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::ports::{
 /// Wrong passphrases that a user may give within [`TRIES_MS`].
 const TRIES: u32 = 10;
 const TRIES_MS: u64 = 60_000;
-/// For how long after a packet's expiry its claims answer replays.
+/// How long after a packet's expiry its claims still answer repeated grabs.
 const REMEMBER_MS: u64 = 3_600_000;
 
 /// A part: all of its keys.
@@ -48,7 +48,7 @@ pub struct LoadedTerms {
 pub enum Entry {
     /// A claim that the ledger is known to have.
     Confirmed(Claim),
-    /// A slip that is held for the user. All of these are the outbox.
+    /// A slip that is held for the user. All of these together are the outbox.
     Held {
         /// The slip.
         slip: u32,
@@ -72,19 +72,19 @@ impl Entry {
     }
 }
 
-/// Whether a script that may change the outbox has left a part with one.
+/// What a script that may change a part's outbox does to the part's place in the queue of pending parts.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Queue {
-    /// The part's place in the queue stays as it is.
+    /// It leaves the place as it is.
     AsBefore,
-    /// It is to stand there, since now unless since earlier.
+    /// It puts the part into the queue, unless the part is there already.
     In,
-    /// It is not to stand there.
+    /// It takes the part out of the queue.
     Out,
 }
 
 impl Part {
-    /// What time takes away: first what is free, of which nothing is taken any more, and then the keys.
+    /// Removes what has expired. After the packet's expiry that is the free slips, and later the whole part unless it has holds.
     pub(super) fn expire(&mut self, now: u64) {
         let Some(terms) = &self.terms else { return };
         let expires = terms.expires;
@@ -96,7 +96,7 @@ impl Part {
         }
     }
 
-    /// What it holds: each slip, and for whom.
+    /// The held slips, each with its user.
     pub fn holds(&self) -> impl Iterator<Item = (u32, &UserId)> {
         self.claims.iter().filter_map(|(user, entry)| Some((entry.held_slip()?, user)))
     }
@@ -174,7 +174,7 @@ impl Part {
         self.terms.as_ref().is_some_and(|terms| self.decisions.len() == terms.count as usize)
     }
 
-    /// Takes back what `user` was given of a slip that is another's.
+    /// Removes the hold of `user` for a slip that turned out to belong to another user.
     fn retract(&mut self, slip: u32, user: &UserId) {
         if self.held_slip(user) == Some(slip) {
             self.claims.remove(user);
@@ -301,7 +301,7 @@ impl Part {
         ViewResult::Changed(look)
     }
 
-    /// What is in the outbox, oldest first.
+    /// The holds in the outbox, oldest first.
     pub(super) fn outbox(&self) -> Vec<OutboxEntry> {
         let held = |(user, entry): (&UserId, &Entry)| match entry {
             Entry::Held { slip, at, parked } => {

@@ -22,7 +22,7 @@ pub struct TableSnapshot {
     items: BTreeMap<Key, Item>,
     /// The index over packets that are not settled: shard, expiry, key.
     due: BTreeSet<(u32, u64, Key)>,
-    /// What was committed under which token. `DynamoDB` forgets after ten minutes; here time does not pass.
+    /// The writes that were committed under each token. `DynamoDB` forgets them after ten minutes; this table never does.
     tokens: BTreeMap<String, Vec<Write>>,
 }
 
@@ -37,12 +37,12 @@ impl MemoryTable {
         lock(&self.state).clone()
     }
 
-    /// Takes it back to an older state.
+    /// Takes the table back to an older state.
     pub fn restore(&self, snapshot: &TableSnapshot) {
         lock(&self.state).clone_from(snapshot);
     }
 
-    /// Removes an item, as no code of the ledger does.
+    /// Removes an item. No code of the ledger does that.
     pub fn remove(&self, key: &Key) -> Option<Item> {
         let mut state = lock(&self.state);
         let item = state.items.remove(key)?;
@@ -168,7 +168,7 @@ fn as_number(value: &AttributeValue) -> Option<i128> {
     if let AttributeValue::N(digits) = value { digits.parse().ok() } else { None }
 }
 
-/// Where the index has an item, if it does.
+/// The place of an item in the index, if it has one: its shard and its expiry.
 fn due(item: &Item) -> Option<(u32, u64)> {
     let shard = number(item, DUE_SHARD).and_then(|shard| shard.try_into().ok())?;
     Some((shard, number(item, EXPIRES_AT)?.try_into().ok()?))

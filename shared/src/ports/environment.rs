@@ -4,9 +4,9 @@ use rand::Rng;
 
 use crate::domain::Timestamp;
 
-/// What time it is.
+/// A source of the time.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// The time now.
     fn now(&self) -> Timestamp;
 }
 
@@ -22,7 +22,7 @@ pub trait Entropy: Send + Sync + 'static {
         bytes
     }
 
-    /// A pause between half of `pause` and all of it, so that callers that failed together do not return together.
+    /// A random pause, at least half of `pause` and at most all of it, so that callers that failed together do not return together.
     fn jitter(&self, pause: Duration) -> Duration {
         let mut bytes = [0; 2];
         self.fill(&mut bytes);

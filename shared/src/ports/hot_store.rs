@@ -14,12 +14,12 @@ pub enum HotStoreError {
     /// It did not answer, or cannot serve now. The request may have taken effect.
     #[error("the hot store did not answer")]
     Unavailable(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// Its answer is impossible. A defect.
+    /// A defect: its answer is impossible.
     #[error("the hot store received or answered something impossible")]
     Impossible(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
-/// A user who wants a slip.
+/// A user who asks for a slip.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grabber {
     /// The user.
@@ -31,15 +31,15 @@ pub struct Grabber {
 /// The answer of a part to one user's grab.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GrabAnswer {
-    /// The claim that the ledger is known to have.
+    /// They have this claim, which is in the ledger.
     Confirmed(Claim),
-    /// A slip that is held for them, and not yet known to be in the ledger.
+    /// A slip is held for them. The hot store does not know yet whether the claim is in the ledger.
     Held {
         /// The slip.
         slip: u32,
         /// When it was held.
         at: Timestamp,
-        /// Whether it is held since this very call.
+        /// Whether this very call held it.
         fresh: bool,
     },
     /// The packet's guard refused them.
@@ -67,7 +67,7 @@ pub enum ProbeResult {
 pub enum Loaded {
     /// It is loaded, by this call or before.
     Yes,
-    /// It is expired, and not loaded again.
+    /// It is expired. An expired part is not loaded again.
     Expired,
 }
 
@@ -127,12 +127,12 @@ pub enum ViewResult {
 /// What a part knows of its slips, at one moment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartView {
-    /// Changes with every claim or hold that comes or goes. One exception: a hold that gives way to its user's claim of another
-    /// part.
+    /// A text that changes with every claim or hold that comes or goes. One exception: a hold that gives way to its user's claim
+    /// of another part.
     pub version: String,
     /// Slips whose decision is known, claimed or refunded.
     pub known_count: u32,
-    /// Claims that the ledger is known to have, by user; also of slips of the packet's other parts.
+    /// Claims that are known to be in the ledger, by user. Some may be of slips of the packet's other parts.
     pub claims: BTreeMap<UserId, Claim>,
     /// Slips that are held, and not yet known to be in the ledger.
     pub holds: Vec<Hold>,
@@ -156,7 +156,7 @@ pub struct Backlog {
     pub oldest: Option<Timestamp>,
 }
 
-/// The grabs of one part, each of another user.
+/// A part, and the users who grab from it, each once.
 pub type Ask = (PartId, Vec<Grabber>);
 
 /// The hot store. It decides only who gets which slip, and it may forget, roll back or lie.
@@ -209,14 +209,15 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         decisions: &[Decision],
     ) -> impl Future<Output = Result<Loaded, HotStoreError>> + Send;
 
-    /// Whether the caller acquires the right to load a part: one caller within `lease`, until it is released.
+    /// Acquires the load lease of a part. Returns whether the caller got it: only one caller has it, until it is released or
+    /// `lease` is over.
     fn acquire_load_lease(
         &self,
         part: PartId,
         lease: Duration,
     ) -> impl Future<Output = Result<bool, HotStoreError>> + Send;
 
-    /// Releases what [`Self::acquire_load_lease`] acquired.
+    /// Releases the load lease of a part.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
     /// What a grab would answer each user of an exhausted part; with `only_final`, of a final one.

@@ -1,5 +1,5 @@
-//! What the ledger, the adapters and the use cases ask of the world: a table, a hot store, a clock and randomness, with
-//! their plain types. Below it is only the domain.
+//! The ports: what the ledger and the use cases ask of the world, and `dynamodb`, `redis` and `memory` give. They are a table,
+//! a hot store, a clock and randomness, with their plain types. They use only the domain.
 
 mod environment;
 mod hot_store;

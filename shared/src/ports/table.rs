@@ -17,13 +17,13 @@ pub struct Key {
 pub struct Query {
     /// The partition key.
     pub pk: String,
-    /// What the sort keys begin with; may be empty.
+    /// The beginning of the sort keys; may be empty.
     pub sk_prefix: &'static str,
-    /// Only what comes after this sort key, which need not exist.
+    /// Only items after this sort key, which need not exist.
     pub after: Option<String>,
-    /// From the last sort key to the first.
+    /// Whether the items come from the last sort key to the first.
     pub descending: bool,
-    /// At most so many items.
+    /// The most items.
     pub limit: Option<u32>,
 }
 
@@ -52,14 +52,14 @@ pub enum Write {
         key: Key,
         /// What to add to which attribute.
         deltas: Vec<(&'static str, i64)>,
-        /// What must hold before.
+        /// A condition on the item before the change.
         bound: Option<Bound>,
     },
     /// Sets and removes attributes of an item if one attribute has the expected text.
     Change {
         /// The item's key.
         key: Key,
-        /// The attribute that is looked at, and what it must be.
+        /// An attribute, and the value that it must have.
         expect: (&'static str, &'static str),
         /// Attributes to set.
         set: Item,
@@ -71,24 +71,24 @@ pub enum Write {
 /// What a cancelled transaction says of one of its writes.
 #[derive(Clone, Debug)]
 pub enum Reason {
-    /// Nothing against it.
+    /// Nothing is wrong with it.
     None,
-    /// Its condition failed; the item that stands there, where the table tells.
+    /// Its condition failed; with the existing item, if the table shows it.
     ConditionFailed(Option<Item>),
-    /// Another transaction is in flight on its item, or it is throttled: the same may succeed later.
+    /// Another transaction on its item is in flight, or the item is throttled: the same write may succeed later.
     Busy(String),
 }
 
-/// Why the table did not answer a question.
+/// Why the table did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum TableError {
-    /// No answer, or a passing one (throttled, overloaded): ask again.
+    /// There is no answer, or only a passing one (throttled, overloaded): ask again.
     #[error("no answer from the table")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// This process has more to ask than it gets answered: it was not asked, and asking again would only add to it.
+    /// This process asks for more than the table answers. This request was not sent, and another try would only add to the load.
     #[error("too much is asked of the table")]
     Overloaded(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The table calls the request wrong: a defect of this program.
+    /// A defect of this program: the table calls the request wrong.
     #[error("the table refused the request")]
     Refused(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -106,10 +106,10 @@ pub enum TransactError {
     /// It was cancelled as a whole; one reason for each write.
     #[error("the transaction was cancelled")]
     Cancelled(Vec<Reason>),
-    /// Its token stands for another transaction, or for this one written in another order: nothing is known.
+    /// Its token was used for another transaction, or for the same writes in another order: nothing is known.
     #[error("the transaction's token is spent")]
     TokenSpent(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// It may have been committed or not, or was refused as malformed.
+    /// It may have been committed or not; or it was refused as malformed.
     #[error(transparent)]
     Failed(#[from] TableError),
 }
@@ -119,13 +119,13 @@ pub trait Table: Send + Sync + 'static {
     /// The item with this key.
     fn get(&self, key: Key) -> impl Future<Output = Result<Option<Item>, TableError>> + Send;
 
-    /// Those of up to 100 items that exist, in any order.
+    /// The items with these keys (at most 100) that exist, in any order.
     fn batch_get(&self, keys: Vec<Key>) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
 
-    /// All that a query asks for, however many pages it takes.
+    /// All items that a query asks for, however many pages that takes.
     fn query(&self, query: Query) -> impl Future<Output = Result<Vec<Item>, TableError>> + Send;
 
-    /// The packets of a shard of the index `due` that expire at or before `until_ms`, the earliest first: items of `PK` and
+    /// The packets of a due shard that expire at or before `until_ms`, the earliest first: items of `PK` and
     /// `expires_at`. `after` is the last one of the previous page.
     fn due(
         &self,
