@@ -17,7 +17,7 @@ pub enum Failed {
     /// Invalid arguments or environment.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The Redis URL.
+    /// Invalid Redis URL.
     #[error(transparent)]
     Redis(#[from] RedisConfigError),
     /// Invalid options of an audit.
@@ -49,13 +49,13 @@ impl From<LedgerError> for Failed {
 /// Both stores of a deployment.
 pub struct Deployed {
     pub stores: Stores<SdkTable, RedisStore>,
-    /// For reads that the hot store's port does not offer.
+    /// The connection for reads that the hot store's port does not offer.
     pub connection: Connection,
     pub auditor: Auditor,
 }
 
 impl Deployed {
-    /// Connects lazily.
+    /// Prepares both stores. The connections are made when a command first needs them.
     pub async fn connect(deployment: &Deployment) -> Result<Self, Failed> {
         let mut config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(deployment.table.clone()),

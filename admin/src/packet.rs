@@ -29,7 +29,7 @@ struct Shown {
     recipients: Option<usize>,
     commitment: String,
     status: &'static str,
-    /// Only of a settled packet.
+    /// The seed, only of a settled packet.
     seed: Option<String>,
     claimed_count: usize,
     refunded_count: usize,
@@ -66,7 +66,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     let packet = deployed.stores.ledger.packet(id).await?.ok_or(Failed::NoPacket(id))?;
     let terms = &packet.terms;
     let is_expired = System.now() >= terms.expires_at;
-    // Redis first: every decision that Redis knows is then in the ledger when the ledger is read.
+    // Redis is read first, so every decision that it knows is in the ledger when the ledger is read.
     let mut parts = Vec::new();
     for part in id.parts() {
         parts.push((part, HotPart::read(&deployed.connection, part, terms).await?));

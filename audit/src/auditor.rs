@@ -30,7 +30,7 @@ impl Auditor {
         Self { reader: Reader::new(client, table), rereads: Rereads::default() }
     }
 
-    /// With other pauses: for tables that apply a transaction's writes all at once.
+    /// The same audit with other pauses, for tables that apply a transaction's writes all at once.
     #[must_use]
     pub fn with_rereads(self, rereads: Rereads) -> Self {
         Self { rereads, ..self }
@@ -77,7 +77,7 @@ impl Run {
             };
             let (leads, next) = page?;
             let (found, cut_off) = self.follow_all(leads, deadline).await?;
-            // A lead that did not fit into a whole run would not fit into the next one either.
+            // A check that did not fit into a whole run would not fit into the next one either.
             if cut_off && !is_first {
                 return Ok((last.into(), report));
             }

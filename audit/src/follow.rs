@@ -1,4 +1,4 @@
-//! Follows a lead to its report.
+//! Follows leads: makes the checks that the items of a scan call for.
 
 use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
@@ -20,7 +20,7 @@ impl Run {
         }
     }
 
-    /// Follows a lead to its end.
+    /// Makes the check that a lead calls for.
     pub(crate) async fn follow(&self, lead: &Lead) -> Result<Report, ReadError> {
         match lead {
             Lead::To(subject) => self.check_until_sure(subject).await,

@@ -1,4 +1,4 @@
-//! From the items of a scan to the leads to check.
+//! Finds out what to check because of the items of a scan: the leads.
 
 use std::collections::HashSet;
 
@@ -11,10 +11,10 @@ use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
 use crate::run::{Outline, Run, Subject};
 
-/// Why an item needs a check.
+/// A check that an item calls for.
 #[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub(crate) enum Lead {
-    /// The item, or the subject that it belongs to, must be audited.
+    /// This packet or wallet must be audited.
     To(Subject),
     /// This user has an item, so they must have a wallet.
     Owner(UserId),
@@ -32,7 +32,7 @@ pub(crate) enum Place {
 }
 
 impl Lead {
-    /// The key of the lead's subject, as in reports.
+    /// The key of what is checked, as in reports.
     pub fn key(&self) -> String {
         match self {
             Self::To(subject) => subject.key(),
@@ -87,7 +87,7 @@ impl Run {
         Ok(leads)
     }
 
-    /// A lead to a subject that is new in this run.
+    /// A lead to a packet or wallet, if this run has not checked it before.
     fn first_lead(&self, subject: Subject) -> Option<Lead> {
         self.is_first_sight(&subject).then_some(Lead::To(subject))
     }

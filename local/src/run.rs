@@ -72,7 +72,7 @@ impl Local {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let port = options.port;
         let unusable = |source| StartError::Port { port, source };
-        // First, because it is the likeliest to fail. Early clients wait until the gateway serves.
+        // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(unusable)?;
         let data = open_data(&options).await?;
         let (redis, dynamodb) =

@@ -29,13 +29,13 @@ impl MetricLine {
         Self { fields, directives: Vec::new() }
     }
 
-    /// With these metrics of the table.
+    /// The same line with these metrics of the table.
     #[must_use]
     pub fn with(self, metrics: impl IntoIterator<Item = Metric>) -> Self {
         self.add(&json!(["Table"]), metrics)
     }
 
-    /// With these metrics of the table that have another dimension besides.
+    /// The same line with these metrics of the table, which have another dimension too.
     #[must_use]
     pub fn with_by(mut self, dimension: &'static str, value: &str, metrics: impl IntoIterator<Item = Metric>) -> Self {
         self.fields.insert(dimension.to_owned(), json!(value));
@@ -54,7 +54,7 @@ impl MetricLine {
         self
     }
 
-    /// The line, for what was measured at `now_ms`.
+    /// The finished line. The values were measured at `now_ms`.
     pub fn at(mut self, now_ms: u64) -> Value {
         let meta = json!({"Timestamp": now_ms, "CloudWatchMetrics": self.directives});
         self.fields.insert("_aws".to_owned(), meta);
@@ -71,9 +71,9 @@ pub enum GrabEnd {
     SoldOut,
     /// The packet's time was over.
     Expired,
-    /// It could not be: a bad request, no such packet, not for this user.
+    /// It was refused: a bad request, no such packet, or not for this user.
     Refused,
-    /// It had no answer: a store did not answer, or a defect.
+    /// It has no outcome: a store did not answer, or there is a defect.
     Unavailable,
 }
 
@@ -81,7 +81,7 @@ impl GrabEnd {
     /// All of them, in the order of their declaration.
     pub const ALL: [Self; 5] = [Self::Grabbed, Self::SoldOut, Self::Expired, Self::Refused, Self::Unavailable];
 
-    /// Its value of the dimension `Outcome`.
+    /// The value of the dimension `Outcome`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Grabbed => "grabbed",
@@ -93,21 +93,21 @@ impl GrabEnd {
     }
 }
 
-/// What a process counts while it grabs. It costs a grab some atomic additions.
+/// Counts for metrics. They cost a grab some atomic additions.
 #[derive(Debug, Default)]
 pub struct Meter {
     ends: [AtomicU64; GrabEnd::ALL.len()],
     replays: AtomicU64,
     repairs: AtomicU64,
     script_calls: AtomicU64,
-    /// How many claims took so many milliseconds. Its size is bounded by the time-out of a grab.
+    /// The number of claims by the milliseconds that they took. The time-out of a grab bounds the size of this map.
     claims_ms: Mutex<BTreeMap<u64, u64>>,
 }
 
 /// What a [`Meter`] has counted since it was last read.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Counts {
-    /// Grabs by how they ended, those that did.
+    /// The number of grabs for each way in which a grab ended.
     pub ends: Vec<(GrabEnd, u64)>,
     /// Grabs that were answered with a claim from before.
     pub replays: u64,
@@ -115,7 +115,7 @@ pub struct Counts {
     pub repairs: u64,
     /// Calls of scripts in the hot store.
     pub script_calls: u64,
-    /// What each claim's transaction took, retries included, in milliseconds and ascending.
+    /// The time of each claim's transaction, with its retries, in milliseconds and ascending order.
     pub claims_ms: Vec<u64>,
 }
 

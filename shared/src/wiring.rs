@@ -25,9 +25,10 @@ use crate::telemetry::Meter;
 
 /// How long to wait for a connection to `DynamoDB`.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long to wait for one answer: well above a slow transaction, which `DynamoDB` would go on calling "in progress".
+/// How long to wait for one answer. This is well above a slow transaction: if one were given up, `DynamoDB` would call its
+/// repetition "in progress".
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Tries of one call; the ledger goes on with its transactions beyond them.
+/// The most tries of one call. The ledger repeats its transactions beyond that.
 const ATTEMPTS_MAX: u32 = 3;
 
 /// The ledger, and what goes with it.
@@ -42,10 +43,11 @@ pub struct Wiring {
     stores: Stores<SdkTable, RedisStore>,
 }
 
-/// What Lambda gives a function in its environment: the region, the credentials of its role, and perhaps another endpoint.
+/// The configuration that Lambda puts into a function's environment: the region, the credentials of its role, and perhaps another
+/// endpoint.
 ///
-/// Nothing else is searched. The code that reads profiles and assumes roles would be a tenth of a function, which needs none of
-/// it. A tool that needs it loads its configuration with `aws_config` and passes it in.
+/// It looks nowhere else. The code that reads profiles and assumes roles would be a tenth of a function, which needs none of it.
+/// A tool that needs it loads its configuration with `aws_config` and passes it in.
 pub fn environment() -> SdkConfig {
     let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     // Credentials in variables do not change in a process. A process that outlives them has the address of new ones in its
@@ -96,7 +98,7 @@ fn env(name: &str) -> Option<String> {
 }
 
 impl LedgerWiring {
-    /// Over the table that `config` names.
+    /// Wires up the table that `config` names.
     pub fn new(config: Config, dynamodb: Client) -> Self {
         let table = SdkTable::new(dynamodb, config.table.clone());
         Self { ledger: Arc::new(Ledger::new(table, Arc::new(System))), config }
@@ -109,9 +111,9 @@ impl LedgerWiring {
 }
 
 impl Wiring {
-    /// Over the two stores that `config` names. Connects to nothing yet.
+    /// Wires up the two stores that `config` names. Connects to nothing yet.
     pub fn new(mut config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
-        // A configuration without a Redis names no server, which is as wrong as one that names none that parses.
+        // A configuration without a Redis is refused like one with an invalid address.
         let mut redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
         if redis.aws.region().is_none() {
             redis.aws = environment();
@@ -123,7 +125,7 @@ impl Wiring {
         Ok(Self { base, stores: stores.metered(meter) })
     }
 
-    /// What needs only the ledger.
+    /// The wiring of the ledger only.
     pub const fn ledger_wiring(&self) -> &LedgerWiring {
         &self.base
     }
@@ -143,12 +145,12 @@ impl Wiring {
         GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
-    /// The use case of looking.
+    /// The use case of viewing.
     pub fn view_packets(&self) -> ViewPackets<SdkTable, RedisStore> {
         ViewPackets::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
-    /// The scheduled use case.
+    /// The use case of settling, which runs by schedule.
     pub fn settle(&self) -> Settle<SdkTable, RedisStore> {
         Settle::new(self.stores.clone(), self.base.config.settle_grace)
     }

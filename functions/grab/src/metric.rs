@@ -45,7 +45,7 @@ impl Telemetry {
             return;
         }
         let lines = lines(counts, &self.table, self.cold.swap(false, Ordering::Relaxed), System.now().ms());
-        // Each line in one piece; otherwise another line could come between.
+        // All lines are written in one piece, so that no other line comes between.
         let mut text = String::new();
         for line in &lines {
             text.push_str(&line.to_string());
@@ -57,7 +57,7 @@ impl Telemetry {
     }
 }
 
-/// As few lines as the format allows. A line has one outcome and up to 100 claim latencies.
+/// The counts in as few lines as the format allows. A line has one outcome and up to 100 claim latencies.
 fn lines(counts: Counts, table: &str, is_cold: bool, now_ms: u64) -> Vec<Value> {
     let Counts { ends, replays, repairs, script_calls, claims_ms } = counts;
     let once =

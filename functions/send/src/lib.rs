@@ -50,7 +50,7 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
             Ok(Answer::json(StatusCode::CREATED, &PacketBody::new(&terms, Status::Open))?.about(terms.id))
         }
         SendOutcome::Replayed(terms) => {
-            // The first answer again, unchanged. The packet's own route shows its current state.
+            // This is the first answer again, unchanged. The packet's own route shows its current state.
             let answer = Answer::ok(&PacketBody::new(&terms, Status::Open))?.about(terms.id);
             Ok(answer.with_outcome("replayed").with_header("idempotent-replayed", "true"))
         }

@@ -26,7 +26,7 @@ pub struct Event {
 impl TryFrom<Map<String, Value>> for Event {
     type Error = serde_json::Error;
 
-    /// Through a map, since a derived `Deserialize` would accept an array for an object.
+    /// Reads a map first, because a derived `Deserialize` would accept an array for an object.
     fn try_from(event: Map<String, Value>) -> Result<Self, Self::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]

@@ -38,7 +38,7 @@ const FIRST_BUCKET_US: u64 = 256;
 const DOUBLINGS: u32 = 20;
 const BUCKETS_PER_DOUBLING: u64 = 4;
 
-/// A race's packet and users.
+/// A rush's packet and users.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Race {
@@ -48,7 +48,7 @@ pub struct Race {
 }
 
 impl Race {
-    /// The race that a body asks for; `None` if the body is invalid or asks for too much.
+    /// The rush that a body asks for; `None` if the body is invalid or asks for too much.
     pub fn parse(body: &[u8]) -> Option<Self> {
         let race: Self = serde_json::from_slice(body).ok()?;
         let fits = (1..=USERS_MAX).contains(&race.users) && (1..=SLIPS_MAX).contains(&race.count);
@@ -56,7 +56,7 @@ impl Race {
     }
 }
 
-/// Why a race ends early.
+/// Why a rush ends early.
 #[derive(Debug, thiserror::Error)]
 pub enum RaceError {
     /// A step was refused.
@@ -98,7 +98,7 @@ struct Bucket {
     count: usize,
 }
 
-/// The race so far.
+/// The rush so far.
 #[derive(Default)]
 struct Score {
     took_us: Vec<u64>,
@@ -166,7 +166,7 @@ impl Score {
     }
 }
 
-/// Runs a race to its end, or until the client disconnects.
+/// Runs a rush to its end, or until the client disconnects.
 pub async fn run<S: Invoke>(stack: Arc<S>, address: SocketAddr, race: Race, mut lines: Sender<Bytes>) {
     if let Err(error) = try_run(stack, address, race, &mut lines).await {
         tracing::warn!(%error, "a rush ended early");

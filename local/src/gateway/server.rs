@@ -163,7 +163,7 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
         (HEALTH, _) => return problem::method_not_allowed("GET"),
         _ => {}
     }
-    // Before any other work, so that a refusal costs little.
+    // This comes before any other work, so that a refusal costs little.
     let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     let at = Timestamp::now();
@@ -275,7 +275,7 @@ async fn read(mut body: Incoming) -> Read {
 }
 
 fn json_response(value: &impl Serialize) -> Response<Body> {
-    // Only strings and numbers, which always serialize.
+    // The value has only strings and numbers, which always serialize.
     let mut response = Response::new(Body::Text(serde_json::to_string(value).unwrap_or_default()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response

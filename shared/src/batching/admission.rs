@@ -19,7 +19,8 @@ pub struct Overloaded(Duration);
 /// The right to one request in flight, until it is dropped.
 pub type Permit = OwnedSemaphorePermit;
 
-/// Bounds the requests in flight. Requests are served in the order in which they came. Under lasting overload they are rejected early.
+/// Bounds the requests in flight. Requests are served in the order in which they came. Under lasting overload they are rejected
+/// early.
 ///
 /// A burst is served to its end. Under overload a new request waits for a short time only, so that served requests are served
 /// in time. That is "controlled delay" as in Ben Maurer, *Fail at Scale*, ACM Queue 13 (2015).

@@ -31,7 +31,7 @@ pub struct Grabber {
 /// The answer of a part to one user's grab.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum GrabAnswer {
-    /// They have this claim, which is in the ledger.
+    /// They have this claim, which is known to be in the ledger.
     Confirmed(Claim),
     /// A slip is held for them. The hot store does not know yet whether the claim is in the ledger.
     Held {

@@ -10,13 +10,13 @@ pub enum Failure {
     /// A store did not answer in time: try again later.
     #[error("a store did not answer")]
     Unavailable(#[source] Arc<dyn Error + Send + Sync>),
-    /// What can't be: a defect, for the log.
+    /// A defect: something that can't be. Its cause is for the log.
     #[error("a defect")]
     Defect(#[source] Arc<dyn Error + Send + Sync>),
 }
 
 impl Failure {
-    /// Unavailable for a reason of the use case's own.
+    /// The use case itself has no answer in time, for this reason.
     pub(super) fn unavailable(why: &'static str) -> Self {
         Self::Unavailable(Arc::from(Box::<dyn Error + Send + Sync>::from(why)))
     }

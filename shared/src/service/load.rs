@@ -9,10 +9,10 @@ use crate::batching::SingleFlight;
 use crate::domain::{Decision, Hold, PartId, Terms};
 use crate::ports::{HotStore, Loaded, Table};
 
-/// How long a process may load a part before another one takes over. A load is a read of the ledger and a script. Two loads at
-/// once do no harm; a process that died delays everybody until its lease is over.
+/// The load lease: how long a process may load a part before another one takes over. A load is a read of the ledger and a script.
+/// Two loads at once do no harm. A process that died delays everybody until its lease is over.
 const LEASE: Duration = Duration::from_millis(500);
-/// How long the others wait before they ask again.
+/// How long other processes wait before they ask again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Parts of one packet that are loaded at once after a send.
 const PARTS_AT_ONCE: usize = 16;
@@ -36,7 +36,7 @@ pub enum Ensured {
 }
 
 impl<T: Table, H: HotStore> Loader<T, H> {
-    /// Between the two stores.
+    /// A loader from the ledger into the hot store of `stores`.
     pub fn new(stores: Stores<T, H>) -> Self {
         Self { stores, flights: SingleFlight::default(), repairs: SingleFlight::default() }
     }
@@ -61,7 +61,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         crash_point!("load.after_lease");
         let loaded = self.load(part, &terms).await;
         crash_point!("load.after_load");
-        // The lease ends by itself: that it could not be given up costs others a moment, not this grab its answer.
+        // The lease ends by itself. If it can't be released, others wait a moment longer, but this grab still has its answer.
         if let Err(error) = self.stores.hot.release_load_lease(part).await {
             tracing::warn!(%part, error = crate::error_chain(&error), "the lease of a load was left to run out");
         }
@@ -88,10 +88,10 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         Ok(())
     }
 
-    /// Applies to a part all that the ledger knows of it, after a claim met a decision that the part did not know: a sign of a
-    /// rollback. One read costs less than a failed transaction for each such slip, and serves all who meet one at that time.
+    /// Repairs a part: applies all of its slip decisions, after a claim found one that the part did not know. That is a sign of a
+    /// rollback. One read costs less than a failed transaction for each such slip, and serves all who find one at that time.
     ///
-    /// `met` are the decisions that were met, and `resolved` is the hold of that claim.
+    /// `met` are the decisions that were found, and `resolved` is the hold of that claim.
     pub async fn repair(
         self: &Arc<Self>,
         part: PartId,
@@ -99,7 +99,7 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         met: &[Decision],
         resolved: Hold,
     ) -> Result<(), Failure> {
-        // The read that this call joins may have begun before what it met was written.
+        // The read that this call joins may have begun before the decisions in `met` were written.
         crash_point!("repair.before_reconcile");
         self.stores.hot.reconcile(part, terms.count, met, &[resolved]).await?;
         crash_point!("repair.after_reconcile");

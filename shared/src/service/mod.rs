@@ -1,5 +1,5 @@
-//! The use cases: send, grab, view, wallet, settle; replay and rebuild for the operator. Each stands on the ledger and,
-//! where it needs it, the hot store.
+//! The use cases: send, grab, view, wallet, settle; replay and rebuild for the operator. Each uses the ledger, and most use the
+//! hot store too.
 
 mod failure;
 mod grab;

@@ -6,7 +6,8 @@ use crate::domain::{Amount, Amounts, PacketId, PartId, Terms};
 use crate::ledger::Ledger;
 use crate::ports::Table;
 
-/// What never changes of packets, read from the ledger and cached in the process within a bound of bytes.
+/// The terms and amounts of packets, which never change. They are read from the ledger, and cached in the process within a bound
+/// of bytes.
 pub struct Packets<T> {
     ledger: Arc<Ledger<T>>,
     terms: Arc<Cache<PacketId, Arc<Terms>>>,
@@ -17,12 +18,12 @@ pub struct Packets<T> {
 
 const TERMS_BYTES_MAX: u64 = 4 << 20;
 const AMOUNTS_BYTES_MAX: u64 = 8 << 20;
-/// Of a packet without recipients, and of one of 100 slips.
+/// About the bytes of the terms of a packet without recipients, and of the amounts of one with 100 slips.
 const TERMS_BYTES: u64 = 512;
 const AMOUNTS_BYTES: u64 = 256;
 
 impl<T: Table> Packets<T> {
-    /// Over `ledger`, with nothing cached.
+    /// The packets of `ledger`. Nothing is cached yet.
     pub fn new(ledger: Arc<Ledger<T>>) -> Self {
         Self {
             ledger,
@@ -37,7 +38,7 @@ impl<T: Table> Packets<T> {
     pub async fn terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
         match self.terms.get(&id) {
             Some(terms) => Ok(Some(terms)),
-            // Boxed: the read is large, and every grab would carry it.
+            // The future of the read is boxed, because it is large and every grab would carry it.
             None => Box::pin(self.read_terms(id)).await,
         }
     }
@@ -82,7 +83,7 @@ impl<T: Table> Packets<T> {
     async fn read_amounts(&self, part: PartId) -> Result<Arc<Amounts>, Failure> {
         let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.amounts));
         let read = move || async move {
-            // As with the terms.
+            // The caller may have missed a read, as with the terms.
             if let Some(amounts) = cache.get(&part) {
                 return Ok(amounts);
             }
@@ -125,7 +126,7 @@ mod tests {
 
         let packets = Packets::new(Arc::clone(&ledger));
         for is_in_the_ledger in [true, false] {
-            // Past the look into the cache.
+            // This begins after the look into the cache.
             assert!(packets.read_terms(id).await.unwrap().is_some(), "in the ledger: {is_in_the_ledger}");
             assert_eq!(packets.read_amounts(part).await.unwrap().get(0), Some(Amount::new(300)));
             ledger.table().remove(&keys::packet(id));

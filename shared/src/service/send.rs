@@ -67,7 +67,7 @@ pub struct SendPacket<T, H> {
 }
 
 impl<T: Table, H: HotStore> SendPacket<T, H> {
-    /// Over the two stores.
+    /// Sends packets into these stores.
     pub fn new(stores: Stores<T, H>, policy: SendPolicy) -> Self {
         Self { loader: Loader::new(stores.clone()), stores, policy }
     }
@@ -77,7 +77,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         &self.policy.limits
     }
 
-    /// Pays for a packet and opens it. Once for each key, however often it is called.
+    /// Pays for a packet and opens it, once for each key, however often it is called.
     pub async fn send(&self, request: NewPacket, key: &RequestKey) -> Result<SendOutcome, Failure> {
         let body_hash = body_hash(&request, key);
         let terms = self.terms(request);
@@ -87,7 +87,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         match self.stores.ledger.send(&request).await? {
             ledger::SendOutcome::Sent => {
                 crash_point!("send.after_ledger");
-                // The ledger first, then the hot store: if that fails, the first grab does it.
+                // The hot store comes after the ledger. If the load fails, the first grab loads the packet.
                 if let Err(failure) = self.loader.load_new(&terms).await {
                     tracing::warn!(packet = %terms.id, error = crate::error_chain(&failure), "not loaded at once");
                 }
@@ -143,12 +143,12 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
     parts.collect::<Result<_, _>>().map_err(|error| Failure::defect(error.to_string()))
 }
 
-/// A hash of what was asked for, the same for the same wishes however they were written. Sender and key are in it, so that
-/// equal passphrases don't show as equal hashes.
+/// A hash of what was asked for. It does not depend on how the body was written. Sender and key are part of it, so that equal
+/// passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
     let NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients } = request;
     let mut hash = Sha256::new();
-    // Each text is led by its length, so that no two requests run together to the same bytes.
+    // Each text follows its length, so that no two different requests give the same bytes.
     let mut field = |text: &str| {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);

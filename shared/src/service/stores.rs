@@ -5,37 +5,37 @@ use crate::ledger::Ledger;
 use crate::ports::{Clock, Entropy, Table};
 use crate::telemetry::Meter;
 
-/// What the use cases over both stores stand on. A clone shares all of it.
+/// Both stores, and what the use cases need beside them. A clone shares all of it.
 pub struct Stores<T, H> {
-    /// What is true.
+    /// The ledger.
     pub ledger: Arc<Ledger<T>>,
-    /// Who gets which slip.
+    /// The hot store.
     pub hot: Arc<H>,
-    /// What never changes of the packets.
+    /// The terms and amounts of packets, cached.
     pub packets: Arc<Packets<T>>,
-    /// What time it is.
+    /// The process's clock.
     pub clock: Arc<dyn Clock>,
-    /// What ids, seeds and jitter are made of.
+    /// The source of ids, seeds and jitter.
     pub entropy: Arc<dyn Entropy>,
-    /// What is counted for metrics.
+    /// The counts for metrics.
     pub meter: Arc<Meter>,
 }
 
 impl<T: Table, H> Stores<T, H> {
-    /// Over `ledger` and `hot`, with no packet cached.
+    /// The stores `ledger` and `hot`. No packet is cached yet.
     pub fn new(ledger: Arc<Ledger<T>>, hot: Arc<H>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
         let packets = Arc::new(Packets::new(Arc::clone(&ledger)));
         Self { ledger, hot, packets, clock, entropy, meter: Arc::default() }
     }
 
-    /// Counting with `meter`.
+    /// The same, counting with `meter`.
     #[must_use]
     pub fn metered(self, meter: Arc<Meter>) -> Self {
         Self { meter, ..self }
     }
 }
 
-// By hand: a derived one would ask for `T: Clone` and `H: Clone`.
+// This is written by hand because a derived `Clone` would ask for `T: Clone` and `H: Clone`.
 impl<T, H> Clone for Stores<T, H> {
     fn clone(&self) -> Self {
         Self {

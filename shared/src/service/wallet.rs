@@ -13,7 +13,7 @@ pub struct Wallets<T> {
 }
 
 impl<T: Table> Wallets<T> {
-    /// Over the ledger, whose money is all in `currency`.
+    /// The wallets in `ledger`. All money is in `currency` (ISO 4217).
     pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String) -> Self {
         Self { ledger, clock, currency }
     }

@@ -10,12 +10,12 @@ use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger};
 use crate::ports::Table;
 use crate::service::Failure;
 
-/// The most transactions of a packet in flight. Each is work for the process and a round trip, however few claims it has:
-/// later claims wait and go together.
+/// The most transactions of a packet in flight. Each costs the process work and a round trip, however few claims it has. So later
+/// claims wait and go together.
 const TRANSACTIONS_MAX: usize = 8;
 
-/// The longest time that a caller waits: longer than a transaction is tried. The claim stays in its queue and is committed all
-/// the same; a caller that asks again shares the outcome.
+/// How long a caller waits at most: longer than a transaction is tried. Even then the claim stays in its queue and is committed; a
+/// caller that asks again shares the outcome.
 const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Commits claims to the ledger: each at once while few transactions of its packet are in flight, else with others that wait.
@@ -76,7 +76,7 @@ impl<T: Table> Caller for Committing<T> {
         let each = batch.into_iter().map(async |Request { terms, promise }| {
             let (_, user, claim) = promise.key();
             let outcome = self.ledger.claim(&terms, user, claim).await;
-            // At once: others of them may take seconds.
+            // Each is answered at once, because others of them may take seconds.
             promise.resolve(outcome.map_err(Failure::from));
         });
         join_all(each).await;
@@ -84,7 +84,7 @@ impl<T: Table> Caller for Committing<T> {
 }
 
 impl<T: Table> Committer<T> {
-    /// In front of `ledger`.
+    /// A committer of claims to `ledger`.
     pub fn new(ledger: Arc<Ledger<T>>) -> Self {
         Self::with_transactions(ledger, TRANSACTIONS_MAX)
     }
@@ -98,7 +98,7 @@ impl<T: Table> Committer<T> {
     }
 
     /// Gives `claim` to `user`, as [`Ledger::claim`] does. If several callers ask for the same claim at the same time, one of
-    /// them is answered that it committed; the others, what a second transaction would have found.
+    /// them is answered that it committed. The others are answered what a second transaction would have found.
     pub async fn claim(&self, terms: &Arc<Terms>, user: UserId, claim: Claim) -> Outcome {
         let (flight, promise) = self.claims.enter((terms.id, user, claim.clone()));
         let is_first = promise.is_some();

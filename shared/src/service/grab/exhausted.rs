@@ -12,13 +12,13 @@ use crate::lock;
 use crate::ports::{Entropy, GrabAnswer, HotStore, PartSnapshot, SnapshotResult};
 use crate::service::Failure;
 
-/// How long a process answers from a final part by itself. The part cannot change, but a process must not keep what nobody
+/// How long a process answers from the snapshot of a final part. The part cannot change, but a process must not keep what nobody
 /// asks for.
 const FINAL_TTL: Duration = Duration::from_secs(5);
-/// How long a process answers from the snapshot of an exhausted part that is not final. A slip seldom
-/// comes back to such a part: after a rollback of the hot store, or when a user turns out to have one of another part.
+/// How long a process answers from the snapshot of an exhausted part that is not final. A slip seldom comes back to such a part:
+/// only after a rollback of the hot store, or if its user turns out to have a slip of another part.
 const SNAPSHOT_TTL: Duration = Duration::from_millis(100);
-/// Owners that a process remembers in all.
+/// The most owners that a process remembers, of all parts together.
 const OWNERS_MAX: u64 = 200_000;
 const OWNERS_OF_A_PART: u64 = 100;
 
@@ -26,15 +26,15 @@ const OWNERS_OF_A_PART: u64 = 100;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 const REFRESHED_PARTS_MAX: u64 = 10_000;
 
-/// How long losers wait for the part to become final, between the last slip's hold and its commit.
+/// How long losers wait for a part to become final after its last slip is held.
 const FINAL_TIMEOUT: Duration = Duration::from_millis(1_500);
 const POLL_FIRST: Duration = Duration::from_millis(4);
 const POLL_MAX: Duration = Duration::from_millis(100);
 
-/// The parts that somebody waits for, and how to start their next poll early.
+/// The parts that somebody waits for, each with the signal that starts its next poll early.
 type Awaited = Arc<Mutex<HashMap<PartId, Arc<Notify>>>>;
 
-/// What this process knows of exhausted parts, and until when it trusts that.
+/// What this process knows of exhausted parts, each with the time until which it trusts that.
 type Known = Arc<Cache<PartId, (Instant, Arc<PartSnapshot>)>>;
 
 /// The parts that this process knows to be exhausted, with their owners: they need no call to the hot store.
@@ -49,7 +49,7 @@ pub struct ExhaustedParts<H> {
 }
 
 impl<H: HotStore> ExhaustedParts<H> {
-    /// Of the parts in `hot`.
+    /// Knows nothing yet of the parts in `hot`.
     pub fn new(hot: Arc<H>, entropy: Arc<dyn Entropy>) -> Self {
         let owners = |(_, snapshot): &(Instant, Arc<PartSnapshot>)| snapshot.by_user.len() + 1;
         let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
@@ -68,10 +68,10 @@ impl<H: HotStore> ExhaustedParts<H> {
         (!matches!(answer, GrabAnswer::Held { .. })).then_some(answer)
     }
 
-    /// Remembers a snapshot that was `asked` for then.
+    /// Remembers a snapshot that was `asked` for at that moment.
     ///
-    /// Where the snapshot leaves losers in doubt, they ask on. A certain "no" of a part that is not final is Redis' own word,
-    /// with `GRAB_ACK=redis`: where Redis loses it, losers receive it for that short time longer.
+    /// Losers whom the snapshot leaves in doubt ask again. With `GRAB_ACK=redis` a part that is not final can say a certain "no",
+    /// on Redis' word. If Redis loses that word, losers receive it for this short time longer.
     pub fn remember(&self, part: PartId, asked: Instant, snapshot: Arc<PartSnapshot>) {
         remember(&self.known, part, asked, snapshot);
     }
@@ -95,7 +95,7 @@ impl<H: HotStore> ExhaustedParts<H> {
         }
     }
 
-    /// Reads the owners of a part that gave a loser a certain "no", for later losers. Nobody waits for it.
+    /// Reads the owners of a part that gave a loser a certain "no", for later losers. The loser does not wait for it.
     pub fn refresh_later(&self, part: PartId) {
         if self.refreshed.get(&part).is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
             return;
@@ -110,7 +110,7 @@ impl<H: HotStore> ExhaustedParts<H> {
     }
 }
 
-/// A part that somebody waits for, until this is dropped.
+/// Lists a part among those that somebody waits for, until this is dropped.
 struct Waiting {
     awaited: Awaited,
     part: PartId,
@@ -140,7 +140,7 @@ async fn poll_until_final<H: HotStore>(
     let give_up = Instant::now() + FINAL_TIMEOUT;
     let mut pause = POLL_FIRST;
     loop {
-        // Woken early if this process sees the last claim first.
+        // The wait ends early if this process sees the last claim first.
         let _ = timeout(entropy.jitter(pause), waiting.wake.notified()).await;
         match refresh(hot, known, waiting.part).await? {
             SnapshotResult::NotFinal if Instant::now() < give_up => pause = (pause * 2).min(POLL_MAX),

@@ -21,9 +21,9 @@ use crate::service::load::{Ensured, Loader};
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
 
-/// How long one grab keeps trying before it answers that it does not know.
+/// How long a grab tries before it answers that the outcome is unknown.
 const GRAB_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long, of that, a loser waits for certainty before their own claim item is read.
+/// How much of that time a loser waits for certainty, before their own claim item is read.
 const DOUBT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a grab ended.
@@ -55,7 +55,7 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     reconciler: Reconciler<H>,
     exhausted: Arc<ExhaustedParts<H>>,
     currency: String,
-    /// Whether the process runs on once it has answered.
+    /// Whether the process runs on after it has answered.
     runs_on: bool,
 }
 
@@ -64,7 +64,7 @@ enum Pass {
     Done(GrabOutcome),
     /// A part was loaded or repaired: probe again.
     Again,
-    /// The hot store has no slip for the user. This part is not certain, and perhaps others.
+    /// The hot store has no slip for the user. The answer of this part is in doubt, and perhaps those of others.
     InDoubt {
         part: PartId,
         expired: bool,
@@ -72,7 +72,7 @@ enum Pass {
 }
 
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
-    /// Over the two stores, whose money is all in `currency` (ISO 4217).
+    /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
@@ -87,21 +87,22 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// For a process that runs on between requests: it answers a winner once their claim is committed, and reconciles the hot
-    /// store meanwhile. A process that freezes between requests would leave that to settle, and the outbox full until then.
+    /// The same, for a process that runs on between requests. It answers a winner once their claim is committed, and reconciles
+    /// the hot store afterwards. In a process that freezes between requests, settle would have to do that, and the outbox would
+    /// stay full until then.
     #[must_use]
     pub fn running_on(self) -> Self {
         Self { runs_on: true, ..self }
     }
 
-    /// With bulk waiters from `bulk_min` requests on: a simulation has few.
+    /// The same, with bulk waiters from `bulk_min` requests on: a simulation has few requests.
     #[must_use]
     pub fn with_bulk_min(self, bulk_min: usize) -> Self {
         let (hot, exhausted) = (Arc::clone(&self.stores.hot), Arc::clone(&self.exhausted));
         Self { prober: Prober::with_bulk_min(hot, exhausted, bulk_min), ..self }
     }
 
-    /// With at most `transactions_max` transactions of a packet in flight: a simulation has few.
+    /// The same, with at most `transactions_max` transactions of a packet in flight: a simulation has few claims.
     #[must_use]
     pub fn with_transactions(self, transactions_max: usize) -> Self {
         let committer = Committer::with_transactions(Arc::clone(&self.stores.ledger), transactions_max);
@@ -113,13 +114,13 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         &self.currency
     }
 
-    /// What is counted while it grabs.
+    /// The counts of its grabs, for metrics.
     pub const fn meter(&self) -> &Arc<Meter> {
         &self.stores.meter
     }
 
-    // Thousands of grabs wait at once, and the processor's caches hold a few megabytes. So a waiting grab takes little room:
-    // what few grabs need, or what waits for the ledger anyway, is boxed.
+    // Thousands of grabs wait at once, and the processor's caches hold a few megabytes. So a waiting grab takes little memory:
+    // the futures that few grabs need, or that wait for the ledger anyway, are boxed.
 
     /// Grabs a slip of packet `id` for `user`; `passphrase` is the digest of what the user gave, if anything.
     pub fn grab(
@@ -141,7 +142,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 if expired || started.elapsed() >= DOUBT_TIMEOUT {
                     return Box::pin(self.ask_the_ledger(id, &grabber.user, expired)).await;
                 }
-                // The last slip is held, and its commit takes milliseconds: mostly the part is final soon.
+                // The last slip is held, and its commit takes milliseconds, so the part will mostly be final soon.
                 self.exhausted.wait_until_final(part).await?;
             }
         }
@@ -150,7 +151,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
     async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
         let mut expired = false;
-        // The first part that is not certain.
+        // The first part whose answer is in doubt.
         let mut doubt = None;
         for part in PartId::probe_order(id, &grabber.user) {
             let result = match self.exhausted.answer_for(part, &grabber.user) {
@@ -187,7 +188,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     async fn take(&self, part: PartId, hold: Hold, fresh: bool) -> Result<Pass, Failure> {
         let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
-        // The amount is the ledger's: whatever the hot store says, it cannot change what is in a slip.
+        // The amount comes from the ledger, so nothing that the hot store says can change it.
         let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
             return Box::pin(self.answer_impossible_hold(part, &terms, hold)).await.map(Pass::Done);
         };
@@ -231,7 +232,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// A hold of a slip that does not exist. It gives nobody anything, but a user with a claim is answered with it all the same.
+    /// Answers a user for whom the hot store holds a slip that does not exist. The hold gives nobody anything, but a user with a
+    /// claim is answered with that claim.
     async fn answer_impossible_hold(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
         let Some(claim) = self.stores.ledger.claim_of(&hold.user, terms.id).await? else {
             return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
@@ -257,7 +259,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// An expired packet that the hot store has forgotten: the ledger answers for it.
+    /// Answers from the ledger for an expired packet that the hot store has forgotten.
     async fn expired_and_forgotten(&self, terms: &Terms, grabber: &Grabber) -> Result<GrabOutcome, Failure> {
         if let Some(claim) = self.stores.ledger.claim_of(&grabber.user, terms.id).await? {
             return Ok(replayed(claim));
@@ -266,7 +268,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             return Ok(GrabOutcome::Refused(refusal));
         }
         if terms.ack == AckMode::Redis {
-            // A promise may still be in the outbox: until the packet is settled nobody can say no.
+            // A promise may still be in the outbox, so "no" is certain only once the packet is settled.
             let packet = self.stores.ledger.packet(terms.id).await?;
             if packet.is_none_or(|packet| packet.settled.is_none()) {
                 return Err(Failure::unavailable("a packet acknowledged by the hot store is not settled yet"));

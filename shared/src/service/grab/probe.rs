@@ -13,14 +13,14 @@ use crate::domain::{PartId, UserId};
 use crate::ports::{Ask, GrabAnswer, Grabber, HotStore, HotStoreError, PartSnapshot, ProbeResult, SnapshotResult};
 use crate::service::Failure;
 
-/// The most users in one call: more gain nothing, and keep Redis busy for longer.
+/// The most users in one call. More would gain nothing, and keep Redis busy for longer.
 const BATCH_MAX: usize = 64;
 
-/// The most calls of a lane in flight: one is written and another read while a third is executed.
+/// The most calls of a lane in flight, so that some are written and others read while Redis executes one.
 const IN_FLIGHT_MAX: usize = 6;
 
-/// From so many waiting requests on, one snapshot answers all who wait for an exhausted part. It reads the whole part, so fewer
-/// requests, which fit into one call of [`BATCH_MAX`], are better off with that.
+/// From this many waiting requests on, one snapshot answers all who wait for an exhausted part. It reads the whole part, so for
+/// fewer requests, which fit into one call of [`BATCH_MAX`], that call is cheaper.
 const BULK_MIN: usize = BATCH_MAX;
 
 /// Probes parts for users. Requests of a lane that arrive while calls for it are in flight share the next call, whatever
@@ -48,9 +48,9 @@ type Waiters = Vec<oneshot::Sender<Outcome>>;
 #[derive(Default)]
 struct Batch {
     asks: Vec<Ask>,
-    /// For each part, for each user.
+    /// The waiters of each user of each part.
     waiters: Vec<Vec<Waiters>>,
-    /// Instead of those: all requests for a part that seems to have nothing left.
+    /// All requests for a part that seems to be exhausted. If there are any, the batch has no others.
     bulk: Option<Bulk>,
     /// Requests for parts that are final by now.
     final_parts: Vec<(Arc<PartSnapshot>, VecDeque<Request>)>,
@@ -64,13 +64,13 @@ type Bulk = (PartId, VecDeque<Request>);
 struct Seen {
     /// The hot store does not answer.
     failure: Option<Failure>,
-    /// The parts that had nothing for somebody.
+    /// The parts that had no slip for at least one user.
     had_nothing: Vec<PartId>,
     /// The bulk waiters that each need a probe after all.
     one_by_one: Option<Bulk>,
 }
 
-/// The waiting requests of a lane, by part: the more users a part has in a call, the less each costs.
+/// The waiting requests of a lane, by part. The more users a part has in a call, the less each costs.
 #[derive(Default)]
 struct Queue {
     parts: HashMap<PartId, PartQueue>,
@@ -93,17 +93,17 @@ enum Snapshot {
     TooEarly,
     /// One snapshot may answer all.
     Due,
-    /// It could not answer: each user needs a probe.
+    /// A snapshot could not answer them: each user needs a probe.
     InVain,
 }
 
 impl<H: HotStore> Prober<H> {
-    /// In front of `hot`, for parts that are not known to be exhausted.
+    /// Probes the parts in `hot`, except those that are known to be `exhausted`.
     pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>) -> Self {
         Self::with_bulk_min(hot, exhausted, BULK_MIN)
     }
 
-    /// The same, with bulk waiters from `bulk_min` on.
+    /// The same, with bulk waiters from `bulk_min` requests on.
     pub fn with_bulk_min(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>, bulk_min: usize) -> Self {
         Self(Arc::new(Batcher::new(Probing { hot, exhausted, bulk_min })))
     }
@@ -118,8 +118,8 @@ impl<H: HotStore> Prober<H> {
 }
 
 impl<H: HotStore> Caller for Probing<H> {
-    /// Fewer would cost more in calls than they gain by not waiting. Were it a full batch, Redis would idle while a few
-    /// requests go back and forth.
+    /// A call for fewer requests would cost more than the shorter wait is worth. If only a full batch were worth a call, Redis
+    /// would idle while the others travel.
     const WORTH_A_CALL: usize = 5;
 
     type Key = u32;
@@ -173,7 +173,7 @@ impl<H: HotStore> Probing<H> {
                     send(waiters, Ok(answers));
                 }
             }
-            // One part whose keys are damaged must not fail the others: each by itself. They may be probed twice.
+            // A part with damaged keys must not fail the others, so each is probed by itself. Some may be probed twice.
             Err(HotStoreError::Impossible(_)) if asks.len() > 1 => {
                 for ((part, grabbers), waiters) in asks.into_iter().zip(waiters) {
                     send(waiters, self.hot.grab(part, &grabbers).await.map_err(Failure::from));
@@ -192,21 +192,21 @@ impl<H: HotStore> Probing<H> {
         seen
     }
 
-    /// Answers all who wait for a part that seems to have nothing left. They waited before it is read, so that each receives
-    /// what a probe might have found.
+    /// Answers all who wait for a part that seems to be exhausted. They asked before the part is read, so each answer is one that
+    /// a probe might have found.
     async fn answer_in_bulk(&self, part: PartId, requests: VecDeque<Request>) -> Seen {
         let mut seen = Seen::default();
         let asked = Instant::now();
         match self.hot.snapshot(part, false).await {
             Ok(SnapshotResult::Exhausted(snapshot)) => {
-                // First, so that later requests need not wait behind all of these.
+                // This comes first, so that later requests need not wait behind all of these.
                 let snapshot = Arc::new(snapshot);
                 self.exhausted.remember(part, asked, Arc::clone(&snapshot));
                 send_from(&snapshot, requests);
                 // The requests that have come meanwhile may be bulk waiters again.
                 seen.had_nothing.push(part);
             }
-            // A probe tells those whom a damaged entry concerns.
+            // Each user is probed, so that an error reaches only the users whose entry is damaged.
             Ok(_) | Err(HotStoreError::Impossible(_)) => seen.one_by_one = Some((part, requests)),
             Err(error @ HotStoreError::Unavailable(_)) => {
                 let failure = Failure::from(error);
@@ -252,12 +252,14 @@ impl Queue {
         self.len += 1;
     }
 
-    /// Up to [`BATCH_MAX`] users, each once a part with all of their equal requests; what is left of a part comes again after
-    /// the others. Or all requests for one part, if there are `bulk_min` and a snapshot may answer them.
+    /// Takes the requests of up to [`BATCH_MAX`] users. A user's equal requests for a part go together. If requests for a part are
+    /// left, the part goes to the end of the queue.
+    ///
+    /// Or takes all requests for one part, if there are at least `bulk_min` and a snapshot may answer them.
     fn next_batch(&mut self, bulk_min: usize, final_part: impl Fn(PartId) -> Option<Arc<PartSnapshot>>) -> Batch {
         let mut batch = Batch::default();
         let mut room = BATCH_MAX;
-        // Each part once: what is left of one does not come again in this call.
+        // This visits each part once: requests that are left do not go into the same call.
         for _ in 0..self.order.len() {
             if room == 0 {
                 break;

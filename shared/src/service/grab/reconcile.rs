@@ -27,9 +27,9 @@ pub struct News {
     /// The number of slips in the packet.
     count: u32,
     decisions: Vec<Decision>,
-    /// The hold that these resolve.
+    /// The hold that these decisions resolve.
     resolved: Hold,
-    /// Dropped once the hot store knows, or could not be reached.
+    /// Dropped once the hot store knows them, or could not be reached.
     done: oneshot::Sender<()>,
 }
 
@@ -72,20 +72,20 @@ impl<H: HotStore> Caller for Reconciling<H> {
 
     fn absorb(&self, queue: &mut Self::Queue, is_reachable: bool) {
         if !is_reachable {
-            // The hot store would not answer these either, only later.
+            // The hot store would not answer these requests either.
             queue.clear();
         }
     }
 }
 
 impl<H: HotStore> Reconciler<H> {
-    /// In front of `hot`. Requests that wait for a part among `exhausted` go on once it is final.
+    /// Reconciles parts in `hot`. Requests that wait for a part among `exhausted` go on once it is final.
     pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>) -> Self {
         Self(Arc::new(Batcher::new(Reconciling { hot, exhausted })))
     }
 
-    /// Applies to `part` of a packet of `count` slips what the ledger decided, and which hold that resolves. It is applied
-    /// whether or not the result is awaited, which ends when that is done or has failed.
+    /// Applies `decisions` of the ledger to `part`, of a packet of `count` slips, and ends the hold `resolved`. The future ends
+    /// when that is done or has failed. It is done even if nobody awaits the future.
     pub fn reconcile(
         &self,
         part: PartId,

@@ -21,9 +21,9 @@ use crate::service::{Failure, Stores};
 pub use self::rebuild::Rebuild;
 pub use self::replay::{Replay, Replayed};
 
-/// Shards of due packets that are worked on at once; the packets of one shard come one after another.
+/// Due shards that are worked on at once. The packets of one shard come one after another.
 const SHARDS_AT_ONCE: usize = 4;
-/// Due packets that are read at once.
+/// Due packets in one page of the index.
 const DUE_PAGE: u32 = 100;
 /// Counting what is left stops here: the number is for an alarm, not for accounts.
 const DUE_LEFT_MAX: u64 = 10_000;
@@ -35,7 +35,7 @@ pub struct Report {
     pub persisted: u64,
     /// Parked holds that the run met.
     pub parked: u64,
-    /// Packets of which slips went back.
+    /// Packets whose undecided slips went back.
     pub refunded_packets: u64,
     /// Slips that went back.
     pub refunded_slips: u64,
@@ -50,7 +50,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// The report of a run that did `tally`, at the end of it.
+    /// The report of a run that did `tally` and ends `now`.
     fn new(tally: Tally, now: Timestamp) -> Self {
         let age = |left: Backlog| left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
         Self {
@@ -129,8 +129,7 @@ impl Run {
 }
 
 impl<T: Table, H: HotStore> Settle<T, H> {
-    /// Over the two stores. `grace`: how long after its expiry a packet's refund waits; longer than a grab can last plus
-    /// the difference of the clocks.
+    /// Settles the packets in these stores. `grace` must be longer than a grab can last plus the difference of the clocks.
     pub fn new(stores: Stores<T, H>, grace: Duration) -> Self {
         Self { outboxes: Outboxes::new(stores.clone()), stores, grace }
     }
@@ -166,8 +165,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(all)
     }
 
-    /// Settles the due packets of a shard, one after another. One that fails does not stop the next. Past the deadline the
-    /// others are only counted.
+    /// Settles the due packets of a due shard, one after another. A packet that fails does not stop the next. Past the deadline
+    /// the others are only counted.
     async fn refund_shard(&self, shard: u32, run: &Run) -> Result<Tally, Failure> {
         let (mut all, mut last) = (Tally::default(), None);
         loop {
@@ -220,7 +219,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             self.refund_chunk(&terms, chunk, run.now, &mut decisions, &mut tally).await?;
         }
         if tally.refunded_packets > 0 {
-            // What is settled is what a read shows, not what was counted.
+            // Only a read proves that every slip is decided; a count does not.
             decisions = self.decisions(&terms).await?;
         }
         if decisions.len() == terms.count as usize {
@@ -296,8 +295,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(parked)
     }
 
-    /// Applies the decisions of a settled packet to the hot store, which then answers without the ledger. If it cannot be reached,
-    /// the ledger answers.
+    /// Applies the decisions of a settled packet to the hot store, which then answers without the ledger. If the hot store cannot
+    /// be reached, grabs are answered from the ledger.
     async fn reconcile(&self, terms: &Terms, decisions: &[Decision]) {
         for part in terms.id.parts() {
             let slips = part.slips(terms.count);

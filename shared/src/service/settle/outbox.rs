@@ -14,7 +14,7 @@ use crate::service::{Failure, Stores};
 const PARTITIONS_AT_ONCE: usize = 16;
 /// Transactions of one part's claims at once.
 const TRANSACTIONS_AT_ONCE: usize = 4;
-/// How long what was not reached is counted for. A run ends so much later than it was to.
+/// How long a run counts the holds that it did not reach. A run may end this much after its deadline.
 const COUNTING: Duration = Duration::from_secs(1);
 
 /// Brings to the ledger what the hot store still holds.
@@ -22,7 +22,7 @@ pub(super) struct Outboxes<T, H> {
     stores: Stores<T, H>,
 }
 
-/// One visit to a partition, or two.
+/// The result of one or two visits to a partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Visit {
     pub tally: Tally,
@@ -56,14 +56,14 @@ impl Drained {
 /// What became of one hold.
 #[derive(Debug, Default)]
 struct Persisted {
-    /// Whether it has come to the ledger since this run looked there.
+    /// Whether its claim has come to the ledger since this run looked there.
     booked: bool,
-    /// What the ledger has shown of it.
+    /// The decisions that the ledger has shown.
     decisions: Vec<Decision>,
 }
 
 impl<T: Table, H: HotStore> Outboxes<T, H> {
-    /// Over the two stores.
+    /// The outboxes of these stores.
     pub const fn new(stores: Stores<T, H>) -> Self {
         Self { stores }
     }
@@ -77,7 +77,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             .await
     }
 
-    /// Goes on, until `deadline`, where time was up; what is not reached then either is counted.
+    /// Goes on, until `deadline`, with the partitions where time was up. Holds that it does not reach either are counted.
     pub async fn go_on(&self, visits: &mut BTreeMap<u32, Visit>, deadline: Instant) {
         let cut_short = |visits: &BTreeMap<u32, Visit>| -> Vec<u32> {
             visits.iter().filter(|(_, visit)| visit.out_of_time).map(|(index, _)| *index).collect()
@@ -104,7 +104,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         }
     }
 
-    /// Drains each part on its own: one that fails stops neither the others nor any refund.
+    /// Drains each part by itself: a part that fails stops neither the others nor any refund.
     async fn empty_partition(&self, partition: Partition, deadline: Instant) -> Visit {
         let unknown = Tally { left: None, ..Tally::default() };
         if Instant::now() >= deadline {
@@ -128,15 +128,15 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
                 }
             };
             if Instant::now() >= deadline {
-                // Perhaps in the middle of this part; what is left of the others is not known either.
+                // Time may be up in the middle of this part, and the holds of the others are not counted.
                 return Visit { tally: Tally { left: None, ..tally }, out_of_time: true };
             }
         }
         Visit { tally, out_of_time: false }
     }
 
-    /// Brings what a part holds to the ledger. A slip with a decision is only reconciled: a read costs less than a failed
-    /// transaction. A parked hold is not tried again, but goes like any other once its slip has a decision.
+    /// Persists the holds of a part. A slip with a decision is only reconciled: a read costs less than a failed transaction. A
+    /// parked hold is not tried again, but it ends like any other once its slip has a decision.
     pub async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
         let held = self.stores.hot.outbox(part).await?;
         if held.is_empty() {
@@ -193,7 +193,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Ok(Drained::new(persisted, &self.stores.hot.outbox(part).await?))
     }
 
-    /// The claim that a hold is to become; none if there is no such slip: then it is parked.
+    /// The claim that a hold is to become. If there is no such slip, there is none, and the hold is parked.
     async fn wanted(&self, part: PartId, terms: &Terms, hold: &Hold) -> Result<Option<Claim>, Failure> {
         let amount = self.stores.packets.amount(part, terms, hold.slip).await?;
         if amount.is_none() {
@@ -202,7 +202,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Ok(amount.map(|amount| Claim { slip: hold.slip, amount, at: hold.at }))
     }
 
-    /// Commits claims to the ledger; none if time is up. It parks the hold of a claim that the ledger calls impossible.
+    /// Commits claims to the ledger, but none if time is up. It parks the hold of a claim that the ledger calls impossible.
     async fn persist(
         &self,
         part: PartId,
@@ -239,9 +239,9 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
 }
 
 impl Visit {
-    /// Both of two visits, one after the other.
+    /// The result of this visit and a later one.
     fn and_then(self, more: Self) -> Self {
-        // A parked hold that both saw counts once, and counts where there was no time to look again.
+        // A parked hold that both saw counts once. It also counts if the later visit had no time to look again.
         let parked = self.tally.parked.max(more.tally.parked);
         let persisted = self.tally.persisted + more.tally.persisted;
         Self { tally: Tally { persisted, parked, ..more.tally }, ..more }

@@ -2,15 +2,15 @@ use crate::domain::{Hold, PartId, Terms};
 use crate::ports::{HotStore, Reconciled, Table};
 use crate::service::{Failure, Stores};
 
-/// The operator's use case: applies to the hot store all that the ledger knows of a packet.
+/// The operator's use case rebuild: loads the parts of a packet that are absent, and applies all slip decisions to all parts.
 ///
-/// It does what a load and a repair do, so it is safe at any time: holds stay, except those that a decision resolves.
+/// It does only what a load and a repair do, so it is safe at any time: holds stay, except those that a decision resolves.
 pub struct Rebuild<T, H> {
     stores: Stores<T, H>,
 }
 
 impl<T: Table, H: HotStore> Rebuild<T, H> {
-    /// Over the two stores.
+    /// Rebuilds packets in these stores.
     pub const fn new(stores: Stores<T, H>) -> Self {
         Self { stores }
     }

@@ -3,9 +3,9 @@ use crate::ledger::{ClaimOutcome, LedgerError};
 use crate::ports::{HotStore, OutboxEntry, Table};
 use crate::service::{Failure, Stores};
 
-/// The operator's use case: holds that settle could not persist, and parked, are tried again.
+/// The operator's use case replay: tries again to persist holds that settle has parked.
 ///
-/// It is settle's own step, so it is safe to run twice, and beside settle.
+/// It does the same step as settle, so it is safe to run twice, and beside settle.
 pub struct Replay<T, H> {
     stores: Stores<T, H>,
 }
@@ -15,8 +15,7 @@ pub struct Replay<T, H> {
 pub enum Replayed {
     /// The ledger has the claim now.
     Committed(Claim),
-    /// The user had this claim of the packet before, and keeps it: of this very slip, or of another one, in which case the
-    /// hold is void.
+    /// The user had this claim of the packet before, and keeps it. If it is of another slip, the hold is void.
     HadClaim(Claim),
     /// The slip is another's, or was refunded: the hold is void.
     Taken(Decision),
@@ -25,7 +24,7 @@ pub enum Replayed {
 }
 
 impl<T: Table, H: HotStore> Replay<T, H> {
-    /// Over the two stores.
+    /// Replays parked holds in these stores.
     pub const fn new(stores: Stores<T, H>) -> Self {
         Self { stores }
     }
@@ -40,7 +39,7 @@ impl<T: Table, H: HotStore> Replay<T, H> {
         Ok(parked)
     }
 
-    /// Tries to bring one hold to the ledger.
+    /// Tries to persist one hold.
     pub async fn replay(&self, part: PartId, hold: &Hold) -> Result<Replayed, Failure> {
         let Some(terms) = self.stores.packets.terms(part.packet).await? else {
             return self.still_parked(part, hold, "no such packet").await;

@@ -1,4 +1,5 @@
-//! What a packet's parts report, weighed against the ledger. Pure: it says what to read, and what to show.
+//! The evidence about a packet: the reports of its parts, compared with the ledger's decisions. This is pure code: it says what
+//! to read, and what to show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +10,7 @@ use crate::ports::PartView;
 /// A packet's claims at one moment, and their sums.
 #[derive(Debug)]
 pub struct PacketSnapshot {
-    /// In slip order; `None`: the packet is settled and large, so that readers ask the ledger for the claims they want.
+    /// The claims in slip order. `None`: the packet is settled and large, so readers ask the ledger for the claims that they want.
     pub claims: Option<Vec<(UserId, Claim)>>,
     /// The sums. The best claim is the best that the ledger knows.
     pub summary: Summary,
@@ -25,7 +26,7 @@ pub type Decisions = BTreeMap<u32, Decision>;
 /// What a part reported; `None`: it is not loaded, or the hot store does not answer.
 pub type Report = Option<Arc<PartView>>;
 
-/// What is known of a packet: the decisions that were read from the ledger, and what its parts report.
+/// The evidence about a packet: the decisions that were read from the ledger, and the reports of its parts.
 pub struct Evidence<'a> {
     terms: &'a Terms,
     reports: &'a [Report],
@@ -44,7 +45,7 @@ pub fn needs_amounts(terms: &Terms, part: PartId, view: &PartView, known: &Decis
 }
 
 impl<'a> Evidence<'a> {
-    /// Weighs `reports`, one for each part, against the decisions that are `known`.
+    /// Compares `reports`, one for each part, with the decisions that are `known`.
     pub fn new(
         terms: &'a Terms,
         reports: &'a [Report],
@@ -88,8 +89,8 @@ impl<'a> Evidence<'a> {
         Some(reported)
     }
 
-    /// The slips that the reports leave open. Those of parts without a report; and, where a hold is no claim yet, those that are
-    /// held: the news of their commit may have got lost.
+    /// The slips whose decisions must be read: those of parts without a report, and held slips of a packet whose winners are
+    /// answered after the commit. Such a hold may be a claim by now, if its part was not reconciled.
     pub fn doubtful(&self) -> BTreeSet<u32> {
         let Some(reported) = &self.reported else { return BTreeSet::new() };
         let mut slips = BTreeSet::new();
@@ -112,8 +113,8 @@ impl<'a> Evidence<'a> {
         self.known.extend(decisions.into_iter().map(|decision| (decision.slip, decision)));
     }
 
-    /// Whether all decisions must be read: the reports contradict something, or claim an end that only the ledger can state, or
-    /// have news of a packet that has expired.
+    /// Whether all decisions must be read. That is so if the reports contradict something, if they say that every slip is gone, or
+    /// if they have news of a packet that has expired.
     pub fn needs_ledger(&self, is_past: bool) -> bool {
         let Some(reported) = &self.reported else { return true };
         let news = reported.keys().filter(|slip| !self.known.contains_key(slip)).count();
@@ -123,7 +124,7 @@ impl<'a> Evidence<'a> {
         is_complete || is_past && has_news
     }
 
-    /// Goes by the ledger only, after all decisions were added. Returns whether the reports agreed with it.
+    /// Drops the reported claims, after all decisions of the ledger were added. Returns whether they agreed with the ledger.
     pub fn go_by_ledger(&mut self) -> bool {
         let is_so = |(slip, reported): (&u32, &Decision)| self.known.get(slip) == Some(reported);
         let agrees = self.reported.as_ref().is_some_and(|reported| reported.iter().all(is_so));
@@ -131,7 +132,7 @@ impl<'a> Evidence<'a> {
         agrees
     }
 
-    /// What to show, and the decisions that were read from the ledger.
+    /// The snapshot to show, and the decisions that were read from the ledger.
     pub fn snapshot(self, is_past: bool) -> (PacketSnapshot, Decisions) {
         let is_decided = self.known.len() == self.terms.count as usize;
         let mut shown = self.known.clone();
@@ -145,7 +146,7 @@ impl<'a> Evidence<'a> {
         (PacketSnapshot { claims: Some(claims.collect()), summary, is_decided, is_past }, self.known)
     }
 
-    /// The holds of a packet whose grabs are answered on the word of the hot store: claims on their way to the ledger.
+    /// The holds of a packet whose winners were answered on the hot store's word. Settle will make claims of them.
     fn promised(&self, shown: &Decisions) -> Decisions {
         let mut owners = owners(shown);
         let mut promised = Decisions::new();
@@ -167,7 +168,7 @@ fn owners(decisions: &Decisions) -> BTreeSet<&UserId> {
     decisions.values().filter_map(|decision| decision.owner.user()).collect()
 }
 
-/// Whether a part that is still loaded has lost a claim that it reported before: then it was rolled back, nobody knows how far.
+/// Whether a part that is still loaded has lost a claim that it reported before. Then it was rolled back, nobody knows how far.
 pub fn has_forgotten(before: &[Report], now: &[Report]) -> bool {
     before.iter().zip(now).any(|reports| match reports {
         (Some(before), Some(now)) => {

@@ -11,16 +11,16 @@ use crate::domain::{AckMode, Amounts, PacketId, PartId, Terms};
 use crate::ports::{HotStore, HotStoreError, Table, ViewResult};
 use crate::service::{Failure, Stores};
 
-/// How long a process goes by the hot store before it checks a packet against the ledger again. For so long, at most, a claim
-/// may be missing that a hot store forgot in a rollback.
+/// How long a process believes the hot store before it compares a packet with the ledger again. A claim that the hot store lost
+/// in a rollback may be missing for that long.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// After how long a hot store that did not answer is asked again; the ledger answers meanwhile.
+/// The time after which a hot store that did not answer is asked again. Meanwhile the ledger answers.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Parts of one packet that are read at once.
 const PARTS_AT_ONCE: usize = 16;
-/// A settled packet above this many slips is neither kept with its claims nor read as a whole: the ledger has its sums.
+/// A settled packet with more slips than this is neither cached with its claims nor read as a whole: its item has the sums.
 const KEPT_SLIPS_MAX: u32 = 2_000;
-/// The bytes that a process keeps of packets that change; and as many of packets that do not change any more.
+/// The bytes of the cache of packets that change, and of the cache of packets that do not change any more.
 const BYTES_MAX: u64 = 16 << 20;
 /// The bytes of a packet of some 100 slips.
 const PACKET_BYTES: u64 = 16 << 10;
@@ -31,25 +31,25 @@ struct Seen {
     /// Decisions that were read from the ledger.
     decisions: Decisions,
     reports: Vec<Report>,
-    /// When all decisions were read last; `None` also after the hot store contradicted them.
+    /// When all decisions were read last. It is also `None` after the hot store contradicted them.
     checked: Option<Instant>,
 }
 
 /// Packet snapshots from the hot store while a packet changes, for any number of readers.
 ///
-/// Nothing that is shown of a packet that changes is older than the request for it: readers receive the result of a read that
-/// began after they asked.
+/// A snapshot of a packet that changes is never older than the request for it: readers receive the result of a read that began
+/// after they asked.
 pub struct Live<T, H> {
     stores: Stores<T, H>,
     flights: FreshSingleFlight<PacketId, Result<Arc<PacketSnapshot>, Failure>>,
     seen: Cache<PacketId, Arc<Seen>>,
     decided: Cache<PacketId, Arc<PacketSnapshot>>,
-    /// Since when the hot store does not answer.
+    /// The time since when the hot store does not answer.
     mute_since: Mutex<Option<Instant>>,
 }
 
 impl<T: Table, H: HotStore> Live<T, H> {
-    /// Over the two stores, with nothing seen.
+    /// Reads from these stores. Nothing is cached yet.
     pub fn new(stores: Stores<T, H>) -> Self {
         Self {
             stores,
@@ -60,12 +60,12 @@ impl<T: Table, H: HotStore> Live<T, H> {
         }
     }
 
-    /// The stores that this stands on.
+    /// The stores that it reads from.
     pub const fn stores(&self) -> &Stores<T, H> {
         &self.stores
     }
 
-    /// A snapshot of the packet of these terms.
+    /// A snapshot of the packet with these terms.
     pub async fn snapshot(self: &Arc<Self>, terms: &Arc<Terms>) -> Result<Arc<PacketSnapshot>, Failure> {
         if let Some(snapshot) = self.decided.get(&terms.id) {
             return Ok(snapshot);
@@ -80,7 +80,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
         if let Some(snapshot) = self.decided.get(&terms.id) {
             return Ok(snapshot);
         }
-        // Before anything else is read: what is shown as the end is from after it.
+        // This comes before all reads, so that a packet shown as over was read after its end.
         let is_past = self.stores.clock.now() >= terms.expires_at;
         let seen = self.seen.get(&terms.id).unwrap_or_default();
         let reports = self.reports(terms, &seen).await;
@@ -115,11 +115,11 @@ impl<T: Table, H: HotStore> Live<T, H> {
         Ok(snapshot)
     }
 
-    /// What each part reports; nothing if the hot store does not answer.
+    /// The report of each part. All are `None` if the hot store does not answer.
     async fn reports(&self, terms: &Terms, seen: &Seen) -> Vec<Report> {
         let none = vec![None; terms.id.part_count() as usize];
         let mute_since = *crate::lock(&self.mute_since);
-        // Only the hot store knows what was promised on its word.
+        // Only the hot store knows the promises that were made on its word, so such a packet is always asked for.
         if terms.ack == AckMode::Ledger && mute_since.is_some_and(|since| since.elapsed() < RETRY_INTERVAL) {
             return none;
         }
@@ -182,7 +182,7 @@ fn decided_bytes(snapshot: &Arc<PacketSnapshot>) -> usize {
     bytes(snapshot.claims.as_ref().map_or(0, Vec::len))
 }
 
-/// About what so many decisions or claims take.
+/// About the bytes that so many decisions or claims take.
 const fn bytes(rows: usize) -> usize {
     512 + rows * 128
 }

@@ -14,7 +14,7 @@ use crate::ledger::{Ledger, Packet, Slice};
 use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
 
-/// Slips whose decisions are read at once in search of a page of claims.
+/// The slips whose decisions are read at once while a page of claims is filled.
 const WINDOW: u32 = 1_024;
 /// Packets of one page whose decisions are read at once.
 const PACKETS_AT_ONCE: usize = 8;
@@ -47,9 +47,9 @@ impl Status {
 /// An answer about a packet, for users who may view it.
 #[derive(Clone, Debug)]
 pub enum Viewed<V> {
-    /// Here it is.
+    /// The user may see this.
     Shown(V),
-    /// It is for others.
+    /// The packet has recipients, and the user is not one of them.
     NotForYou,
     /// There is no such packet.
     NotFound,
@@ -108,7 +108,7 @@ pub struct ViewPackets<T, H> {
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
-    /// Over the two stores, whose money is all in `currency`.
+    /// Shows the packets and wallets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         Self { live: Arc::new(Live::new(stores)), currency }
     }
@@ -169,7 +169,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         Ok(Viewed::Shown(ClaimsView { claims, is_final: snapshot.is_decided }))
     }
 
-    /// A page of claims and one more, if there are so many.
+    /// A page of claims and one more, if there are that many.
     async fn claims_of_the_ledger(
         &self,
         terms: &Terms,
@@ -244,8 +244,8 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         }
     }
 
-    /// Whether a packet's time is over. A packet that can still change is shown as of the time before it was read: later
-    /// events may be missing.
+    /// Whether a packet has expired. For a packet that can still change, the time before the read counts, because the snapshot may
+    /// lack later events.
     fn is_past(&self, terms: &Terms, snapshot: &PacketSnapshot) -> bool {
         if snapshot.is_decided { self.live.stores().clock.now() >= terms.expires_at } else { snapshot.is_past }
     }
