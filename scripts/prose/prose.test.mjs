@@ -1,4 +1,4 @@
-// Every rule finds its planted mistake, at its place, in every kind of file.
+// Every rule finds the mistake of its example, at its place, in every kind of file.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
