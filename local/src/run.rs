@@ -217,7 +217,7 @@ impl Ticker {
         let mut task = self.task;
         if timeout(SETTLE_ENDS_WITHIN, &mut task).await.is_err() {
             task.abort();
-            tracing::warn!("a settle run was cut off");
+            tracing::warn!("a run of settle was cut off");
         }
     }
 }

@@ -11,19 +11,19 @@ use crate::repository;
 fn map() -> Vec<(String, BTreeSet<String>)> {
     let page = read_to_string(repository("ARCHITECTURE.md")).unwrap();
     let rows = page.lines().skip_while(|line| *line != "| layer | what it holds | may use |").skip(2);
-    let rooms = rows.map_while(|row| {
+    let layers = rows.map_while(|row| {
         let cells: Vec<&str> = row.strip_prefix('|')?.split('|').collect();
         let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
-        let room = names(cells[0]).remove(0);
-        (!room.contains('/')).then(|| (room, names(cells[2]).into_iter().collect(), cells[2].contains("all")))
+        let layer = names(cells[0]).remove(0);
+        (!layer.contains('/')).then(|| (layer, names(cells[2]).into_iter().collect(), cells[2].contains("all")))
     });
     let mut above = BTreeSet::new();
-    let with_all = rooms.map(|(room, mut allowed, all): (String, BTreeSet<String>, bool)| {
+    let with_all = layers.map(|(layer, mut allowed, all): (String, BTreeSet<String>, bool)| {
         if all {
             allowed.clone_from(&above);
         }
-        above.insert(room.clone());
-        (room, allowed)
+        above.insert(layer.clone());
+        (layer, allowed)
     });
     with_all.collect()
 }
@@ -63,25 +63,25 @@ fn followers<'a>(code: &'a str, prefix: &'a str) -> impl Iterator<Item = &'a str
 }
 
 #[test]
-fn every_room_uses_only_what_the_map_allows() {
+fn every_layer_uses_only_what_the_map_allows() {
     let map = map();
-    let rooms: BTreeSet<&str> = map.iter().map(|(room, _)| room.as_str()).collect();
-    assert!(rooms.len() > 8, "{rooms:?}");
+    let layers: BTreeSet<&str> = map.iter().map(|(layer, _)| layer.as_str()).collect();
+    assert!(layers.len() > 8, "{layers:?}");
     let (source, mut all, mut used) = (repository("shared/src"), Vec::new(), BTreeSet::new());
     files(&source, &mut all);
     let mut wrong = BTreeSet::new();
     for file in all.iter().filter(|file| !is_test(file, &source)) {
         let place = file.strip_prefix(&source).unwrap().to_str().unwrap();
-        let room = place.split(['/', '.']).next().unwrap();
-        if ["lib", "crash"].contains(&room) {
+        let layer = place.split(['/', '.']).next().unwrap();
+        if ["lib", "crash"].contains(&layer) {
             continue;
         }
-        let Some((_, allowed)) = map.iter().find(|(name, _)| name == room) else {
+        let Some((_, allowed)) = map.iter().find(|(name, _)| name == layer) else {
             panic!("{place}: no row of the map")
         };
         let code = code(file);
-        for other in followers(&code, "crate::").filter(|other| rooms.contains(other) && *other != room) {
-            used.insert((room.to_owned(), other.to_owned()));
+        for other in followers(&code, "crate::").filter(|other| layers.contains(other) && *other != layer) {
+            used.insert((layer.to_owned(), other.to_owned()));
             if !allowed.contains(other) {
                 wrong.insert(format!("{place} uses {other}"));
             }
@@ -90,9 +90,9 @@ fn every_room_uses_only_what_the_map_allows() {
     assert!(wrong.is_empty(), "{wrong:#?}");
     let unused: Vec<String> = map
         .iter()
-        .flat_map(|(room, allowed)| allowed.iter().map(move |other| (room.clone(), other.clone())))
-        .filter(|(room, other)| room != "wiring" && !used.contains(&(room.clone(), other.clone())))
-        .map(|(room, other)| format!("{room} may use {other}, but does not"))
+        .flat_map(|(layer, allowed)| allowed.iter().map(move |other| (layer.clone(), other.clone())))
+        .filter(|(layer, other)| layer != "wiring" && !used.contains(&(layer.clone(), other.clone())))
+        .map(|(layer, other)| format!("{layer} may use {other}, but does not"))
         .collect();
     assert!(unused.is_empty(), "{unused:#?}");
 }
@@ -100,10 +100,10 @@ fn every_room_uses_only_what_the_map_allows() {
 #[test]
 fn arrows_of_the_map_only_point_up() {
     let map = map();
-    let place = |room: &str| map.iter().position(|(name, _)| name == room);
-    for (at, (room, allowed)) in map.iter().enumerate() {
+    let place = |layer: &str| map.iter().position(|(name, _)| name == layer);
+    for (at, (layer, allowed)) in map.iter().enumerate() {
         for other in allowed {
-            assert!(place(other).is_some_and(|above| above < at), "{room} uses {other}, which is not above it");
+            assert!(place(other).is_some_and(|above| above < at), "{layer} uses {other}, which is not above it");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The scripts' answers, read. Each function takes what the header of its script lists, and nothing else.
+//! Reads the scripts' answers. Each function accepts what the header of its script lists, and nothing else.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -45,7 +45,7 @@ fn had(entry: &str) -> Option<GrabAnswer> {
     }
 }
 
-/// No slip: sold out, or expired; 1 where that is certain.
+/// The answer of a part that has no slip for the user: `s` is sold out, `e` is expired, and 1 says that it is certain.
 fn nothing(answer: &str) -> Option<GrabAnswer> {
     let (expired, certain) = match answer {
         "s0" => (false, false),

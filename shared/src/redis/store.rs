@@ -15,7 +15,7 @@ use crate::ports::{
 };
 use crate::telemetry::Meter;
 
-/// For how long after a packet's expiry its claims answer replays; then the ledger does.
+/// How long after a packet's expiry Redis still answers repeated grabs. After that the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 
 /// Decisions in one call of `reconcile`: bounds for how long it keeps Redis busy, and its arguments (a serverless Redis takes no
@@ -51,7 +51,7 @@ impl RedisStore {
         Self { connection, meter: Arc::default() }
     }
 
-    /// Counting with `meter`.
+    /// The same store, which counts its calls with `meter`.
     #[must_use]
     pub fn metered(self, meter: Arc<Meter>) -> Self {
         Self { meter, ..self }
@@ -229,7 +229,7 @@ impl RedisStore {
         }
         let answer: String = self.call(&call).await?;
         let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab"))?;
-        // An answer too many or too few would give somebody another's.
+        // With one answer too many or too few, a user would receive another user's.
         let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
         let fits = found.len() == asks.len()
             && found.iter().zip(asked).all(|(found, asked)| found.as_ref().is_none_or(|found| found.len() == asked));

@@ -75,7 +75,7 @@ impl TestServer {
             if server.is_up().await {
                 return server;
             }
-            // Its port was taken meanwhile.
+            // Another program has taken its port meanwhile.
         }
         panic!("redis-server does not start with {args:?}");
     }
@@ -173,7 +173,7 @@ impl TestServer {
         assert!(Command::new("kill").args([signal, &process.id().to_string()]).status().unwrap().success());
     }
 
-    /// Waits until the server answers; says no if it ends instead.
+    /// Waits until the server answers. Returns false if it ends instead.
     async fn is_up(&mut self) -> bool {
         let port = self.port;
         let process = self.process.as_mut().expect("a started server");

@@ -26,7 +26,7 @@ const WARM_UP: usize = 20;
 /// A kind of grab, by its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Case {
-    /// No slip is left, and the process knows the part's final owners.
+    /// No slip is left, and the process knows the part to be final.
     Loser,
     /// A slip, whose claim the ledger commits.
     Winner,

@@ -17,7 +17,7 @@ use futures::stream::{self, Stream, StreamExt};
 use lambda_http::http;
 use redis::{BasicAuth, RedisResult, StreamingCredentialsProvider};
 
-/// For how long a token is one; `ElastiCache` takes no longer.
+/// How long a token is valid: the longest that `ElastiCache` accepts.
 const VALID: Duration = Duration::from_mins(15);
 /// How often a connection signs in anew: often enough that some failures in a row do no harm.
 const RENEW_EVERY: Duration = Duration::from_hours(2);
@@ -57,7 +57,8 @@ impl Tokens {
 }
 
 impl StreamingCredentialsProvider for Tokens {
-    /// A token at once, and others from time to time. That one can't be signed passes, like a server that can't be reached.
+    /// Yields a token at once, and new ones from time to time. A failure to sign is passed on; the caller tries again, as with a server
+    /// that can't be reached.
     fn subscribe(&self) -> Pin<Box<dyn Stream<Item = RedisResult<BasicAuth>> + Send + 'static>> {
         let tokens = self.clone();
         stream::unfold(Duration::ZERO, move |pause| {

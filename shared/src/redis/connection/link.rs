@@ -31,7 +31,7 @@ pub(super) enum Link {
 }
 
 impl Connector {
-    /// Signing in with `tokens`, or with what the URL says.
+    /// Signs in with `tokens` if there are any, else with the URL's user and password.
     pub(super) fn new(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
         let tcp = TcpSettings::default()
             .set_nodelay(true)
@@ -53,8 +53,8 @@ impl Connector {
             if let Some(tokens) = tokens {
                 builder = builder.set_credentials_provider(tokens);
             }
-            // A connection to a seed and its greeting, the topology, then the same with all nodes at once: what one mute
-            // node can cost. The others are worth waiting for.
+            // What one mute node can cost: the client connects to a seed and greets it, reads the topology, then connects to all
+            // nodes at once. The other nodes are worth that wait.
             let timeout = (config.connect_timeout + config.response_timeout) * 2 + config.response_timeout;
             builder.build().map(|client| Self::Cluster { client: Box::new(client), timeout })
         } else {
