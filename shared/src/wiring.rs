@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
 use aws_config::meta::credentials::CredentialsProviderChain;
+use aws_config::provider_config::ProviderConfig;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
@@ -50,13 +51,15 @@ pub struct Wiring {
 /// A tool that needs it loads its configuration with `aws_config` and passes it in.
 pub fn environment() -> SdkConfig {
     let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let https = https_client();
+    let provider = ProviderConfig::without_region().with_http_client(https.clone());
     // Credentials in variables do not change in a process. A process that outlives them has the address of new ones in its
     // environment.
     let credentials = CredentialsProviderChain::first_try("environment", EnvironmentVariableCredentialsProvider::new())
-        .or_else("container", EcsCredentialsProvider::builder().build());
+        .or_else("container", EcsCredentialsProvider::builder().configure(&provider).build());
     let mut config = SdkConfig::builder()
         .behavior_version(BehaviorVersion::latest())
-        .http_client(https_client())
+        .http_client(https)
         .region(env("AWS_REGION").or_else(|| env("AWS_DEFAULT_REGION")).map(Region::new))
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))

@@ -63,7 +63,9 @@ async fn costs(engine: &Engine, connection: &mut Connection, source: &str) -> Re
         let calls: Vec<_> = users.map(call).collect();
         for piece in calls.chunks(PIPELINE) {
             let mut commands = pipe();
-            piece.iter().for_each(|call| drop(commands.add_command(call.clone())));
+            for call in piece {
+                commands.add_command(call.clone());
+            }
             let _: Vec<String> = commands.query(connection)?;
         }
         let stats: String = cmd("INFO").arg("commandstats").query(connection)?;
