@@ -60,6 +60,7 @@ if is_one_each then
       end
     end
     if open_until and answer then
+      if #ARGV == 1 then return at .. ';' .. answer end
       all[i], unanswered = answer, unanswered - 1
     end
   end
