@@ -15,6 +15,24 @@ pub struct Flight<V>(
     SetOnce<Option<V>>,
 );
 
+impl<V> Flight<V> {
+    /// Starts a call in a task of its own: a caller that is dropped does not take it from the others.
+    pub fn begin(work: impl Future<Output = V> + Send + 'static) -> Arc<Self>
+    where
+        V: Send + Sync + 'static,
+    {
+        let answer = Answer::new();
+        let flight = Arc::clone(&answer.flight);
+        tokio::spawn(async move { answer.give(work.await) });
+        flight
+    }
+
+    /// The result, if the call has ended; `None` in its place: the call was lost.
+    pub fn ended(&self) -> Option<&Option<V>> {
+        self.0.get()
+    }
+}
+
 impl<V: Clone> Flight<V> {
     /// The result; `None` if the call was lost.
     pub async fn result(self: Arc<Self>) -> Option<V> {

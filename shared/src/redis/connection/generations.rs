@@ -3,11 +3,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use redis::RedisResult;
-use tokio::sync::watch;
 
 use super::config::RedisConfig;
 use super::freeze_aware_instant::FreezeAwareInstant;
 use super::link::Link;
+use crate::batching::Flight;
 use crate::lock;
 
 /// How many response timeouts old a cluster's connection must be before a failure replaces it. A fresh one that fails has
@@ -17,7 +17,7 @@ const CLUSTER_AGE_MIN: u32 = 10;
 
 /// One connection, from the attempt to make it until it is replaced. All calls that use it share this.
 pub(super) struct Generation {
-    link: watch::Receiver<Option<RedisResult<Link>>>,
+    link: Arc<Flight<RedisResult<Link>>>,
     began: FreezeAwareInstant,
     /// When it last served a call, or began.
     used: Mutex<FreezeAwareInstant>,
@@ -25,19 +25,16 @@ pub(super) struct Generation {
 }
 
 impl Generation {
-    /// Begins to connect, in a task of its own: a caller who gives up does not stop it for the others.
+    /// Begins to connect.
     fn begin(connect: impl Future<Output = RedisResult<Link>> + Send + 'static) -> Arc<Self> {
-        let (made, link) = watch::channel(None);
-        tokio::spawn(async move { made.send_replace(Some(connect.await)) });
-        let began = FreezeAwareInstant::now();
+        let (link, began) = (Flight::begin(connect), FreezeAwareInstant::now());
         Arc::new(Self { link, began, used: Mutex::new(began), is_lost: AtomicBool::new(false) })
     }
 
     /// The connection, once it is made. All who wait for it share one attempt and its error.
     pub(super) async fn link(&self) -> RedisResult<Link> {
-        let mut link = self.link.clone();
-        let made = link.wait_for(Option::is_some).await.map(|link| link.clone());
-        made.ok().flatten().unwrap_or_else(|| Err(std::io::Error::other("the attempt to connect was cut short").into()))
+        let lost = || Err(std::io::Error::other("the attempt to connect was cut short").into());
+        Arc::clone(&self.link).result().await.unwrap_or_else(lost)
     }
 
     /// Notes that it has served a call.
@@ -51,15 +48,11 @@ impl Generation {
     }
 
     fn is_made(&self) -> bool {
-        matches!(*self.link.borrow(), Some(Ok(_)))
+        matches!(self.link.ended(), Some(Some(Ok(_))))
     }
 
     fn has_failed(&self) -> bool {
-        match &*self.link.borrow() {
-            Some(link) => link.is_err(),
-            // The task that connects has ended if it has let go of its end.
-            None => self.link.has_changed().is_err(),
-        }
+        matches!(self.link.ended(), Some(None | Some(Err(_))))
     }
 
     /// Whether it was idle for longer than `limit`: the connections of a thawed function are dead, or soon will be.
