@@ -89,7 +89,7 @@ pub struct Terms {
     pub split: Split,
     /// The version of the split's algorithm.
     pub split_version: u8,
-    /// What the split is drawn from; a secret until the packet is over.
+    /// What the split is drawn from; a secret until the ledger has a decision for every slip.
     pub seed: Seed,
     /// The currency (ISO 4217).
     pub currency: String,

@@ -88,10 +88,10 @@ pub struct ViewBody<'a> {
 }
 
 impl<'a> ViewBody<'a> {
-    /// What `viewer` may see. The seed and the luckiest claim are shown once the packet is over, and the recipients only to the
+    /// What `viewer` may see. The seed and the luckiest claim are shown once every slip is decided, and the recipients only to the
     /// sender.
     pub fn new(view: &'a PacketView, viewer: &UserId) -> Self {
-        let PacketView { terms, status, summary, mine, over } = view;
+        let PacketView { terms, status, summary, mine, is_decided } = view;
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
         Self {
             packet: PacketBody::new(terms, *status),
@@ -101,8 +101,8 @@ impl<'a> ViewBody<'a> {
             claimed_amount: summary.claimed_amount,
             refunded_amount: summary.refunded_amount,
             mine: mine.as_ref().map(MineView::from),
-            best: summary.best.as_ref().filter(|_| *over).map(best),
-            seed: over.then(|| hex::encode(terms.seed.0)),
+            best: summary.best.as_ref().filter(|_| *is_decided).map(best),
+            seed: is_decided.then(|| hex::encode(terms.seed.0)),
             recipients: terms.guard.recipients.as_ref().filter(|_| terms.sender == *viewer),
         }
     }
@@ -229,7 +229,7 @@ mod tests {
     use crate::domain::{Guard, Seed, Summary};
 
     /// A packet that was sent by another version, under another cap than today's.
-    fn view(over: bool) -> PacketView {
+    fn view(is_decided: bool) -> PacketView {
         let terms = Terms {
             sender: "ann".parse().unwrap(),
             split_version: 7,
@@ -243,7 +243,7 @@ mod tests {
             best: Some(Best { user: "bob".parse().unwrap(), amount: Amount::new(250), slip: 0 }),
             ..Summary::default()
         };
-        PacketView { terms: Arc::new(terms), status: Status::Open, summary, mine: None, over }
+        PacketView { terms: Arc::new(terms), status: Status::Open, summary, mine: None, is_decided }
     }
 
     fn shown(view: &PacketView, viewer: &str) -> Value {
@@ -258,9 +258,9 @@ mod tests {
 
     #[test]
     fn the_seed_and_the_best_wait_for_the_end_and_the_recipients_are_the_senders() {
-        let (open, over) = (shown(&view(false), "bob"), shown(&view(true), "ann"));
+        let (open, decided) = (shown(&view(false), "bob"), shown(&view(true), "ann"));
         assert_eq!((&open["seed"], &open["best"], open.get("recipients")), (&Value::Null, &Value::Null, None));
-        assert_eq!(over["seed"], json!("03".repeat(32)));
-        assert_eq!((&over["best"], &over["recipients"]), (&json!({"user_id": "bob", "amount": 250}), &json!(["bob"])));
+        assert_eq!(decided["seed"], json!("03".repeat(32)));
+        assert_eq!((&decided["best"], &decided["recipients"]), (&json!({"user_id": "bob", "amount": 250}), &json!(["bob"])));
     }
 }

@@ -46,11 +46,13 @@ pub enum Mutant {
     RefundWithoutDraining,
     /// A sender is answered "insufficient balance" without a check of the idempotency key.
     KeyNotReread,
+    /// A viewer is shown the seed once the packet has expired by the process' clock.
+    SeedAtExpiry,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -66,6 +68,7 @@ impl Mutant {
         Self::CachedBeforeFinal,
         Self::RefundWithoutDraining,
         Self::KeyNotReread,
+        Self::SeedAtExpiry,
     ];
 
     /// A label, as in the table of docs/RELIABILITY.md.
@@ -86,6 +89,7 @@ impl Mutant {
             Self::CachedBeforeFinal => "a part cached before it is final",
             Self::RefundWithoutDraining => "a refund without draining, `redis` mode",
             Self::KeyNotReread => "\"insufficient balance\" without reading the key",
+            Self::SeedAtExpiry => "the seed shown from the expiry on",
         }
     }
 }

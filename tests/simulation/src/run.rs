@@ -150,6 +150,9 @@ impl Run {
         tasks.push(self.spawn(at(), |run| async move {
             let _ = run.audit();
         }));
+        for _ in 0..chance.between(0..=2) {
+            tasks.push(self.spawn(at(), |run| async move { run.look_for_seeds().await }));
+        }
         for task in tasks {
             task.await.expect("a client of the simulation panicked");
         }
@@ -390,6 +393,7 @@ impl Run {
         let grace = self.plan.setups.iter().map(|Setup { grace, .. }| *grace).max().unwrap_or_default();
         let until: Timestamp = last.after(grace + self.plan.skew() + Duration::from_secs(1));
         sleep(until.since(self.world.now())).await;
+        self.look_for_seeds().await;
         let report = self.settle().await;
         let is_done = report.as_ref().is_some_and(|report| report.due_left == 0);
         if !is_done {
@@ -398,6 +402,25 @@ impl Run {
         if self.world.chance.happens(300) {
             // By then the hot store has forgotten the packets.
             sleep(Duration::from_hours(2)).await;
+        }
+    }
+
+    /// Nobody sees a packet's seed, which tells all amounts, before the ledger has a decision for every slip.
+    async fn look_for_seeds(&self) {
+        for Known { terms, .. } in self.world.known() {
+            let process = self.slots.any();
+            let seen = process.call(process.view.packet(terms.id, &terms.sender)).await;
+            let Some(Ok(Viewed::Shown(view))) = seen else { continue };
+            let is_early = self.world.mutant == Some(Mutant::SeedAtExpiry) && process.clock.now() >= terms.expires_at;
+            if !view.is_decided && !is_early {
+                continue;
+            }
+            let Some(books) = self.audit() else { return };
+            let decided = books.packets.get(&terms.id.to_string()).map_or(0, |packet| packet.decisions.len());
+            if decided < terms.count as usize {
+                let what = format!("{} shows its seed with {decided} of {} slips decided", terms.id, terms.count);
+                self.world.violated(Kind::Secrecy, what);
+            }
         }
     }
 

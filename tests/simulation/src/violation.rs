@@ -17,6 +17,8 @@ pub enum Kind {
     Liveness,
     /// 7: a user was answered `sold_out` while a slip was free.
     SoldOut,
+    /// 8: a packet's seed was shown while a slip was undecided.
+    Secrecy,
     /// No sequential order explains a packet's history.
     Linearizability,
     /// An impossible answer: expired too early, not found although it exists, or a defect.

@@ -66,8 +66,9 @@ pub struct PacketView {
     pub summary: Summary,
     /// The viewer's own claim.
     pub mine: Option<Claim>,
-    /// Whether nobody can win any more: then the luckiest claim and the seed are shown.
-    pub over: bool,
+    /// Whether the ledger has a decision for every slip. Only then may the seed and the best claim be shown: no clock, and no word of
+    /// the hot store, can tell that nothing is left to grab.
+    pub is_decided: bool,
 }
 
 /// A claim in a packet's list.
@@ -130,10 +131,9 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Some(claims) => claims.iter().find(|(user, _)| user == viewer).map(|(_, claim)| claim.clone()),
             None => self.ledger().claim_of(viewer, id).await?,
         };
-        let past = self.is_past(&terms, &snapshot);
-        let status = status(&terms, &snapshot.summary, snapshot.is_decided, past);
-        let over = snapshot.is_decided || past;
-        Ok(Viewed::Shown(PacketView { status, summary: snapshot.summary.clone(), mine, over, terms }))
+        let (is_decided, past) = (snapshot.is_decided, self.is_past(&terms, &snapshot));
+        let status = status(&terms, &snapshot.summary, is_decided, past);
+        Ok(Viewed::Shown(PacketView { status, summary: snapshot.summary.clone(), mine, is_decided, terms }))
     }
 
     /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
@@ -162,8 +162,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         claims.truncate(limit as usize);
         let next = if more { claims.last().map(|(_, claim)| claim.slip) } else { None };
 
-        let over = snapshot.is_decided || self.is_past(&terms, &snapshot);
-        let best = snapshot.summary.best.as_ref().filter(|_| over).map(|best| best.slip);
+        let best = snapshot.summary.best.as_ref().filter(|_| snapshot.is_decided).map(|best| best.slip);
         let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
         let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
         Ok(Viewed::Shown(ClaimsView { claims, is_final: snapshot.is_decided }))
