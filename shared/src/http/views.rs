@@ -261,6 +261,9 @@ mod tests {
         let (open, decided) = (shown(&view(false), "bob"), shown(&view(true), "ann"));
         assert_eq!((&open["seed"], &open["best"], open.get("recipients")), (&Value::Null, &Value::Null, None));
         assert_eq!(decided["seed"], json!("03".repeat(32)));
-        assert_eq!((&decided["best"], &decided["recipients"]), (&json!({"user_id": "bob", "amount": 250}), &json!(["bob"])));
+        assert_eq!(
+            (&decided["best"], &decided["recipients"]),
+            (&json!({"user_id": "bob", "amount": 250}), &json!(["bob"]))
+        );
     }
 }

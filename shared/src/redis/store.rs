@@ -266,13 +266,10 @@ fn guard_text(guard: &Guard) -> String {
 
 impl From<RedisError> for HotStoreError {
     fn from(error: RedisError) -> Self {
-        // A full memory passes: keys expire.
-        let passing = match &error {
-            RedisError::Unavailable { .. } => true,
-            RedisError::Refused { source } => source.code() == Some("OOM"),
-            RedisError::Unexpected { .. } => false,
-        };
-        if passing { Self::Unavailable(Arc::new(error)) } else { Self::Impossible(Arc::new(error)) }
+        match error {
+            RedisError::Unavailable { .. } => Self::Unavailable(Arc::new(error)),
+            RedisError::Refused { .. } | RedisError::Unexpected { .. } => Self::Impossible(Arc::new(error)),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A Redis without free memory: a call that needs memory is refused as a whole, before it changes anything.
+//! A Redis that refuses to write for a while: a call is refused as a whole, before it changes anything.
 
 use std::fmt::Write;
 
@@ -55,6 +55,37 @@ impl Rig {
         assert!(matches!(&result, Err(HotStoreError::Unavailable(_))), "{what}: {result:?}");
         assert_eq!(self.dump().await, before, "{what}");
     }
+}
+
+/// As with a durable Redis whose replicas are gone.
+#[tokio::test]
+async fn without_replicas_a_grab_is_refused_as_a_whole() {
+    on_both_unshared(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        let set = async |replicas: u8| {
+            for node in rig.servers.nodes() {
+                let () = node.command(cmd("CONFIG").arg("SET").arg("min-replicas-to-write").arg(replicas)).await;
+            }
+        };
+        set(1).await;
+        rig.refuses("grab", async || rig.store.grab(packet.part, &[grabber("ann")]).await).await;
+        set(0).await;
+        rig.hold(&packet, "ann").await;
+    })
+    .await;
+}
+
+/// As with `maxclients` of a Redis that too many functions use.
+#[tokio::test]
+async fn a_server_with_too_many_clients_is_unavailable() {
+    let rig = Rig::over(Servers::one().await);
+    let packet = Packet::of(1);
+    let node = &rig.servers.nodes()[0];
+    let _another = tokio::net::TcpStream::connect(("127.0.0.1", node.port())).await.unwrap();
+    let () = node.command(cmd("CONFIG").arg("SET").arg("maxclients").arg(1)).await;
+    let result = rig.store.grab(packet.part, &[grabber("ann")]).await;
+    assert!(matches!(&result, Err(HotStoreError::Unavailable(_))), "{result:?}");
 }
 
 #[tokio::test]

@@ -38,9 +38,15 @@ pub(super) enum Failure {
     Refused,
 }
 
+/// Errors that pass by themselves, or once an operator has acted: another caller's script is over its time limit; the disk
+/// refuses a snapshot or the append-only file; too few replicas follow; the memory is full until keys expire.
+const PASSING: [&str; 4] = ["BUSY", "MISCONF", "NOREPLICAS", "OOM"];
+/// What a server with `maxclients` connections answers a new one.
+const TOO_MANY_CLIENTS: &str = "max number of clients reached";
+
 impl Failure {
     pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
-        use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, TryAgain};
+        use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, ResponseError, TryAgain};
         match error.kind() {
             ErrorKind::Io
             | ErrorKind::Parse
@@ -50,8 +56,8 @@ impl Failure {
             ErrorKind::Server(Moved | Ask) if cluster => Self::Lost,
             // A slot on its way: the cluster client has waited and tried again, and a new connection would not help.
             ErrorKind::Server(TryAgain) => Self::Busy,
-            // Another caller's script is over its time limit.
-            ErrorKind::Extension if error.code() == Some("BUSY") => Self::Busy,
+            ErrorKind::Extension if error.code().is_some_and(|code| PASSING.contains(&code)) => Self::Busy,
+            ErrorKind::Server(ResponseError) if error.detail() == Some(TOO_MANY_CLIENTS) => Self::Busy,
             _ => Self::Refused,
         }
     }
@@ -82,7 +88,9 @@ mod tests {
             (server(ServerErrorKind::BusyLoading), Failure::Lost),
             (server(ServerErrorKind::TryAgain), Failure::Busy),
             (extension("BUSY"), Failure::Busy),
-            (extension("OOM"), Failure::Refused),
+            (extension("OOM"), Failure::Busy),
+            (extension("MISCONF"), Failure::Busy),
+            (extension("NOREPLICAS"), Failure::Busy),
             (extension("NOAUTH"), Failure::Refused),
             (extension("WRONGTYPE"), Failure::Refused),
             (server(ServerErrorKind::NoPerm), Failure::Refused),
