@@ -296,7 +296,7 @@ export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
         /**
-         * @description 1 to 128 printable ASCII characters other than space / ? # %
+         * @description 1 to 128 printable ASCII characters other than space / ? # %, and not . or ..
          * @example alice
          */
         UserId: string;

@@ -45,7 +45,7 @@ export function chooseLocalUser(userId) {
 
 /** Whether the API accepts this user id. @param {string} userId */
 export function isUserId(userId) {
-  return /^[\x21-\x7e]{1,128}$/.test(userId) && !/[/?#%]/.test(userId);
+  return /^[\x21-\x7e]{1,128}$/.test(userId) && !/[/?#%]/.test(userId) && !/^\.\.?$/.test(userId);
 }
 
 /**

@@ -75,7 +75,8 @@ impl FromStr for PacketId {
     }
 }
 
-/// A user's id as the authorizer states it: 1 to 128 printable ASCII characters other than space `/ ? # %`.
+/// A user's id as the authorizer states it: 1 to 128 printable ASCII characters other than space `/ ? # %`, and not `.` or `..`,
+/// which no client can put into a path.
 ///
 /// Without `#` no user id can reach past its place in a ledger key. In Redis a user id is a field or a value, never a part
 /// of a key's name. A clone shares the text: a grab hands its user on several times.
@@ -104,10 +105,11 @@ impl FromStr for UserId {
 
     fn from_str(text: &str) -> Result<Self, IdError> {
         let good = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'/' | b'?' | b'#' | b'%');
-        if (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(good) {
+        let is_path_step = matches!(text, "." | "..");
+        if (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(good) && !is_path_step {
             Ok(Self(text.into()))
         } else {
-            Err(IdError { expected: "1 to 128 printable ASCII characters other than space / ? # %" })
+            Err(IdError { expected: "1 to 128 printable ASCII characters other than space / ? # %, and not . or .." })
         }
     }
 }
@@ -222,7 +224,7 @@ mod tests {
         for good in ["a", "auth0|12{3}", "x:y;z@example.com", "~!$&'()*+,-.<=>[\\]^_`\"", &"u".repeat(128)] {
             assert!(good.parse::<UserId>().is_ok(), "{good}");
         }
-        for bad in ["", " ", "a b", "a/b", "a?b", "a#b", "a%b", "a\nb", "a\0", "é", &"u".repeat(129)] {
+        for bad in [".", "..", "", " ", "a b", "a/b", "a?b", "a#b", "a%b", "a\nb", "a\0", "é", &"u".repeat(129)] {
             assert!(bad.parse::<UserId>().is_err(), "{bad:?}");
         }
     }
