@@ -127,7 +127,7 @@ async fn ten_thousand_readers_cost_the_ledger_no_more_than_one() {
     for (user, claim) in winners.iter().zip(&claims) {
         let view = scene.view(user.as_str()).await;
         assert_eq!(view.mine.as_ref(), Some(claim), "{user}");
-        assert_eq!((view.status, view.over), (Status::Open, false));
+        assert_eq!((view.status, view.is_decided), (Status::Open, false));
     }
 }
 
@@ -138,7 +138,7 @@ async fn a_decided_packet_is_not_read_again() {
     scene.view("zoe").await;
     let claims = scene.grab_all(&winners).await;
     let sold_out = scene.view("zoe").await;
-    assert_eq!((sold_out.status, sold_out.over, sold_out.mine), (Status::SoldOut, true, None));
+    assert_eq!((sold_out.status, sold_out.is_decided, sold_out.mine), (Status::SoldOut, true, None));
     let best = claims.iter().max_by_key(|claim| (claim.amount, std::cmp::Reverse((claim.at, claim.slip)))).unwrap();
     assert_eq!(sold_out.summary.best.as_ref().map(|best| best.slip), Some(best.slip));
     // From neither store: Redis has lost everything.
@@ -160,7 +160,7 @@ async fn a_winner_sees_their_slip_at_once_and_claims_never_disappear() {
                 let mut last: BTreeMap<u32, UserId> = BTreeMap::new();
                 while !over.load(Ordering::SeqCst) {
                     let view = scene.view("zoe").await;
-                    assert_eq!(view.over, view.summary.claimed_count == 150, "{view:?}");
+                    assert_eq!(view.is_decided, view.summary.claimed_count == 150, "{view:?}");
                     let claims: BTreeMap<u32, UserId> =
                         scene.claims().await.into_iter().map(|(user, claim)| (claim.slip, user)).collect();
                     assert!(view.summary.claimed_count as usize <= claims.len());
@@ -230,10 +230,10 @@ async fn in_redis_mode_a_hold_is_a_promise_but_does_not_end_the_packet() {
     }
     let promised = scene.view("zoe").await;
     assert_eq!((promised.status, promised.summary.claimed_count), (Status::SoldOut, 20));
-    assert!(!promised.over && promised.summary.best.is_none(), "the ledger has nothing yet");
+    assert!(!promised.is_decided && promised.summary.best.is_none(), "the ledger has nothing yet");
     assert_eq!(scene.grabs.settle().await.persisted, 20);
     let over = scene.view("zoe").await;
-    assert!(over.over && over.summary.best.is_some());
+    assert!(over.is_decided && over.summary.best.is_some());
     assert_eq!((over.status, over.summary.claimed_amount), (Status::SoldOut, scene.terms.total));
 }
 
@@ -304,7 +304,7 @@ async fn redis_decides_neither_amounts_nor_the_end() {
         // To have the part read again.
         says(&format!("{}user{number}", fields::WRONG_TRIES), "1:1").await;
         let view = scene.view("w").await;
-        assert_eq!((view.mine.as_ref(), view.over), (Some(&claim), false), "{lie}");
+        assert_eq!((view.mine.as_ref(), view.is_decided), (Some(&claim), false), "{lie}");
         assert_eq!(scene.claims().await, [(user("w"), claim.clone())], "{lie}");
         says("w", &right).await;
         let () = scene.world.redis(cmd("HDEL").arg(&keys.part).arg("mallory")).await;
@@ -316,7 +316,7 @@ async fn redis_decides_neither_amounts_nor_the_end() {
         says(&format!("m{slip}"), &format!("g{slip}:{}:7", drawn[slip as usize])).await;
     }
     let view = scene.view("m1").await;
-    assert!(!view.over && view.mine.is_none() && view.status == Status::Open, "{view:?}");
+    assert!(!view.is_decided && view.mine.is_none() && view.status == Status::Open, "{view:?}");
     assert_eq!(scene.claims().await, [(user("w"), claim)]);
 }
 
@@ -329,7 +329,7 @@ async fn an_expired_packet_is_shown_from_the_ledger() {
     hold_only(&scene.grabs, scene.part, &users("late", 1)).await;
     scene.world.expired(&scene.terms).await;
     let expired = scene.view("w0").await;
-    assert_eq!((open.over, expired.over, expired.status), (false, true, Status::Expired));
+    assert_eq!((open.is_decided, expired.is_decided, expired.status), (false, false, Status::Expired));
     assert_eq!(expired.summary.claimed_count, 10);
     // A grab before expiry is committed after it, and may be the luckiest.
     let late = scene.grab(&user("late0")).await;

@@ -16,7 +16,7 @@ const USER_ROUTES: [(&str, &str); 7] = [
 
 /// User ids that contain a separator of either store's key names, or look like a key name.
 const STRANGE: [&str; 22] = [
-    "{alice}", "alice}", "}alice", "{", "}{", "a|b", "a:b", "a,b", "a;b", "a=b", "a&b", "a+b", "..", ".", "*", "~",
+    "{alice}", "alice}", "}alice", "{", "}{", "a|b", "a:b", "a,b", "a;b", "a=b", "a&b", "a+b", "...", ".a", "*", "~",
     "'", "\"", "\\", "`$(x)`", "<b>", "PACKET",
 ];
 
@@ -105,7 +105,9 @@ async fn a_user_id_in_a_path_is_valid_or_refused() {
     api.fund("alice", 1_000).await;
     let books = api.books("alice").await;
     let long = "u".repeat(129);
-    let bad: [&str; 16] = [
+    let bad: [&str; 18] = [
+        "%2E",
+        "%2E%2E",
         "%20",
         "alice%20",
         "alice%23WALLET",
