@@ -7,7 +7,7 @@ use crate::lock;
 
 /// What a [`Batcher`] collects, and the call that it makes for it.
 pub trait Caller: Send + Sync + 'static {
-    /// The number of waiting requests that starts another call beside those in flight. Fewer wait until one of these ends.
+    /// The number of waiting requests that starts another call beside those in flight. Fewer wait until the last of these ends.
     const WORTH_A_CALL: usize = 1;
 
     /// What requests must share to go into one call.

@@ -75,8 +75,8 @@ impl FromStr for PacketId {
     }
 }
 
-/// A user's id as the authorizer states it: 1 to 128 printable ASCII characters other than space `/ ? # %`, and not `.` or `..`,
-/// which no client can put into a path.
+/// A user's id as the authorizer states it: 1 to 128 printable ASCII characters other than space `/ ? # %`.
+/// It is not `.` or `..`, which no client can put into a path.
 ///
 /// Without `#` no user id can reach past its place in a ledger key. In Redis a user id is a field or a value, never a part
 /// of a key's name. A clone shares the text: a grab hands its user on several times.

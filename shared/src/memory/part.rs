@@ -266,15 +266,16 @@ impl Part {
 
     /// `snapshot.lua`
     pub(super) fn snapshot(&self, now: u64, only_final: bool) -> SnapshotResult {
-        let Some(terms) = self.terms.as_ref().filter(|terms| terms.guard == Guard::default()) else {
-            return SnapshotResult::GrabNeeded;
-        };
+        let Some(terms) = &self.terms else { return SnapshotResult::GrabNeeded };
         let (left, is_final) = (terms.expires.saturating_sub(now), self.is_final());
         if left > 0 && !self.free.is_empty() {
             return SnapshotResult::GrabNeeded;
         }
         if only_final && !is_final {
             return SnapshotResult::NotFinal;
+        }
+        if terms.guard != Guard::default() {
+            return SnapshotResult::GrabNeeded;
         }
         let by_user = self.claims.iter().map(|(user, entry)| (user.clone(), entry.found())).collect();
         let (left, others) = (Duration::from_millis(left), self.nothing(terms, now));

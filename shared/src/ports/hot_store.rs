@@ -8,13 +8,13 @@ use foldhash::HashMap;
 
 use crate::domain::{Claim, Decision, Hold, PartId, Partition, PassphraseDigest, Refusal, Terms, Timestamp, UserId};
 
-/// Why the hot store has no answer. Callers can only try again later, so the causes are for logs.
+/// Why the hot store has no answer. The causes are for logs.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum HotStoreError {
     /// It did not answer, or cannot serve now. The request may have taken effect.
     #[error("the hot store did not answer")]
     Unavailable(#[source] Arc<dyn std::error::Error + Send + Sync>),
-    /// A defect: its answer is impossible.
+    /// A defect of code, data or configuration: it refused the call, or gave an answer that no script gives.
     #[error("the hot store received or answered something impossible")]
     Impossible(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
@@ -85,9 +85,9 @@ pub enum Reconciled {
 /// What a part shows of itself for all who wait for it.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum SnapshotResult {
-    /// Each user needs a grab: the part is not loaded, or has a guard or a free slip.
+    /// Each user needs a grab: the part is not loaded, has a free slip, or has a guard, which only a grab checks.
     GrabNeeded,
-    /// The part is not final, and the caller has use for a final one only.
+    /// The part has no free slip and is not final, and the caller has use for a final one only.
     NotFinal,
     /// The part is exhausted.
     Exhausted(PartSnapshot),

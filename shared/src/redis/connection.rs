@@ -33,8 +33,9 @@ pub fn install_crypto_provider() {
 /// The process's connection to the hot store, made when a call first needs it. A clone shares it.
 ///
 /// A connection that fails, stays mute or was idle for long is replaced, and the call that found out is repeated once on
-/// its successor. A call takes at most two response timeouts and the time to connect. That is one connect timeout; in a cluster
-/// with a mute node, up to two of them and three response timeouts.
+/// its successor. Each of these two attempts takes at most the time to connect and a response timeout; another response timeout if the
+/// server has forgotten the script. To connect takes one connect timeout; in a cluster with a mute node, up to two of them and three
+/// response timeouts.
 #[derive(Clone)]
 pub struct Connection {
     connector: Arc<Connector>,

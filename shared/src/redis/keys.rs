@@ -44,9 +44,9 @@ pub struct PartKeys {
     /// Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
     pub part: String,
 
-    /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, to which it always has a bit more than
-    /// slips; bits are set by reconcile, never cleared. Redis forgets it at `forget_at`. Missing: no decision is known, so a
-    /// loaded part that lost it is not final.
+    /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
+    /// slips, so that it exists also without a decision; bits are set by reconcile, never cleared. Redis forgets it at
+    /// `forget_at`. Missing: as if no decision were known; `known_count` keeps its value until the next reconcile with news.
     pub known: String,
 
     /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.

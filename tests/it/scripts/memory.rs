@@ -76,6 +76,24 @@ async fn without_replicas_a_grab_is_refused_as_a_whole() {
     .await;
 }
 
+#[tokio::test]
+async fn a_damaged_queue_refuses_a_grab_as_a_whole() {
+    on_both_unshared(async |rig| {
+        // A slip that was put back makes another range the first.
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        rig.reconcile(&packet, &[won(9, "ann"), won(1, "bob")], &[]).await;
+        let () = rig.run(["SET", &packet.keys().pending, "not a queue"]).await;
+        let before = rig.dump().await;
+        let result = rig.store.grab(packet.part, &[grabber("eve")]).await;
+        assert!(matches!(&result, Err(HotStoreError::Impossible(_))), "{result:?}");
+        assert_eq!(rig.dump().await, before);
+    })
+    .await;
+}
+
 /// As with `maxclients` of a Redis that too many functions use.
 #[tokio::test]
 async fn a_server_with_too_many_clients_is_unavailable() {

@@ -36,6 +36,12 @@ async fn a_guarded_part_does_not_show_its_owners() {
                 assert_eq!(shown, SnapshotResult::GrabNeeded);
             }
         }
+        // Losers wait for its last hold like others.
+        let packet = Packet::of(1).with_passphrase("open");
+        rig.load(&packet, &[]).await;
+        rig.grab_as(&packet, &packet.saying("ann", "open")).await;
+        assert_eq!(rig.store.snapshot(packet.part, true).await.unwrap(), SnapshotResult::NotFinal);
+        assert_eq!(rig.store.snapshot(packet.part, false).await.unwrap(), SnapshotResult::GrabNeeded);
     })
     .await;
 }

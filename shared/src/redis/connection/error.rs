@@ -11,7 +11,7 @@ pub enum RedisError {
         #[source]
         source: redis::RedisError,
     },
-    /// The server answered with an error: a defect of a script, of the configuration, or a full memory.
+    /// The server answered with an error: a defect of a script or of the configuration.
     #[error("the hot store refused the call")]
     Refused {
         /// The server's answer.
@@ -38,8 +38,8 @@ pub(super) enum Failure {
     Refused,
 }
 
-/// Errors that pass by themselves, or once an operator has acted: another caller's script is over its time limit; the disk
-/// refuses a snapshot or the append-only file; too few replicas follow; the memory is full until keys expire.
+/// Errors that pass by themselves, or once an operator has acted. Another caller's script is over its time limit. The disk refuses a
+/// snapshot or the append-only file. Too few replicas follow. The memory is full until keys expire.
 const PASSING: [&str; 4] = ["BUSY", "MISCONF", "NOREPLICAS", "OOM"];
 /// What a server with `maxclients` connections answers a new one.
 const TOO_MANY_CLIENTS: &str = "max number of clients reached";

@@ -94,7 +94,8 @@ impl Generations {
         }
     }
 
-    /// A connection for a call, other than `failed` if there can be another; `connect` makes one.
+    /// A connection for a call; `connect` makes one. A single server's is never one that was lost. A cluster's stays in use for other
+    /// callers, but is not given again to the one for whom it has `failed`, unless it is young.
     pub(super) fn get<F>(&mut self, failed: Option<&Arc<Generation>>, connect: impl FnOnce() -> F) -> Arc<Generation>
     where
         F: Future<Output = RedisResult<Link>> + Send + 'static,

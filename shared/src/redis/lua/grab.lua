@@ -3,14 +3,14 @@
 -- KEYS  per part (no part twice)
 --       1  the part's hash
 --       2  its partition's queue
--- ARGV  if each part has one user without a digest: one user per part; else per part
+-- ARGV  at least one user per part. If each has one, without a digest: one user per part; else per part
 --       1   the number of users, with 'p' appended if digests follow
 --       2…  the users (none twice), then as many digests of their passphrases, or ''
 --
 -- Returns one string: the time in milliseconds, then ';' and an answer for each part. It is '-' if the part is not loaded, else
 -- one answer per user, in order, separated by ',':
 --   <slip>                 a slip that is held for the user as of that time
---   h<slip>:<at>           the slip that was held for them before: not yet in the ledger; parked: then ':' and the reason
+--   h<slip>:<at>           the slip that was held for them before, not known to be in the ledger; parked: then ':' and the reason
 --   g<slip>:<amount>:<at>  their confirmed claim: the answer for ever, also after expiry
 --   r, p, t<ms>            refused: no recipient, wrong passphrase, too many of these for another <ms>
 --   s0, s1, e0, e1         no slip: sold out, or expired; 1 if that is certain, because every slip has a known decision, or
@@ -37,8 +37,8 @@ local all, unanswered = {}, #KEYS / 2
 -- Whether each part has one user, and no number before the user.
 local is_one_each = #ARGV * 2 == #KEYS
 
--- The fast path answers what the general path below would: users of parts that have no guard and are in their queue, if the first
--- range suffices. It makes no table and no function of its own: without it these calls take a third longer, says
+-- The fast path answers what the general path below would: users of parts that have no guard and are in their queue, unless another
+-- range must become the first. It makes no table and no function of its own: without it these calls take a third longer, says
 -- `make bench ARGS="--only fast-path"`.
 --
 -- `open_until` exists in these parts only. It tells the last millisecond before the expiry and then `range_end`. As text, the time is
@@ -118,14 +118,15 @@ local function grab(part, pending, first, count, digests)
   end
 
   if size > 0 then
-    if has_moved then call('HSET', part, '$range_end', range_end, '$other_ranges', rest[1], '$hold_base', rest[2]) end
-    if not guard and (has_moved or not is_pending) then
-      call('HSET', part, '$open_until', format('%013d', expires - 1) .. range_end)
-    end
-    -- The part becomes pending. Its hash, which is the outbox now, does not expire until that is empty.
+    -- The part becomes pending. Its hash, which is the outbox now, does not expire until that is empty. A damaged queue refuses this
+    -- first write.
     if not is_pending then
       call('ZADD', pending, 'NX', at, part:match(':part:(.+)$'))
       call('PERSIST', part)
+    end
+    if has_moved then call('HSET', part, '$range_end', range_end, '$other_ranges', rest[1], '$hold_base', rest[2]) end
+    if not guard and (has_moved or not is_pending) then
+      call('HSET', part, '$open_until', format('%013d', expires - 1) .. range_end)
     end
     call('HSET', part, '$next_free', slip, unpack(changes))
   end

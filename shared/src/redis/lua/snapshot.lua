@@ -5,8 +5,8 @@
 -- ARGV  1   'final' if only a final part is of use, else ''
 --
 -- Returns
---   {0}  each user needs a grab: the part is not loaded, or has a guard or a free slip
---   {1}  only a final part is of use, and this one is not final
+--   {0}  each user needs a grab: the part is not loaded, has a free slip, or has a guard, which only grab checks
+--   {1}  only a final part is of use, and this one, without a free slip, is not final
 --   {2, others, left, user, claim, user, claim, ...}  the part is not final
 --   {3, others, left, user, claim, user, claim, ...}  it is final: every slip has a known decision
 --        others                  s0, s1, e0 or e1, as grab answers a user who has nothing
@@ -16,12 +16,13 @@
 
 local part = KEYS[1]
 local terms = redis.call('HMGET', part, '$expires_at', '$guard', '$next_free', '$range_end', '$known_count', '$slip_count', '$ack_mode', '$other_ranges')
-if not terms[1] or terms[2] then return {0} end
+if not terms[1] then return {0} end
 local time = redis.call('TIME')
 local left = math.max(terms[1] - time[1] * 1000 - math.floor(time[2] / 1000), 0)
 if left > 0 and (terms[3] ~= terms[4] or terms[8] ~= '') then return {0} end
 local is_final = terms[5] == terms[6]
 if not is_final and ARGV[1] == 'final' then return {1} end
+if terms[2] then return {0} end
 
 local is_certain = is_final or terms[7] == 'redis'
 local others = (left > 0 and 's' or 'e') .. (is_certain and '1' or '0')
