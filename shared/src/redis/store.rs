@@ -266,10 +266,8 @@ fn guard_text(guard: &Guard) -> String {
 
 impl From<RedisError> for HotStoreError {
     fn from(error: RedisError) -> Self {
-        match error {
-            RedisError::Unavailable { .. } => Self::Unavailable(Arc::new(error)),
-            RedisError::Refused { .. } | RedisError::Unexpected { .. } => Self::Impossible(Arc::new(error)),
-        }
+        let is_passing = matches!(error, RedisError::Unavailable { .. });
+        if is_passing { Self::Unavailable(Arc::new(error)) } else { Self::Impossible(Arc::new(error)) }
     }
 }
 

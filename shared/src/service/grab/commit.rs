@@ -12,7 +12,7 @@ use crate::service::Failure;
 
 /// The most transactions of a packet in flight. Each costs the process work and a round trip, however few claims it has. So later
 /// claims wait and go together.
-const TRANSACTIONS_MAX: usize = 8;
+pub const TRANSACTIONS_MAX: usize = 8;
 
 /// How long a caller waits at most: longer than a transaction is tried. Even then the claim stays in its queue and is committed; a
 /// caller that asks again shares the outcome.
@@ -84,13 +84,8 @@ impl<T: Table> Caller for Committing<T> {
 }
 
 impl<T: Table> Committer<T> {
-    /// A committer of claims to `ledger`.
-    pub fn new(ledger: Arc<Ledger<T>>) -> Self {
-        Self::with_transactions(ledger, TRANSACTIONS_MAX)
-    }
-
-    /// The same, with at most `transactions_max` transactions of a packet in flight.
-    pub fn with_transactions(ledger: Arc<Ledger<T>>, transactions_max: usize) -> Self {
+    /// A committer of claims to `ledger`, with at most `transactions_max` transactions of a packet in flight.
+    pub fn new(ledger: Arc<Ledger<T>>, transactions_max: usize) -> Self {
         Self {
             batches: Arc::new(Batcher::new(Committing { ledger, transactions_max })),
             claims: SingleFlight::default(),

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use self::commit::Committer;
+use self::commit::{Committer, TRANSACTIONS_MAX};
 use self::exhausted::ExhaustedParts;
-use self::probe::Prober;
+use self::probe::{BULK_MIN, Prober};
 use self::reconcile::Reconciler;
 use crate::domain::{AckMode, Claim, Decision, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
 use crate::ledger::ClaimOutcome;
@@ -77,8 +77,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
-            prober: Prober::new(Arc::clone(&stores.hot), Arc::clone(&exhausted)),
-            committer: Committer::new(Arc::clone(&stores.ledger)),
+            prober: Prober::new(Arc::clone(&stores.hot), Arc::clone(&exhausted), BULK_MIN),
+            committer: Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX),
             reconciler: Reconciler::new(Arc::clone(&stores.hot), Arc::clone(&exhausted)),
             exhausted,
             stores,
@@ -99,13 +99,13 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     #[must_use]
     pub fn with_bulk_min(self, bulk_min: usize) -> Self {
         let (hot, exhausted) = (Arc::clone(&self.stores.hot), Arc::clone(&self.exhausted));
-        Self { prober: Prober::with_bulk_min(hot, exhausted, bulk_min), ..self }
+        Self { prober: Prober::new(hot, exhausted, bulk_min), ..self }
     }
 
     /// The same, with at most `transactions_max` transactions of a packet in flight: a simulation has few claims.
     #[must_use]
     pub fn with_transactions(self, transactions_max: usize) -> Self {
-        let committer = Committer::with_transactions(Arc::clone(&self.stores.ledger), transactions_max);
+        let committer = Committer::new(Arc::clone(&self.stores.ledger), transactions_max);
         Self { committer, ..self }
     }
 

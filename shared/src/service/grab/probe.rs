@@ -21,7 +21,7 @@ const IN_FLIGHT_MAX: usize = 6;
 
 /// From this many waiting requests on, one snapshot answers all who wait for an exhausted part. It reads the whole part, so for
 /// fewer requests, which fit into one call of [`BATCH_MAX`], that call is cheaper.
-const BULK_MIN: usize = BATCH_MAX;
+pub const BULK_MIN: usize = BATCH_MAX;
 
 /// Probes parts for users. Requests of a lane that arrive while calls for it are in flight share the next call, whatever
 /// packets they are for. Requests for a part that turns out to be final need no call.
@@ -98,13 +98,8 @@ enum Snapshot {
 }
 
 impl<H: HotStore> Prober<H> {
-    /// Probes the parts in `hot`, except those that are known to be `exhausted`.
-    pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>) -> Self {
-        Self::with_bulk_min(hot, exhausted, BULK_MIN)
-    }
-
-    /// The same, with bulk waiters from `bulk_min` requests on.
-    pub fn with_bulk_min(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>, bulk_min: usize) -> Self {
+    /// Probes the parts in `hot`, except those that are known to be `exhausted`. Requests are bulk waiters from `bulk_min` on.
+    pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>, bulk_min: usize) -> Self {
         Self(Arc::new(Batcher::new(Probing { hot, exhausted, bulk_min })))
     }
 

@@ -40,7 +40,7 @@ impl Table for Commits {
 }
 
 fn committer(panics: bool) -> Committer<Commits> {
-    Committer::with_transactions(Arc::new(Ledger::new(Commits { panics }, Arc::new(System))), 1)
+    Committer::new(Arc::new(Ledger::new(Commits { panics }, Arc::new(System))), 1)
 }
 
 #[tokio::test]
