@@ -430,12 +430,12 @@ export interface components {
             /** @description The caller's own claim, or null. */
             mine: components["schemas"]["MyClaimOfPacket"] | null;
             /**
-             * @description The largest claim; on a tie, the earliest. Null until the packet has expired or every slip is claimed or refunded.
+             * @description The largest claim; on a tie, the earliest. Null until every slip is claimed or refunded.
              *     Also null if nobody claimed a slip.
              */
             best: components["schemas"]["BestClaim"] | null;
             /**
-             * @description The secret that the split was computed from. Null until the packet has expired or every slip is claimed or
+             * @description The secret that the split was computed from. Null until every slip is claimed or
              *     refunded.
              */
             seed: components["schemas"]["Digest"] | null;
