@@ -360,9 +360,17 @@ export interface components {
         PartialCount: number;
         /** @description A part of a packet's total, in minor units */
         PartialAmount: number;
-        /** @description Has no control characters. Empty if the sender gave none. */
+        /**
+         * @description Empty if the sender gave none. It has no control characters, no invisible characters (zero-width characters, tags,
+         *     the soft hyphen, the byte order mark), no controls of direction and no characters of private use. Emoji can have
+         *     all their forms except flags made of tags: U+FE0E or U+FE0F may follow a symbol, and U+200D may join emoji.
+         */
         Greeting: string;
-        /** @description Has no control characters */
+        /**
+         * @description Has no control characters. It is normalised before it is compared: NFKC, without invisible characters, without
+         *     white space at its ends. So width and composition do not matter; upper and lower case do. The normalised form has 1
+         *     to 64 characters.
+         */
         Passphrase: string;
         SendRequest: {
             split: components["schemas"]["Split"];
@@ -382,7 +390,7 @@ export interface components {
             recipients?: components["schemas"]["UserId"][];
         };
         GrabRequest: {
-            /** @description The packet's passphrase. If the packet has none, any value is ignored. */
+            /** @description The packet's passphrase. It is normalised as in a send. If the packet has none, any value is ignored. */
             passphrase?: string;
         };
         MovementRequest: {

@@ -104,7 +104,7 @@ async fn a_packet_is_shown_in_both_stores_without_its_secrets() {
     let world = World::single().await;
     let process = world.process();
     let mut plain = packet(&user("sam"), 1_000, 5);
-    plain.passphrase = Some("芝麻开门".to_owned());
+    plain.passphrase = Some(shared::domain::Passphrase::new("芝麻开门"));
     let terms = process.send_funded(plain).await;
     let part = only_part(&terms);
     for name in ["ann", "bob"] {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shared::domain::{PacketId, Refusal, Split, UserId};
+use shared::domain::{PacketId, Passphrase, Refusal, Split, UserId};
 use shared::service::{GrabOutcome, NewPacket};
 use tests::{Process, World, audit, packet, user, users};
 
@@ -70,7 +70,7 @@ async fn only_recipients_grab_a_packet_with_recipients() {
 async fn ten_wrong_passphrases_are_the_limit() {
     let world = World::single().await;
     let process = world.process();
-    let wanted = NewPacket { passphrase: Some("芝麻开门".to_owned()), ..packet(&user("sender"), 300, 3) };
+    let wanted = NewPacket { passphrase: Some(Passphrase::new("芝麻开门")), ..packet(&user("sender"), 300, 3) };
     let terms = process.send_funded(wanted).await;
     let (ann, eve) = (user("ann"), user("eve"));
     let won = process.grab_saying(terms.id, &ann, "芝麻开门").await.unwrap();

@@ -16,8 +16,8 @@ use std::time::{Duration, SystemTime};
 use rand::RngExt;
 use redis::{FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, Claim, Decision, Guard, Hold, Owner, PacketId, PartId, PassphraseDigest, SPLIT_VERSION, Seed,
-    Split, Terms, Timestamp, UserId, part_count,
+    AckMode, Amount, Claim, Decision, Guard, Hold, Owner, PacketId, PartId, Passphrase, PassphraseDigest,
+    SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count,
 };
 use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult};
 use shared::redis::test_server::{TestCluster, TestServer};
@@ -287,13 +287,13 @@ impl Packet {
     }
 
     fn with_passphrase(mut self, passphrase: &str) -> Self {
-        self.terms.guard.passphrase = Some(PassphraseDigest::new(self.terms.id, passphrase));
+        self.terms.guard.passphrase = Some(digest(self.terms.id, passphrase));
         self
     }
 
     /// `user` with this passphrase.
     fn saying(&self, user: &str, passphrase: &str) -> Grabber {
-        Grabber { user: id(user), passphrase: Some(PassphraseDigest::new(self.terms.id, passphrase)) }
+        Grabber { user: id(user), passphrase: Some(digest(self.terms.id, passphrase)) }
     }
 
     fn keys(&self) -> PartKeys {
@@ -313,6 +313,10 @@ fn now() -> Timestamp {
 
 fn id(user: &str) -> UserId {
     user.parse().unwrap()
+}
+
+fn digest(packet: PacketId, passphrase: &str) -> PassphraseDigest {
+    PassphraseDigest::new(packet, &Passphrase::new(passphrase))
 }
 
 fn grabber(user: &str) -> Grabber {

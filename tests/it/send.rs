@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::domain::{Amount, RequestKey};
+use shared::domain::{Amount, Passphrase, RequestKey};
 use shared::ledger::MovementOutcome;
 use shared::service::{NewPacket, SendOutcome};
 use tests::{World, audit, packet, user};
@@ -49,7 +49,7 @@ async fn a_key_stands_for_one_request() {
     let sender = user("sender");
     process.fund(&sender, 10_000).await;
     let wanted = || NewPacket {
-        passphrase: Some("芝麻".to_owned()),
+        passphrase: Some(Passphrase::new("芝麻")),
         recipients: Some([user("ann"), user("bob")].into()),
         ..packet(&sender, 1_000, 10)
     };
@@ -65,7 +65,7 @@ async fn a_key_stands_for_one_request() {
         NewPacket { greeting: String::new(), ..wanted() },
         NewPacket { expires_in: Duration::from_secs(7), ..wanted() },
         NewPacket { passphrase: None, ..wanted() },
-        NewPacket { passphrase: Some("other".to_owned()), ..wanted() },
+        NewPacket { passphrase: Some(Passphrase::new("other")), ..wanted() },
         NewPacket { recipients: None, ..wanted() },
         NewPacket { recipients: Some([user("ann")].into()), ..wanted() },
     ];

@@ -10,7 +10,7 @@ use std::time::Duration;
 use local::dynamodb::DynamoDb;
 use redis::{Cmd, FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, Limits, PacketId, PassphraseDigest, RequestKey, Split, Terms, Timestamp, UserId,
+    AckMode, Amount, Limits, PacketId, Passphrase, PassphraseDigest, RequestKey, Split, Terms, Timestamp, UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ledger::{Ledger, MovementOutcome};
@@ -338,7 +338,7 @@ impl Process {
 
     /// Grabs with a passphrase.
     pub async fn grab_saying(&self, id: PacketId, user: &UserId, words: &str) -> Result<GrabOutcome, Failure> {
-        self.grab.grab(id, user, Some(PassphraseDigest::new(id, words))).await
+        self.grab.grab(id, user, Some(PassphraseDigest::new(id, &Passphrase::new(words)))).await
     }
 
     /// A run of settle of all partitions.

@@ -135,7 +135,7 @@ browse('a passphrase is asked for, and a wrong one is refused', async () => {
   await page.fill('#word', '开门');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => document.querySelector('.envelope-status')?.textContent?.includes('不对'));
-  await page.fill('#word', '芝麻开门');
+  await page.fill('#word', '芝麻开门 ');
   await page.keyboard.press('Enter');
   await page.waitForSelector('.result[data-outcome=grabbed]');
   assert.equal((await grab(user, id)).amount, await yuan(page));

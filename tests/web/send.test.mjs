@@ -73,6 +73,22 @@ browse('the form shows the limits before the user exceeds them', async () => {
   assert.match(await textOf(page, 'button[type=submit]'), /Put in ¥5\.00/);
 });
 
+browse('a greeting is sent without invisible characters, and a blank passphrase is none', async () => {
+  const alice = someone('alice');
+  await fund(alice, 1_000);
+  const page = await person({ name: alice });
+  await page.goto(stack.url);
+  await page.fill('#total', '8');
+  await page.fill('#greeting', '\ufeff恭\u200b\ufe0f喜\u202e\u200d 👩🏽\u200d🚀❤\ufe0f');
+  await page.click('summary');
+  await page.fill('#passphrase', ' \u3000');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
+  assert.equal(sent.greeting, '恭喜 👩🏽\u200d🚀❤\ufe0f');
+  assert.equal((await api(someone(), 'POST', `/packets/${sent.packet_id}/grab`)).outcome, 'grabbed');
+});
+
 browse('if the money was spent elsewhere meanwhile, nothing is sent and the balance is read again', async () => {
   const alice = someone('alice');
   await fund(alice, 1_000);

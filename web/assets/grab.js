@@ -193,7 +193,7 @@ class Grab {
       asks.hidden = false;
       asks.replaceChildren(
         h('label', { for: 'word' }, t('grab.passphrase')),
-        h('input', { id: 'word', autocomplete: 'off', autocapitalize: 'off', maxlength: 64, 'aria-describedby': 'word-status', 'aria-invalid': 'false' }),
+        h('input', { id: 'word', autocomplete: 'off', autocapitalize: 'off', 'aria-describedby': 'word-status', 'aria-invalid': 'false' }),
         h('button', { class: 'button gold', type: 'submit' }, t('grab.open')),
       );
       status.id = 'word-status';

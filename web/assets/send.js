@@ -16,6 +16,9 @@ const CHARS_MAX = 64;
 const RECIPIENTS_MAX = 500;
 const EXPIRY_DEFAULT_S = 86_400;
 const TOP_UP = 100_000;
+// Emoji, whose joiners and selectors stay; or what the service refuses in a greeting: invisible characters and controls of
+// direction. People paste those without knowing.
+const EMOJI_OR_HIDDEN = /(\p{Emoji}[\ufe0e\ufe0f]?(?:\u200d\p{Emoji}[\ufe0e\ufe0f]?)*)|[\p{Cc}\p{Co}\p{DI}\p{Zl}\p{Zp}]/gu;
 
 // The send that has no answer yet, with its key. After a reload the page retries it with the same key.
 const pendingName = () => `hongbao.sending.${me()}`;
@@ -120,6 +123,11 @@ class Form {
     );
   }
 
+  /** The greeting that is sent; empty if the user wrote none. */
+  #cleanGreeting() {
+    return this.greeting.value.replace(EMOJI_OR_HIDDEN, '$1');
+  }
+
   /** Reads the form. `wrong` has a message for each invalid field. */
   #read() {
     /** @type {Map<string, string>} */
@@ -139,14 +147,16 @@ class Form {
     } else if (total > this.balance) {
       wrong.set('total', t('send.bad.balance', { short: money(total - this.balance) }));
     }
-    for (const one of [this.greeting, this.passphrase]) {
-      if ([...one.value].length > CHARS_MAX) wrong.set(one.id, t('send.bad.chars'));
+    // The service normalises a passphrase before it measures it.
+    const passphrase = this.passphrase.value.normalize('NFKC').trim();
+    for (const [name, text] of /** @type {const} */ ([['greeting', this.#cleanGreeting()], ['passphrase', passphrase]])) {
+      if ([...text].length > CHARS_MAX) wrong.set(name, t('send.bad.chars'));
     }
     const recipients = [...new Set(this.recipients.value.split(/[\s,，、;；]+/).filter(Boolean))];
     const bad = recipients.find((name) => !isUserId(name));
     if (bad !== undefined) wrong.set('recipients', t('send.bad.recipients', { name: bad }));
     else if (recipients.length > RECIPIENTS_MAX) wrong.set('recipients', t('send.bad.recipients.many'));
-    return { wrong, total, count: isCount ? count : null, recipients };
+    return { wrong, total, count: isCount ? count : null, passphrase, recipients };
   }
 
   #update() {
@@ -154,7 +164,7 @@ class Form {
     const { wrong, total, count, recipients } = this.#read();
     const limits = { least: money(count ?? 1), most: money((count ?? 1) * slipMax), slip: money(slipMax) };
     const each = total !== null && count !== null && !wrong.has('total') ? t('send.each', { each: money(Math.floor(total / count)) }) : '';
-    const greetingLeft = CHARS_MAX - [...this.greeting.value].length;
+    const greetingLeft = CHARS_MAX - [...this.#cleanGreeting()].length;
     /** @type {Record<string, string>} */
     const hints = {
       total: t('send.total.hint', limits) + (each && ` · ${each}`),
@@ -171,7 +181,7 @@ class Form {
     this.submit.textContent = isReady ? t('send.submit', { amount: money(amount) }) : t('send.submit.empty');
     this.submit.disabled = !isReady || this.isBusy;
     this.#showBalance(isReady ? amount : 0);
-    const greeting = this.greeting.value || t('send.greeting.default');
+    const greeting = this.#cleanGreeting() || t('send.greeting.default');
     const seal = h('span', { class: 'coin', 'aria-hidden': 'true' }, t('grab.open'));
     this.preview.replaceChildren(envelope({ sender: me(), from: t('grab.from', { sender: me() }), greeting, seal }));
   }
@@ -209,16 +219,16 @@ class Form {
   }
 
   #submit() {
-    const { wrong, total, count, recipients } = this.#read();
+    const { wrong, total, count, passphrase, recipients } = this.#read();
     if (this.isBusy || wrong.size > 0 || total === null || count === null) return;
     /** @type {SendRequest} */
     const body = {
       split: this.split,
       total_amount: total,
       count,
-      greeting: this.greeting.value || t('send.greeting.default'),
+      greeting: this.#cleanGreeting() || t('send.greeting.default'),
       expires_in_s: Number(this.expiry.value),
-      ...(this.passphrase.value && { passphrase: this.passphrase.value }),
+      ...(passphrase && { passphrase }),
       ...(recipients.length > 0 && { recipients }),
     };
     void this.send({ key: newKey(), body });

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
-use shared::domain::{PacketId, PassphraseDigest, Refusal};
+use shared::domain::{PacketId, Passphrase, PassphraseDigest, Refusal};
 use shared::http::{Answer, Code, Problem, Route, caller, given, parse_body, respond, route};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
@@ -61,7 +61,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
     let user = caller(request)?;
     let passphrase = passphrase(request)?;
     let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
-    let passphrase = passphrase.map(|passphrase| PassphraseDigest::new(packet_id, &passphrase));
+    let passphrase = passphrase.map(|text| PassphraseDigest::new(packet_id, &Passphrase::new(&text)));
 
     match grab.grab(packet_id, &user, passphrase).await? {
         GrabOutcome::Grabbed { claim, replayed } => {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::Deserialize;
-use shared::domain::{Amount, Limits, RequestKey, Split, UserId};
+use shared::domain::{Amount, Limits, Passphrase, RequestKey, Split, UserId, is_plain};
 use shared::http::{
     Answer, Code, Int, PacketBody, Problem, Route, caller, fields, given, header, parse_body, respond, route,
 };
@@ -88,8 +88,9 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
         fields.check("total_amount", total, format!("must be an integer from {count} to {most} for {count} slips"))
     });
     let greeting = body.greeting.unwrap_or_default();
-    let greeting = Some(greeting).filter(|text| is_text(text, 0, Limits::GREETING_CHARS_MAX));
-    let reason = format!("must be at most {} characters, without control characters", Limits::GREETING_CHARS_MAX);
+    let most = Limits::GREETING_CHARS_MAX;
+    let greeting = Some(greeting).filter(|text| text.chars().count() <= most && is_plain(text));
+    let reason = format!("must be at most {most} characters, without control or invisible characters");
     let greeting = fields.check("greeting", greeting, reason);
     let expires_in = match body.expires_in_s {
         None => Some(Limits::EXPIRY_DEFAULT),
@@ -99,28 +100,36 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
             fields.check("expires_in_s", expiry, format!("must be an integer from 1 to {most}"))
         }
     };
-    if let Some(passphrase) = &body.passphrase {
-        let most = Limits::PASSPHRASE_CHARS_MAX;
-        let good = is_text(passphrase, 1, most).then_some(());
-        let reason = format!("must be 1 to {most} characters, without control characters");
-        fields.check("passphrase", good, reason);
-    }
+    let passphrase = match body.passphrase {
+        None => Some(None),
+        Some(text) => passphrase(&text, &mut fields).map(Some),
+    };
     let recipients = match body.recipients {
         None => Some(None),
         Some(users) => recipients(&users, &mut fields).map(Some),
     };
     fields.finish()?;
-    match (split, total, count, greeting, expires_in, recipients) {
-        (Some(split), Some(total), Some(count), Some(greeting), Some(expires_in), Some(recipients)) => {
-            let passphrase = body.passphrase;
-            Ok(NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients })
-        }
+    match (split, total, count, greeting, expires_in, passphrase, recipients) {
+        (
+            Some(split),
+            Some(total),
+            Some(count),
+            Some(greeting),
+            Some(expires_in),
+            Some(passphrase),
+            Some(recipients),
+        ) => Ok(NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients }),
         _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
     }
 }
 
-fn is_text(text: &str, least: usize, most: usize) -> bool {
-    (least..=most).contains(&text.chars().count()) && !text.chars().any(char::is_control)
+/// The passphrase, normalised. Its limits are those of the normalised form.
+fn passphrase(text: &str, fields: &mut shared::http::Fields) -> Option<Passphrase> {
+    let most = Limits::PASSPHRASE_CHARS_MAX;
+    let passphrase = Passphrase::new(text);
+    let good = (1..=most).contains(&passphrase.as_str().chars().count()) && !text.chars().any(char::is_control);
+    let reason = format!("must be 1 to {most} characters after normalisation, without control characters");
+    fields.check("passphrase", Some(passphrase).filter(|_| good), reason)
 }
 
 fn recipients(users: &[String], fields: &mut shared::http::Fields) -> Option<BTreeSet<UserId>> {

@@ -10,6 +10,7 @@ mod part;
 mod slip;
 mod split;
 mod summary;
+mod text;
 mod time;
 mod wallet;
 
@@ -22,5 +23,6 @@ pub use part::{PARTITIONS, PartId, Partition, part_count};
 pub use slip::{Claim, Decision, Hold, Owner};
 pub use split::{SPLIT_VERSION, Seed, Split, SplitError, commitment, split, split_unshuffled};
 pub use summary::{Best, Summary};
+pub use text::{Passphrase, is_plain};
 pub use time::Timestamp;
 pub use wallet::{ClaimRecord, Movement, MovementKind, Wallet};

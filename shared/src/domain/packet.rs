@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use super::id::{PacketId, UserId};
 use super::money::Amount;
 use super::split::{self, Seed, Split};
+use super::text::Passphrase;
 use super::time::Timestamp;
 
 /// When a grab is answered. It is a term of each packet, so that a redeployment never changes a promise that was made.
@@ -30,9 +31,9 @@ pub struct PassphraseDigest(pub [u8; 32]);
 impl PassphraseDigest {
     /// The digest of `passphrase` for `packet`.
     #[must_use]
-    pub fn new(packet: PacketId, passphrase: &str) -> Self {
+    pub fn new(packet: PacketId, passphrase: &Passphrase) -> Self {
         let hash = Sha256::new().chain_update("hongbao passphrase 1\0").chain_update(packet.to_string());
-        Self(hash.chain_update(passphrase).finalize().into())
+        Self(hash.chain_update(passphrase.as_str()).finalize().into())
     }
 }
 
@@ -150,23 +151,29 @@ mod tests {
         name.parse().unwrap()
     }
 
+    fn digest(packet: PacketId, passphrase: &str) -> PassphraseDigest {
+        PassphraseDigest::new(packet, &Passphrase::new(passphrase))
+    }
+
     #[test]
     fn recipients_are_checked_before_the_passphrase() {
         let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
-        let digest = PassphraseDigest::new(packet, "芝麻开门");
-        let guard = Guard { passphrase: Some(digest), recipients: Some([user("ann")].into()) };
-        assert_eq!(guard.admit(&user("bob"), Some(digest)), Err(Refusal::NotARecipient));
+        let right = digest(packet, "芝麻开门");
+        let guard = Guard { passphrase: Some(right), recipients: Some([user("ann")].into()) };
+        assert_eq!(guard.admit(&user("bob"), Some(right)), Err(Refusal::NotARecipient));
         assert_eq!(guard.admit(&user("ann"), None), Err(Refusal::WrongPassphrase));
-        assert_eq!(guard.admit(&user("ann"), Some(PassphraseDigest::new(packet, "x"))), Err(Refusal::WrongPassphrase));
-        assert_eq!(guard.admit(&user("ann"), Some(digest)), Ok(()));
-        assert_eq!(Guard::default().admit(&user("bob"), Some(digest)), Ok(()));
+        assert_eq!(guard.admit(&user("ann"), Some(digest(packet, "x"))), Err(Refusal::WrongPassphrase));
+        assert_eq!(guard.admit(&user("ann"), Some(right)), Ok(()));
+        assert_eq!(Guard::default().admit(&user("bob"), Some(right)), Ok(()));
     }
 
     #[test]
     fn a_digest_is_its_packets_own() {
         let other = PacketId::new(Timestamp::from_ms(1), 1, [2; 10]);
         let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
-        assert_ne!(PassphraseDigest::new(packet, "a"), PassphraseDigest::new(other, "a"));
+        assert_ne!(digest(packet, "a"), digest(other, "a"));
+        assert_ne!(digest(packet, "a"), digest(packet, "A"));
+        assert_eq!(digest(packet, "a"), digest(packet, "ａ "));
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::Failure;
 use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
-    AckMode, Amount, Amounts, Guard, Limits, PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, RequestKey,
-    SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
+    AckMode, Amount, Amounts, Guard, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase, PassphraseDigest,
+    RequestKey, SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
 };
 use crate::ledger;
 use crate::ports::{HotStore, Table};
@@ -41,7 +41,7 @@ pub struct NewPacket {
     /// How long it can be grabbed.
     pub expires_in: Duration,
     /// The passphrase that a grabber must give, if any.
-    pub passphrase: Option<String>,
+    pub passphrase: Option<Passphrase>,
     /// The only users who may grab it, if any are named.
     pub recipients: Option<BTreeSet<UserId>>,
 }
@@ -143,8 +143,8 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
     parts.collect::<Result<_, _>>().map_err(|error| Failure::defect(error.to_string()))
 }
 
-/// A hash of what was asked for. It does not depend on how the body was written. Sender and key are part of it, so that equal
-/// passphrases don't show as equal hashes.
+/// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
+/// are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
     let NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients } = request;
     let mut hash = Sha256::new();
@@ -163,7 +163,7 @@ fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
     field(&expires_in.as_millis().to_string());
     if let Some(passphrase) = passphrase {
         field("passphrase");
-        field(passphrase);
+        field(passphrase.as_str());
     }
     if let Some(recipients) = recipients {
         field("recipients");

@@ -1,8 +1,10 @@
 //! Every field at its limits, and one beyond.
 
 use serde_json::{Value, json};
+use shared::domain::{Passphrase, is_plain};
 
 use super::api::{Api, random, with};
+use super::spec::SPEC;
 
 /// Tries values of a field in an otherwise valid body. A refusal must name the field.
 async fn try_values(field: &str, base: &Value, good: &[Value], bad: &[Value]) {
@@ -71,19 +73,59 @@ async fn expiry() {
 #[tokio::test]
 async fn greeting() {
     let (han, emoji, family) = ("红".repeat(64), "🧧".repeat(64), "👨‍👩‍👧".repeat(12));
-    let good = texts(["", " ", "a", &han, &emoji, &family, "\"\\{}<script>", "\u{2028}\u{feff}\u{e000}"]);
+    // A heart with a variation selector, a skin tone, a flag, a pirate's flag, a keycap, emoji of several characters.
+    let joined = "❤\u{fe0f}👍🏽🇨🇳🏴\u{200d}☠\u{fe0f}1\u{fe0f}\u{20e3}👩🏽\u{200d}🚀❤\u{fe0f}\u{200d}🔥";
+    let good = texts(["", " ", "a", &han, &emoji, &family, joined, "\"\\{}<script>", "\u{5e9}\u{5dc}\u{5d5}\u{5dd}"]);
     let (long_han, long_emoji) = (format!("{han}包"), format!("{emoji}🧧"));
     let long = "a".repeat(65);
-    let bad = texts([&long, &long_han, &long_emoji, "a\nb", "\u{0}", "\t", "\u{7f}", "\u{85}"]);
+    let mut bad = texts([&long, &long_han, &long_emoji, "a\nb", "\u{0}", "\t", "\u{7f}", "\u{85}"]);
+    // Controls of direction, invisible characters, private use, and a joiner and a selector that belong to no emoji.
+    let direction = ["\u{200f}", "\u{202e}txt.exe", "\u{2066}a\u{2069}"];
+    let hidden = ["a\u{ad}b", "\u{200b}", "\u{feff}", "\u{3164}", "\u{2028}", "\u{e000}", "🏴\u{e0067}\u{e007f}"];
+    bad.extend(texts(direction).into_iter().chain(texts(hidden)).chain(texts(["a\u{200d}b", "a\u{fe0f}"])));
     try_values("greeting", &random(10, 1), &good, &bad).await;
+}
+
+/// Characters by themselves and beside emoji, and all words of up to four letters that matter to each other.
+fn odd_texts() -> impl Iterator<Item = String> {
+    // The first plane except Han and Hangul, and the edges of what a text may have in the others.
+    let letters = ('\0'..'\u{3400}').chain('\u{d7a0}'..'\u{ffff}');
+    let letters = letters.chain('\u{1bc9f}'..'\u{1bca5}').chain('\u{1d172}'..'\u{1d17c}');
+    let letters = letters.chain('\u{1eff0}'..'\u{1fb10}').chain('\u{dfff0}'..'\u{e1010}');
+    let letters = letters.chain('\u{10fff0}'..=char::MAX);
+    let beside = |letter: char| {
+        [letter.to_string(), format!("{letter}\u{fe0f}"), format!("👩\u{200d}{letter}"), format!("{letter}\u{200d}👩")]
+    };
+    let alphabet = ["a", "1", "❤", "👩", " ", "\u{200b}", "\u{200d}", "\u{fe0f}"];
+    let words = (1..=4).flat_map(move |length| {
+        (0..alphabet.len().pow(length)).map(move |number| {
+            (0..length).map(|place| alphabet[number / alphabet.len().pow(place) % alphabet.len()]).collect::<String>()
+        })
+    });
+    letters.flat_map(beside).chain(words)
+}
+
+#[test]
+fn the_document_says_exactly_which_texts_are_accepted() {
+    let schemas = &SPEC.document["components"]["schemas"];
+    let (greeting, passphrase) = (SPEC.validator(&schemas["Greeting"]), SPEC.validator(&schemas["Passphrase"]));
+    for text in odd_texts() {
+        assert_eq!(greeting.is_valid(&json!(text)), is_plain(&text), "greeting {text:?}");
+        let is_accepted = !Passphrase::new(&text).as_str().is_empty() && !text.contains(char::is_control);
+        assert_eq!(passphrase.is_valid(&json!(text)), is_accepted, "passphrase {text:?}");
+    }
 }
 
 #[tokio::test]
 async fn passphrase() {
     let (han, emoji) = ("芝".repeat(64), "🗝".repeat(64));
-    let good = texts(["a", " ", &han, &emoji, "\"\\#{}"]);
+    // The last ones are longer than 64 characters until they are normalised: spaces at the ends, é in two characters.
+    let (spaced, decomposed) = (format!("  {han}\u{3000}"), "e\u{301}".repeat(64));
+    let good = texts(["a", " a ", &han, &emoji, "\"\\#{}", &spaced, &decomposed]);
     let (long_han, long) = (format!("{han}麻"), "a".repeat(65));
-    let bad = texts(["", &long, &long_han, "a\nb", "\u{0}"]);
+    // One character that stands for eighteen.
+    let expanded = "\u{fdfa}".repeat(4);
+    let bad = texts(["", " ", "\u{3000}\u{a0}", "\u{200b}", &long, &long_han, &expanded, "a\nb", "\u{0}", "a\n"]);
     try_values("passphrase", &random(10, 1), &good, &bad).await;
 }
 

@@ -12,7 +12,7 @@ async fn a_passphrase_opens_a_packet() {
     for body in ["", "{}"] {
         api.grab("bob", &packet).body(body).await.refused(403, "wrong-passphrase");
     }
-    for wrong in ["", "芝麻", "芝麻开门 ", "\u{0}", &"x".repeat(10_000)] {
+    for wrong in ["", " ", "芝麻", "芝麻 开门", "芝麻开门!", "\u{0}", &"x".repeat(10_000)] {
         grab("bob", wrong).await.refused(403, "wrong-passphrase");
     }
     // The sender needs it too. A view needs no passphrase.
@@ -32,6 +32,31 @@ async fn a_passphrase_opens_a_packet() {
     grab("carol", "芝麻开门").await.expect(200);
     api.grab("dave", &packet).await.refused(403, "wrong-passphrase");
     assert_eq!(grab("dave", "芝麻开门").await.expect(200)["outcome"], "sold_out");
+}
+
+#[tokio::test]
+async fn passphrases_that_look_alike_are_the_same() {
+    let api = Api::start().await;
+    // Width, composition, spaces at the ends, invisible characters, an emoji with and without its selector.
+    let alike: [&[&str]; 5] = [
+        &["abc123", "ａｂｃ１２３", " abc123\u{3000}", "abc123\n", "\u{feff}abc\u{200b}123"],
+        &["café ☕", "cafe\u{301} ☕", "café ☕\u{fe0f}", "café\u{a0}☕"],
+        &["ガン", "ｶﾞﾝ", "カ\u{3099}ン"],
+        &["각", "\u{1100}\u{1161}\u{11a8}"],
+        &["芝麻开门", "\t芝麻开门 ", "芝麻\u{200d}开门"],
+    ];
+    for (i, forms) in alike.into_iter().enumerate() {
+        for (j, set) in forms.iter().enumerate().filter(|(_, set)| !set.contains(char::is_control)) {
+            let body = with(random(100, 10), &json!({"passphrase": set}));
+            let packet = api.packet("alice", &format!("k-{i}-{j}"), &body).await;
+            for (n, given) in forms.iter().enumerate() {
+                let grab = api.grab(&format!("u{n}"), &packet).json(&json!({"passphrase": given}));
+                assert_eq!(grab.await.expect(200)["outcome"], "grabbed", "{set:?} {given:?}");
+            }
+            let other = json!({"passphrase": format!("{set}x")});
+            api.grab("eve", &packet).json(&other).await.refused(403, "wrong-passphrase");
+        }
+    }
 }
 
 #[tokio::test]

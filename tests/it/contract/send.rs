@@ -92,6 +92,8 @@ async fn the_same_request_under_the_same_key_is_one_packet() {
         "\r\n\t{ \"recipients\" : [\"carol\",\"bob\"] , \"passphrase\":\"\\u829d\\u9ebb\",\"count\":10,\
          \"total_amount\":1000,\"split\":\"r\\u0061ndom\"}  "
             .to_owned(),
+        // The same passphrase in another form.
+        with(body.clone(), &json!({"passphrase": " 芝麻\u{3000}"})).to_string(),
     ] {
         let again = send(&same).await;
         again.expect(200);

@@ -111,7 +111,8 @@ impl Spec {
         validator.iter_errors(instance).map(|error| format!("{}: {error}", error.instance_path())).collect()
     }
 
-    fn validator(&self, schema: &Value) -> Arc<Validator> {
+    /// What checks values against a schema of the document.
+    pub fn validator(&self, schema: &Value) -> Arc<Validator> {
         let mut validators = self.validators.lock().unwrap();
         let compile = || {
             let whole = json!({

@@ -1,6 +1,6 @@
 use lambda_http::{Body, Request};
 use serde_json::{Map, Value};
-use shared::domain::{Limits, MAX_MOVEMENT, Split};
+use shared::domain::{Limits, MAX_MOVEMENT, Passphrase, Split};
 use shared::http::{Code, Problem};
 use shared::service::NewPacket;
 
@@ -60,14 +60,23 @@ fn within_limits(packet: &NewPacket, limits: &Limits) {
     let (total, count) = (packet.total.minor_units(), u64::from(packet.count));
     assert!(count <= total && total <= count * limits.slip_amount_max.minor_units(), "{packet:?}");
     assert!((1..=259_200).contains(&packet.expires_in.as_secs()), "{packet:?}");
-    let text = |text: &str, most: usize| text.chars().count() <= most && !text.chars().any(char::is_control);
-    assert!(text(&packet.greeting, Limits::GREETING_CHARS_MAX), "{packet:?}");
+    assert!(packet.greeting.chars().count() <= Limits::GREETING_CHARS_MAX, "{packet:?}");
+    assert!(!packet.greeting.contains(is_never_plain), "{packet:?}");
     if let Some(passphrase) = &packet.passphrase {
-        assert!(!passphrase.is_empty() && text(passphrase, Limits::PASSPHRASE_CHARS_MAX), "{packet:?}");
+        let text = passphrase.as_str();
+        assert!((1..=Limits::PASSPHRASE_CHARS_MAX).contains(&text.chars().count()), "{packet:?}");
+        assert!(text.trim() == text && !text.contains(char::is_control), "{packet:?}");
+        assert_eq!(Passphrase::new(text), *passphrase);
     }
     if let Some(recipients) = &packet.recipients {
         assert!((1..=Limits::RECIPIENTS_MAX).contains(&recipients.len()), "{packet:?}");
     }
+}
+
+/// Some of the characters that no greeting may have, wherever they stand.
+fn is_never_plain(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}' | '\u{200e}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
 fn as_asked(packet: &NewPacket, asked: &Map<String, Value>) {
@@ -78,7 +87,7 @@ fn as_asked(packet: &NewPacket, asked: &Map<String, Value>) {
     assert_eq!(asked["count"], packet.count);
     assert_eq!(asked.get("greeting").map_or(Some(""), Value::as_str), Some(&*packet.greeting));
     assert_eq!(asked.get("expires_in_s").map_or(Some(86_400), Value::as_u64), Some(packet.expires_in.as_secs()));
-    assert_eq!(asked.get("passphrase").and_then(Value::as_str), packet.passphrase.as_deref());
+    assert_eq!(asked.get("passphrase").and_then(Value::as_str).map(Passphrase::new), packet.passphrase);
     let recipients = asked.get("recipients").map(|users| users.as_array().unwrap());
     assert_eq!(recipients.map(Vec::len), packet.recipients.as_ref().map(std::collections::BTreeSet::len));
     for user in recipients.into_iter().flatten() {

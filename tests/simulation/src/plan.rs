@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Split, UserId};
+use shared::domain::{AckMode, Amount, Passphrase, Split, UserId};
 use shared::service::NewPacket;
 
 use crate::chance::Chance;
@@ -114,7 +114,7 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
         count,
         greeting: String::new(),
         expires_in: life,
-        passphrase: chance.happens(200).then(|| "open".to_owned()),
+        passphrase: chance.happens(200).then(|| Passphrase::new("open")),
         recipients,
     };
     // A rush: all grabs in a short time.

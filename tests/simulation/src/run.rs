@@ -3,7 +3,7 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, PacketId, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed, Terms, Timestamp, split,
+    Amount, Amounts, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed, Terms, Timestamp, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -332,7 +332,7 @@ impl Run {
     async fn ask(&self, id: PacketId, grab: &GrabPlan) -> Option<GrabOutcome> {
         let process = self.slots.any();
         let words = if grab.is_right { "open" } else { "shut" };
-        let digest = PassphraseDigest::new(id, words);
+        let digest = PassphraseDigest::new(id, &Passphrase::new(words));
         let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
         let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
