@@ -17,9 +17,12 @@ export interface paths {
          * Send a packet
          * @description Creates a packet and takes its money from the caller's wallet, both or neither.
          *
-         *     The same key with the same body returns the first answer again, with status 200 and `Idempotent-Replayed: true`.
-         *     Bodies are compared as JSON values, not as bytes. The same key with another body is a 422. A refused send leaves its
-         *     key free.
+         *     The same key with the same body returns the first answer again, with status 200 and `Idempotent-Replayed: true`. The
+         *     same key with another body is a 422. A refused send leaves its key free.
+         *
+         *     Two bodies are the same if they ask for the same packet. The order of fields and of recipients does not matter, nor
+         *     do white space and escapes. An optional field that is left out equals its default. Passphrases are compared
+         *     normalised.
          */
         post: operations["sendPacket"];
         delete?: never;
@@ -80,7 +83,8 @@ export interface paths {
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
          *
-         *     The sender may grab too. If the packet has no passphrase, a given one is ignored.
+         *     The sender may grab too. If the packet has recipients, only they may: a sender who is not one of them gets a 403.
+         *     If the packet has no passphrase, a given one is ignored.
          */
         post: operations["grabPacket"];
         delete?: never;
@@ -386,7 +390,7 @@ export interface components {
             expires_in_s?: number;
             /** @description Users must give it to grab. It is stored as a digest and never shown. */
             passphrase?: components["schemas"]["Passphrase"];
-            /** @description The only users who may grab. */
+            /** @description The only users who may grab. The sender may view the packet, but grabs only if they are among them. */
             recipients?: components["schemas"]["UserId"][];
         };
         GrabRequest: {
@@ -866,7 +870,7 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description The key or id was used before, with another body. No money moved. */
+        /** @description The key was used before for another packet, or the id for another amount. No money moved. */
         KeyReused: {
             headers: {
                 [name: string]: unknown;
@@ -1132,7 +1136,10 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthenticated"];
-            /** @description The packet is not for this caller. Recipients are checked first. */
+            /**
+             * @description The packet has recipients, and the caller is not one of them, even if they are its sender. Or the passphrase is
+             *     wrong or missing. Recipients are checked first.
+             */
             403: {
                 headers: {
                     [name: string]: unknown;
