@@ -24,7 +24,7 @@ mod armed {
     use rustix::process::{Signal, getpid, kill_process};
 
     /// All places, by the step they belong to.
-    pub const POINTS: [&str; 36] = [
+    pub const POINTS: [&str; 40] = [
         "send.before_ledger",
         "send.after_ledger",
         "send.after_load",
@@ -38,6 +38,10 @@ mod armed {
         "grab.before_repair",
         "grab.after_repair",
         "grab.in_doubt",
+        "help.after_lease",
+        "help.after_claim",
+        "help.before_reconcile",
+        "help.after_reconcile",
         "load.before_lease",
         "load.after_lease",
         "load.after_decisions",

@@ -99,6 +99,7 @@ pub struct Meter {
     ends: [AtomicU64; GrabEnd::ALL.len()],
     replays: AtomicU64,
     repairs: AtomicU64,
+    helps: AtomicU64,
     script_calls: AtomicU64,
     /// The number of claims by the milliseconds that they took. The time-out of a grab bounds the size of this map.
     claims_ms: Mutex<BTreeMap<u64, u64>>,
@@ -113,6 +114,8 @@ pub struct Counts {
     pub replays: u64,
     /// Parts that were reconciled as a whole, because they had forgotten a decision.
     pub repairs: u64,
+    /// Parts whose holds this process helped.
+    pub helps: u64,
     /// Calls of scripts in the hot store.
     pub script_calls: u64,
     /// The time of each claim's transaction, with its retries, in milliseconds and ascending order.
@@ -133,6 +136,11 @@ impl Meter {
     /// A part was repaired.
     pub fn repaired(&self) {
         self.repairs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The holds of a part were helped.
+    pub fn helped(&self) {
+        self.helps.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A script was called.
@@ -157,6 +165,7 @@ impl Meter {
             ends: ends.filter(|(_, count)| *count > 0).collect(),
             replays: take(&self.replays),
             repairs: take(&self.repairs),
+            helps: take(&self.helps),
             script_calls: take(&self.script_calls),
             claims_ms: claims_ms.into_iter().flat_map(repeat).collect(),
         }
@@ -198,6 +207,7 @@ mod tests {
         }
         meter.replayed();
         meter.repaired();
+        meter.helped();
         meter.called_script();
         meter.called_script();
         for took_ms in [9, 3, 9] {
@@ -208,7 +218,7 @@ mod tests {
             counts.ends.iter().map(|(end, count)| (end.name(), *count)).collect::<Vec<_>>(),
             [("grabbed", 1), ("sold_out", 2), ("expired", 1), ("refused", 1), ("unavailable", 1)]
         );
-        assert_eq!((counts.replays, counts.repairs, counts.script_calls), (1, 1, 2));
+        assert_eq!((counts.replays, counts.repairs, counts.helps, counts.script_calls), (1, 1, 1, 2));
         assert_eq!(counts.claims_ms, [3, 9, 9]);
         assert_eq!(meter.take(), Counts::default());
     }

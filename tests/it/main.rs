@@ -8,6 +8,7 @@ mod contract;
 #[cfg(target_os = "linux")] // The emulator runs only there.
 mod functions;
 mod guard;
+mod help;
 mod http_rush;
 mod layers;
 mod live;

@@ -16,8 +16,8 @@ use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 /// Every answer of a rush, with its user.
 type Answers = Vec<(UserId, GrabOutcome)>;
 
-/// After this time losers in doubt ask the ledger itself. A slow machine may have thousands of them at once, and the
-/// ledger refuses what it can't take. A request that is refused earlier has no such excuse.
+/// After this time a loser may be refused: on a slow machine the claims of others may still be in flight. A request that is
+/// refused earlier has no such excuse.
 const IN_DOUBT: Duration = Duration::from_secs(2);
 /// A refused user asks again for this long.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(1);

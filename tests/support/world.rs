@@ -272,7 +272,7 @@ impl World {
     async fn outbox(&self) -> Vec<String> {
         let mut left = Vec::new();
         for key in self.keys().await {
-            let holds = if key.contains(":claims:") {
+            let holds = if key.contains(":part:") {
                 let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&key)).await;
                 !crate::hot::outbox(&claims).is_empty()
             } else {

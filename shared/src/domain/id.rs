@@ -14,7 +14,7 @@ const RANDOM_BITS: u32 = 80;
 const PARTS_BITS: u32 = 6;
 
 /// The most parts that a packet can have: the low bits of its id hold no larger number.
-pub(super) const MAX_PARTS: u32 = 1 << PARTS_BITS;
+pub const MAX_PARTS: u32 = 1 << PARTS_BITS;
 
 /// Why a text is not an id. The message says what an id looks like, and never repeats the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]

@@ -1,8 +1,9 @@
 use std::collections::HashSet;
 
 use futures::future::join_all;
+use tokio::time::Instant;
 
-use super::commit::Committed;
+use super::commit::{COMMIT_TIMEOUT, Committed};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
@@ -37,7 +38,18 @@ impl<T: Table> Ledger<T> {
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
     pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
-        match self.commit(&writes(terms, user, claim)?).await? {
+        self.claim_until(Instant::now() + COMMIT_TIMEOUT, terms, user, claim).await
+    }
+
+    /// The same, tried until `give_up`.
+    pub async fn claim_until(
+        &self,
+        give_up: Instant,
+        terms: &Terms,
+        user: &UserId,
+        claim: &Claim,
+    ) -> Result<ClaimOutcome, LedgerError> {
+        match self.commit_until(give_up, &writes(terms, user, claim)?).await? {
             Committed::Yes => Ok(ClaimOutcome::Committed),
             Committed::No(reasons) => self.what_stands(terms.id, user, claim.slip, reasons).await,
         }

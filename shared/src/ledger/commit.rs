@@ -1,12 +1,12 @@
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::{Ledger, LedgerError};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 
 /// How long a transaction is tried: longer than `DynamoDB` keeps one "in progress" after a lost connection (5 s).
-const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
+pub(super) const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MOST: Duration = Duration::from_millis(400);
 
@@ -19,17 +19,23 @@ pub(super) enum Committed {
 }
 
 impl<T: Table> Ledger<T> {
-    /// Tries a transaction until it commits or a condition fails. A conflict, throttling and an unknown result are no
-    /// answer: the very same items are sent again, after a jittered pause.
+    /// Tries a transaction until it commits or a condition fails, at most for [`COMMIT_TIMEOUT`].
     pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
+        self.commit_until(Instant::now() + COMMIT_TIMEOUT, writes).await
+    }
+
+    /// Tries a transaction until it commits or a condition fails, or until `give_up`. A conflict, throttling and an unknown result
+    /// are no answer: the very same items are sent again, after a jittered pause.
+    pub(super) async fn commit_until(&self, give_up: Instant, writes: &[Write]) -> Result<Committed, LedgerError> {
         // All attempts of this call share a token, so that an attempt whose answer was lost counts as this call's own. That only
         // saves work: with a new token, or with none, the call would end the same.
         let mut token = hex::encode(self.entropy.bytes16());
-        let give_up = Instant::now() + COMMIT_TIMEOUT;
         let mut backoff = BACKOFF_FIRST;
         loop {
             crash_point!("ledger.before_transaction");
-            let answer = self.table.transact(writes, &token).await;
+            let Ok(answer) = timeout_at(give_up, self.table.transact(writes, &token)).await else {
+                return Err(TableError::Pending("no answer in time".into()).into());
+            };
             crash_point!("ledger.after_transaction");
             let error = match answer {
                 Ok(()) => return Ok(Committed::Yes),
@@ -58,10 +64,15 @@ impl<T: Table> Ledger<T> {
     }
 }
 
+/// The codes of `DynamoDB` for a transaction that met another one on its items.
+const CONFLICTS: [&str; 2] = ["TransactionConflict", "TransactionInProgress"];
+
 fn busy(reasons: &[Reason]) -> TableError {
     let said: Vec<&str> = reasons
         .iter()
         .filter_map(|reason| if let Reason::Busy(code) = reason { Some(&**code) } else { None })
         .collect();
-    TableError::Unavailable(format!("cancelled: {}", said.join(", ")).into())
+    let error = format!("cancelled: {}", said.join(", ")).into();
+    let is_conflict = said.iter().any(|code| CONFLICTS.contains(code));
+    if is_conflict { TableError::Pending(error) } else { TableError::Unavailable(error) }
 }

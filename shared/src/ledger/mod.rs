@@ -40,7 +40,7 @@ impl From<TableError> for LedgerError {
     fn from(error: TableError) -> Self {
         match error {
             TableError::Refused(_) => Self::Impossible(error.chain()),
-            TableError::Unavailable(_) | TableError::Overloaded(_) => Self::Unavailable(error),
+            TableError::Unavailable(_) | TableError::Pending(_) | TableError::Overloaded(_) => Self::Unavailable(error),
         }
     }
 }

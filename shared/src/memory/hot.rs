@@ -7,8 +7,8 @@ use super::part::{Part, Queue};
 use crate::domain::{Decision, Hold, PacketId, PartId, Partition, Terms, Timestamp};
 use crate::lock;
 use crate::ports::{
-    Backlog, Clock, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, SnapshotResult,
-    ViewResult,
+    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
+    SnapshotResult, ViewResult,
 };
 
 /// The most decisions in one execution of `reconcile`, as in the real store.
@@ -28,6 +28,8 @@ pub struct HotSnapshot {
     pending: BTreeMap<u32, BTreeMap<Name, u64>>,
     /// The load leases: the parts that are being loaded, each with the end of its lease.
     loading: BTreeMap<Name, u64>,
+    /// The help leases, each with its end; or why the last help was in vain, and for how long that counts.
+    helping: BTreeMap<Name, (u64, Option<Doubt>)>,
 }
 
 type Name = (PacketId, u32);
@@ -62,6 +64,9 @@ impl MemoryHot {
         state.loading.retain(|name, _| !here(name));
         let loading = snapshot.loading.iter().filter(|(name, _)| here(name));
         state.loading.extend(loading);
+        state.helping.retain(|name, _| !here(name));
+        let helping = snapshot.helping.iter().filter(|(name, _)| here(name));
+        state.helping.extend(helping);
         state.pending.retain(|partition, _| !lies_here(Partition::wrapping(*partition)));
         let pending = snapshot.pending.iter().filter(|(partition, _)| lies_here(Partition::wrapping(**partition)));
         state.pending.extend(pending.map(|(partition, parts)| (*partition, parts.clone())));
@@ -113,6 +118,10 @@ impl MemoryHot {
     }
 }
 
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl fmt::Debug for MemoryHot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MemoryHot").field("state", &*lock(&self.state)).finish_non_exhaustive()
@@ -152,13 +161,46 @@ impl HotStore for MemoryHot {
         if state.loading.get(&name(part)).is_some_and(|until| now <= *until) {
             return Ok(false);
         }
-        let lease = u64::try_from(lease.as_millis()).unwrap_or(u64::MAX);
-        state.loading.insert(name(part), now.saturating_add(lease));
+        state.loading.insert(name(part), now.saturating_add(ms(lease)));
         Ok(true)
     }
 
     async fn release_load_lease(&self, part: PartId) -> Result<(), HotStoreError> {
         lock(&self.state).loading.remove(&name(part));
+        Ok(())
+    }
+
+    async fn help(
+        &self,
+        part: PartId,
+        least_age: Duration,
+        most: usize,
+        lease: Duration,
+    ) -> Result<Help, HotStoreError> {
+        let (now, helped) = self.with(part, |part, now| (now, part.help(now, ms(least_age))));
+        let Some((mut holds, too_young)) = helped else { return Ok(Help::ProbeAgain) };
+        let mut state = lock(&self.state);
+        if let Some((until, doubt)) = state.helping.get(&name(part)).filter(|(until, _)| now <= *until) {
+            let left = Duration::from_millis(until - now);
+            return Ok(doubt.map_or(Help::Wait(left), |doubt| Help::InVain(doubt, left)));
+        }
+        if let Some(left) = too_young.filter(|_| holds.is_empty()) {
+            return Ok(Help::Wait(Duration::from_millis(left)));
+        }
+        state.helping.insert(name(part), (now.saturating_add(ms(lease)), None));
+        holds.truncate(most);
+        Ok(Help::Acquired { holds, now: Timestamp::from_ms(now) })
+    }
+
+    async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
+        let now = self.clock.now().ms();
+        let mut state = lock(&self.state);
+        match doubt {
+            Some((doubt, left)) => {
+                state.helping.insert(name(part), (now.saturating_add(ms(left)), Some(doubt)));
+            }
+            None => drop(state.helping.remove(&name(part))),
+        }
         Ok(())
     }
 

@@ -282,6 +282,18 @@ impl Part {
         SnapshotResult::Exhausted(PartSnapshot { is_final, left, by_user, others })
     }
 
+    /// `help.lua`, for a part whose help lease is free: `None` if a grab has another answer by now, else the holds that are old
+    /// enough, oldest first, and how long the next one is too young.
+    pub(super) fn help(&self, now: u64, least_age: u64) -> Option<(Vec<Hold>, Option<u64>)> {
+        let terms = self.terms.as_ref()?;
+        if self.is_final() || now >= terms.expires || !self.free.is_empty() {
+            return None;
+        }
+        let open = self.outbox().into_iter().filter(|entry| entry.parked.is_none()).map(|entry| entry.hold);
+        let (old, young): (Vec<Hold>, Vec<Hold>) = open.partition(|hold| hold.at.ms() + least_age <= now);
+        Some((old, young.first().map(|hold| hold.at.ms() + least_age - now)))
+    }
+
     /// `view.lua`
     pub(super) fn view(&self, seen: Option<&str>) -> ViewResult {
         let Some(terms) = &self.terms else { return ViewResult::NotLoaded };

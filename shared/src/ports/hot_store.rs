@@ -113,6 +113,33 @@ impl PartSnapshot {
     }
 }
 
+/// What a process can do for users who are in doubt about an exhausted part.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum Help {
+    /// A grab has another answer by now: the part is final, expired or not loaded, or has a free slip.
+    ProbeAgain,
+    /// Nothing, for this time: another process helps, or the holds are so young that their own requests may still commit them.
+    Wait(Duration),
+    /// Somebody helped in vain. For this time nobody needs to try again.
+    InVain(Doubt, Duration),
+    /// The caller has the help lease.
+    Acquired {
+        /// The oldest holds that are old enough and not parked. If there are none, every undecided slip is parked or lost.
+        holds: Vec<Hold>,
+        /// The hot store's time.
+        now: Timestamp,
+    },
+}
+
+/// Why help left a slip undecided.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Doubt {
+    /// The ledger answers, but does not take a hold.
+    Blocked,
+    /// The ledger does not answer, or rejects this process' load.
+    Unavailable,
+}
+
 /// The answer of a part to a reader.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum ViewResult {
@@ -219,6 +246,24 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
 
     /// Releases the load lease of a part.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
+
+    /// What a process can do about the undecided slips of an exhausted part. It helps up to `most` holds that are at least
+    /// `least_age` old by the hot store's clock. One process has the help lease at a time, until [`Self::end_help`] or until
+    /// `lease` is over.
+    fn help(
+        &self,
+        part: PartId,
+        least_age: Duration,
+        most: usize,
+        lease: Duration,
+    ) -> impl Future<Output = Result<Help, HotStoreError>> + Send;
+
+    /// Releases the help lease of a part; with a doubt, leaves it there for all processes to see, for that time.
+    fn end_help(
+        &self,
+        part: PartId,
+        doubt: Option<(Doubt, Duration)>,
+    ) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
     /// What a grab would answer each user of an exhausted part; with `only_final`, of a final one.
     fn snapshot(

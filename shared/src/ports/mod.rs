@@ -7,7 +7,7 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot, PartView,
-    ProbeResult, Reconciled, SnapshotResult, ViewResult,
+    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
+    PartView, ProbeResult, Reconciled, SnapshotResult, ViewResult,
 };
 pub use table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

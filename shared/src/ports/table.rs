@@ -85,6 +85,9 @@ pub enum TableError {
     /// There is no answer, or only a passing one (throttled, overloaded): ask again.
     #[error("no answer from the table")]
     Unavailable(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// Another transaction on the same items is in flight, or this one has no answer yet: its outcome is still open.
+    #[error("the transaction is still open")]
+    Pending(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// This process asks for more than the table answers. This request was not sent, and another try would only add to the load.
     #[error("too much is asked of the table")]
     Overloaded(#[source] Box<dyn std::error::Error + Send + Sync>),

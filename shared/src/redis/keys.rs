@@ -57,6 +57,11 @@ pub struct PartKeys {
     /// String: the load lease. Set by the process that acquires it, for as long as the lease lasts; deleted when that process
     /// releases it. Missing: nobody loads the part.
     pub loading: String,
+
+    /// String: the help lease (`1`), or why the last help was in vain: `2`, a hold is blocked; `3`, the ledger was unavailable.
+    /// Set by help, replaced or deleted by the process that acquired the lease, forgotten after a time. Missing: a process may
+    /// help the part.
+    pub helping: String,
 }
 
 impl PartKeys {
@@ -69,6 +74,7 @@ impl PartKeys {
             part: key("part"),
             known: key("known"),
             loading: key("loading"),
+            helping: key("helping"),
             pending: pending(part.partition()),
             name,
         }

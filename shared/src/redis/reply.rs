@@ -8,7 +8,9 @@ use redis::{Value, from_redis_value};
 
 use super::fields;
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult};
+use crate::ports::{
+    Doubt, GrabAnswer, Help, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult,
+};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
@@ -86,6 +88,40 @@ pub fn snapshot(reply: &Value) -> Option<SnapshotResult> {
         }
         _ => None,
     }
+}
+
+/// The answer of `help.lua`.
+pub fn help(reply: &Value) -> Option<Help> {
+    let Value::Array(fields) = reply else { return None };
+    let (state, rest) = fields.split_first()?;
+    match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
+        (0, []) => Some(Help::ProbeAgain),
+        (1, [left]) => Some(Help::Wait(left_ms(left)?)),
+        (code @ (2 | 3), [left]) => {
+            let doubt = [Doubt::Blocked, Doubt::Unavailable].into_iter().find(|doubt| doubt_code(*doubt) == code)?;
+            Some(Help::InVain(doubt, left_ms(left)?))
+        }
+        (4, [now, users @ ..]) if users.len() % 2 == 0 => {
+            let hold = |pair: &[Value]| Some(held(&text(&pair[0])?, &text(&pair[1])?)?.hold);
+            let holds = users.chunks_exact(2).map(hold).collect::<Option<_>>()?;
+            Some(Help::Acquired { holds, now: timestamp(&text(now)?)? })
+        }
+        _ => None,
+    }
+}
+
+/// What the key of the help lease contains after a help in vain.
+pub const fn doubt_code(doubt: Doubt) -> u8 {
+    match doubt {
+        Doubt::Blocked => 2,
+        Doubt::Unavailable => 3,
+    }
+}
+
+/// What is left of a key's life. A key that expires now has none.
+fn left_ms(value: &Value) -> Option<Duration> {
+    let left: i64 = from_redis_value(value.clone()).ok()?;
+    Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)))
 }
 
 /// The answer of `view.lua`.
@@ -232,6 +268,16 @@ mod tests {
             assert!(text.iter().any(|line| line.contains(&shown)), "{shown}");
         }
         assert_eq!((0..=u8::MAX).filter(|state| snapshots(*state)).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        let helps = |state: u8| {
+            let with = |rest: &[Value]| help(&Value::Array([&[Value::Int(state.into())], rest].concat())).is_some();
+            with(&[]) || with(&[Value::Int(59)]) || with(&[bulk("59"), bulk("ann"), bulk("h3:7")])
+        };
+        let text: Vec<&str> = returns(include_str!("lua/help.lua")).collect();
+        assert!(text.iter().any(|line| line.contains("{4, now, user, hold, user, hold, ...}")));
+        for state in 0..=4 {
+            assert!(text.iter().any(|line| line.trim_start().starts_with(&format!("{{{state}"))), "{state}");
+        }
+        assert_eq!((0..=u8::MAX).filter(|state| helps(*state)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         let views = |state: u8| {
             let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
             view(&Value::Array(all[..1].to_vec())).is_some() || view(&Value::Array(all.to_vec())).is_some()

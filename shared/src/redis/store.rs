@@ -10,8 +10,8 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, SnapshotResult,
-    ViewResult,
+    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
+    SnapshotResult, ViewResult,
 };
 use crate::telemetry::Meter;
 
@@ -30,6 +30,7 @@ static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/r
 static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
 static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/outbox.lua")));
+static HELP: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/help.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/park.lua")));
 static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/snapshot.lua")));
 
@@ -130,11 +131,7 @@ impl HotStore for RedisStore {
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
         let mut set = cmd("SET");
-        set.arg(PartKeys::of(part).loading)
-            .arg("1")
-            .arg("NX")
-            .arg("PX")
-            .arg(u64::try_from(lease.as_millis()).unwrap_or(u64::MAX));
+        set.arg(PartKeys::of(part).loading).arg("1").arg("NX").arg("PX").arg(ms(lease));
         Ok(self.run::<Option<String>>(set).await?.is_some())
     }
 
@@ -142,6 +139,31 @@ impl HotStore for RedisStore {
         let mut del = cmd("DEL");
         del.arg(PartKeys::of(part).loading);
         self.run::<u8>(del).await.map(drop)
+    }
+
+    async fn help(
+        &self,
+        part: PartId,
+        least_age: Duration,
+        most: usize,
+        lease: Duration,
+    ) -> Result<Help, HotStoreError> {
+        let keys = PartKeys::of(part);
+        let call = HELP.call(&[&keys.part, &keys.helping]).arg(ms(least_age)).arg(most).arg(ms(lease));
+        let reply: redis::Value = self.call(&call).await?;
+        reply::help(&reply).ok_or_else(|| unreadable("help"))
+    }
+
+    async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
+        let key = PartKeys::of(part).helping;
+        let Some((doubt, left)) = doubt else {
+            let mut del = cmd("DEL");
+            del.arg(key);
+            return self.run::<u8>(del).await.map(drop);
+        };
+        let mut set = cmd("SET");
+        set.arg(key).arg(reply::doubt_code(doubt)).arg("PX").arg(ms(left));
+        self.run::<String>(set).await.map(drop)
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
@@ -244,6 +266,10 @@ impl RedisStore {
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
         Ok(self.connection.run(&Call::from(command)).await?)
     }
+}
+
+fn ms(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn decision_text(decision: &Decision) -> String {

@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use shared::domain::Partition;
 use shared::memory::{Entry, MemoryHot, Part};
-use shared::ports::{Clock, PartView, SnapshotResult, ViewResult};
+use shared::ports::{Clock, Doubt, Help, PartView, SnapshotResult, ViewResult};
 
 use super::*;
 
@@ -163,7 +163,8 @@ impl<'a> Twins<'a> {
     async fn step(&mut self) {
         let index = self.random.random_range(0..self.parts.len());
         match self.random.random_range(0..100) {
-            0..40 => self.grab(index).await,
+            0..36 => self.grab(index).await,
+            36..40 => self.help(index).await,
             40..60 => self.reconcile(index).await,
             60..75 => self.load(index).await,
             75..80 => self.park(index).await,
@@ -262,6 +263,21 @@ impl<'a> Twins<'a> {
         .await;
     }
 
+    /// Asks for the help lease, and perhaps ends it.
+    async fn help(&mut self, index: usize) {
+        let part = self.parts[index].part;
+        let least_age = Duration::from_millis(self.random.random_range(0..20));
+        let doubts = [None, Some((Doubt::Blocked, LEASE)), Some((Doubt::Unavailable, LEASE))];
+        let end = self.random.random_bool(0.7).then(|| *doubts.choose(&mut self.random).unwrap());
+        self.ask(
+            index,
+            format!("help from {least_age:?}, ended by: {end:?}"),
+            async |real| helped(real, part, least_age, end).await,
+            async |memory| helped(memory, part, least_age, end).await,
+        )
+        .await;
+    }
+
     /// Makes calls that change nothing.
     async fn compare_views(&mut self, index: usize) {
         let part = self.parts[index].part;
@@ -327,6 +343,27 @@ fn forget_free_after_expiry(state: &mut State, now: u64) {
     if expires.is_some_and(|expires: u64| expires <= now) {
         state.free.clear();
     }
+}
+
+/// What a store answers a process that wants to help, and then perhaps ends its lease.
+async fn helped(
+    store: &impl HotStore,
+    part: PartId,
+    least_age: Duration,
+    end: Option<Option<(Doubt, Duration)>>,
+) -> Help {
+    let mut help = store.help(part, least_age, USERS.len(), LEASE).await.unwrap();
+    match &mut help {
+        // Holds of the same millisecond have no order.
+        Help::Acquired { holds, .. } => holds.sort_by_key(|hold| hold.slip),
+        // The stores read their clocks one after the other.
+        Help::InVain(_, left) | Help::Wait(left) => *left = LEASE,
+        Help::ProbeAgain => {}
+    }
+    if let Some(doubt) = end {
+        store.end_help(part, doubt).await.unwrap();
+    }
+    help
 }
 
 /// Everything that a store shows of a part: outbox, queue, snapshot and view.

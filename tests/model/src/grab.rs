@@ -2,7 +2,7 @@
 
 use crate::call::{Call, Reply};
 use crate::hot::{GrabAnswer, Holds};
-use crate::instance::{Ack, Instance, Mutant, Part, Slip, User};
+use crate::instance::{Ack, Instance, Mutant, Part, Slip, USERS, User};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
 
@@ -27,11 +27,22 @@ pub enum At {
         /// Whether a part's answer was in doubt.
         doubt: bool,
     },
-    /// No part has a slip for the user, but one answer is in doubt: wait and ask again, or read the user's claim
-    /// (`ask_the_ledger`).
+    /// No part has a slip for the user, but one answer is in doubt. Before the expiry, wait and ask again, or help a part
+    /// (`Helper::help`). After it, read the user's claim (`ask_the_ledger`).
     Doubt {
-        /// Whether a part has answered that the packet is expired; then the grab does not wait.
+        /// Whether a part has answered that the packet is expired.
         expired: bool,
+    },
+    /// Commit one of these holds of other users (`Helper::commit`).
+    Help(Holds),
+    /// Reconcile its decisions, then ask again.
+    Helped {
+        /// The hold's slip.
+        slip: Slip,
+        /// The user of the hold.
+        holder: User,
+        /// The decisions that the commit found.
+        decisions: Set,
     },
     /// A part is not loaded: read its decisions, or treat it as expired (`Loader::ensure_alone`).
     NotLoaded(Part),
@@ -111,10 +122,18 @@ impl At {
         match self {
             Self::Pass { probe, .. } => ask(instance, user, probe, remembers, calls),
             Self::Doubt { expired } => {
-                calls.push(Call::ReadClaim(user));
+                if expired || instance.has(Mutant::ReadInDoubt) {
+                    calls.push(Call::ReadClaim(user));
+                }
                 if !expired {
                     ask(instance, user, 0, remembers, calls);
+                    calls.extend((0..instance.parts).map(Call::ReadOutbox));
                 }
+            }
+            Self::Help(holds) => calls.extend(holds.each().map(|(slip, user)| Call::Claim { slip, user })),
+            Self::Helped { slip, holder, decisions } => {
+                let part = instance.part_of(slip);
+                calls.push(Call::Reconcile { part, decisions, decided: Holds::one(slip, holder) });
             }
             Self::NotLoaded(part) => {
                 calls.push(Call::ReadDecisions(instance.slips_of(part)));
@@ -158,6 +177,9 @@ impl At {
                 Some(slip) => Ok(Self::Reconcile { slip, decisions: Set::of(slip), then: Then::Answer(slip) }),
                 None => Err(nothing(expired)),
             },
+            (Self::Doubt { .. }, Reply::Holds(holds)) => Ok(helping(call, holds)),
+            (Self::Help(holds), Reply::Claim(outcome)) => Ok(helped(call, holds, outcome)),
+            (Self::Helped { .. }, Reply::Done) => Ok(Self::START),
             (Self::NotLoaded(part), Reply::Set(decisions)) => Ok(Self::Load { part, decisions }),
             (Self::NotLoaded(_) | Self::Forgotten, Reply::Slip(slip)) => forgotten(instance, slip),
             (Self::Load { .. }, Reply::Loaded { expired }) => Ok(if expired { Self::Forgotten } else { Self::START }),
@@ -183,12 +205,33 @@ impl At {
         }
     }
 
+    /// The holds of other users that it knows of.
+    pub fn holds(self) -> Holds {
+        match self {
+            Self::Help(holds) => holds,
+            Self::Helped { slip, holder, .. } => Holds::one(slip, holder),
+            _ => Holds::NONE,
+        }
+    }
+
+    /// The same step with renamed users.
+    #[must_use]
+    pub fn renamed(self, to: [User; USERS]) -> Self {
+        match self {
+            Self::Help(holds) => Self::Help(holds.renamed(to)),
+            Self::Helped { slip, holder, decisions } => {
+                Self::Helped { slip, holder: to[usize::from(holder)], decisions }
+            }
+            other => other,
+        }
+    }
+
     /// The step after a reconcile that did not reach the hot store. An answer remains valid.
     pub fn unreached(self) -> Option<Next> {
         match self {
             Self::Reconcile { then: Then::Answer(slip) | Then::Repair(Some(slip)), .. }
             | Self::Repair { answer: Some(slip), .. } => Some(Err(Answer::Grabbed(slip))),
-            Self::Reconcile { .. } | Self::Repair { .. } => Some(Err(Answer::None)),
+            Self::Reconcile { .. } | Self::Repair { .. } | Self::Helped { .. } => Some(Err(Answer::None)),
             _ => None,
         }
     }
@@ -245,6 +288,25 @@ fn forgotten(instance: &Instance, slip: Option<Slip>) -> Next {
         None if instance.ack == Ack::Redis => Ok(At::IsSettled),
         None => Err(Answer::Expired),
     }
+}
+
+/// A part whose outbox was read: help one of its holds, or read all decisions if none explains what is missing.
+fn helping(call: Call, holds: Holds) -> At {
+    match call {
+        Call::ReadOutbox(part) if holds.slips().is_empty() => At::ReadRepair { part, answer: None },
+        _ => At::Help(holds),
+    }
+}
+
+/// A hold that was helped, and the decisions that the outcome shows.
+fn helped(call: Call, holds: Holds, outcome: ClaimOutcome) -> At {
+    let Call::Claim { slip, user: holder } = call else { return At::Help(holds) };
+    let decisions = match outcome {
+        ClaimOutcome::Committed | ClaimOutcome::Taken => Set::of(slip),
+        ClaimOutcome::Already { slip: own, foreign: false } => Set::of(own),
+        ClaimOutcome::Already { slip: own, foreign: true } => Set::of(own).and(Set::of(slip)),
+    };
+    At::Helped { slip, holder, decisions }
 }
 
 /// `take`, and the decisions that an outcome shows (`ClaimOutcome::decisions`).

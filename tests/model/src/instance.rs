@@ -119,6 +119,8 @@ pub enum Mutant {
     HoldIsAnswer,
     /// A user is denied although a slip has no decision and their claim item was not read.
     NegativeInDoubt,
+    /// A user who is in doubt is denied after a read of their claim item, although another of their requests may still win.
+    ReadInDoubt,
     /// A slip whose claim got no answer becomes free for others.
     PutBackAfterTimeout,
     /// Settle marks the packet as settled after the first refund that succeeds.

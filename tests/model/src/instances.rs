@@ -56,6 +56,9 @@ pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
         Mutant::NegativeInDoubt => {
             (Instance { rollbacks: 1, grabs: &[0, 0], settlers: 0, ..PLAIN }, properties::DENIED_WINNER)
         }
+        Mutant::ReadInDoubt => {
+            (Instance { slips: 1, rollbacks: 1, grabs: &[0, 0, 1], settlers: 0, ..PLAIN }, properties::FINAL_NO)
+        }
         Mutant::PutBackAfterTimeout => (PLAIN, properties::GIVEN_ONCE),
         Mutant::SettledTooEarly => (PLAIN, properties::SETTLED),
         Mutant::LoadOverLoaded => (Instance { ack: Ack::Redis, tries: 2, ..PLAIN }, properties::PROMISE),

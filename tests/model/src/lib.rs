@@ -10,6 +10,7 @@
 //! | [`hot`]: `is_final`, and the action `CacheFinalPart` | `redis/lua/snapshot.lua`, `service/grab/exhausted.rs` |
 //! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
 //! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab/mod.rs` |
+//! | [`grab`]: `Help`, `Helped` | `Helper::help` in `service/grab/help.rs` |
 //! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
 //! | [`grab`]: `NotLoaded`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
@@ -30,7 +31,7 @@
 //! Left out, because it would show no more:
 //! - times and amounts: a claim item carries both, and never changes;
 //! - guards and parked holds: they only remove steps;
-//! - the load lease: any number of processes may load at once;
+//! - the leases: any number of processes may load or help at once;
 //! - the wait until a part is final: asking again at any moment covers more;
 //! - batched claims: they equal single claims without another step in between.
 //!

@@ -20,6 +20,8 @@ pub const CONSERVATION: &str = "claimed + refunded + undecided = total";
 pub const PROMISE: &str = "a promise is kept";
 /// No user who has a slip is answered `sold_out` or `expired`.
 pub const DENIED_WINNER: &str = "a winner is never denied";
+/// No user who was answered `sold_out` wins later, with an answer after the ledger's commit.
+pub const FINAL_NO: &str = "sold out is final";
 /// `sold_out` is answered only while no slip is free, except slips that were lost before.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
 /// A settled packet has no undecided slip.
@@ -41,6 +43,7 @@ pub fn all() -> Vec<Property<Protocol>> {
         always(CONSERVATION, conservation),
         always(PROMISE, promise),
         always(DENIED_WINNER, |_, state| !state.wrong.denied_winner),
+        always(FINAL_NO, |_, state| !state.wrong.late_win),
         always(SOLD_OUT, |_, state| !state.wrong.sold_out),
         always(SETTLED, settled),
         always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
@@ -55,6 +58,7 @@ pub fn all() -> Vec<Property<Protocol>> {
         }),
         sometimes("a user comes too late", |Protocol(instance), state| state.comes_too_late(instance)),
         sometimes("a user is in doubt", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Doubt { .. }))),
+        sometimes("a hold is helped", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Helped { .. }))),
         sometimes("a part with decisions is loaded", |_, state| {
             state.grabs.iter().any(|grab| matches!(grab.at, At::Load { decisions, .. } if !decisions.is_empty()))
         }),

@@ -32,6 +32,8 @@ pub struct State {
     /// The slip in each user's `grabbed` answer, for `redis` mode. (In `ledger` mode there is nothing to remember: an
     /// answer must equal the user's claim, which never changes.)
     pub promised: [Option<Slip>; USERS],
+    /// The users who were answered `sold_out` in `ledger` mode while another grab of theirs was unfinished.
+    pub denied: Set,
     /// Faults that may still happen.
     pub faults: Faults,
     /// Whether the hot store has lost something.
@@ -65,11 +67,14 @@ pub struct Faults {
 
 /// Kinds of answers that break a property.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a property of its own")]
 pub struct Wrong {
     /// A user was answered `grabbed` with a slip that is not theirs, or with another slip than before.
     pub grabbed: bool,
     /// A user with a slip was denied.
     pub denied_winner: bool,
+    /// A user was answered `grabbed` after `sold_out`.
+    pub late_win: bool,
     /// A user was answered `sold_out` while a slip was free that was never lost.
     pub sold_out: bool,
 }
@@ -91,6 +96,7 @@ impl State {
             final_parts: [None; PARTS],
             late: None,
             promised: [None; USERS],
+            denied: Set::NONE,
             faults: Faults { rollbacks: instance.rollbacks, wipes: instance.wipes, copies: instance.copies },
             lost: false,
             wrong: Wrong::default(),
@@ -174,12 +180,19 @@ impl State {
                 let is_other = promise.is_some_and(|promised| promised != slip);
                 let is_early = instance.ack == Ack::Ledger && claim != Some(slip);
                 self.wrong.grabbed |= counts && (is_other || is_early);
+                self.wrong.late_win |= self.denied.has(user);
                 *promise = Some(slip).filter(|_| instance.ack == Ack::Redis);
             }
             Answer::SoldOut | Answer::Expired => {
                 self.wrong.denied_winner |= counts && (claim.is_some() || promise.is_some());
                 let free = instance.all().without(self.ledger.decided()).without(self.hot.held().slips());
                 self.wrong.sold_out |= answer == Answer::SoldOut && !self.lost && !free.is_empty();
+                let unfinished =
+                    self.grabs.iter().zip(instance.grabs).filter(|(grab, of)| grab.tries > 0 && **of == user);
+                // This grab is one of them.
+                if instance.ack == Ack::Ledger && answer == Answer::SoldOut && unfinished.count() > 1 {
+                    self.denied = self.denied.and(Set::of(user));
+                }
             }
             Answer::None => {}
         }

@@ -4,7 +4,7 @@
 use crate::call::Call;
 use crate::grab::Grab;
 use crate::hot::{Entry, Holds, Hot};
-use crate::instance::{Instance, PARTS, SETTLERS, Slip, USERS, User};
+use crate::instance::{GRABS, Instance, PARTS, SETTLERS, Slip, USERS, User};
 use crate::ledger::Decision;
 use crate::set::Set;
 use crate::state::State;
@@ -37,6 +37,7 @@ struct View {
     hot: [Entry; PARTS],
     snapshot: Option<[Entry; PARTS]>,
     drained: [Set; SETTLERS],
+    helped: [Set; GRABS],
     is_late: bool,
 }
 
@@ -52,6 +53,7 @@ fn view(state: &State, place: usize) -> View {
         hot: in_hot(state.hot),
         snapshot: state.snapshot.map(in_hot),
         drained: state.settles.map(|settle| held(settle.holds())),
+        helped: state.grabs.map(|grab| held(grab.at.holds())),
         is_late: state.late.is_some_and(|call| call.concerns(user)),
     }
 }
@@ -106,7 +108,8 @@ impl State {
         state.ledger.credited = moved(state.ledger.credited, to);
         state.hot = state.hot.renamed(to);
         state.snapshot = state.snapshot.map(|hot| hot.renamed(to));
-        state.grabs = moved(state.grabs, to);
+        state.grabs = moved(state.grabs, to).map(|grab| Grab { at: grab.at.renamed(to), ..grab });
+        state.denied = state.denied.into_iter().map(|user| to[usize::from(user)]).collect();
         state.settles = state.settles.map(|settle| settle.renamed(to));
         state.late = state.late.map(|call| call.renamed(to));
         state.promised = moved(state.promised, to);

@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use shared::domain::{AckMode, Claim, PacketId, Refusal, Terms, UserId};
+use shared::domain::{AckMode, Claim, PacketId, Refusal, Terms, Timestamp, UserId};
 use shared::service::{Failure, GrabOutcome};
 
 use crate::audit::{Books, Claimed, PacketBooks};
+use crate::faults::Fault;
 use crate::spec::{Call, Op, Ret, is_linearizable};
 use crate::violation::Kind;
 use crate::world::{Known, World};
@@ -14,6 +15,8 @@ use crate::world::{Known, World};
 const LENIENCE: Duration = Duration::from_secs(1);
 /// For how long a process may repeat an answer of Redis.
 const REPEATED: Duration = Duration::from_millis(100);
+/// The time within which a user without a hold is answered, if no message is slow and no process dies: others' faults cost no more.
+const ISOLATION_MAX: Duration = Duration::from_secs(2);
 /// Slips of the largest packet whose history the linearizability checker receives.
 const CHECKED_SLIPS_MAX: u32 = 12;
 
@@ -42,6 +45,7 @@ pub struct Asked {
     /// Whether the user gave the right passphrase, or none is needed.
     pub is_right: bool,
     invoked: u64,
+    at: Timestamp,
     /// Start of the unbroken period in which someone was asking. A call that joins a running one may share its earlier
     /// answer.
     since: u64,
@@ -111,19 +115,22 @@ impl History {
         let asking = asking.entry(packet).or_default();
         let since = asking.values().copied().min().unwrap_or(invoked);
         asking.insert(invoked, since);
-        Asked { packet, user: user.clone(), is_right, invoked, since }
+        Asked { packet, user: user.clone(), is_right, invoked, at: world.now(), since }
     }
 
     /// A user receives an answer, or none. Checks at once whatever it can. No clock is more than `ahead` ahead of
     /// another.
     pub fn answer(&self, world: &World, asked: Asked, answer: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
-        let Asked { packet, user, is_right, invoked, since } = asked;
+        let Asked { packet, user, is_right, invoked, at, since } = asked;
         let returned = world.note(format_args!("{user} of {packet} receives {answer:?}"));
         let terms = world.terms(packet);
         let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
         if answer.is_some() {
             // Work for a caller who went away continues.
             self.asking.lock().unwrap().entry(packet).or_default().remove(&invoked);
+        }
+        if answer.is_some() {
+            judge_wait(world, packet, &user, world.now().since(at));
         }
         let answer = match answer {
             Some(Ok(outcome)) => Some(outcome),
@@ -181,6 +188,15 @@ impl History {
             }
         }
         counts
+    }
+}
+
+/// Checks that a user who never had a hold did not wait for others' faults.
+fn judge_wait(world: &World, packet: PacketId, user: &UserId, waited: Duration) {
+    let is_fast = [Fault::Slow, Fault::Killed].into_iter().all(|fault| world.rate(fault) == 0);
+    let is_winner = world.holds(packet).iter().any(|(_, holder, _)| holder == user);
+    if is_fast && !is_winner && waited > ISOLATION_MAX {
+        world.violated(Kind::Isolation, format!("{user} of {packet} waited {waited:?} for an answer"));
     }
 }
 

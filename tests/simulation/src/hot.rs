@@ -6,7 +6,8 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, SnapshotResult, ViewResult,
+    Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
+    SnapshotResult, ViewResult,
 };
 
 use crate::faults::Fault;
@@ -129,6 +130,18 @@ impl HotStore for SimHot {
 
     async fn release_load_lease(&self, part: PartId) -> Answer<()> {
         self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
+    }
+
+    async fn help(&self, part: PartId, least_age: Duration, most: usize, lease: Duration) -> Answer<Help> {
+        let mutant = self.world.mutant;
+        self.call(part, "help", move |hot| {
+            HotMutant::help(mutant, least_age).unwrap_or_else(|| now(hot.help(part, least_age, most, lease)))
+        })
+        .await
+    }
+
+    async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Answer<()> {
+        self.call(part, "end_help", move |hot| now(hot.end_help(part, doubt))).await
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Answer<SnapshotResult> {

@@ -1,11 +1,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::{Entry, MemoryHot};
 use shared::ports::{
-    GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason, SnapshotResult,
+    GrabAnswer, Grabber, Help, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason, SnapshotResult,
     TransactError, Write,
 };
 
@@ -46,13 +47,15 @@ pub enum Mutant {
     RefundWithoutDraining,
     /// A sender is answered "insufficient balance" without a check of the idempotency key.
     KeyNotReread,
+    /// Losers wait for the request that holds a slip, instead of helping it.
+    NobodyHelps,
     /// A viewer is shown the seed once the packet has expired by the process' clock.
     SeedAtExpiry,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -68,6 +71,7 @@ impl Mutant {
         Self::CachedBeforeFinal,
         Self::RefundWithoutDraining,
         Self::KeyNotReread,
+        Self::NobodyHelps,
         Self::SeedAtExpiry,
     ];
 
@@ -89,6 +93,7 @@ impl Mutant {
             Self::CachedBeforeFinal => "a part cached before it is final",
             Self::RefundWithoutDraining => "a refund without draining, `redis` mode",
             Self::KeyNotReread => "\"insufficient balance\" without reading the key",
+            Self::NobodyHelps => "losers that wait for others' requests",
             Self::SeedAtExpiry => "the seed shown from the expiry on",
         }
     }
@@ -325,8 +330,13 @@ impl HotMutant {
         };
         let by_user = part.claims.into_iter().filter_map(claimed).collect();
         let others = GrabAnswer::Nothing { expired: false, certain: true };
-        let snapshot = PartSnapshot { is_final: true, left: std::time::Duration::ZERO, by_user, others };
+        let snapshot = PartSnapshot { is_final: true, left: Duration::ZERO, by_user, others };
         Some(Ok(SnapshotResult::Exhausted(snapshot)))
+    }
+
+    /// The answer to a process that would help.
+    pub fn help(mutant: Option<Mutant>, least_age: Duration) -> Option<Result<Help, HotStoreError>> {
+        (mutant == Some(Mutant::NobodyHelps)).then_some(Ok(Help::Wait(least_age)))
     }
 
     /// Changes the outbox after it was read.

@@ -19,6 +19,8 @@ pub enum Kind {
     SoldOut,
     /// 8: a packet's seed was shown while a slip was undecided.
     Secrecy,
+    /// 9: a user waited for another user's fault.
+    Isolation,
     /// No sequential order explains a packet's history.
     Linearizability,
     /// An impossible answer: expired too early, not found although it exists, or a defect.

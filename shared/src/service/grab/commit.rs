@@ -1,12 +1,13 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::join_all;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::batching::{Batcher, Caller, Promise, SingleFlight};
 use crate::domain::{Claim, PacketId, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger};
+use crate::lock;
 use crate::ports::Table;
 use crate::service::Failure;
 
@@ -39,6 +40,13 @@ struct Request {
 struct Committing<T> {
     ledger: Arc<Ledger<T>>,
     transactions_max: usize,
+    last_commit: Mutex<Option<Instant>>,
+}
+
+impl<T> Committing<T> {
+    fn committed(&self) {
+        *lock(&self.last_commit) = Some(Instant::now());
+    }
 }
 
 impl<T: Table> Caller for Committing<T> {
@@ -67,6 +75,7 @@ impl<T: Table> Caller for Committing<T> {
             };
             let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
             if self.ledger.claim_together(terms, &claims).await {
+                self.committed();
                 for request in batch {
                     request.promise.resolve(Ok(ClaimOutcome::Committed));
                 }
@@ -76,6 +85,9 @@ impl<T: Table> Caller for Committing<T> {
         let each = batch.into_iter().map(async |Request { terms, promise }| {
             let (_, user, claim) = promise.key();
             let outcome = self.ledger.claim(&terms, user, claim).await;
+            if outcome.is_ok() {
+                self.committed();
+            }
             // Each is answered at once, because others of them may take seconds.
             promise.resolve(outcome.map_err(Failure::from));
         });
@@ -87,22 +99,24 @@ impl<T: Table> Committer<T> {
     /// A committer of claims to `ledger`, with at most `transactions_max` transactions of a packet in flight.
     pub fn new(ledger: Arc<Ledger<T>>, transactions_max: usize) -> Self {
         Self {
-            batches: Arc::new(Batcher::new(Committing { ledger, transactions_max })),
+            batches: Arc::new(Batcher::new(Committing { ledger, transactions_max, last_commit: Mutex::default() })),
             claims: SingleFlight::default(),
         }
     }
 
-    /// Gives `claim` to `user`, as [`Ledger::claim`] does. If several callers ask for the same claim at the same time, one of
-    /// them is answered that it committed. The others are answered what a second transaction would have found.
+    /// Whether the ledger has decided a claim since then.
+    pub fn has_committed_since(&self, since: Instant) -> bool {
+        lock(&self.batches.caller().last_commit).is_some_and(|at| at >= since)
+    }
+
+    /// Gives `claim` to `user`, as [`Ledger::claim`] does.
     pub async fn claim(&self, terms: &Arc<Terms>, user: UserId, claim: Claim) -> Outcome {
-        let (flight, promise) = self.claims.enter((terms.id, user, claim.clone()));
-        let is_first = promise.is_some();
+        let (flight, promise) = self.claims.enter((terms.id, user, claim));
         if let Some(promise) = promise {
             let request = Request { terms: Arc::clone(terms), promise };
             self.batches.submit(terms.id, |queue| queue.push(request));
         }
         match timeout(CLAIM_TIMEOUT, flight.result()).await {
-            Ok(Some(Ok(ClaimOutcome::Committed))) if !is_first => Ok(ClaimOutcome::Already { claim, foreign: None }),
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(Failure::unavailable("the transaction of this claim was lost")),
             Err(_) => Err(Failure::unavailable("the ledger is too busy to take this claim soon")),

@@ -2,11 +2,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use foldhash::HashMap;
-use futures::FutureExt;
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 
-use crate::batching::{Cache, SingleFlight, cache};
+use crate::batching::{Cache, cache};
 use crate::domain::{PartId, UserId};
 use crate::lock;
 use crate::ports::{Entropy, GrabAnswer, HotStore, PartSnapshot, SnapshotResult};
@@ -26,8 +25,7 @@ const OWNERS_OF_A_PART: u64 = 100;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 const REFRESHED_PARTS_MAX: u64 = 10_000;
 
-/// How long losers wait for a part to become final after its last slip is held.
-const FINAL_TIMEOUT: Duration = Duration::from_millis(1_500);
+/// The pauses between two polls of a part that losers wait for.
 const POLL_FIRST: Duration = Duration::from_millis(4);
 const POLL_MAX: Duration = Duration::from_millis(100);
 
@@ -44,7 +42,6 @@ pub struct ExhaustedParts<H> {
     known: Known,
     /// When a part was refreshed last.
     refreshed: Cache<PartId, Instant>,
-    waits: SingleFlight<PartId, Result<(), Failure>>,
     awaited: Awaited,
 }
 
@@ -54,7 +51,7 @@ impl<H: HotStore> ExhaustedParts<H> {
         let owners = |(_, snapshot): &(Instant, Arc<PartSnapshot>)| snapshot.by_user.len() + 1;
         let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
         let refreshed = cache(REFRESHED_PARTS_MAX, 1, |_| 1);
-        Self { hot, entropy, known, refreshed, waits: SingleFlight::default(), awaited: Awaited::default() }
+        Self { hot, entropy, known, refreshed, awaited: Awaited::default() }
     }
 
     /// A part, if it is known to be final.
@@ -76,16 +73,24 @@ impl<H: HotStore> ExhaustedParts<H> {
         remember(&self.known, part, asked, snapshot);
     }
 
-    /// Waits until a part is final, but at most [`FINAL_TIMEOUT`]. One poll serves all who wait. The caller probes the part
-    /// again afterwards.
-    pub fn wait_until_final(&self, part: PartId) -> impl Future<Output = Result<(), Failure>> + use<H> {
-        let (flight, promise) = self.waits.enter(part);
-        if let Some(promise) = promise {
-            let (hot, known, entropy) = (Arc::clone(&self.hot), Arc::clone(&self.known), Arc::clone(&self.entropy));
-            let waiting = Waiting::new(Arc::clone(&self.awaited), part);
-            tokio::spawn(async move { promise.resolve(poll_until_final(&*hot, &known, &*entropy, waiting).await) });
+    /// Waits until a part is final, or a grab would find a free slip in it, but at most for `wait`. Returns whether that is so.
+    /// It polls the part at least once. Only one caller waits for a part at a time.
+    pub async fn wait_until_final(&self, part: PartId, wait: Duration) -> Result<bool, Failure> {
+        let waiting = Waiting::new(Arc::clone(&self.awaited), part);
+        let until = Instant::now() + wait;
+        let mut pause = POLL_FIRST;
+        loop {
+            // The wait ends early if this process sees the last claim first.
+            let next = (Instant::now() + self.entropy.jitter(pause)).min(until);
+            let _ = timeout_at(next, waiting.wake.notified()).await;
+            if refresh(&*self.hot, &self.known, part).await? != SnapshotResult::NotFinal {
+                return Ok(true);
+            }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
+            pause = (pause * 2).min(POLL_MAX);
         }
-        flight.result().map(|result| result.unwrap_or_else(|| Err(Failure::defect("waiting for a part was lost"))))
     }
 
     /// Lets those who wait for a part poll at once, because it is final by now.
@@ -128,24 +133,6 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         lock(&self.awaited).remove(&self.part);
-    }
-}
-
-async fn poll_until_final<H: HotStore>(
-    hot: &H,
-    known: &Known,
-    entropy: &dyn Entropy,
-    waiting: Waiting,
-) -> Result<(), Failure> {
-    let give_up = Instant::now() + FINAL_TIMEOUT;
-    let mut pause = POLL_FIRST;
-    loop {
-        // The wait ends early if this process sees the last claim first.
-        let _ = timeout(entropy.jitter(pause), waiting.wake.notified()).await;
-        match refresh(hot, known, waiting.part).await? {
-            SnapshotResult::NotFinal if Instant::now() < give_up => pause = (pause * 2).min(POLL_MAX),
-            _ => return Ok(()),
-        }
     }
 }
 
@@ -232,7 +219,7 @@ mod tests {
 
         let waiting = tokio::spawn({
             let exhausted = Arc::clone(&exhausted);
-            async move { exhausted.wait_until_final(part).await }
+            async move { exhausted.wait_until_final(part, Duration::from_secs(9)).await }
         });
         // Long enough that the polls have become rare.
         tokio::time::sleep(POLL_MAX * 3).await;
@@ -241,7 +228,7 @@ mod tests {
         hot.reconcile(part, 1, &[decision], &[]).await.unwrap();
         let notified = Instant::now();
         exhausted.notify_final(part);
-        waiting.await.unwrap().unwrap();
+        assert!(waiting.await.unwrap().unwrap());
         // Time stands still as long as there is something to do.
         assert_eq!(notified.elapsed(), Duration::ZERO);
         assert!(exhausted.final_part(part).is_some());

@@ -2,6 +2,7 @@
 
 mod commit;
 mod exhausted;
+mod help;
 mod probe;
 mod reconcile;
 
@@ -12,9 +13,12 @@ use tokio::time::Instant;
 
 use self::commit::{Committer, TRANSACTIONS_MAX};
 use self::exhausted::ExhaustedParts;
+use self::help::{Ended, Helper};
 use self::probe::{BULK_MIN, Prober};
 use self::reconcile::Reconciler;
-use crate::domain::{AckMode, Claim, Decision, Hold, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId};
+use crate::domain::{
+    AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId,
+};
 use crate::ledger::ClaimOutcome;
 use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
 use crate::service::load::{Ensured, Loader};
@@ -23,8 +27,6 @@ use crate::telemetry::Meter;
 
 /// How long a grab tries before it answers that the outcome is unknown.
 const GRAB_TIMEOUT: Duration = Duration::from_secs(8);
-/// How much of that time a loser waits for certainty, before their own claim item is read.
-const DOUBT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a grab ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -33,7 +35,7 @@ pub enum GrabOutcome {
     Grabbed {
         /// Which slip, and its amount.
         claim: Claim,
-        /// Whether the user had it before this grab.
+        /// Whether an earlier request won it: false for the request that held the slip, whoever committed the claim.
         replayed: bool,
     },
     /// Every slip is taken, and the user has none.
@@ -51,9 +53,10 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
     prober: Prober<H>,
-    committer: Committer<T>,
+    committer: Arc<Committer<T>>,
     reconciler: Reconciler<H>,
     exhausted: Arc<ExhaustedParts<H>>,
+    helper: Arc<Helper<T, H>>,
     currency: String,
     /// Whether the process runs on after it has answered.
     runs_on: bool,
@@ -64,22 +67,29 @@ enum Pass {
     Done(GrabOutcome),
     /// A part was loaded or repaired: probe again.
     Again,
-    /// The hot store has no slip for the user. The answer of this part is in doubt, and perhaps those of others.
+    /// The hot store has no slip for the user, but the answers of these parts are in doubt.
     InDoubt {
-        part: PartId,
+        parts: PartSet,
         expired: bool,
     },
 }
+
+/// Some of a packet's parts, as bits: there are at most 64.
+type PartSet = u64;
+
+const _: () = assert!(MAX_PARTS <= PartSet::BITS);
 
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
         let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
+        let committer = Arc::new(Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
             prober: Prober::new(Arc::clone(&stores.hot), Arc::clone(&exhausted), BULK_MIN),
-            committer: Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX),
             reconciler: Reconciler::new(Arc::clone(&stores.hot), Arc::clone(&exhausted)),
+            helper: Arc::new(Helper::new(stores.clone(), Arc::clone(&exhausted), Arc::clone(&committer))),
+            committer,
             exhausted,
             stores,
             currency,
@@ -105,8 +115,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// The same, with at most `transactions_max` transactions of a packet in flight: a simulation has few claims.
     #[must_use]
     pub fn with_transactions(self, transactions_max: usize) -> Self {
-        let committer = Committer::new(Arc::clone(&self.stores.ledger), transactions_max);
-        Self { committer, ..self }
+        let committer = Arc::new(Committer::new(Arc::clone(&self.stores.ledger), transactions_max));
+        let helper = Helper::new(self.stores.clone(), Arc::clone(&self.exhausted), Arc::clone(&committer));
+        Self { committer, helper: Arc::new(helper), ..self }
     }
 
     /// The currency of every packet (ISO 4217).
@@ -133,17 +144,18 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         async move {
             let started = Instant::now();
             loop {
-                let (part, expired) = match self.pass(id, &grabber).await? {
+                match self.pass(id, &grabber).await? {
                     Pass::Done(outcome) => return Ok(outcome),
-                    Pass::Again if started.elapsed() < GRAB_TIMEOUT => continue,
-                    Pass::Again => return Err(Failure::unavailable("the packet did not come to rest")),
-                    Pass::InDoubt { part, expired } => (part, expired),
-                };
-                if expired || started.elapsed() >= DOUBT_TIMEOUT {
-                    return Box::pin(self.ask_the_ledger(id, &grabber.user, expired)).await;
+                    Pass::InDoubt { parts, expired } => {
+                        if expired || Box::pin(self.end_doubt(id, parts)).await? == Ended::Blocked {
+                            return Box::pin(self.ask_the_ledger(id, &grabber.user, expired)).await;
+                        }
+                    }
+                    Pass::Again => {}
                 }
-                // The last slip is held, and its commit takes milliseconds, so the part will mostly be final soon.
-                self.exhausted.wait_until_final(part).await?;
+                if started.elapsed() >= GRAB_TIMEOUT {
+                    return Err(Failure::unavailable("the packet did not come to rest"));
+                }
             }
         }
     }
@@ -151,8 +163,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
     async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
         let mut expired = false;
-        // The first part whose answer is in doubt.
-        let mut doubt = None;
+        let mut in_doubt: PartSet = 0;
         for part in PartId::probe_order(id, &grabber.user) {
             let result = match self.exhausted.answer_for(part, &grabber.user) {
                 Some(answer) => ProbeResult::Answer(answer),
@@ -173,15 +184,19 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     if certain {
                         self.exhausted.refresh_later(part);
                     } else {
-                        doubt = doubt.or(Some(part.index));
+                        in_doubt |= 1 << part.index;
                     }
                 }
             }
         }
-        Ok(match doubt {
-            Some(index) => Pass::InDoubt { part: PartId { packet: id, index }, expired },
-            None => Pass::Done(nothing(expired)),
+        Ok(match in_doubt {
+            0 => Pass::Done(nothing(expired)),
+            parts => Pass::InDoubt { parts, expired },
         })
+    }
+
+    async fn end_doubt(&self, id: PacketId, parts: PartSet) -> Result<Ended, Failure> {
+        self.helper.end_doubt(id.parts().filter(|part| parts >> part.index & 1 == 1)).await
     }
 
     /// Brings a held slip to the ledger: only then is it the user's.
@@ -196,11 +211,18 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         if terms.ack == AckMode::Redis {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
         }
-        Box::pin(self.commit(part, &terms, hold, claim)).await
+        Box::pin(self.commit(part, &terms, hold, claim, fresh)).await
     }
 
-    /// Commits a claim to the ledger.
-    async fn commit(&self, part: PartId, terms: &Arc<Terms>, hold: Hold, claim: Claim) -> Result<Pass, Failure> {
+    /// Commits a claim to the ledger. The hold is `fresh` if this grab made it.
+    async fn commit(
+        &self,
+        part: PartId,
+        terms: &Arc<Terms>,
+        hold: Hold,
+        claim: Claim,
+        fresh: bool,
+    ) -> Result<Pass, Failure> {
         crash_point!("grab.before_claim");
         let begun = Instant::now();
         let outcome = self.committer.claim(terms, hold.user.clone(), claim.clone()).await?;
@@ -210,11 +232,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         match outcome {
             ClaimOutcome::Committed => {
                 self.reconcile(part, terms, decisions, hold).await;
-                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: false }))
+                Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }))
             }
-            ClaimOutcome::Already { claim, foreign: None } => {
+            ClaimOutcome::Already { claim: own, foreign: None } => {
                 self.reconcile(part, terms, decisions, hold).await;
-                Ok(Pass::Done(replayed(claim)))
+                // Settle, or a process that helped, may have committed this very hold.
+                Ok(Pass::Done(GrabOutcome::Grabbed { replayed: !fresh || own != claim, claim: own }))
             }
             ClaimOutcome::Already { claim, foreign: Some(_) } => {
                 // The answer stands whether or not the hot store can be repaired now.
@@ -281,7 +304,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         Ok(GrabOutcome::Expired)
     }
 
-    /// Ends all doubt with a consistent read of the user's own claim item.
+    /// Reads the user's own claim item: the answer after the expiry, and beside a hold that is blocked.
     async fn ask_the_ledger(&self, id: PacketId, user: &UserId, expired: bool) -> Result<GrabOutcome, Failure> {
         crash_point!("grab.in_doubt");
         let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };

@@ -222,17 +222,20 @@ fn send_from(snapshot: &PartSnapshot, requests: VecDeque<Request>) {
     }
 }
 
-/// Sends the users of one part their answers.
+/// Sends the users of one part their answers. Of a user's equal requests, only the first has made a fresh hold.
 fn send(waiters: Vec<Waiters>, answers: Result<Option<Vec<GrabAnswer>>, Failure>) {
     let outcomes: Vec<Outcome> = match answers {
         Ok(Some(answers)) => answers.into_iter().map(|answer| Ok(ProbeResult::Answer(answer))).collect(),
         Ok(None) => vec![Ok(ProbeResult::NotLoaded); waiters.len()],
         Err(failure) => vec![Err(failure); waiters.len()],
     };
-    for (waiters, outcome) in waiters.into_iter().zip(outcomes) {
+    for (waiters, mut outcome) in waiters.into_iter().zip(outcomes) {
         for waiter in waiters {
             // A caller who is gone needs no answer. Settle persists what is held for them.
             let _ = waiter.send(outcome.clone());
+            if let Ok(ProbeResult::Answer(GrabAnswer::Held { fresh, .. })) = &mut outcome {
+                *fresh = false;
+            }
         }
     }
 }

@@ -1,0 +1,471 @@
+//! Help over stores in memory that take their time. The clock stands still except for that.
+
+use std::ops::RangeInclusive;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use super::*;
+use crate::domain::{Amount, Amounts, Partition, RequestKey, UserId};
+use crate::ledger::{Ledger, SendRequest, keys};
+use crate::lock;
+use crate::memory::{MemoryHot, MemoryTable};
+use crate::ports::{
+    Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
+    SnapshotResult, System, TransactError, ViewResult, Write,
+};
+use crate::service::{GrabOutcome, GrabSlip};
+
+const REDIS: Duration = Duration::from_millis(1);
+const LEDGER: Duration = Duration::from_millis(10);
+/// The bound of the first losers: the wait, one transaction, and five calls of Redis.
+const FIRST: Duration = HELP_AFTER.saturating_add(LEDGER).saturating_add(REDIS.saturating_mul(5));
+/// What a thousand more requests add: their probes need three calls, one after the other.
+const CROWD: Duration = REDIS.saturating_mul(2);
+
+/// What the ledger does with the winner's transaction.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Trouble {
+    None,
+    /// The ledger calls it malformed.
+    Refused,
+    /// It fails whenever it is tried.
+    Failing,
+    /// It has no answer.
+    Silent,
+    /// It meets another transaction.
+    Conflict,
+    /// Nothing has an answer.
+    Outage,
+}
+
+/// A table that takes its time.
+struct SlowTable {
+    table: Arc<MemoryTable>,
+    trouble: Arc<Mutex<Trouble>>,
+    transactions: Arc<AtomicU64>,
+}
+
+impl SlowTable {
+    async fn travel(&self) -> Result<(), TableError> {
+        if *lock(&self.trouble) == Trouble::Outage {
+            sleep(Duration::from_secs(3)).await;
+            return Err(TableError::Unavailable("an outage".into()));
+        }
+        sleep(LEDGER).await;
+        Ok(())
+    }
+}
+
+impl Table for SlowTable {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        self.travel().await?;
+        self.table.get(key).await
+    }
+
+    async fn batch_get(&self, _: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        unreachable!("a grab reads no batch")
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        self.travel().await?;
+        self.table.query(query).await
+    }
+
+    async fn due(&self, _: u32, _: u64, _: Option<(Key, u64)>, _: u32) -> Result<Vec<Item>, TableError> {
+        unreachable!("a grab settles nothing")
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        self.transactions.fetch_add(1, Ordering::Relaxed);
+        let trouble = *lock(&self.trouble);
+        self.travel().await?;
+        match trouble {
+            Trouble::None | Trouble::Outage => self.table.transact(writes, token).await,
+            Trouble::Refused => Err(TableError::Refused("malformed".into()).into()),
+            Trouble::Failing => Err(TableError::Unavailable("an internal error".into()).into()),
+            Trouble::Conflict => {
+                Err(TransactError::Cancelled(vec![crate::ports::Reason::Busy("TransactionConflict".to_owned())]))
+            }
+            Trouble::Silent => std::future::pending().await,
+        }
+    }
+}
+
+/// A hot store that takes its time, and counts its calls.
+#[derive(Debug)]
+struct SlowHot {
+    hot: MemoryHot,
+    calls: AtomicU64,
+}
+
+impl SlowHot {
+    async fn travel(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        sleep(REDIS).await;
+    }
+}
+
+type Answer<V> = Result<V, HotStoreError>;
+
+impl HotStore for SlowHot {
+    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
+        self.travel().await;
+        self.hot.grab(part, grabbers).await
+    }
+
+    async fn reconcile(&self, part: PartId, count: u32, found: &[Decision], done: &[Hold]) -> Answer<Reconciled> {
+        self.travel().await;
+        self.hot.reconcile(part, count, found, done).await
+    }
+
+    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Answer<Loaded> {
+        self.hot.load(part, terms, decisions).await
+    }
+
+    async fn acquire_load_lease(&self, _: PartId, _: Duration) -> Answer<bool> {
+        unreachable!("the part is loaded")
+    }
+
+    async fn release_load_lease(&self, _: PartId) -> Answer<()> {
+        unreachable!("the part is loaded")
+    }
+
+    async fn help(&self, part: PartId, least_age: Duration, most: usize, lease: Duration) -> Answer<Help> {
+        self.travel().await;
+        self.hot.help(part, least_age, most, lease).await
+    }
+
+    async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Answer<()> {
+        self.travel().await;
+        self.hot.end_help(part, doubt).await
+    }
+
+    async fn snapshot(&self, part: PartId, only_final: bool) -> Answer<SnapshotResult> {
+        self.travel().await;
+        HotStore::snapshot(&self.hot, part, only_final).await
+    }
+
+    async fn view(&self, _: PartId, _: Option<&str>) -> Answer<ViewResult> {
+        unreachable!("nobody looks")
+    }
+
+    async fn pending_parts(&self, _: Partition) -> Answer<Vec<PartId>> {
+        unreachable!("nobody settles")
+    }
+
+    async fn backlog(&self, _: Partition) -> Answer<Backlog> {
+        unreachable!("nobody settles")
+    }
+
+    async fn outbox(&self, _: PartId) -> Answer<Vec<OutboxEntry>> {
+        unreachable!("nobody settles")
+    }
+
+    async fn park(&self, _: PartId, _: &Hold, _: &str) -> Answer<()> {
+        unreachable!("nobody settles")
+    }
+}
+
+/// A clock that goes with the test's time.
+struct TestClock(Instant);
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(1_700_000_000_000).after(self.0.elapsed())
+    }
+}
+
+/// A packet of one slip, which is held for a winner whose transaction never came.
+struct Scene {
+    terms: Terms,
+    hot: Arc<SlowHot>,
+    table: Arc<MemoryTable>,
+    trouble: Arc<Mutex<Trouble>>,
+    transactions: Arc<AtomicU64>,
+    clock: Arc<TestClock>,
+}
+
+type Process = Arc<GrabSlip<SlowTable, SlowHot>>;
+
+impl Scene {
+    async fn new(trouble: Trouble) -> Self {
+        let clock = Arc::new(TestClock(Instant::now()));
+        let expires_at = clock.now().after(Duration::from_hours(1));
+        let terms = Terms { count: 1, expires_at, ..Terms::sample() };
+        let hot =
+            Arc::new(SlowHot { hot: MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>), calls: AtomicU64::new(0) });
+        let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());
+        let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
+        let (terms, ledger) = (&scene.terms, scene.ledger());
+        let key: RequestKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &key, terms.total, terms.created_at).await.unwrap();
+        let amounts = [Amounts::pack(&[terms.total.minor_units()]).unwrap()];
+        ledger.send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32] }).await.unwrap();
+        scene.hot.load(scene.part(), terms, &[]).await.unwrap();
+        let winner = Grabber { user: user(0), passphrase: None };
+        scene.hot.hot.grab(scene.part(), &[winner]).await.unwrap();
+        *lock(&scene.trouble) = trouble;
+        scene.transactions.store(0, Ordering::Relaxed);
+        sleep(HELP_AFTER).await;
+        scene
+    }
+
+    fn ledger(&self) -> Arc<Ledger<SlowTable>> {
+        let table = SlowTable {
+            table: Arc::clone(&self.table),
+            trouble: Arc::clone(&self.trouble),
+            transactions: Arc::clone(&self.transactions),
+        };
+        Arc::new(Ledger::new(table, Arc::new(System)))
+    }
+
+    /// A process that knows the packet, as one does that has had a winner.
+    async fn process(&self) -> Process {
+        let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let stores = Stores::new(self.ledger(), Arc::clone(&self.hot), clock, Arc::new(System));
+        let trouble = std::mem::replace(&mut *lock(&self.trouble), Trouble::None);
+        stores.packets.terms(self.terms.id).await.unwrap();
+        stores.packets.amounts(self.part()).await.unwrap();
+        *lock(&self.trouble) = trouble;
+        Arc::new(GrabSlip::new(stores, "CNY".to_owned()))
+    }
+
+    fn part(&self) -> PartId {
+        PartId { packet: self.terms.id, index: 0 }
+    }
+
+    /// The answers of these users, and how long the last of them waited.
+    async fn ask(
+        &self,
+        process: &Process,
+        users: RangeInclusive<u32>,
+    ) -> (Vec<Result<GrabOutcome, Failure>>, Duration) {
+        let (begun, id, mut asking) = (Instant::now(), self.terms.id, JoinSet::new());
+        for number in users {
+            let process = Arc::clone(process);
+            asking.spawn(async move { process.grab(id, &user(number), None).await });
+        }
+        (asking.join_all().await, begun.elapsed())
+    }
+
+    fn count(&self) -> (u64, u64) {
+        (self.hot.calls.swap(0, Ordering::Relaxed), self.transactions.swap(0, Ordering::Relaxed))
+    }
+}
+
+fn user(number: u32) -> UserId {
+    format!("u{number}").parse().unwrap()
+}
+
+fn are_sold_out(answers: &[Result<GrabOutcome, Failure>]) -> bool {
+    answers.iter().all(|answer| matches!(answer, Ok(GrabOutcome::SoldOut)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn losers_finish_a_hold_that_was_left_behind() {
+    let scene = Scene::new(Trouble::None).await;
+    let process = scene.process().await;
+    let (answers, waited) = scene.ask(&process, 1..=1).await;
+    assert!(are_sold_out(&answers) && waited <= FIRST, "{waited:?}: {answers:?}");
+
+    let scene = Scene::new(Trouble::None).await;
+    let process = scene.process().await;
+    scene.count();
+    let (answers, waited) = scene.ask(&process, 1..=1_000).await;
+    assert!(are_sold_out(&answers), "{answers:?}");
+    assert!(waited <= FIRST + CROWD, "{waited:?}");
+    let (calls, transactions) = scene.count();
+    assert_eq!(transactions, 1);
+    assert!(calls <= 40, "{calls} calls of Redis");
+    let claim = scene.ledger().claim_of(&user(0), scene.terms.id).await.unwrap();
+    assert_eq!(claim.map(|claim| claim.amount), Some(scene.terms.total), "the winner has their slip");
+
+    let (answers, waited) = scene.ask(&process, 1_001..=2_000).await;
+    assert!(are_sold_out(&answers) && waited.is_zero(), "the next ones don't wait: {waited:?}");
+    assert_eq!(scene.count(), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_processes_help_with_a_handful_of_transactions() {
+    let scene = Scene::new(Trouble::None).await;
+    let mut asking = JoinSet::new();
+    for number in 1..=1_000 {
+        let (process, id) = (scene.process().await, scene.terms.id);
+        asking.spawn(async move { process.grab(id, &user(number), None).await });
+    }
+    scene.count();
+    let answers = asking.join_all().await;
+    assert!(are_sold_out(&answers), "{answers:?}");
+    let (_, transactions) = scene.count();
+    assert!(transactions <= 3, "{transactions} transactions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hold_that_the_ledger_does_not_take_keeps_nobody_waiting() {
+    for (trouble, first) in [
+        // They read their own claims at the end.
+        (Trouble::Refused, FIRST + CROWD + LEDGER),
+        (Trouble::Failing, HELP_AFTER + CLAIM_TIMEOUT + READ_TIMEOUT),
+    ] {
+        let scene = Scene::new(trouble).await;
+        let process = scene.process().await;
+        let (answers, waited) = scene.ask(&process, 1..=1_000).await;
+        assert!(are_sold_out(&answers), "{trouble:?}: {answers:?}");
+        assert!(waited <= first, "{trouble:?}: {waited:?}");
+        let (answers, waited) = scene.ask(&process, 1_001..=1_001).await;
+        assert!(are_sold_out(&answers), "{trouble:?}: {answers:?}");
+        assert!(waited <= REDIS + LEDGER, "{trouble:?}, the next one: {waited:?}");
+        let another = scene.process().await;
+        scene.count();
+        let (answers, _) = scene.ask(&another, 1_002..=1_002).await;
+        assert!(are_sold_out(&answers), "{trouble:?}: {answers:?}");
+        assert_eq!(scene.count().1, 0, "{trouble:?}: another process does not try it again");
+
+        // Once the ledger takes it, the winner has it.
+        *lock(&scene.trouble) = Trouble::None;
+        sleep(BLOCKED_TTL).await;
+        let (answers, _) = scene.ask(&process, 1..=1).await;
+        assert!(are_sold_out(&answers), "{trouble:?}: {answers:?}");
+        assert!(scene.table.read(&keys::claim(&user(0), scene.terms.id)).is_some(), "{trouble:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_hold_is_waited_for_and_then_blocked() {
+    for trouble in [Trouble::Silent, Trouble::Conflict] {
+        let scene = Scene::new(trouble).await;
+        let process = scene.process().await;
+        let (answers, waited) = scene.ask(&process, 1..=1_000).await;
+        assert!(are_sold_out(&answers), "{trouble:?}: {answers:?}");
+        assert!(waited <= SLOW_MAX + CLAIM_TIMEOUT + READ_TIMEOUT, "{trouble:?}: {waited:?}");
+        let (answers, waited) = scene.ask(&process, 1_001..=1_001).await;
+        assert!(are_sold_out(&answers) && waited <= REDIS + LEDGER, "{trouble:?}: {waited:?}");
+
+        let scene = Scene::new(trouble).await;
+        let process = scene.process().await;
+        let asking = scene.ask(&process, 1..=1_000);
+        let ending = async {
+            sleep(Duration::from_millis(700)).await;
+            *lock(&scene.trouble) = Trouble::None;
+        };
+        let ((answers, waited), ()) = tokio::join!(asking, ending);
+        assert!(are_sold_out(&answers) && waited < SLOW_MAX, "{trouble:?}: {waited:?}");
+        assert!(scene.table.read(&keys::claim(&user(0), scene.terms.id)).is_some(), "{trouble:?}: it was waited for");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_of_the_ledger_is_answered_within_a_second() {
+    let scene = Scene::new(Trouble::Outage).await;
+    let process = scene.process().await;
+    scene.count();
+    for _ in 0..5 {
+        let (answers, waited) = scene.ask(&process, 1..=1_000).await;
+        assert!(answers.iter().all(|answer| matches!(answer, Err(Failure::Unavailable(_)))), "{answers:?}");
+        assert!(waited < Duration::from_secs(1), "{waited:?}");
+        let (calls, transactions) = scene.count();
+        assert!(calls <= 40 && transactions <= 2, "{calls} calls of Redis, {transactions} transactions");
+        sleep(Duration::from_millis(400)).await;
+    }
+    *lock(&scene.trouble) = Trouble::None;
+    sleep(UNAVAILABLE_TTL).await;
+    let (answers, _) = scene.ask(&process, 1..=1_000).await;
+    assert!(are_sold_out(&answers), "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_helper_that_died_adds_its_lease() {
+    let scene = Scene::new(Trouble::None).await;
+    let process = scene.process().await;
+    let dead = scene.hot.hot.help(scene.part(), HELP_AFTER, HOLDS_MAX, LEASE).await.unwrap();
+    assert!(matches!(dead, Help::Acquired { .. }), "{dead:?}");
+    let (answers, waited) = scene.ask(&process, 1..=1_000).await;
+    assert!(are_sold_out(&answers), "{answers:?}");
+    assert!(waited <= LEASE + FIRST + CROWD, "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_or_lost_hold_keeps_nobody_waiting() {
+    for is_parked in [true, false] {
+        let scene = Scene::new(Trouble::None).await;
+        let process = scene.process().await;
+        let hold = scene.hot.hot.outbox(scene.part()).await.unwrap().remove(0).hold;
+        if is_parked {
+            scene.hot.hot.park(scene.part(), &hold, "for a reason").await.unwrap();
+        } else {
+            scene.hot.hot.tamper(scene.part(), |part| part.claims.clear());
+        }
+        let (answers, waited) = scene.ask(&process, 1..=1_000).await;
+        assert!(are_sold_out(&answers), "{answers:?}");
+        // Instead of the transaction the decisions are read, and at the end their own claims.
+        assert!(waited <= FIRST + CROWD + LEDGER, "{waited:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slip_that_help_sets_free_is_given_out() {
+    // The hold is of a user who has another slip by now.
+    let scene = Scene::new(Trouble::None).await;
+    let claim = Claim { slip: 0, amount: Amount::new(1), at: scene.clock.now() };
+    let other = Terms { count: 2, ..scene.terms.clone() };
+    let other_slip = Claim { slip: 1, ..claim };
+    scene.ledger().claim(&other, &user(0), &other_slip).await.unwrap();
+    let process = scene.process().await;
+    let (answers, _) = scene.ask(&process, 1..=3).await;
+    let won = answers.iter().filter(|answer| matches!(answer, Ok(GrabOutcome::Grabbed { replayed: false, .. })));
+    assert_eq!(won.count(), 1, "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_win_that_a_helper_finished_is_no_replay_for_its_own_request() {
+    let scene = Scene::new(Trouble::None).await;
+    let hold = scene.hot.hot.outbox(scene.part()).await.unwrap().remove(0).hold;
+    // The slip is free again, and somebody else brings the next hold to the ledger before its own request does.
+    scene.hot.hot.tamper(scene.part(), |part| {
+        part.claims.clear();
+        part.free.push_back(0);
+    });
+    let process = scene.process().await;
+    let asking = scene.ask(&process, 1..=1);
+    let helping = async {
+        while scene.hot.hot.outbox(scene.part()).await.unwrap().is_empty() {
+            sleep(REDIS / 4).await;
+        }
+        let hold = scene.hot.hot.outbox(scene.part()).await.unwrap().remove(0).hold;
+        let claim = Claim { slip: hold.slip, amount: scene.terms.total, at: hold.at };
+        let fast = Ledger::new(SharedTable(Arc::clone(&scene.table)), Arc::new(System));
+        fast.claim(&scene.terms, &hold.user, &claim).await.unwrap();
+    };
+    let ((answers, _), ()) = tokio::join!(asking, helping);
+    assert!(matches!(&answers[..], [Ok(GrabOutcome::Grabbed { replayed: false, .. })]), "{hold:?}: {answers:?}");
+    let (answers, _) = scene.ask(&process, 1..=1).await;
+    assert!(matches!(&answers[..], [Ok(GrabOutcome::Grabbed { replayed: true, .. })]), "{answers:?}");
+}
+
+/// A table that answers at once.
+struct SharedTable(Arc<MemoryTable>);
+
+impl Table for SharedTable {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        self.0.get(key).await
+    }
+
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        self.0.batch_get(keys).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        self.0.query(query).await
+    }
+
+    async fn due(&self, shard: u32, until: u64, after: Option<(Key, u64)>, most: u32) -> Result<Vec<Item>, TableError> {
+        self.0.due(shard, until, after, most).await
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        self.0.transact(writes, token).await
+    }
+}
