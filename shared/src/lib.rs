@@ -17,6 +17,7 @@ pub mod ports;
 pub mod redis;
 pub mod service;
 pub mod telemetry;
+pub mod timeouts;
 pub mod wiring;
 
 use std::io;

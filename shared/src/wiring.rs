@@ -1,7 +1,6 @@
 //! Builds clients, stores and use cases, once per process: what the functions and the local stack are made of.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use aws_config::ecs::EcsCredentialsProvider;
 use aws_config::environment::EnvironmentVariableCredentialsProvider;
@@ -23,12 +22,8 @@ use crate::ports::System;
 use crate::redis::{Connection, RedisConfigError, RedisStore};
 use crate::service::{GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
 use crate::telemetry::Meter;
+use crate::timeouts;
 
-/// How long to wait for a connection to `DynamoDB`.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long to wait for one answer. This is well above a slow transaction: if one were given up, `DynamoDB` would call its
-/// repetition "in progress".
-const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The most tries of one call. The ledger repeats its transactions beyond that.
 const ATTEMPTS_MAX: u32 = 3;
 
@@ -75,9 +70,12 @@ pub fn https_client() -> SharedHttpClient {
 
 /// A `DynamoDB` client for the region, credentials and endpoint that `aws` names.
 pub fn dynamodb(aws: &SdkConfig) -> Client {
-    let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).operation_attempt_timeout(ATTEMPT_TIMEOUT);
+    let bounds = TimeoutConfig::builder()
+        .connect_timeout(timeouts::CONNECT)
+        .operation_attempt_timeout(timeouts::TRY)
+        .operation_timeout(timeouts::CALL);
     let config = aws_sdk_dynamodb::config::Builder::from(aws)
-        .timeout_config(timeouts.build())
+        .timeout_config(bounds.build())
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX));
     Client::from_conf(config.build())
 }

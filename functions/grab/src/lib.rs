@@ -9,7 +9,7 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{Answer, Code, Problem, Route, caller, given, parse_body, respond, route};
+use shared::http::{Answer, Code, Problem, Route, before_deadline, caller, given, parse_body, respond, route};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -45,7 +45,7 @@ struct LostBody {
 /// Answers a request of the grab function.
 pub async fn handle<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: Request) -> Response<Body> {
     let begun = Instant::now();
-    let result = answer(grab, &request).await;
+    let result = before_deadline(&request, answer(grab, &request)).await;
     if let Err(problem) = &result {
         grab.meter().ended(end_of(problem));
     }

@@ -8,7 +8,8 @@ use lambda_http::{Body, Request, Response};
 use serde::Deserialize;
 use shared::domain::{Amount, Limits, Passphrase, RequestKey, Split, UserId, is_plain};
 use shared::http::{
-    Answer, Code, Int, PacketBody, Problem, Route, caller, fields, given, header, parse_body, respond, route,
+    Answer, Code, Int, PacketBody, Problem, Route, before_deadline, caller, fields, given, header, parse_body, respond,
+    route,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{NewPacket, SendOutcome, SendPacket, Status};
@@ -34,7 +35,7 @@ struct SendBody {
 /// Answers a request of the send function.
 pub async fn handle<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: Request) -> Response<Body> {
     let begun = Instant::now();
-    let result = answer(send, &request).await;
+    let result = before_deadline(&request, answer(send, &request)).await;
     respond(&request, result, begun.elapsed())
 }
 

@@ -7,8 +7,8 @@ use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{PacketId, UserId};
 use shared::http::{
-    Answer, ClaimRow, Keeping, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, caller, page, respond,
-    route,
+    Answer, ClaimRow, Keeping, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, before_deadline, caller,
+    page, respond, route,
 };
 use shared::ports::{HotStore, Table};
 use shared::service::{ClaimsView, Status, ViewPackets, Viewed};
@@ -31,7 +31,7 @@ struct PacketsBody<'a> {
 /// Answers a request of the view function.
 pub async fn handle<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: Request) -> Response<Body> {
     let begun = Instant::now();
-    let result = answer(view, &request).await;
+    let result = before_deadline(&request, answer(view, &request)).await;
     respond(&request, result, begun.elapsed())
 }
 

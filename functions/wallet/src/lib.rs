@@ -7,8 +7,8 @@ use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Int, MovementRow, Page, Problem, Route, WalletBody, fields, operator, page, parse_body, respond,
-    route,
+    Answer, Code, Int, MovementRow, Page, Problem, Route, WalletBody, before_deadline, fields, operator, page,
+    parse_body, respond, route,
 };
 use shared::ledger::{MovementCursor, MovementOutcome};
 use shared::ports::Table;
@@ -31,7 +31,7 @@ struct MovementsBody<'a> {
 /// Answers a request of the wallet function.
 pub async fn handle<T: Table>(wallets: &Wallets<T>, request: Request) -> Response<Body> {
     let begun = Instant::now();
-    let result = answer(wallets, &request).await;
+    let result = before_deadline(&request, answer(wallets, &request)).await;
     respond(&request, result, begun.elapsed())
 }
 

@@ -4,6 +4,7 @@
 //! `Host` and `X-Forwarded-Proto` headers. As on AWS, the gateway sets these headers itself and refuses long paths.
 
 use std::net::SocketAddr;
+use std::time::{Duration, SystemTime};
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -31,6 +32,9 @@ const TARGET_BYTES_MAX: usize = 10_240;
 const URI_BYTES_MAX: usize = 65_000;
 /// The most bytes that one byte of the decoded path can take when it is encoded again.
 const ENCODED_BYTES_PER_BYTE: usize = 3;
+
+/// The functions' `Timeout` in template.yaml.
+const FUNCTION_TIMEOUT: Duration = Duration::from_secs(15);
 
 const STAGE: &str = "$default";
 const ACCOUNT: &str = "000000000000";
@@ -116,6 +120,9 @@ pub fn event(parts: Parts, raw_path: String, matched: Match, body: &[u8], origin
 pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
     let mut context = Context::default();
     request_id.clone_into(&mut context.request_id);
+    let end = SystemTime::now() + FUNCTION_TIMEOUT;
+    let end = end.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    context.deadline = u64::try_from(end.as_millis()).unwrap_or(u64::MAX);
     Request::from(LambdaRequest::ApiGatewayV2(event)).with_lambda_context(context)
 }
 
@@ -234,6 +241,7 @@ mod tests {
         assert_eq!(request.headers().get(USER_HEADER), None);
         assert!(matches!(request.body(), Body::Text(text) if text == "{}"));
         assert_eq!(request.lambda_context().request_id, "r1");
+        assert!(request.lambda_context().deadline() > SystemTime::now());
         assert_eq!(sub(&request).as_deref(), Some("alice"));
         let context = context(&request);
         assert_eq!(context.route_key.as_deref(), Some("POST /packets/{packet_id}/grab"));

@@ -3,6 +3,7 @@
 
 mod answer;
 mod body;
+mod deadline;
 mod page;
 mod problem;
 mod request;
@@ -11,6 +12,7 @@ mod views;
 
 pub use answer::{Answer, Keeping, names_tag, respond};
 pub use body::{Fields, Int, fields, given, parse_body};
+pub use deadline::before_deadline;
 pub use page::{Page, page};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, header, operator};

@@ -3,11 +3,12 @@ use std::collections::HashSet;
 use futures::future::join_all;
 use tokio::time::Instant;
 
-use super::commit::{COMMIT_TIMEOUT, Committed};
+use super::commit::Committed;
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
+use crate::timeouts;
 
 /// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes. But more claims take longer together,
 /// and a failed condition of one claim refuses all of them.
@@ -38,7 +39,7 @@ impl<T: Table> Ledger<T> {
     ///
     /// Called twice with the same arguments it gives the same answer and moves no more money.
     pub async fn claim(&self, terms: &Terms, user: &UserId, claim: &Claim) -> Result<ClaimOutcome, LedgerError> {
-        self.claim_until(Instant::now() + COMMIT_TIMEOUT, terms, user, claim).await
+        self.claim_until(Instant::now() + timeouts::TRANSACTION, terms, user, claim).await
     }
 
     /// The same, tried until `give_up`.

@@ -4,9 +4,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Ledger, LedgerError};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
+use crate::timeouts;
 
-/// How long a transaction is tried: longer than `DynamoDB` keeps one "in progress" after a lost connection (5 s).
-pub(super) const COMMIT_TIMEOUT: Duration = Duration::from_secs(8);
 const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MOST: Duration = Duration::from_millis(400);
 
@@ -19,9 +18,9 @@ pub(super) enum Committed {
 }
 
 impl<T: Table> Ledger<T> {
-    /// Tries a transaction until it commits or a condition fails, at most for [`COMMIT_TIMEOUT`].
+    /// Tries a transaction until it commits or a condition fails, at most for [`timeouts::TRANSACTION`].
     pub(super) async fn commit(&self, writes: &[Write]) -> Result<Committed, LedgerError> {
-        self.commit_until(Instant::now() + COMMIT_TIMEOUT, writes).await
+        self.commit_until(Instant::now() + timeouts::TRANSACTION, writes).await
     }
 
     /// Tries a transaction until it commits or a condition fails, or until `give_up`. A conflict, throttling and an unknown result

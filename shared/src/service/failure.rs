@@ -17,7 +17,7 @@ pub enum Failure {
 
 impl Failure {
     /// The use case itself has no answer in time, for this reason.
-    pub(super) fn unavailable(why: &'static str) -> Self {
+    pub(crate) fn unavailable(why: &'static str) -> Self {
         Self::Unavailable(Arc::from(Box::<dyn Error + Send + Sync>::from(why)))
     }
 

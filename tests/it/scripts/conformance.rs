@@ -268,7 +268,7 @@ impl<'a> Twins<'a> {
         let part = self.parts[index].part;
         let least_age = Duration::from_millis(self.random.random_range(0..20));
         let doubts = [None, Some((Doubt::Blocked, LEASE)), Some((Doubt::Unavailable, LEASE))];
-        let end = self.random.random_bool(0.7).then(|| *doubts.choose(&mut self.random).unwrap());
+        let end = (self.random.random_bool(0.7), *doubts.choose(&mut self.random).unwrap());
         self.ask(
             index,
             format!("help from {least_age:?}, ended by: {end:?}"),
@@ -350,7 +350,7 @@ async fn helped(
     store: &impl HotStore,
     part: PartId,
     least_age: Duration,
-    end: Option<Option<(Doubt, Duration)>>,
+    (ends, doubt): (bool, Option<(Doubt, Duration)>),
 ) -> Help {
     let mut help = store.help(part, least_age, USERS.len(), LEASE).await.unwrap();
     match &mut help {
@@ -360,7 +360,7 @@ async fn helped(
         Help::InVain(_, left) | Help::Wait(left) => *left = LEASE,
         Help::ProbeAgain => {}
     }
-    if let Some(doubt) = end {
+    if ends {
         store.end_help(part, doubt).await.unwrap();
     }
     help

@@ -14,7 +14,7 @@ const FOUND: [(Mutant, u64, Kind); 17] = [
     (Mutant::AcknowledgedBeforeCommit, 33, Kind::SoldOut),
     (Mutant::UnconfirmedAnswer, 1, Kind::Promise),
     (Mutant::UncertainNegative, 222, Kind::Promise),
-    (Mutant::FreshTime, 1, Kind::Promise),
+    (Mutant::FreshTime, 4, Kind::Promise),
     (Mutant::PutBackAfterTimeout, 357, Kind::Promise),
     (Mutant::AmountFromRedis, 6, Kind::Decision),
     (Mutant::SettledEarly, 4, Kind::Decision),

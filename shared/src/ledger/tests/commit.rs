@@ -61,7 +61,7 @@ async fn a_commit_gives_up_after_its_timeout_with_the_last_error() {
     }
     let start = Instant::now();
     let Err(LedgerError::Unavailable(error)) = ledger.commit(&write()).await else { panic!("no end") };
-    assert_eq!(error.chain(), "no answer from the table: cancelled: TransactionConflict");
+    assert_eq!(error.chain(), "the transaction is still open: cancelled: TransactionConflict");
     // Pauses of 5 ms, then twice as long each up to 400 ms, less up to half of each: in 8 s that is 25 to 50 attempts.
     let (attempts, took) = (ledger.tokens().len(), start.elapsed());
     assert!((25..=50).contains(&attempts), "{attempts}");

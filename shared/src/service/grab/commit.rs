@@ -1,5 +1,4 @@
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use futures::future::join_all;
 use tokio::time::{Instant, timeout};
@@ -10,14 +9,11 @@ use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger};
 use crate::lock;
 use crate::ports::Table;
 use crate::service::Failure;
+use crate::timeouts;
 
 /// The most transactions of a packet in flight. Each costs the process work and a round trip, however few claims it has. So later
 /// claims wait and go together.
 pub const TRANSACTIONS_MAX: usize = 8;
-
-/// How long a caller waits at most: longer than a transaction is tried. Even then the claim stays in its queue and is committed; a
-/// caller that asks again shares the outcome.
-const CLAIM_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Commits claims to the ledger: each at once while few transactions of its packet are in flight, else with others that wait.
 /// Callers that ask for the same claim, as a user with two devices does, share its outcome.
@@ -84,7 +80,7 @@ impl<T: Table> Caller for Committing<T> {
         }
         let each = batch.into_iter().map(async |Request { terms, promise }| {
             let (_, user, claim) = promise.key();
-            let outcome = self.ledger.claim(&terms, user, claim).await;
+            let outcome = self.ledger.claim_until(Instant::now() + timeouts::CLAIM, &terms, user, claim).await;
             if outcome.is_ok() {
                 self.committed();
             }
@@ -109,14 +105,15 @@ impl<T: Table> Committer<T> {
         lock(&self.batches.caller().last_commit).is_some_and(|at| at >= since)
     }
 
-    /// Gives `claim` to `user`, as [`Ledger::claim`] does.
+    /// Gives `claim` to `user`, as [`Ledger::claim`] does, and waits for at most [`timeouts::CLAIM`]. Even then the claim stays in
+    /// its queue and is committed; a caller that asks again shares the outcome.
     pub async fn claim(&self, terms: &Arc<Terms>, user: UserId, claim: Claim) -> Outcome {
         let (flight, promise) = self.claims.enter((terms.id, user, claim));
         if let Some(promise) = promise {
             let request = Request { terms: Arc::clone(terms), promise };
             self.batches.submit(terms.id, |queue| queue.push(request));
         }
-        match timeout(CLAIM_TIMEOUT, flight.result()).await {
+        match timeout(timeouts::CLAIM, flight.result()).await {
             Ok(Some(outcome)) => outcome,
             Ok(None) => Err(Failure::unavailable("the transaction of this claim was lost")),
             Err(_) => Err(Failure::unavailable("the ledger is too busy to take this claim soon")),

@@ -179,7 +179,7 @@ impl<T: Table, H: HotStore> Helper<T, H> {
         for (hold, helped) in holds.iter().zip(helped) {
             match helped {
                 Helped::Decided(found) => decisions.extend(found),
-                Helped::Open if now.since(hold.at) < SLOW_MAX => drop(open.insert(hold.slip)),
+                Helped::Open if now.since(hold.at) + begun.elapsed() < SLOW_MAX => drop(open.insert(hold.slip)),
                 Helped::Open | Helped::Failed => drop(blocked.insert(hold.slip)),
                 Helped::Refused => is_refused = true,
                 Helped::Overloaded => is_silent = true,

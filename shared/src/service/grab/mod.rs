@@ -7,7 +7,6 @@ mod probe;
 mod reconcile;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -24,9 +23,7 @@ use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
 use crate::service::load::{Ensured, Loader};
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
-
-/// How long a grab tries before it answers that the outcome is unknown.
-const GRAB_TIMEOUT: Duration = Duration::from_secs(8);
+use crate::timeouts;
 
 /// How a grab ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -153,7 +150,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     }
                     Pass::Again => {}
                 }
-                if started.elapsed() >= GRAB_TIMEOUT {
+                if started.elapsed() >= timeouts::TRANSACTION {
                     return Err(Failure::unavailable("the packet did not come to rest"));
                 }
             }
