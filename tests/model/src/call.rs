@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::bounds::Bits;
 use crate::hot::{GrabAnswer, Holds};
 use crate::instance::{Part, Slip, User};
 use crate::ledger::ClaimOutcome;
@@ -47,7 +48,7 @@ pub enum Call {
         /// The refunded slips.
         slips: Set,
         /// The amount for the sender's wallet.
-        sum: u8,
+        sum: Bits,
     },
     /// The transaction that marks the packet as settled.
     MarkSettled,

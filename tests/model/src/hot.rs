@@ -68,6 +68,14 @@ impl Holds {
     }
 }
 
+impl FromIterator<(Slip, User)> for Holds {
+    fn from_iter<I: IntoIterator<Item = (Slip, User)>>(each: I) -> Self {
+        let mut holds = Self::default();
+        each.into_iter().for_each(|(slip, user)| holds.set(slip, Some(user)));
+        holds
+    }
+}
+
 /// A user's entry in a part's `claims`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Entry {
@@ -85,17 +93,23 @@ pub enum Entry {
 pub struct Queue([Option<Slip>; SLIPS]);
 
 impl Queue {
-    fn new(slips: Set) -> Self {
-        let mut queue = Self::default();
-        slips.into_iter().for_each(|slip| queue.push(slip));
-        queue
-    }
-
     fn pop(&mut self) -> Option<Slip> {
         let first = self.0[0];
         self.0.rotate_left(1);
         self.0[SLIPS - 1] = None;
         first
+    }
+
+    /// A queue of these slips, in this order.
+    pub fn of(slips: impl IntoIterator<Item = Slip>) -> Self {
+        let mut queue = Self::default();
+        slips.into_iter().for_each(|slip| queue.push(slip));
+        queue
+    }
+
+    /// The slips, the next one first.
+    pub fn in_order(self) -> impl Iterator<Item = Slip> {
+        self.0.into_iter().flatten()
     }
 
     fn push(&mut self, slip: Slip) {
@@ -194,7 +208,7 @@ impl Hot {
         }
         self.claims[usize::from(part)] = claims;
         self.decisions = self.decisions.without(slips).and(decisions.within(slips));
-        self.free[usize::from(part)] = Queue::new(slips.without(decisions));
+        self.free[usize::from(part)] = Queue::of(slips.without(decisions));
         self.loaded = self.loaded.and(Set::of(part));
         false
     }
@@ -264,6 +278,21 @@ impl Hot {
         if *self.claim(part, user) == Entry::Held(slip) {
             *self.claim(part, user) = Entry::None;
         }
+    }
+
+    /// The same, with these parts as they are in `other`: each node loses data by itself.
+    #[must_use]
+    pub fn with(&self, instance: &Instance, other: Self, parts: Set) -> Self {
+        let mut mixed = *self;
+        for part in parts {
+            let (place, slips) = (usize::from(part), instance.slips_of(part));
+            mixed.claims[place] = other.claims[place];
+            mixed.free[place] = other.free[place];
+            mixed.decisions = mixed.decisions.without(slips).and(other.decisions.within(slips));
+        }
+        mixed.loaded = mixed.loaded.without(parts).and(other.loaded.within(parts));
+        mixed.pending = mixed.pending.without(parts).and(other.pending.within(parts));
+        mixed
     }
 
     /// The packet expires: the keys of the free slips expire.

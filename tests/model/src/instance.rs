@@ -2,18 +2,9 @@
 
 use std::fmt;
 
+use crate::bounds::Bits;
+pub use crate::bounds::{GRABS, PARTS, SETTLERS, SLIPS, USERS};
 use crate::set::Set;
-
-/// The most slips of an instance.
-pub const SLIPS: usize = 3;
-/// The most users.
-pub const USERS: usize = 3;
-/// The most parts.
-pub const PARTS: usize = 2;
-/// The most grabs at once.
-pub const GRABS: usize = 3;
-/// The most runs of settle.
-pub const SETTLERS: usize = 2;
 
 /// A slip's index.
 pub type Slip = u8;
@@ -23,12 +14,12 @@ pub type User = u8;
 pub type Part = u8;
 
 /// A slip's amount. Amounts are different powers of two, so each sum identifies its slips.
-pub const fn amount(slip: Slip) -> u8 {
+pub const fn amount(slip: Slip) -> Bits {
     1 << slip
 }
 
 /// The sum of the amounts of `slips`.
-pub fn sum(slips: Set) -> u8 {
+pub fn sum(slips: Set) -> Bits {
     slips.into_iter().map(amount).sum()
 }
 
@@ -52,6 +43,8 @@ pub struct Instance {
     pub slips: u8,
     /// Number of its parts.
     pub parts: u8,
+    /// Each user's probe order: `PartId::probe_order`.
+    pub orders: [[Part; PARTS]; USERS],
     /// The users of the grabs. A user who is in it twice grabs from two devices at once.
     pub grabs: &'static [User],
     /// How many times each of them grabs, one time after another. Each grab may die at any step.
@@ -85,19 +78,19 @@ impl Instance {
     }
 
     /// The slips of a part: `PartId::slips`.
-    pub const fn slips_of(&self, part: Part) -> Set {
-        let first_end = self.slips.div_ceil(self.parts);
-        if part == 0 { Set::range(0, first_end) } else { Set::range(first_end, self.slips) }
+    pub fn slips_of(&self, part: Part) -> Set {
+        let bound = |part: Part| part * self.slips / self.parts;
+        Set::range(bound(part), bound(part + 1))
     }
 
     /// The part of a slip: `PartId::of_slip`.
-    pub const fn part_of(&self, slip: Slip) -> Part {
-        if self.slips_of(0).has(slip) { 0 } else { 1 }
+    pub fn part_of(&self, slip: Slip) -> Part {
+        (0..self.parts).find(|part| self.slips_of(*part).has(slip)).unwrap_or_default()
     }
 
-    /// The part at position `probe` of a user's probe order: `PartId::probe_order`.
-    pub const fn probed(&self, user: User, probe: u8) -> Part {
-        (user + probe) % self.parts
+    /// The part at position `probe` of a user's probe order.
+    pub fn probed(&self, user: User, probe: u8) -> Part {
+        self.orders[usize::from(user)][usize::from(probe)] % self.parts
     }
 
     /// Whether promises must be kept. `lost`: the hot store has lost something.

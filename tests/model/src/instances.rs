@@ -1,7 +1,22 @@
 //! The instances to check, and the instances in which the mutants are found.
 
-use crate::instance::{Ack, Instance, Mutant};
+#![allow(clippy::cast_possible_truncation)] // A constant can't call `try_from`.
+
+use crate::instance::{Ack, Instance, Mutant, PARTS, Part, USERS};
 use crate::properties;
+
+/// Probe orders: each user begins one part after the user before.
+const ROTATED: [[Part; PARTS]; USERS] = {
+    let mut orders = [[0; PARTS]; USERS];
+    let mut place = 0;
+    while place < USERS * PARTS {
+        let (user, probe) = (place / PARTS, place % PARTS);
+        // At most `PARTS`, so it fits.
+        orders[user][probe] = ((user + probe) % PARTS) as Part;
+        place += 1;
+    }
+    orders
+};
 
 /// The base of most instances: two users and one run of settle. The only fault: every actor may die at any step.
 const PLAIN: Instance = Instance {
@@ -9,6 +24,7 @@ const PLAIN: Instance = Instance {
     ack: Ack::Ledger,
     slips: 2,
     parts: 1,
+    orders: ROTATED,
     grabs: &[0, 1],
     tries: 1,
     settlers: 1,

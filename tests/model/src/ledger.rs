@@ -1,5 +1,6 @@
 //! The ledger: one packet's items in `DynamoDB`. A transaction is one step, and so is a consistent read.
 
+use crate::bounds::Bits;
 use crate::instance::{Instance, Mutant, SLIPS, Slip, USERS, User, amount};
 use crate::set::Set;
 
@@ -13,9 +14,9 @@ pub struct Ledger {
     /// The claim item of each user.
     pub claims: [Option<Slip>; USERS],
     /// The amount that each user's wallet received.
-    pub credited: [u8; USERS],
+    pub credited: [Bits; USERS],
     /// The amount that the sender's wallet got back.
-    pub returned: u8,
+    pub returned: Bits,
     /// The packet's status is "settled".
     pub settled: bool,
     /// Whether a decision was overwritten, which the conditions forbid.
@@ -95,7 +96,7 @@ impl Ledger {
     /// `Ledger::refund` and `decisions_in_the_way` (`ledger/refund.rs`): writes a decision for each slip of a chunk if
     /// all are absent, and credits `sum` to the sender's wallet. (The refund's own item exists exactly if its lowest
     /// slip's decision does.) Returns the slips with existing decisions: none if it is done.
-    pub fn refund(&mut self, slips: Set, sum: u8) -> Set {
+    pub fn refund(&mut self, slips: Set, sum: Bits) -> Set {
         let in_the_way = self.decided().within(slips);
         if in_the_way.is_empty() {
             slips.into_iter().for_each(|slip| self.decision(slip, Decision::Refunded));

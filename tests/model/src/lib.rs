@@ -23,7 +23,8 @@
 //! - A transaction's result is unknown, and it is sent again.
 //! - A call is executed a second time, or after its actor has died.
 //! - A grab can't reconcile the hot store.
-//! - The hot store goes back to a snapshot, or loses everything.
+//! - A run of settle can't commit a hold, and goes on without it.
+//! - The hot store, or the node of one part, goes back to a snapshot, or loses everything.
 //! - A loader knows no decision.
 //! - The clocks of two processes differ.
 //! - A grab whose claim is committed answers before it reconciles the hot store.
@@ -41,9 +42,13 @@
 //! For each state the model also checks recovery: if all actors died now and the packet expired, one run of settle leaves
 //! nothing behind. Of symmetric states, which differ only in the users' names, the checker visits one ([`symmetry`]).
 //!
+//! `model-wide` is the same model with larger [`bounds`]: the simulation replays its histories in it
+//! (`tests/simulation/src/conformance`).
+//!
 //! [`properties`] lists the properties of each state, [`instances`] the checked bounds, and [`instance::Mutant`] the
 //! mistakes that the checker must find.
 
+pub mod bounds;
 pub mod call;
 pub mod check;
 pub mod grab;

@@ -44,6 +44,8 @@ pub enum Fate {
     Abandoned,
     /// A reconcile does not reach the hot store. The answer remains valid.
     Unreached,
+    /// A run of settle could not commit a claim in its time, and goes on without it.
+    GivenUp,
     /// The answer is given before the reconcile reaches the hot store.
     Ahead,
 }
@@ -63,10 +65,10 @@ pub enum Action {
     CacheFinalPart(Part),
     /// A snapshot of the hot store is taken.
     Snapshot,
-    /// The hot store goes back to its snapshot.
-    Rollback,
-    /// The hot store loses everything.
-    Wipe,
+    /// The nodes of these parts go back to the hot store's snapshot.
+    Rollback(Set),
+    /// The nodes of these parts lose everything.
+    Wipe(Set),
 }
 
 impl Protocol {
@@ -121,13 +123,20 @@ impl Protocol {
         if state.faults.rollbacks > 0 {
             match state.snapshot {
                 None if state.hot != nothing => actions.push(Action::Snapshot),
-                Some(snapshot) if snapshot != state.hot => actions.push(Action::Rollback),
-                _ => {}
+                Some(_) => actions.extend(self.nodes().map(Action::Rollback)),
+                None => {}
             }
         }
         if state.faults.wipes > 0 && state.hot != nothing {
-            actions.push(Action::Wipe);
+            actions.extend(self.nodes().map(Action::Wipe));
         }
+    }
+
+    /// The parts that a loss may befall: parts lie on different nodes, or on the same.
+    fn nodes(&self) -> impl Iterator<Item = Set> {
+        let all = Set::range(0, self.0.parts);
+        let single = (0..self.0.parts).map(Set::of).filter(move |part| *part != all);
+        std::iter::once(all).chain(single)
     }
 
     fn step(&self, state: &mut State, actor: Actor, call: Call, fate: Fate) {
@@ -154,6 +163,7 @@ impl Protocol {
                 state.late = Some(call);
                 die(state, actor);
             }
+            Fate::GivenUp => self.receive(state, actor, call, Reply::Done),
             Fate::Unreached | Fate::Ahead => {
                 if fate == Fate::Ahead {
                     state.late = Some(call);
@@ -209,7 +219,7 @@ impl Fate {
         match self {
             Self::Done | Self::Killed | Self::Ahead => false,
             Self::Unanswered => !call.is_transaction(),
-            Self::Copied | Self::Abandoned | Self::Unreached => true,
+            Self::Copied | Self::Abandoned | Self::Unreached | Self::GivenUp => true,
         }
     }
 }
@@ -231,6 +241,7 @@ fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> 
         (Fate::Copied, call.is_write() && may_be_late),
         (Fate::Abandoned, call.is_write() && may_be_late),
         (Fate::Unreached, tells && is_spare),
+        (Fate::GivenUp, is_spare && matches!((actor, call), (Actor::Settle(_), Call::Claim { .. }))),
         (Fate::Ahead, has_answer && state.late.is_none()),
     ]
     .into_iter()
@@ -265,13 +276,21 @@ impl Model for Protocol {
                 state.final_parts[usize::from(part)] = Some(state.hot.decisions.within(self.0.slips_of(part)));
             }
             Action::Snapshot => state.snapshot = Some(state.hot),
-            Action::Rollback => {
+            Action::Rollback(parts) => {
                 let snapshot = state.snapshot.take()?;
-                state.lose(snapshot);
+                let older = state.hot.with(&self.0, snapshot, parts);
+                if older == state.hot {
+                    return None;
+                }
+                state.lose(older);
                 state.faults.rollbacks -= 1;
             }
-            Action::Wipe => {
-                state.lose(Hot::default());
+            Action::Wipe(parts) => {
+                let rest = state.hot.with(&self.0, Hot::default(), parts);
+                if rest == state.hot {
+                    return None;
+                }
+                state.lose(rest);
                 state.faults.wipes -= 1;
             }
         }
@@ -296,8 +315,8 @@ impl fmt::Display for Action {
             Self::Forget => f.write_str("the hot store forgets the parts without holds"),
             Self::CacheFinalPart(part) => write!(f, "a process caches part {part} as final"),
             Self::Snapshot => f.write_str("a snapshot of the hot store is taken"),
-            Self::Rollback => f.write_str("the hot store goes back to its snapshot"),
-            Self::Wipe => f.write_str("the hot store loses everything"),
+            Self::Rollback(parts) => write!(f, "parts {parts} go back to the snapshot"),
+            Self::Wipe(parts) => write!(f, "parts {parts} are lost"),
         }
     }
 }
@@ -321,6 +340,7 @@ impl fmt::Display for Fate {
             Self::Copied => "; a copy will be executed late",
             Self::Abandoned => "; it dies, and this will be executed late",
             Self::Unreached => "; the hot store is not reached",
+            Self::GivenUp => "; it is not committed, and the run goes on",
             Self::Ahead => "; it answers first, and this will be executed late",
         })
     }

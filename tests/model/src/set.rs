@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use crate::bounds::Bits;
+
 /// A set of small numbers, slips or parts: one bit each.
 #[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Set(u8);
+pub struct Set(Bits);
 
 impl Set {
     /// The empty set.
@@ -99,7 +101,7 @@ impl fmt::Display for Set {
 }
 
 /// The numbers of a [`Set`] in ascending order.
-pub struct Members(u8);
+pub struct Members(Bits);
 
 impl Iterator for Members {
     type Item = u8;
@@ -107,6 +109,6 @@ impl Iterator for Members {
     fn next(&mut self) -> Option<u8> {
         let lowest = self.0.trailing_zeros();
         self.0 &= self.0.wrapping_sub(1);
-        u8::try_from(lowest).ok().filter(|lowest| *lowest < 8)
+        u8::try_from(lowest).ok().filter(|lowest| u32::from(*lowest) < Bits::BITS)
     }
 }

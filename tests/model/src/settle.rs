@@ -121,7 +121,8 @@ impl Settle {
             (Self::Drop(drain, open), Reply::Done) => persist(drain, open),
             (Self::Persist(drain, open), reply) => persisted(drain, open, call, reply),
             (Self::Reconcile(drain), Reply::Done) => {
-                if drain.refunding {
+                // An outbox that was empty is not read again.
+                if drain.refunding && !drain.holds.slips().is_empty() {
                     Self::IsEmpty(drain)
                 } else {
                     drain.next_part()

@@ -44,7 +44,7 @@ pub struct State {
 
 /// The packet's sender: `SendPacket::send` in `service/send.rs`, after the transaction is committed. It knows no
 /// decision, so no loader is staler.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Sender {
     /// Only in [`Mutant::RedisBeforeLedger`]: commit the transaction last.
     Pay,
