@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help run demo test test-web pictures client fairness check audit model simulate mutants chaos pressure bench size
+.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch prose nightly
 
@@ -117,8 +117,13 @@ SEEDS ?= 10000
 simulate: ## Run the use cases over in-memory stores that fail by seed
 	cargo run --profile measured -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-mutants: ## Check that the simulation finds every mutant
+# make conformance SEEDS=500; repeat one with: make conformance SEED=17
+conformance: ## Replay the simulation's steps in the model, which must accept them
+	cargo run --profile measured -p simulation --bin conformance -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+
+mutants: ## Check that the simulation finds every mutant, and which ones the model rejects
 	cargo run --profile measured -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
+	cargo run --profile measured -p simulation --bin conformance -- --mutants --seeds 1000
 
 # Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
 # The report is in target/chaos. Add up several: target/harness/chaos sum target/chaos/run-*.json
@@ -136,6 +141,7 @@ chaos: ## Kill processes and stores under load, then check the ledger
 nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos, fuzzing
 	$(MAKE) model
 	$(MAKE) simulate SEEDS=100000
+	$(MAKE) conformance
 	$(MAKE) mutants
 	$(MAKE) instructions
 	$(MAKE) test-web

@@ -3,13 +3,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use shared::domain::{Decision, Hold, PartId, Partition, Terms};
+use shared::domain::{Decision, Hold, PartId, Partition, Terms, UserId};
 use shared::memory::MemoryHot;
 use shared::ports::{
     Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
     SnapshotResult, ViewResult,
 };
 
+use crate::conformance::log::{Actor, Event, Script};
 use crate::faults::Fault;
 use crate::mutants::HotMutant;
 use crate::world::{Life, World};
@@ -39,23 +40,52 @@ impl SimHot {
         V: fmt::Debug + Send + 'static,
         F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
     {
-        let (world, slot) = (&self.world, self.slot);
+        self.step(part, what, script, |_| Script::Other).await.map(|(answer, _)| answer)
+    }
+
+    /// A call that is a step of the protocol, and tells its caller the answer at once.
+    async fn tell<V, F, S>(&self, part: PartId, what: &'static str, script: F, step: S) -> Answer<V>
+    where
+        V: fmt::Debug + Send + 'static,
+        F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
+        S: Fn(&V) -> Script + Send + Sync + 'static,
+    {
+        let (answer, of) = self.step(part, what, script, step).await?;
+        self.told(of, Vec::new());
+        Ok(answer)
+    }
+
+    /// A call, with the number under which `step` is written down.
+    async fn step<V, F, S>(&self, part: PartId, what: &'static str, script: F, step: S) -> Answer<(V, Option<usize>)>
+    where
+        V: fmt::Debug + Send + 'static,
+        F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
+        S: Fn(&V) -> Script + Send + Sync + 'static,
+    {
+        let (world, slot, actor) = (&self.world, self.slot, Actor::here(self.life.process));
         world.travel(&self.life).await;
         if world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
-        let script = Arc::new(script);
+        let script = Arc::new((script, step));
         let late = world.strikes(Fault::HotLate);
-        let answer = if late { Err(lost()) } else { execute(world, slot, part, what, &*script) };
+        let answer = if late { Err(lost()) } else { execute(world, actor, slot, part, what, &script.0, &script.1) };
         if late || world.strikes(Fault::HotTwice) {
             let (world, pause) = (Arc::clone(world), world.late());
             tokio::spawn(async move {
                 tokio::time::sleep(pause).await;
-                let _ = execute(&world, slot, part, what, &*script);
+                let _ = execute(&world, actor, slot, part, what, &script.0, &script.1);
             });
         }
         world.travel(&self.life).await;
         if world.strikes(Fault::HotReplyLost) { Err(lost()) } else { answer }
+    }
+
+    /// The caller receives the answer that was written down as `of`, with `lies` in it.
+    fn told(&self, of: Option<usize>, lies: Vec<(UserId, u32)>) {
+        if let Some(of) = of {
+            self.world.write(Actor::here(self.life.process), || Event::Told { of, lies });
+        }
     }
 }
 
@@ -68,11 +98,13 @@ impl fmt::Debug for SimHot {
 /// Runs a script.
 fn execute<V: fmt::Debug>(
     world: &World,
+    actor: Actor,
     slot: u32,
     part: PartId,
     what: &str,
     script: &dyn Fn(&MemoryHot) -> Answer<V>,
-) -> Answer<V> {
+    step: &dyn Fn(&V) -> Script,
+) -> Answer<(V, Option<usize>)> {
     world.operated();
     world.before_script(part);
     let answer = script(world.primary(slot));
@@ -80,7 +112,10 @@ fn execute<V: fmt::Debug>(
     // The owners are a `HashMap`, which prints in a different order every time.
     let shown: &dyn fmt::Debug = if what == SNAPSHOT { &answer.is_ok() } else { &answer };
     world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
-    answer
+    answer.map(|answer| {
+        let number = world.write_script(actor, slot, part, || step(&answer));
+        (answer, number)
+    })
 }
 
 fn lost() -> HotStoreError {
@@ -95,12 +130,16 @@ pub fn now<V>(future: impl Future<Output = V>) -> V {
 impl HotStore for SimHot {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
         let asked = grabbers.to_vec();
-        let mut found = self.call(part, "grab", move |hot| now(hot.grab(part, &asked))).await?;
+        let users: Vec<UserId> = grabbers.iter().map(|grabber| grabber.user.clone()).collect();
+        let step = move |found: &Option<Vec<GrabAnswer>>| Script::Hold(users.clone(), found.clone());
+        let (mut found, of) = self.step(part, "grab", move |hot| now(hot.grab(part, &asked)), step).await?;
+        let mut lies = Vec::new();
         for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
             self.mutant.before_lie(part, grabber, found);
-            self.lie(part, found);
+            lies.extend(self.lie(part, found).map(|slip| (grabber.user.clone(), slip)));
             self.mutant.after_grab(part, found);
         }
+        self.told(of, lies);
         Ok(found)
     }
 
@@ -112,16 +151,19 @@ impl HotStore for SimHot {
         resolved: &[Hold],
     ) -> Answer<Reconciled> {
         let (decisions, resolved) = (decisions.to_vec(), resolved.to_vec());
-        self.call(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved))).await
+        let (known, ended) = (decisions.clone(), resolved.clone());
+        let step = move |reconciled: &_| Script::Reconcile(known.clone(), ended.clone(), *reconciled);
+        self.tell(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved)), step).await
     }
 
     async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Answer<Loaded> {
         let (terms, decisions, mutant) = (terms.clone(), decisions.to_vec(), self.world.mutant);
-        self.call(part, "load", move |hot| {
+        let known = decisions.clone();
+        let load = move |hot: &MemoryHot| {
             HotMutant::before_load(mutant, hot, part);
             now(hot.load(part, &terms, &decisions))
-        })
-        .await
+        };
+        self.tell(part, "load", load, move |loaded| Script::Load(known.clone(), *loaded)).await
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Answer<bool> {
@@ -134,23 +176,30 @@ impl HotStore for SimHot {
 
     async fn help(&self, part: PartId, least_age: Duration, most: usize, lease: Duration) -> Answer<Help> {
         let mutant = self.world.mutant;
-        self.call(part, "help", move |hot| {
+        let help = move |hot: &MemoryHot| {
             HotMutant::help(mutant, least_age).unwrap_or_else(|| now(hot.help(part, least_age, most, lease)))
-        })
-        .await
+        };
+        let step = |help: &_| match help {
+            Help::Acquired { holds, .. } => Script::Outbox(holds.clone()),
+            _ => Script::Other,
+        };
+        self.tell(part, "help", help, step).await
     }
 
     async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Answer<()> {
+        if let Some((Doubt::Blocked, _)) = doubt {
+            self.world.write(Actor::here(self.life.process), || Event::Blocked(part.packet));
+        }
         self.call(part, "end_help", move |hot| now(hot.end_help(part, doubt))).await
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Answer<SnapshotResult> {
         let mutant = self.world.mutant;
-        self.call(part, SNAPSHOT, move |hot| {
+        let snapshot = move |hot: &MemoryHot| {
             HotMutant::snapshot(mutant, hot, part, only_final)
                 .unwrap_or_else(|| now(HotStore::snapshot(hot, part, only_final)))
-        })
-        .await
+        };
+        self.tell(part, SNAPSHOT, snapshot, move |found| Script::Snapshot(only_final, found.clone())).await
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {
@@ -171,6 +220,8 @@ impl HotStore for SimHot {
         let parts = now(self.world.primary(self.slot).pending_parts(partition));
         self.world.note(format_args!("p{} pending {}: {parts:?}", self.slot, partition.index()));
         self.world.travel(&self.life).await;
+        let (actor, found) = (Actor::here(self.life.process), parts.as_deref().unwrap_or_default().to_vec());
+        self.world.write(actor, || Event::Pending(found));
         parts
     }
 
@@ -187,30 +238,31 @@ impl HotStore for SimHot {
 
     async fn outbox(&self, part: PartId) -> Answer<Vec<OutboxEntry>> {
         let mutant = self.world.mutant;
-        let held = self
-            .call(part, "held", move |hot| {
-                let held = now(hot.outbox(part));
-                HotMutant::after_outbox(mutant, hot, part);
-                held
-            })
-            .await?;
+        let outbox = move |hot: &MemoryHot| {
+            let held = now(hot.outbox(part));
+            HotMutant::after_outbox(mutant, hot, part);
+            held
+        };
+        let step = |held: &Vec<OutboxEntry>| Script::Outbox(held.iter().map(|entry| entry.hold.clone()).collect());
+        let held = self.tell(part, "held", outbox, step).await?;
         Ok(self.mutant.outbox(part, held))
     }
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Answer<()> {
         let (hold, reason) = (hold.clone(), reason.to_owned());
-        self.call(part, "park", move |hot| now(hot.park(part, &hold, &reason))).await
+        self.tell(part, "park", move |hot| now(hot.park(part, &hold, &reason)), |()| Script::Park).await
     }
 }
 
 impl SimHot {
-    /// Lets the hot store name another slip than the one that it holds for a user.
-    fn lie(&self, part: PartId, found: &mut GrabAnswer) {
-        let GrabAnswer::Held { slip, .. } = found else { return };
-        let Some(terms) = self.world.terms(part.packet) else { return };
-        if self.world.strikes(Fault::Lie) {
+    /// Lets the hot store name another slip than the one that it holds for a user. Returns that slip.
+    fn lie(&self, part: PartId, found: &mut GrabAnswer) -> Option<u32> {
+        let GrabAnswer::Held { slip, .. } = found else { return None };
+        let terms = self.world.terms(part.packet)?;
+        self.world.strikes(Fault::Lie).then(|| {
             let slips = part.slips(terms.count);
             *slip = self.world.chance.between(slips.start..=slips.end - 1);
-        }
+            *slip
+        })
     }
 }

@@ -5,6 +5,7 @@
 
 mod audit;
 mod chance;
+pub mod conformance;
 mod faults;
 mod history;
 mod hot;

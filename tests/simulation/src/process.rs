@@ -64,7 +64,7 @@ pub struct Process {
 
 impl Process {
     fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
-        let life = Arc::<Life>::default();
+        let life = Arc::new(Life::of(world.new_process()));
         let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
         let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
@@ -87,6 +87,11 @@ impl Process {
             world: Arc::clone(world),
             life,
         })
+    }
+
+    /// The process' number.
+    pub fn number(&self) -> u64 {
+        self.life.process
     }
 
     /// The answer that a caller receives for `work`; `None`: none, because the process was killed or the caller went

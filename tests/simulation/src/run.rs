@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
+use crate::conformance::log::{Actor, Entry, Event, Log};
 use crate::faults::Fault;
 use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
@@ -39,15 +40,25 @@ pub struct Outcome {
 /// # Panics
 /// If the simulation itself is wrong.
 pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
+    run_with(seed, mutant, readable, Log::default()).0
+}
+
+/// Runs `seed`, and writes down each step of the protocol. Returns the steps, and the packets that users tried to send.
+pub fn run_logged(seed: u64, mutant: Option<Mutant>) -> (Vec<Entry>, Vec<Known>) {
+    let (_, world) = run_with(seed, mutant, false, Log::kept());
+    (world.log.take(), world.known())
+}
+
+fn run_with(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> (Outcome, Arc<World>) {
     note_panics();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let world = World::new(seed, mutant, readable);
+        let world = World::new(seed, mutant, readable, log);
         let plan = Plan::draw(&world.chance);
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
-        let run = Run { world, slots, plan, history: History::default(), keys: Mutex::default() };
-        Arc::new(run).go().await
+        let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
+        (Arc::new(run).go().await, world)
     })
 }
 
@@ -333,9 +344,15 @@ impl Run {
         let process = self.slots.any();
         let words = if grab.is_right { "open" } else { "shut" };
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
+        let actor = Actor { process: process.number(), run: None };
+        let begun = self.world.write(actor, || Event::Ask(id, grab.user.clone()));
         let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
         let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
+        if let Some(asked) = begun {
+            let answer = answer.as_ref().map(|answer| answer.clone().map_err(drop));
+            self.world.write(actor, || Event::Answer { asked, answer });
+        }
         self.history.answer(&self.world, asked, answer, self.plan.skew());
         outcome
     }
@@ -343,7 +360,7 @@ impl Run {
     async fn settle(&self) -> Option<Report> {
         let process = self.slots.any();
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        let answer = process.call(process.settle.run(0..=255, deadline)).await;
+        let answer = process.call(self.world.log.as_run(process.settle.run(0..=255, deadline))).await;
         self.world.note(format_args!("settle: {answer:?}"));
         let _ = self.audit();
         match answer? {

@@ -1,5 +1,6 @@
 //! Many runs at once.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::thread;
@@ -36,41 +37,60 @@ impl Totals {
     }
 }
 
-/// Runs all `seeds` on `threads` threads, and calls `progress` with the results from time to time. Ends early once
-/// `enough` returns true.
+/// Runs all `seeds` on `threads` threads, and calls `progress` after each. Ends early once that returns true.
 ///
 /// # Panics
 /// If a run panics.
 pub fn run_all(
-    seeds: std::ops::Range<u64>,
+    seeds: Range<u64>,
     mutant: Option<Mutant>,
     threads: usize,
     mut progress: impl FnMut(&Totals) -> bool,
 ) -> Totals {
-    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     let mut totals = Totals::default();
+    for_each_seed(
+        seeds,
+        threads,
+        |seed| run(seed, mutant, false),
+        |seed, outcome| {
+            totals.add(seed, outcome);
+            progress(&totals)
+        },
+    );
+    totals.failed.sort_by_key(|(seed, _)| *seed);
+    totals
+}
+
+/// Does `work` for each of `seeds` on `threads` threads, and gives each result to `add`. Ends early once that returns true.
+///
+/// # Panics
+/// If `work` panics.
+pub fn for_each_seed<V: Send>(
+    seeds: Range<u64>,
+    threads: usize,
+    work: impl Fn(u64) -> V + Sync,
+    mut add: impl FnMut(u64, V) -> bool,
+) {
+    let (next, stop) = (AtomicU64::new(seeds.start), AtomicBool::new(false));
     thread::scope(|scope| {
-        let (outcomes, ran) = mpsc::channel();
+        let (results, done) = mpsc::channel();
         for _ in 0..threads {
-            let outcomes = outcomes.clone();
-            let (next, stop) = (&next, &stop);
+            let results = results.clone();
+            let (next, stop, work) = (&next, &stop, &work);
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds.end || outcomes.send((seed, run(seed, mutant, false))).is_err() {
+                    if seed >= seeds.end || results.send((seed, work(seed))).is_err() {
                         return;
                     }
                 }
             });
         }
-        drop(outcomes);
-        for (seed, outcome) in ran {
-            totals.add(seed, outcome);
-            if progress(&totals) {
+        drop(results);
+        for (seed, result) in done {
+            if add(seed, result) {
                 stop.store(true, Ordering::Relaxed);
             }
         }
     });
-    totals.failed.sort_by_key(|(seed, _)| *seed);
-    totals
 }

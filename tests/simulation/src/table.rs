@@ -1,11 +1,12 @@
 use std::sync::Arc;
 
-use shared::domain::Terms;
+use shared::domain::{PacketId, Terms};
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
 use shared::ports::{Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 use crate::chance::Chance;
+use crate::conformance::log::{self, Actor, Event, Outcome, Read};
 use crate::faults::Fault;
 use crate::hot::now;
 use crate::mutants::TableMutant;
@@ -27,19 +28,36 @@ impl SimTable {
     }
 
     /// A read. It sees the table at one moment between request and answer.
-    async fn read<V>(&self, what: &str, read: impl FnOnce() -> V) -> Result<V, TableError> {
-        let world = &self.world;
+    async fn read<V>(
+        &self,
+        what: &str,
+        read: impl FnOnce() -> V,
+        step: impl FnOnce(&V) -> Option<(PacketId, Read)>,
+    ) -> Result<V, TableError> {
+        let (world, actor) = (&self.world, Actor::here(self.life.process));
         world.travel(&self.life).await;
         world.operated();
         world.note(format_args!("p{} reads {what}", self.slot));
         let value = read();
+        let of = step(&value).and_then(|(packet, read)| world.write(actor, || Event::Read(packet, read)));
         world.travel(&self.life).await;
-        if world.strikes(Fault::ReadLost) { Err(lost()) } else { Ok(value) }
+        if world.strikes(Fault::ReadLost) {
+            return Err(lost());
+        }
+        self.told(of);
+        Ok(value)
+    }
+
+    /// The caller receives the answer that was written down as `of`.
+    fn told(&self, of: Option<usize>) {
+        if let Some(of) = of {
+            self.world.write(Actor::here(self.life.process), || Event::Told { of, lies: Vec::new() });
+        }
     }
 
     /// The outcome of a transaction that reaches the table.
     async fn answer(&self, writes: Vec<Write>, token: &str) -> Result<(), TransactError> {
-        let (world, slot) = (&self.world, self.slot);
+        let (world, slot, actor) = (&self.world, self.slot, Actor::here(self.life.process));
         if world.strikes(Fault::RequestLost) {
             return Err(lost().into());
         }
@@ -51,7 +69,7 @@ impl SimTable {
         }
         if world.strikes(Fault::TokenSpent) {
             if world.chance.happens(500) {
-                let _ = commit(world, slot, &writes, token);
+                let _ = commit(world, actor, slot, &writes, token);
             }
             return Err(TransactError::TokenSpent("the simulation says so".into()));
         }
@@ -59,16 +77,17 @@ impl SimTable {
             let (world, token, pause) = (Arc::clone(world), token.to_owned(), world.late());
             tokio::spawn(async move {
                 tokio::time::sleep(pause).await;
-                let _ = commit(&world, slot, &writes, &token);
+                let _ = commit(&world, actor, slot, &writes, &token);
             });
             self.world.travel(&self.life).await;
             return Err(lost().into());
         }
-        let answer = commit(world, slot, &writes, token);
+        let (answer, of) = commit(world, actor, slot, &writes, token);
         world.travel(&self.life).await;
         if world.strikes(Fault::ReplyLost) {
             return Err(lost().into());
         }
+        self.told(of);
         match answer {
             Err(TransactError::Cancelled(reasons)) => Err(TransactError::Cancelled(self.garbled(reasons))),
             answer => answer,
@@ -101,7 +120,13 @@ impl SimTable {
 }
 
 /// Executes a transaction.
-fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(), TransactError> {
+fn commit(
+    world: &World,
+    actor: Actor,
+    slot: u32,
+    writes: &[Write],
+    token: &str,
+) -> (Result<(), TransactError>, Option<usize>) {
     world.operated();
     TableMutant::before_commit(world, writes);
     let answer = world.table.apply(writes, token);
@@ -124,7 +149,15 @@ fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(),
             }
         }
     }
-    answer
+    let count = |packet| world.terms(packet).map(|terms| terms.count);
+    let step = log::transaction(&world.table, writes, count).filter(|_| log::outcome(&answer) != Outcome::Nothing);
+    let number = step.and_then(|(packet, what)| {
+        world.write(actor, || {
+            let (decided, settled) = world.books(packet);
+            Event::Transaction { packet, what, outcome: log::outcome(&answer), decided, settled }
+        })
+    });
+    (answer, number)
 }
 
 /// The keys that a transaction writes, for the trace.
@@ -164,18 +197,20 @@ fn cancelled(chance: &Chance, writes: usize, code: &str) -> TransactError {
 
 impl Table for SimTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
-        let item = self.read(&format!("{}/{}", key.pk, key.sk), || self.world.table.read(&key)).await?;
+        let step = |item: &Option<Item>| log::get(&key, item.as_ref());
+        let item = self.read(&format!("{}/{}", key.pk, key.sk), || self.world.table.read(&key), step).await?;
         Ok(self.mutant.after_get(&key, item))
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
-        self.read("some", || keys.iter().filter_map(|key| self.world.table.read(key)).collect()).await
+        self.read("some", || keys.iter().filter_map(|key| self.world.table.read(key)).collect(), |_| None).await
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
         let pk = query.pk.clone();
-        let read = || now(self.world.table.query(query));
-        let items = self.read(&pk, read).await??;
+        let read = || now(self.world.table.query(query.clone()));
+        let step = |items: &Result<Vec<Item>, TableError>| log::query(&query, items.as_deref().unwrap_or_default());
+        let items = self.read(&pk, read, step).await??;
         self.mutant.after_query(&pk, &items);
         Ok(items)
     }
@@ -195,7 +230,7 @@ impl Table for SimTable {
             return Ok(items);
         }
         self.mutant.after_due(&items);
-        let items = self.read("the index", || items).await?;
+        let items = self.read("the index", || items, |_| None).await?;
         // An index lags: new items may be missing.
         Ok(if is_first && self.world.strikes(Fault::StaleIndex) { Vec::new() } else { items })
     }

@@ -12,6 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
 use crate::chance::Chance;
+use crate::conformance::log::{Actor, Event, Log, Script, books};
 use crate::faults::{Fault, Rates, Struck};
 use crate::mutants::Mutant;
 use crate::trace::Trace;
@@ -20,11 +21,11 @@ use crate::violation::{Kind, Violation};
 /// The time at which every run begins, in milliseconds since the epoch.
 const EPOCH_MS: u64 = 1_700_000_000_000;
 /// Older states of the hot store that are kept for a rollback.
-const SNAPSHOTS: usize = 48;
+pub const SNAPSHOTS: usize = 48;
 /// How much rarer a process is killed at a message than other faults strike there.
 const CALLS_PER_KILL: u32 = 20;
 /// How far the clock of the second primary is ahead.
-const SECOND_PRIMARY_AHEAD_MS: i64 = 700;
+pub const SECOND_PRIMARY_AHEAD: Duration = Duration::from_millis(700);
 
 /// A clock that is ahead of the world's, or behind it.
 #[derive(Debug)]
@@ -50,12 +51,19 @@ impl Clock for SkewedClock {
 /// Whether a process lives. Calls of a dead process have no effect and never return.
 #[derive(Debug, Default)]
 pub struct Life {
+    /// The process' number.
+    pub process: u64,
     is_over: AtomicBool,
     // Wakes its waiters in order; a `watch` wakes them in a random one.
     end: Notify,
 }
 
 impl Life {
+    /// The life of process `process`.
+    pub fn of(process: u64) -> Self {
+        Self { process, ..Self::default() }
+    }
+
     /// Ends the process.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
@@ -84,6 +92,8 @@ pub struct World {
     pub table: MemoryTable,
     /// The mutant that runs, if any.
     pub mutant: Option<Mutant>,
+    /// The steps of the protocol.
+    pub log: Log,
     start: Instant,
     primaries: [MemoryHot; 2],
     state: Mutex<State>,
@@ -99,6 +109,10 @@ struct State {
     violations: Vec<Violation>,
     /// Older states of the first primary.
     older: VecDeque<HotSnapshot>,
+    /// Scripts that were executed: as many states have been kept.
+    scripts: u64,
+    /// Processes that were started.
+    processes: u64,
     /// During a split: one bit per slot, set if its process reaches the second primary.
     split: Option<u32>,
     has_lost: bool,
@@ -127,7 +141,7 @@ pub struct Known {
 
 impl World {
     /// A new world for a seed.
-    pub fn new(seed: u64, mutant: Option<Mutant>, readable: bool) -> Arc<Self> {
+    pub fn new(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> Arc<Self> {
         let chance = Arc::new(Chance::new(seed));
         let start = Instant::now();
         let rates = Rates::draw(&chance);
@@ -140,6 +154,8 @@ impl World {
             operations: 0,
             violations: Vec::new(),
             older: VecDeque::new(),
+            scripts: 0,
+            processes: 0,
             split: None,
             has_lost: false,
             held: BTreeMap::new(),
@@ -149,8 +165,16 @@ impl World {
             said: BTreeMap::new(),
             refunding: BTreeMap::new(),
         };
-        let primaries = [primary(0), primary(SECOND_PRIMARY_AHEAD_MS)];
-        Arc::new(Self { chance, table: MemoryTable::default(), mutant, start, primaries, state: Mutex::new(state) })
+        let primaries = [primary(0), primary(i64::try_from(SECOND_PRIMARY_AHEAD.as_millis()).unwrap())];
+        Arc::new(Self {
+            chance,
+            table: MemoryTable::default(),
+            mutant,
+            log,
+            start,
+            primaries,
+            state: Mutex::new(state),
+        })
     }
 
     /// When the run began.
@@ -240,10 +264,51 @@ impl World {
         self.state().operations += 1;
     }
 
+    /// The number of a new process.
+    pub fn new_process(&self) -> u64 {
+        let mut state = self.state();
+        state.processes += 1;
+        state.processes
+    }
+
     /// The primary that a process reaches.
     pub fn primary(&self, slot: u32) -> &MemoryHot {
-        let is_second = self.state().split.is_some_and(|second| second >> slot & 1 == 1);
-        &self.primaries[usize::from(is_second)]
+        &self.primaries[self.primary_of(slot)]
+    }
+
+    fn primary_of(&self, slot: u32) -> usize {
+        usize::from(self.state().split.is_some_and(|second| second >> slot & 1 == 1))
+    }
+
+    /// Writes an event down. See [`Log::write`].
+    pub fn write(&self, actor: Actor, event: impl FnOnce() -> Event) -> Option<usize> {
+        self.log.write(|| self.now(), actor, event)
+    }
+
+    /// Writes down what befell the hot store.
+    fn write_alone(&self, event: impl FnOnce() -> Event) {
+        self.write(Actor { process: 0, run: None }, event);
+    }
+
+    /// Writes down a script that the process in `slot` has executed.
+    pub fn write_script(
+        &self,
+        actor: Actor,
+        slot: u32,
+        part: PartId,
+        script: impl FnOnce() -> Script,
+    ) -> Option<usize> {
+        self.write(actor, || {
+            let primary = self.primary_of(slot);
+            let (seen, pending) = (self.primaries[primary].part(part), self.primaries[primary].is_pending(part));
+            Event::Script { primary, part, script: script(), seen: Box::new(seen), pending }
+        })
+    }
+
+    /// The decided slips of a packet, and whether it is settled.
+    pub fn books(&self, packet: PacketId) -> (Vec<(u32, Option<UserId>)>, bool) {
+        let count = self.terms(packet).map_or(0, |terms| terms.count);
+        books(&self.table, packet, count)
     }
 
     /// Runs before a script: keeps the state for rollbacks, and notes which slips are held.
@@ -254,6 +319,7 @@ impl World {
             state.older.pop_front();
         }
         state.older.push_back(snapshot);
+        state.scripts += 1;
         drop(state);
         self.see_held(part);
     }
@@ -291,30 +357,32 @@ impl World {
     pub fn wipe(&self) {
         self.struck(Fault::Wiped);
         self.see_all_held();
-        self.restore(&HotSnapshot::default());
+        self.restore(&HotSnapshot::default(), None);
     }
 
     /// The hot store, or one node of it, goes back by some operations.
     pub fn roll_back(&self) {
         self.struck(Fault::RolledBack);
         self.see_all_held();
-        let older = {
+        let (older, number) = {
             let state = self.state();
             let most = state.older.len().saturating_sub(1);
             if most == 0 {
                 return;
             }
             let steps = self.chance.between(1..=u32::try_from(most).unwrap()) as usize;
-            state.older[most - steps].clone()
+            (state.older[most - steps].clone(), state.scripts - 1 - steps as u64)
         };
-        self.restore(&older);
+        self.restore(&older, Some(number));
     }
 
-    fn restore(&self, snapshot: &HotSnapshot) {
+    fn restore(&self, snapshot: &HotSnapshot, to: Option<u64>) {
         if self.chance.happens(500) {
+            self.write_alone(|| Event::Lost { to, node: None });
             self.primaries[0].restore(snapshot);
         } else {
             let (nodes, lost) = (self.chance.between(2..=3), self.chance.between(0..=2));
+            self.write_alone(|| Event::Lost { to, node: Some((nodes, lost)) });
             self.primaries[0].restore_some(snapshot, |partition: Partition| partition.index() % nodes == lost);
         }
     }
@@ -323,6 +391,7 @@ impl World {
     pub fn split_primaries(&self) {
         self.struck(Fault::Split);
         self.join_primaries();
+        self.write_alone(|| Event::Split);
         self.primaries[1].restore(&self.primaries[0].snapshot());
         let second = self.chance.between(1..=6);
         self.state().split = Some(second);
@@ -336,6 +405,7 @@ impl World {
         self.see_all_held();
         let second_wins = self.chance.happens(500);
         self.note(format_args!("the split ends; the second primary wins: {second_wins}"));
+        self.write_alone(|| Event::Joined { second_wins });
         if second_wins {
             self.primaries[0].restore(&self.primaries[1].snapshot());
         }

@@ -1,0 +1,50 @@
+//! The model accepts what the use cases do, and rejects mutants that alter a step.
+
+use simulation::Mutant;
+use simulation::conformance::{SKIPPED_MAX, conform, conform_all};
+
+/// Seeds of one run of these tests.
+const SEEDS: u64 = 500;
+
+/// Mutants that alter a step, each with a seed that the model rejects. After a change of what seeds do, find new ones with
+/// `make mutants`.
+const REJECTED: [(Mutant, u64); 12] = [
+    (Mutant::NoSlipDecision, 1),
+    (Mutant::NoClaimDecision, 4),
+    (Mutant::CountedRefund, 91),
+    (Mutant::AcknowledgedBeforeCommit, 4),
+    (Mutant::UnconfirmedAnswer, 0),
+    (Mutant::UncertainNegative, 1),
+    (Mutant::PutBackAfterTimeout, 31),
+    (Mutant::AmountFromRedis, 6),
+    (Mutant::SettledEarly, 2),
+    (Mutant::RedisBeforeLedger, 0),
+    (Mutant::LoaderOverwrites, 17),
+    (Mutant::CachedBeforeFinal, 0),
+];
+
+fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+#[test]
+fn the_model_accepts_every_step() {
+    let verdicts = conform_all(0..SEEDS, None, threads(), |_| false);
+    println!("{verdicts}");
+    assert_eq!(verdicts.seeds, SEEDS);
+    for (seed, difference) in &verdicts.rejected {
+        println!("make conformance SEED={seed}\n  {difference}");
+    }
+    assert!(verdicts.rejected.is_empty(), "the model rejects {} seeds", verdicts.rejected.len());
+    assert!(verdicts.skipped() * 100 < SEEDS * SKIPPED_MAX, "too much is left out: {verdicts}");
+    assert!(verdicts.steps > SEEDS * 50, "few steps: {verdicts}");
+}
+
+#[test]
+fn the_model_rejects_mutants() {
+    for (mutant, seed) in REJECTED {
+        assert!(conform(seed, Some(mutant), false).difference.is_some(), "{mutant:?} is accepted");
+        let verdict = conform(seed, None, false);
+        assert!(verdict.difference.is_none(), "seed {seed} without {mutant:?}: {verdict:?}");
+    }
+}
