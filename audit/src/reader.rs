@@ -9,6 +9,7 @@ use aws_sdk_dynamodb::config::{Builder, Config};
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
 use shared::ports::Key;
+use tokio::time::timeout;
 
 /// An item of the table.
 pub type Item = HashMap<String, AttributeValue>;
@@ -22,6 +23,8 @@ const ATTEMPTS_MAX: u32 = 10;
 const BACKOFF_MOST: Duration = Duration::from_secs(5);
 /// The pause before the left-out keys of a batch are requested again. It doubles each time, up to the limit above.
 const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
+/// How long one batch is read, with its pauses: longer than a throttled minute.
+const BATCH_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Why the audit could not continue. It can't judge what it has not read.
 #[derive(Debug, thiserror::Error)]
@@ -81,23 +84,26 @@ impl Reader {
         keys.dedup();
         let mut found = HashMap::with_capacity(keys.len());
         for chunk in keys.chunks(BATCH_KEYS) {
-            let mut wanted: Vec<Item> = chunk.iter().map(attributes).collect();
-            let mut pause = BATCH_PAUSE_FIRST;
-            while !wanted.is_empty() {
-                let asked_for = wanted.len();
-                let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
-                let request = self.client.batch_get_item().request_items(&self.table, asked.map_err(failed)?);
-                let answer = request.customize().config_override(patient()).send().await.map_err(failed)?;
-                let items = answer.responses.into_iter().flatten().flat_map(|(_, items)| items);
-                found.extend(items.filter_map(|item| Some((key_of(&item)?, item))));
-                wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
-                if !wanted.is_empty() {
-                    if wanted.len() == asked_for && pause > BACKOFF_MOST {
-                        return Err(ReadError("the table is throttled".into()));
-                    }
-                    tokio::time::sleep(pause).await;
-                    pause *= 2;
-                }
+            let late = |_| ReadError("the table is throttled".into());
+            let items = timeout(BATCH_TIMEOUT, self.read_chunk(chunk)).await.map_err(late)??;
+            found.extend(items.into_iter().filter_map(|item| Some((key_of(&item)?, item))));
+        }
+        Ok(found)
+    }
+
+    async fn read_chunk(&self, chunk: &[Key]) -> Result<Vec<Item>, ReadError> {
+        let mut found = Vec::with_capacity(chunk.len());
+        let mut wanted: Vec<Item> = chunk.iter().map(attributes).collect();
+        let mut pause = BATCH_PAUSE_FIRST;
+        while !wanted.is_empty() {
+            let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let request = self.client.batch_get_item().request_items(&self.table, asked.map_err(failed)?);
+            let answer = request.customize().config_override(patient()).send().await.map_err(failed)?;
+            found.extend(answer.responses.into_iter().flatten().flat_map(|(_, items)| items));
+            wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
+            if !wanted.is_empty() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(BACKOFF_MOST);
             }
         }
         Ok(found)
@@ -181,3 +187,6 @@ fn patient() -> Builder {
 fn failed(error: impl std::error::Error + Send + Sync + 'static) -> ReadError {
     ReadError(Box::new(error))
 }
+
+#[cfg(test)]
+mod tests;

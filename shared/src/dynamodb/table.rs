@@ -11,6 +11,7 @@ use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
 };
+use tokio::time::timeout;
 
 use crate::batching::{AdmissionLimiter, Overloaded};
 use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
@@ -26,7 +27,9 @@ const READS_AT_ONCE: usize = 256;
 
 /// The pause before the keys that a batch left out are requested again. It doubles each time, up to the second constant.
 const BATCH_PAUSE_FIRST: Duration = Duration::from_millis(20);
-const BATCH_PAUSE_MOST: Duration = Duration::from_secs(2);
+const BATCH_PAUSE_MOST: Duration = Duration::from_millis(400);
+/// How long a batch is read, with its pauses and waiting for permits: half of the time in which a request is answered.
+const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The table behind the AWS SDK.
 #[derive(Clone, Debug)]
@@ -42,6 +45,30 @@ impl SdkTable {
     pub fn new(client: Client, name: String) -> Self {
         let transactions = Arc::new(AdmissionLimiter::new(TRANSACTIONS_AT_ONCE));
         Self { client, name, transactions, reads: Arc::new(AdmissionLimiter::new(READS_AT_ONCE)) }
+    }
+
+    /// Reads the items with these keys. A throttled table leaves out some or all of them; a request at once would only add to its
+    /// load. During the pause others may read: the permit is released.
+    async fn read_batch(&self, keys: &[Key]) -> Result<Vec<Item>, TableError> {
+        let mut found = Vec::with_capacity(keys.len());
+        let mut wanted: Vec<Attributes> = keys.iter().map(attributes_of).collect();
+        let mut pause = BATCH_PAUSE_FIRST;
+        while !wanted.is_empty() {
+            let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
+            let request = self.client.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
+            let permit = self.reads.acquire().await?;
+            let answer = request.send().await.map_err(failed)?;
+            drop(permit);
+            for attributes in answer.responses.into_iter().flatten().flat_map(|(_, items)| items) {
+                found.push(item(attributes)?);
+            }
+            wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
+            if !wanted.is_empty() {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(BATCH_PAUSE_MOST);
+            }
+        }
+        Ok(found)
     }
 
     fn write(&self, write: &Write) -> Result<TransactWriteItem, TableError> {
@@ -133,29 +160,8 @@ impl Table for SdkTable {
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
-        let _permit = self.reads.acquire().await?;
-        let mut found = Vec::with_capacity(keys.len());
-        let mut wanted: Vec<Attributes> = keys.iter().map(attributes_of).collect();
-        let mut pause = BATCH_PAUSE_FIRST;
-        while !wanted.is_empty() {
-            let asked_for = wanted.len();
-            let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
-            let request = self.client.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
-            let answer = request.send().await.map_err(failed)?;
-            for attributes in answer.responses.into_iter().flatten().flat_map(|(_, items)| items) {
-                found.push(item(attributes)?);
-            }
-            wanted = answer.unprocessed_keys.into_iter().flatten().flat_map(|(_, rest)| rest.keys).collect();
-            // A throttled table returns some or all of the keys unread. A request at once would only add to its load.
-            if !wanted.is_empty() {
-                if wanted.len() == asked_for && pause > BATCH_PAUSE_MOST {
-                    return Err(TableError::Unavailable("the table is throttled".into()));
-                }
-                tokio::time::sleep(pause).await;
-                pause *= 2;
-            }
-        }
-        Ok(found)
+        let late = |_| TableError::Unavailable("a batch was not read in time".into());
+        timeout(BATCH_TIMEOUT, self.read_batch(&keys)).await.map_err(late)?
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
@@ -311,3 +317,6 @@ where
         error.code().is_some_and(|code| REFUSALS.contains(&code)) || matches!(error, SdkError::ConstructionFailure(_));
     if refused { TableError::Refused(error.into()) } else { TableError::Unavailable(error.into()) }
 }
+
+#[cfg(test)]
+mod tests;
