@@ -1,9 +1,9 @@
 use std::collections::HashSet;
 
-use futures::future::join_all;
-use tokio::time::Instant;
+use futures::stream::{FuturesUnordered, StreamExt};
+use tokio::time::{Instant, timeout_at};
 
-use super::commit::Committed;
+use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
@@ -16,6 +16,20 @@ pub const CLAIMS_MAX: usize = 10;
 /// How often several claims are tried together. After a lost answer the second try has the same token, so its answer tells how
 /// the first one ended.
 const TRIES_TOGETHER: u32 = 2;
+/// Of several claims whose transaction is not answered, those that go ahead by themselves. The fault may be one claim's; then the
+/// other one of two shows that the ledger answers, and the rest do not suffer from it.
+const CLAIMS_AHEAD: usize = 2;
+
+/// How one transaction of several claims ended.
+#[derive(Debug)]
+enum Together {
+    /// All of them are committed.
+    Committed,
+    /// Something is in the way of one of them, or of their sharing a transaction: each has to go by itself.
+    Apart,
+    /// The ledger did not answer. The transaction may have committed, or may still commit.
+    Failed(TableError),
+}
 
 /// How a claim ended.
 #[derive(Clone, Debug)]
@@ -56,42 +70,87 @@ impl<T: Table> Ledger<T> {
         }
     }
 
-    /// Gives several claims of a packet, together if that is possible, else each as [`Self::claim`] does: no claim depends on
-    /// another. Returns one outcome for each, in order.
+    /// Gives up to [`CLAIMS_MAX`] claims of a packet until `give_up`, together if that is possible, else each as [`Self::claim`]
+    /// does: no claim depends on another. Calls `answer` once for each, with its place among `claims`, as soon as its outcome is known.
+    ///
+    /// If the ledger does not answer the shared transaction, [`CLAIMS_AHEAD`] claims go ahead, each by itself. Once it answers one
+    /// of them, the others follow. If it answers none, the others fail unasked: ten transactions instead of one would only add to
+    /// its load.
     pub async fn claim_each(
         &self,
+        give_up: Instant,
         terms: &Terms,
         claims: &[(UserId, Claim)],
-    ) -> Vec<Result<ClaimOutcome, LedgerError>> {
-        if claims.len() > 1 && self.claim_together(terms, claims).await {
-            return claims.iter().map(|_| Ok(ClaimOutcome::Committed)).collect();
+        mut answer: impl FnMut(usize, Result<ClaimOutcome, LedgerError>) + Send,
+    ) {
+        if let [(user, claim)] = claims {
+            answer(0, self.claim_until(give_up, terms, user, claim).await);
+            return;
         }
-        join_all(claims.iter().map(|(user, claim)| self.claim(terms, user, claim))).await
+        let (ahead, failed) = match self.claim_together(give_up, terms, claims).await {
+            Together::Committed => {
+                for place in 0..claims.len() {
+                    answer(place, Ok(ClaimOutcome::Committed));
+                }
+                return;
+            }
+            Together::Apart => (claims.len(), String::new()),
+            Together::Failed(error) => {
+                // A process that has no permit for one transaction has none for two.
+                let is_over = matches!(error, TableError::Overloaded(_)) || Instant::now() >= give_up;
+                let ahead = if is_over { 0 } else { CLAIMS_AHEAD };
+                (ahead, error.chain())
+            }
+        };
+        let by_itself = |place: usize| async move {
+            let (user, claim) = &claims[place];
+            (place, self.claim_until(give_up, terms, user, claim).await)
+        };
+        let mut places = 0..claims.len();
+        let mut each: FuturesUnordered<_> = places.by_ref().take(ahead).map(by_itself).collect();
+        while let Some((place, outcome)) = each.next().await {
+            if !matches!(outcome, Err(LedgerError::Unavailable(_))) {
+                each.extend(places.by_ref().map(by_itself));
+            }
+            answer(place, outcome);
+        }
+        for place in places {
+            answer(place, Err(TableError::Unavailable(failed.clone().into()).into()));
+        }
     }
 
-    /// Gives up to [`CLAIMS_MAX`] claims of a packet, each of another slip and for another user, in one transaction. It costs a
-    /// fraction of what single ones would. Returns whether this call committed it. False says nothing about any claim.
-    pub async fn claim_together(&self, terms: &Terms, claims: &[(UserId, Claim)]) -> bool {
+    /// Gives several claims, each of another slip and for another user, in one transaction. It costs a fraction of what single
+    /// ones would.
+    async fn claim_together(&self, give_up: Instant, terms: &Terms, claims: &[(UserId, Claim)]) -> Together {
         let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
         let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
         let writes: Result<Vec<_>, _> = claims.iter().map(|(user, claim)| writes(terms, user, claim)).collect();
-        let Ok(writes) = writes else { return false };
+        let Ok(writes) = writes else { return Together::Apart };
         // No transaction names an item twice.
         if users.len() < claims.len() || slips.len() < claims.len() {
-            return false;
+            return Together::Apart;
         }
         let token = hex::encode(self.entropy.bytes16());
-        for _ in 0..TRIES_TOGETHER {
+        let mut tries_left = TRIES_TOGETHER;
+        loop {
             crash_point!("ledger.before_transaction");
-            let answer = self.table.transact(writes.as_flattened(), &token).await;
+            let Ok(answer) = timeout_at(give_up, self.table.transact(writes.as_flattened(), &token)).await else {
+                return Together::Failed(TableError::Pending("no answer in time".into()));
+            };
             crash_point!("ledger.after_transaction");
-            match answer {
-                Ok(()) => return true,
-                Err(TransactError::Failed(TableError::Unavailable(_))) => {}
-                Err(_) => return false,
+            tries_left -= 1;
+            let error = match answer {
+                Ok(()) => return Together::Committed,
+                Err(TransactError::Cancelled(reasons)) if are_throttled(&reasons) => busy(&reasons),
+                Err(TransactError::Failed(error @ TableError::Overloaded(_))) => return Together::Failed(error),
+                Err(TransactError::Failed(error @ (TableError::Unavailable(_) | TableError::Pending(_)))) => error,
+                Err(_) => return Together::Apart,
+            };
+            if tries_left == 0 {
+                return Together::Failed(error);
             }
+            tokio::time::sleep(self.entropy.jitter(BACKOFF_FIRST)).await;
         }
-        false
     }
 
     /// Reads the outcome out of failed conditions. An existing claim gives the answer; an existing slip decision says who owns the
@@ -133,6 +192,15 @@ impl<T: Table> Ledger<T> {
     pub async fn decision(&self, id: PacketId, slip: u32) -> Result<Option<Decision>, LedgerError> {
         self.table.get(keys::decision(id, slip)).await?.map(items::read_decision).transpose()
     }
+}
+
+/// Whether nothing is in the way of a cancelled transaction except throttling.
+fn are_throttled(reasons: &[Reason]) -> bool {
+    reasons.iter().all(|reason| match reason {
+        Reason::None => true,
+        Reason::Busy(code) => code != "TransactionConflict",
+        Reason::ConditionFailed(_) => false,
+    })
 }
 
 /// The writes that give a claim to a user.

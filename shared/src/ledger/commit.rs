@@ -6,7 +6,7 @@ use super::{Ledger, LedgerError};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
-const BACKOFF_FIRST: Duration = Duration::from_millis(5);
+pub(super) const BACKOFF_FIRST: Duration = Duration::from_millis(5);
 const BACKOFF_MOST: Duration = Duration::from_millis(400);
 
 /// How a transaction ended.
@@ -66,7 +66,8 @@ impl<T: Table> Ledger<T> {
 /// The codes of `DynamoDB` for a transaction that met another one on its items.
 const CONFLICTS: [&str; 2] = ["TransactionConflict", "TransactionInProgress"];
 
-fn busy(reasons: &[Reason]) -> TableError {
+/// The error of a transaction that was cancelled because its items are in use or throttled.
+pub(super) fn busy(reasons: &[Reason]) -> TableError {
     let said: Vec<&str> = reasons
         .iter()
         .filter_map(|reason| if let Reason::Busy(code) = reason { Some(&**code) } else { None })

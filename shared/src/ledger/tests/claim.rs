@@ -1,7 +1,13 @@
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
 use super::*;
 use crate::domain::{Claim, Decision, Owner};
 use crate::ledger::items::{ClaimItem, DecisionItem};
 use crate::ledger::{ClaimOutcome, LedgerError};
+use crate::timeouts;
 
 fn wanted() -> Claim {
     Claim { slip: 2, amount: Amount::new(520), at: at(11) }
@@ -112,18 +118,27 @@ async fn claims_and_decisions_are_found() {
     assert_eq!(decision(2, Owner::Refunded).claim(), None);
 }
 
+/// The outcomes of several claims, in their order.
+async fn claim_each(ledger: &Ledger<Told>, claims: &[(UserId, Claim)]) -> Vec<Result<ClaimOutcome, LedgerError>> {
+    let mut outcomes = BTreeMap::new();
+    let answer = |place, outcome| assert!(outcomes.insert(place, outcome).is_none(), "{place} is answered twice");
+    ledger.claim_each(Instant::now() + timeouts::TRANSACTION, &terms(), claims, answer).await;
+    assert!(outcomes.keys().copied().eq(0..claims.len()), "{outcomes:?}");
+    outcomes.into_values().collect()
+}
+
 /// Claims of so many users, each of another slip.
 fn several(count: u32) -> Vec<(UserId, Claim)> {
     (0..count).map(|slip| (user(&format!("u{slip}")), Claim { slip, ..wanted() })).collect()
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn several_claims_go_together() {
     let ledger = ledger();
     // The token tells the next attempt how one without an answer ended.
     ledger.answer(Err(unavailable()));
     let claims = several(3);
-    let outcomes = ledger.claim_each(&terms(), &claims).await;
+    let outcomes = claim_each(&ledger, &claims).await;
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Ok(ClaimOutcome::Committed))), "{outcomes:?}");
     assert_eq!(outcomes.len(), 3);
     let transactions = ledger.table.transactions.lock().unwrap().clone();
@@ -150,12 +165,7 @@ async fn what_is_in_the_way_of_one_claim_is_in_nobody_elses() {
         reasons[place] = reason;
         TransactError::Cancelled(reasons)
     };
-    let together = [
-        vec![cancelled(3, anothers())],
-        vec![cancelled(5, busy())],
-        vec![refused()],
-        vec![unavailable(), unavailable()],
-    ];
+    let together = [vec![cancelled(3, anothers())], vec![cancelled(5, busy())], vec![refused()]];
     for answers in together {
         let ledger = ledger();
         let said = format!("{answers:?}");
@@ -167,7 +177,7 @@ async fn what_is_in_the_way_of_one_claim_is_in_nobody_elses() {
         ledger.answer(Ok(()));
         ledger.answer(Err(TransactError::Cancelled(vec![anothers(), Reason::None, Reason::None])));
         ledger.answer(Ok(()));
-        let outcomes = ledger.claim_each(&terms(), &several(3)).await;
+        let outcomes = claim_each(&ledger, &several(3)).await;
         let [Ok(ClaimOutcome::Committed), Ok(ClaimOutcome::Taken(taken)), Ok(ClaimOutcome::Committed)] = &outcomes[..]
         else {
             panic!("{said}: {outcomes:?}")
@@ -177,13 +187,62 @@ async fn what_is_in_the_way_of_one_claim_is_in_nobody_elses() {
     }
 }
 
+/// The numbers of writes in a ledger's transactions, one after another.
+fn sizes(ledger: &Ledger<Told>) -> Vec<usize> {
+    ledger.table.transactions.lock().unwrap().iter().map(|(writes, _)| writes.len()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_ledger_is_not_asked_ten_times_instead_of_once() {
+    let throttled = || TransactError::Cancelled(vec![Reason::Busy("ThrottlingError".to_owned()); 30]);
+    for error in [unavailable as fn() -> TransactError, throttled] {
+        let ledger = ledger();
+        (0..1_000).for_each(|_| ledger.answer(Err(error())));
+        let outcomes = claim_each(&ledger, &several(10)).await;
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(LedgerError::Unavailable(_)))), "{outcomes:?}");
+        let transactions = ledger.table.transactions.lock().unwrap().clone();
+        let by_itself: BTreeSet<&Key> = transactions.iter().skip(2).map(|(writes, _)| wallet_of(writes)).collect();
+        assert_eq!((sizes(&ledger)[..3].to_vec(), by_itself.len()), (vec![30, 30, 3], 2), "two claims go ahead");
+    }
+    // A process that has no permit for one transaction has none for ten.
+    let ledger = ledger();
+    ledger.answer(Err(TableError::Overloaded("no permit".into()).into()));
+    let outcomes = claim_each(&ledger, &several(10)).await;
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(LedgerError::Unavailable(_)))), "{outcomes:?}");
+    assert_eq!(sizes(&ledger), [30]);
+}
+
+/// The first wallet that a transaction changes.
+fn wallet_of(writes: &[Write]) -> &Key {
+    let wallet = writes.iter().find_map(|write| if let Write::Add { key, .. } = write { Some(key) } else { None });
+    wallet.expect("a claim")
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_the_ledger_does_not_answer_fails_by_itself() {
+    for muted in 0..10 {
+        let ledger = ledger();
+        *ledger.table.mute.lock().unwrap() = Some(keys::wallet(&user(&format!("u{muted}"))));
+        let begun = Instant::now();
+        let mut waits = Vec::new();
+        let answer = |place, outcome: Result<ClaimOutcome, LedgerError>| {
+            assert_eq!(outcome.is_err(), place == muted, "{place}: {outcome:?}");
+            waits.push((place, begun.elapsed()));
+        };
+        ledger.claim_each(Instant::now() + timeouts::TRANSACTION, &terms(), &several(10), answer).await;
+        assert_eq!(waits.len(), 10);
+        let slow = waits.iter().filter(|(_, wait)| *wait > Duration::from_millis(100));
+        assert_eq!(slow.map(|(place, _)| *place).collect::<Vec<_>>(), [muted], "nobody waits for it");
+    }
+}
+
 #[tokio::test]
 async fn no_transaction_names_an_item_twice() {
     let [ann, bob] = ["ann", "bob"].map(user);
     let other = Claim { slip: 3, ..wanted() };
     for claims in [[(ann.clone(), wanted()), (ann.clone(), other)], [(ann, wanted()), (bob, wanted())]] {
         let ledger = ledger();
-        ledger.claim_each(&terms(), &claims).await;
+        claim_each(&ledger, &claims).await;
         assert!(ledger.table.transactions.lock().unwrap().iter().all(|(writes, _)| writes.len() == 3));
     }
 }

@@ -22,6 +22,8 @@ struct Told {
     transactions: Mutex<Vec<(Vec<Write>, String)>>,
     reads: Mutex<Vec<Key>>,
     queries: Mutex<Vec<Query>>,
+    /// The wallet whose transactions have no answer.
+    mute: Mutex<Option<Key>>,
 }
 
 impl Table for Told {
@@ -60,6 +62,10 @@ impl Table for Told {
 
     async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
         self.transactions.lock().unwrap().push((writes.to_vec(), token.to_owned()));
+        let mute = self.mute.lock().unwrap().clone();
+        if writes.iter().any(|write| matches!(write, Write::Add { key, .. } if Some(key) == mute.as_ref())) {
+            return Err(unavailable());
+        }
         self.answers.lock().unwrap().pop_front().unwrap_or(Ok(()))
     }
 }

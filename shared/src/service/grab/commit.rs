@@ -1,11 +1,10 @@
 use std::sync::{Arc, Mutex};
 
-use futures::future::join_all;
 use tokio::time::{Instant, timeout};
 
 use crate::batching::{Batcher, Caller, Promise, SingleFlight};
 use crate::domain::{Claim, PacketId, Terms, UserId};
-use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger};
+use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger, LedgerError};
 use crate::lock;
 use crate::ports::Table;
 use crate::service::Failure;
@@ -64,30 +63,24 @@ impl<T: Table> Caller for Committing<T> {
     }
 
     async fn call(&self, _packet: &PacketId, batch: Self::Batch) {
-        if let [Request { terms, .. }, _, ..] = &*batch {
-            let claim = |request: &Request| {
-                let (_, user, claim) = request.promise.key();
-                (user.clone(), claim.clone())
-            };
-            let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
-            if self.ledger.claim_together(terms, &claims).await {
-                self.committed();
-                for request in batch {
-                    request.promise.resolve(Ok(ClaimOutcome::Committed));
-                }
-                return;
-            }
-        }
-        let each = batch.into_iter().map(async |Request { terms, promise }| {
-            let (_, user, claim) = promise.key();
-            let outcome = self.ledger.claim_until(Instant::now() + timeouts::CLAIM, &terms, user, claim).await;
+        let Some(Request { terms, .. }) = batch.first() else { return };
+        let terms = Arc::clone(terms);
+        let claim = |request: &Request| {
+            let (_, user, claim) = request.promise.key();
+            (user.clone(), claim.clone())
+        };
+        let claims: Vec<(UserId, Claim)> = batch.iter().map(claim).collect();
+        let mut promises: Vec<_> = batch.into_iter().map(|request| Some(request.promise)).collect();
+        // Each is answered at once, because others of them may take seconds.
+        let answer = |place: usize, outcome: Result<ClaimOutcome, LedgerError>| {
             if outcome.is_ok() {
                 self.committed();
             }
-            // Each is answered at once, because others of them may take seconds.
-            promise.resolve(outcome.map_err(Failure::from));
-        });
-        join_all(each).await;
+            if let Some(promise) = promises.get_mut(place).and_then(Option::take) {
+                promise.resolve(outcome.map_err(Failure::from));
+            }
+        };
+        self.ledger.claim_each(Instant::now() + timeouts::CLAIM, &terms, &claims, answer).await;
     }
 }
 

@@ -9,6 +9,7 @@ use crate::domain::{Claim, Decision, Hold, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, LedgerError};
 use crate::ports::{Backlog, HotStore, OutboxEntry, Table};
 use crate::service::{Failure, Stores};
+use crate::timeouts;
 
 /// Partitions whose outboxes are emptied at once.
 const PARTITIONS_AT_ONCE: usize = 16;
@@ -214,10 +215,17 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             return Vec::new();
         }
         crash_point!("settle.before_claim");
-        let outcomes = self.stores.ledger.claim_each(terms, &claims).await;
+        let mut outcomes = Vec::with_capacity(claims.len());
+        self.stores
+            .ledger
+            .claim_each(Instant::now() + timeouts::TRANSACTION, terms, &claims, |place, outcome| {
+                outcomes.push((place, outcome))
+            })
+            .await;
         crash_point!("settle.after_claim");
         let mut results = Vec::with_capacity(claims.len());
-        for ((user, claim), outcome) in claims.into_iter().zip(outcomes) {
+        for (place, outcome) in outcomes {
+            let (user, claim) = claims[place].clone();
             results.push(match outcome {
                 Ok(outcome) => {
                     Ok(Persisted { booked: outcome.is_in_ledger(&claim), decisions: outcome.decisions(&user, &claim) })

@@ -1,3 +1,5 @@
+use futures::future::join_all;
+
 use super::*;
 use crate::domain::{Amount, Timestamp};
 use crate::ports::{Item, Key, Query, System, TableError, TransactError, Write};
