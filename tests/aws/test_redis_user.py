@@ -89,6 +89,7 @@ ARGUMENTS = {
     "EVALSHA": [40 * "0", "1", KEY],
     "GET": [KEY],
     "HSET": [KEY, "a", "b"],
+    "HINCRBY": [KEY, "a", "1"],
     "ZADD": [KEY, "1", "a"],
     "ZRANGE": [KEY, "0", "1"],
     "SETBIT": [KEY, "1", "1"],

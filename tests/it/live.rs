@@ -302,7 +302,7 @@ async fn redis_decides_neither_amounts_nor_the_end() {
     for (number, (field, lie)) in lies.into_iter().enumerate() {
         says(field, &lie).await;
         // To have the part read again.
-        says(&format!("{}user{number}", fields::WRONG_TRIES), "1:1").await;
+        says(&format!("{}user{number}", fields::RECIPIENT), "1:1").await;
         let view = scene.view("w").await;
         assert_eq!((view.mine.as_ref(), view.is_decided), (Some(&claim), false), "{lie}");
         assert_eq!(scene.claims().await, [(user("w"), claim.clone())], "{lie}");

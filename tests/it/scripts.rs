@@ -99,8 +99,9 @@ impl Rig {
     /// The state of a part, read from its keys.
     async fn state(&self, part: PartId) -> State {
         let keys = PartKeys::of(part);
-        let (claims, decided, pending) = futures::join!(
+        let (claims, tries, decided, pending) = futures::join!(
             self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.part]),
+            self.run::<BTreeMap<String, String>, _>(["HGETALL", &keys.tries]),
             self.run::<Vec<u8>, _>(["GETRANGE", &keys.known, "0", "-1"]),
             self.run::<Option<f64>, _>(["ZSCORE", &keys.pending, &keys.name]),
         );
@@ -126,7 +127,7 @@ impl Rig {
         let decided = (0..decided.len() * 8).filter(bit).map(|place| u32::try_from(place).unwrap()).collect();
         let slips = held.iter().map(|held| (held.hold.slip, held.clone())).collect::<BTreeMap<_, _>>();
         assert_eq!(slips.len(), held.len(), "{part} holds a slip for two: {held:?}");
-        State { terms, claims, free, held: slips, decided, is_pending: pending.is_some() }
+        State { terms, claims, tries, free, held: slips, decided, is_pending: pending.is_some() }
     }
 
     /// Lets a part expire, as if an hour had passed. Its free slips are gone.
@@ -159,7 +160,7 @@ impl Rig {
     /// Loses all of a part except its place in the queue.
     async fn forget(&self, part: PartId) {
         let keys = PartKeys::of(part);
-        let () = self.run(["DEL", &keys.part, &keys.known]).await;
+        let () = self.run(["DEL", &keys.part, &keys.known, &keys.tries]).await;
     }
 
     async fn load(&self, packet: &Packet, decisions: &[Decision]) {
@@ -218,6 +219,8 @@ struct State {
     /// The fields of `claims` that belong to no user.
     terms: BTreeMap<String, String>,
     claims: BTreeMap<String, String>,
+    /// Wrong passphrases by user, and when their minute ends.
+    tries: BTreeMap<String, String>,
     free: Vec<u32>,
     /// Holds by slip.
     held: BTreeMap<u32, OutboxEntry>,
@@ -229,8 +232,9 @@ struct State {
 impl State {
     /// Whether the part has no key at all.
     fn is_empty(&self) -> bool {
-        let Self { terms, claims, free, held, decided, is_pending } = self;
-        terms.is_empty() && claims.is_empty() && free.is_empty() && held.is_empty() && decided.is_empty() && !is_pending
+        let Self { terms, claims, tries, free, held, decided, is_pending } = self;
+        let is_forgotten = terms.is_empty() && claims.is_empty() && tries.is_empty();
+        is_forgotten && free.is_empty() && held.is_empty() && decided.is_empty() && !is_pending
     }
 
     /// The same state with sorted free slips.

@@ -22,8 +22,8 @@ pub struct Part {
     pub terms: Option<LoadedTerms>,
     /// Who has what.
     pub claims: BTreeMap<UserId, Entry>,
-    /// Wrong passphrases by user: how many, and since when.
-    pub tries: BTreeMap<UserId, (u32, u64)>,
+    /// When the minute ends in which wrong passphrases are counted, and each user's count. `None`: nobody gave a wrong one.
+    pub tries: Option<(u64, BTreeMap<UserId, u32>)>,
     /// The free slips, the next one first.
     pub free: VecDeque<u32>,
     /// The slips whose decision is known.
@@ -86,14 +86,20 @@ pub(super) enum Queue {
 impl Part {
     /// Removes what has expired. After the packet's expiry that is the free slips, and later the whole part unless it has holds.
     pub(super) fn expire(&mut self, now: u64) {
+        self.tries.take_if(|(end, _)| now >= *end);
         let Some(terms) = &self.terms else { return };
         let expires = terms.expires;
         if now > expires {
             self.free.clear();
         }
         if now > expires + REMEMBER_MS && !self.holds_something() {
-            *self = Self::default();
+            self.forget();
         }
+    }
+
+    /// Forgets all except the wrong passphrases, which have a key of their own.
+    fn forget(&mut self) {
+        *self = Self { tries: self.tries.take(), ..Self::default() };
     }
 
     /// The held slips, each with its user.
@@ -116,7 +122,7 @@ impl Part {
             .map(|grabber| match self.claims.get(&grabber.user) {
                 Some(entry) => Some(entry.found()),
                 None => self.refusal_of(&terms.guard, grabber, now).map(|refusal| {
-                    if refusal == Refusal::WrongPassphrase {
+                    if refusal == Refusal::WrongPassphrase && grabber.passphrase.is_some() {
                         wrong.push(grabber.user.clone());
                     }
                     GrabAnswer::Refused(refusal)
@@ -137,11 +143,8 @@ impl Part {
             });
         }
         for user in wrong {
-            let tries = self.tries.entry(user).or_insert((0, now));
-            if tries.1 + TRIES_MS <= now {
-                *tries = (0, now);
-            }
-            tries.0 += 1;
+            let (_, counts) = self.tries.get_or_insert_with(|| (now + TRIES_MS, BTreeMap::new()));
+            *counts.entry(user).or_default() += 1;
         }
         (Some(found), queue)
     }
@@ -161,11 +164,11 @@ impl Part {
             return Some(Refusal::NotARecipient);
         }
         guard.passphrase?;
-        if let Some((count, since)) = self.tries.get(&grabber.user) {
-            let left = (since + TRIES_MS).saturating_sub(now);
-            if *count >= TRIES && left > 0 {
-                return Some(Refusal::TooManyTries { retry_after_ms: left });
-            }
+        // A missing passphrase is no guess.
+        if let Some((end, counts)) = self.tries.as_ref().filter(|_| grabber.passphrase.is_some())
+            && counts.get(&grabber.user).is_some_and(|count| *count >= TRIES)
+        {
+            return Some(Refusal::TooManyTries { retry_after_ms: end - now });
         }
         guard.admit(&grabber.user, grabber.passphrase).err()
     }
@@ -245,7 +248,7 @@ impl Part {
         if now >= terms.expires_at.ms() {
             return (Loaded::Expired, Queue::AsBefore);
         }
-        *self = Self::default();
+        self.forget();
         for decision in decisions {
             if slips.contains(&decision.slip) {
                 self.decisions.insert(decision.slip);
@@ -298,7 +301,7 @@ impl Part {
     pub(super) fn view(&self, seen: Option<&str>) -> ViewResult {
         let Some(terms) = &self.terms else { return ViewResult::NotLoaded };
         let (decisions, recipients) = (self.decisions.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
-        let version = format!("{decisions}:{}", self.claims.len() + self.tries.len() + recipients);
+        let version = format!("{decisions}:{}", self.claims.len() + recipients);
         if seen == Some(&version) {
             return ViewResult::Unchanged;
         }

@@ -48,9 +48,11 @@ fields! {
     /// recipient, if `guard` asks for one.
     RECIPIENT, "recipient", "#r:";
 
-    /// Followed by a user: `<count>:<since>`, how many wrong passphrases the user gave since a time in milliseconds. Set and
-    /// raised by grab, which starts again when that minute is over. Missing: none.
-    WRONG_TRIES, "wrong_tries", "#t:";
+    /// In [`PartKeys::tries`], not in the part's hash: when the minute ends in which wrong passphrases are counted, in milliseconds
+    /// since the epoch. Set by grab with the first of them, never changed. Never missing there.
+    ///
+    /// [`PartKeys::tries`]: super::PartKeys::tries
+    TRIES_END, "tries_end", "#u";
 
     /// The first free slip, if it is below `range_end`. Set by load, raised by grab; after the expiry, set to `range_end` by
     /// reconcile. Never missing in a loaded part.
@@ -180,7 +182,7 @@ mod tests {
 
     #[test]
     fn only_names_of_fields_are_replaced() {
-        assert_eq!(embed("HGET $next_free '^a$' .. '$wrong_tries' .. user $"), "HGET #s '^a$' .. '#t:' .. user $");
+        assert_eq!(embed("HGET $next_free '^a$' .. '$recipient' .. user $"), "HGET #s '^a$' .. '#r:' .. user $");
         assert_eq!(embed("$next_frees $next-free"), "$next_frees $next-free");
         assert_eq!(embed(""), "");
     }

@@ -54,6 +54,11 @@ pub struct PartKeys {
     /// finds the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
     pub pending: String,
 
+    /// Hash: how many wrong passphrases each user gave, under the user's id, and when counting ends, under
+    /// [`fields::TRIES_END`](super::fields::TRIES_END). Set and raised by grab. Redis forgets it a minute after its first entry,
+    /// so that it grows no further than users can guess in a minute. Missing: nobody gave a wrong one.
+    pub tries: String,
+
     /// String: the load lease. Set by the process that acquires it, for as long as the lease lasts; deleted when that process
     /// releases it. Missing: nobody loads the part.
     pub loading: String,
@@ -73,6 +78,7 @@ impl PartKeys {
         Self {
             part: key("part"),
             known: key("known"),
+            tries: key("tries"),
             loading: key("loading"),
             helping: key("helping"),
             pending: pending(part.partition()),
@@ -85,6 +91,11 @@ impl PartKeys {
 pub fn of_grab(part: PartId) -> [String; 2] {
     let tag = tag(part.partition());
     [format!("hb:{{{tag}}}:part:{part}"), pending(part.partition())]
+}
+
+/// The third key that `grab.lua` needs of a part if a user gives a passphrase: [`PartKeys::tries`].
+pub fn tries(part: PartId) -> String {
+    format!("hb:{{{}}}:tries:{part}", tag(part.partition()))
 }
 
 /// A partition's [`PartKeys::pending`].

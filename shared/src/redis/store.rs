@@ -234,11 +234,15 @@ impl RedisStore {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        let keys: Vec<String> = asks.iter().flat_map(|(part, _)| keys::of_grab(*part)).collect();
+        let has_digests = |grabbers: &[Grabber]| grabbers.iter().any(|grabber| grabber.passphrase.is_some());
+        let keys_of = |(part, grabbers): &(PartId, &[Grabber])| {
+            keys::of_grab(*part).into_iter().chain(has_digests(grabbers).then(|| keys::tries(*part)))
+        };
+        let keys: Vec<String> = asks.iter().flat_map(keys_of).collect();
         let mut call = GRAB.call(&keys);
         let is_one_each = asks.iter().all(|(_, grabbers)| matches!(grabbers, [Grabber { passphrase: None, .. }]));
         for (_, grabbers) in asks {
-            let digests = grabbers.iter().any(|grabber| grabber.passphrase.is_some());
+            let digests = has_digests(grabbers);
             if !is_one_each {
                 call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
             }

@@ -138,10 +138,11 @@ impl<'a> Twins<'a> {
                     .map(|user| (format!("{}{user}", fields::RECIPIENT), String::new())),
             );
         }
-        let tries = tries
-            .into_iter()
-            .map(|(user, (count, since))| (format!("{}{user}", fields::WRONG_TRIES), format!("{count}:{since}")));
-        stored.extend(tries);
+        let mut counts = BTreeMap::new();
+        if let Some((end, tries)) = tries {
+            counts.insert(fields::TRIES_END.to_owned(), end.to_string());
+            counts.extend(tries.into_iter().map(|(user, count)| (user.to_string(), count.to_string())));
+        }
         let reason = |parked: Option<String>| parked.map(|reason| format!(":{reason}")).unwrap_or_default();
         let claim = |entry| match entry {
             Entry::Confirmed(Claim { slip, amount, at }) => format!("g{slip}:{amount}:{}", at.ms()),
@@ -152,6 +153,7 @@ impl<'a> Twins<'a> {
         let outbox = claims.iter().filter_map(|(user, claim)| held(user, claim));
         State {
             terms: stored,
+            tries: counts,
             held: outbox.map(|held| (held.hold.slip, held)).collect(),
             claims,
             free: free.into(),

@@ -7,11 +7,6 @@ async fn grab_all(rig: &Rig, packet: &Packet, grabbers: &[Grabber]) -> Vec<GrabA
     rig.store.grab(packet.part, grabbers).await.unwrap().expect("a loaded part")
 }
 
-/// The field with a user's wrong passphrases.
-fn tries_of(user: &str) -> String {
-    format!("{}{user}", fields::WRONG_TRIES)
-}
-
 #[tokio::test]
 async fn a_part_that_is_not_loaded_has_no_answer_and_gets_no_key() {
     on_both(async |rig| {
@@ -154,9 +149,9 @@ async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
         let packet = Packet::of(5).with_passphrase("芝麻开门");
         rig.load(&packet, &[]).await;
         let (right, wrong) = (packet.saying("}", "芝麻开门"), packet.saying("}", "芝麻"));
-        assert_eq!(rig.grab(&packet, "}").await, WRONG, "a missing passphrase is a wrong one");
-        for _ in 1..10 {
+        for _ in 0..10 {
             assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
+            assert_eq!(rig.grab(&packet, "}").await, WRONG, "a missing passphrase is refused, but it is no guess");
         }
         for said in [&wrong, &right] {
             let found = rig.grab_as(&packet, said).await;
@@ -167,20 +162,44 @@ async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
         rig.grab_as(&packet, &packet.saying("ann", "芝麻开门")).await;
         assert_eq!(rig.state(packet.part).await.held.len(), 1);
 
-        // After a minute the user may try again. Tries count from the first one of the new minute.
-        let tried_a_minute_ago = async || {
-            let tries = format!("10:{}", now().before(Duration::from_mins(1)).ms());
-            let () = rig.run(["HSET", &packet.keys().part, &tries_of("}"), &tries]).await;
+        // After a minute the user may try again.
+        let tries = packet.keys().tries;
+        let end_the_minute = async || {
+            let past = now().before(Duration::from_mins(1)).ms().to_string();
+            let () = rig.run(["HSET", &tries, fields::TRIES_END, &past]).await;
         };
-        tried_a_minute_ago().await;
+        end_the_minute().await;
         assert_eq!(rig.grab_as(&packet, &wrong).await, WRONG);
-        let counted = rig.state(packet.part).await.terms[&tries_of("}")].clone();
-        let (count, since) = counted.split_once(':').unwrap();
-        assert_eq!(count, "1");
-        assert!(now().since(Timestamp::from_ms(since.parse().unwrap())) < Duration::from_secs(30), "{since}");
-
-        tried_a_minute_ago().await;
+        let counted = rig.state(packet.part).await.tries;
+        assert_eq!(counted["}"], "1");
+        let end: u64 = counted[fields::TRIES_END].parse().unwrap();
+        assert!(Timestamp::from_ms(end).since(now()) > Duration::from_secs(30), "{end}");
+        end_the_minute().await;
         assert!(matches!(rig.grab_as(&packet, &right).await, GrabAnswer::Held { fresh: true, .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn guesses_leave_no_trace_in_a_part_and_are_forgotten_after_a_minute() {
+    on_both(async |rig| {
+        let packet = Packet::of(5).with_passphrase("open");
+        rig.load(&packet, &[]).await;
+        let ViewResult::Changed(seen) = rig.store.view(packet.part, None).await.unwrap() else { panic!("not loaded") };
+        let before: BTreeMap<String, String> = rig.run(["HGETALL", &packet.keys().part]).await;
+        for batch in 0..10 {
+            let guesses: Vec<Grabber> = (0..64).map(|n| packet.saying(&format!("u{batch}-{n}"), "guess")).collect();
+            let found = grab_all(&rig, &packet, &guesses).await;
+            assert!(found.iter().all(|found| *found == GrabAnswer::Refused(Refusal::WrongPassphrase)), "{found:?}");
+        }
+        assert_eq!(rig.run::<BTreeMap<String, String>, _>(["HGETALL", &packet.keys().part]).await, before);
+        assert_eq!(rig.store.view(packet.part, Some(&seen.version)).await.unwrap(), ViewResult::Unchanged);
+        // All of them have one end, however late the last guess came.
+        let tries = packet.keys().tries;
+        assert_eq!(rig.run::<u32, _>(["HLEN", &tries]).await, 641);
+        let end: u64 = rig.run(["HGET", &tries, fields::TRIES_END]).await;
+        assert_eq!(rig.run::<u64, _>(["PEXPIRETIME", &tries]).await, end - 1);
+        assert!(Timestamp::from_ms(end).since(now()) <= Duration::from_mins(1));
     })
     .await;
 }
@@ -260,7 +279,7 @@ async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
         assert!(matches!(found[4], GrabAnswer::Refused(Refusal::TooManyTries { .. })), "{:?}", found[4]);
         assert_eq!(found[5], PERHAPS_SOLD_OUT);
         assert_eq!(found[6], GrabAnswer::Confirmed(claim_of(0)));
-        assert!(rig.state(packet.part).await.terms[&tries_of("eve")].starts_with("1:"));
+        assert_eq!(rig.state(packet.part).await.tries["eve"], "1");
     })
     .await;
 }

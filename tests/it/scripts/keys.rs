@@ -20,9 +20,9 @@ async fn all_keys_of_a_part_have_one_slot() {
     let rig = Rig::in_a_cluster().await;
     for count in [1, 1_001, 100_000] {
         for part in Packet::of(count).terms.id.parts() {
-            let PartKeys { name: _, part: hash, known, pending, loading, helping } = PartKeys::of(part);
+            let PartKeys { name: _, part: hash, known, pending, tries, loading, helping } = PartKeys::of(part);
             let mut slots = BTreeSet::new();
-            for key in [hash, known, pending, loading, helping] {
+            for key in [hash, known, pending, tries, loading, helping] {
                 slots.insert(slot(&rig, &key).await);
             }
             assert_eq!(slots.len(), 1, "{part}");

@@ -3,6 +3,7 @@
 -- KEYS  per part (no part twice)
 --       1  the part's hash
 --       2  its partition's queue
+--       3  its counts of wrong passphrases, only if digests follow
 -- ARGV  at least one user per part. If each has one, without a digest: one user per part; else per part
 --       1   the number of users, with 'p' appended if digests follow
 --       2…  the users (none twice), then as many digests of their passphrases, or ''
@@ -67,25 +68,31 @@ if is_one_each then
   if unanswered == 0 then return at .. ';' .. table.concat(all, ';') end
 end
 
--- What the guard answers a user, or nil. It counts a wrong passphrase.
-local function refusal(part, guard, user, digest)
+-- What the guard answers a user, or nil. It counts a wrong passphrase in a key of its own, which Redis forgets after a minute: the
+-- part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
+local function refusal(part, tries, guard, user, digest)
   if sub(guard, 1, 1) == 'r' and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
   local wanted = guard:match('p(.*)$')
   if not wanted then return nil end
-  local now, tries = tonumber(at), call('HGET', part, '$wrong_tries' .. user)
-  local count, since = 0, now
-  if tries then
-    local counted, from = tries:match('^(%d+):(%d+)$')
-    if from + TRIES_MS > now then count, since = tonumber(counted), tonumber(from) end
-  end
-  if count >= TRIES_MAX then return format('t%d', since + TRIES_MS - now) end
+  if not digest or digest == '' then return 'p' end
+  local counted = call('HMGET', tries, '$tries_end', user)
+  local past, count = counted[1], tonumber(counted[2]) or 0
+  if not past or at >= past then past, count = nil, 0 end
+  if count >= TRIES_MAX then return format('t%d', past - at) end
   if digest == wanted then return nil end
-  call('HSET', part, '$wrong_tries' .. user, format('%d:%d', count + 1, since))
+  if past then
+    call('HINCRBY', tries, user, '1')
+  else
+    past = format('%d', at + TRIES_MS)
+    call('HSET', tries, '$tries_end', past, user, '1')
+    -- Redis forgets a key after its last millisecond.
+    call('PEXPIREAT', tries, format('%d', past - 1))
+  end
   return 'p'
 end
 
 -- The answers of a part for the `count` users from ARGV[first] on. Their digests begin at ARGV[digests].
-local function grab(part, pending, first, count, digests)
+local function grab(part, pending, tries, first, count, digests)
   -- Five terms, then what the part has of each user, which becomes their answer.
   local TERMS = 5
   local answers = call('HMGET', part, '$expires_at', '$guard', '$next_free', '$range_end', '$open_until', unpack(ARGV, first, first + count - 1))
@@ -97,7 +104,7 @@ local function grab(part, pending, first, count, digests)
   local rest, has_moved
   for i = 1, count do
     local user = ARGV[first + i - 1]
-    local answer = answers[TERMS + i] or guard and refusal(part, guard, user, digests and ARGV[digests + i - 1])
+    local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, user, digests and ARGV[digests + i - 1])
     if not answer and (slip == range_end or not is_open) then
       rest = rest or call('HMGET', part, '$other_ranges', '$hold_base', '$known_count', '$slip_count', '$ack_mode')
       local from, to, others = rest[1]:match('^(%d+):(%d+);(.*)$')
@@ -133,15 +140,16 @@ local function grab(part, pending, first, count, digests)
   return table.concat(answers, ',', TERMS + 1)
 end
 
-local next_arg = 1
-for i = 1, #KEYS / 2 do
+local next_arg, next_key, i = 1, 1, 0
+while next_arg <= #ARGV do
+  i = i + 1
   local first, count, digests = next_arg, 1, nil
   if not is_one_each then
     local users, has_digests = ARGV[next_arg]:match('^(%d+)(p?)$')
     first, count = next_arg + 1, tonumber(users)
     digests = has_digests == 'p' and first + count
   end
-  next_arg = (digests or first) + count
-  all[i] = all[i] or grab(KEYS[2 * i - 1], KEYS[2 * i], first, count, digests)
+  all[i] = all[i] or grab(KEYS[next_key], KEYS[next_key + 1], KEYS[next_key + 2], first, count, digests)
+  next_arg, next_key = (digests or first) + count, next_key + (digests and 3 or 2)
 end
 return at .. ';' .. table.concat(all, ';')
