@@ -97,6 +97,7 @@ ARGUMENTS = {
     "HGETALL": [KEY],
     "HLEN": [KEY],
     "PERSIST": [KEY],
+    "PTTL": [KEY],
     "BITCOUNT": [KEY],
 }
 

@@ -119,6 +119,8 @@ pub struct Setup {
     pub ack: AckMode,
     /// The grace of its packets.
     pub grace: Duration,
+    /// The least age of the holds that settle persists.
+    pub least_age: Duration,
     /// Whether work continues between requests. If it does, winners are answered before Redis knows their claims.
     pub runs_on: bool,
 }
@@ -193,7 +195,7 @@ impl World {
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
         let grab = if setup.runs_on { grab.running_on() } else { grab };
         let view = ViewPackets::new(stores.clone(), CURRENCY.to_owned());
-        let settle = Settle::new(stores, setup.grace);
+        let settle = Settle::new(stores, setup.grace).with_least_age(setup.least_age);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
         Arc::new(Process { send, grab, settle, view, wallets, hot, clock })
     }

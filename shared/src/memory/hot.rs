@@ -231,8 +231,8 @@ impl HotStore for MemoryHot {
         })
     }
 
-    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
-        Ok(self.with(part, |part, _| part.outbox()))
+    async fn outbox(&self, part: PartId, least_age: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
+        Ok(self.with(part, |part, now| part.outbox(least_age, now)))
     }
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {

@@ -292,8 +292,10 @@ impl Part {
         if self.is_final() || now >= terms.expires || !self.free.is_empty() {
             return None;
         }
-        let open = self.outbox().into_iter().filter(|entry| entry.parked.is_none()).map(|entry| entry.hold);
-        let (old, young): (Vec<Hold>, Vec<Hold>) = open.partition(|hold| hold.at.ms() + least_age <= now);
+        let open =
+            self.outbox(Duration::ZERO, now).into_iter().filter(|entry| entry.parked.is_none()).map(|entry| entry.hold);
+        let is_old = |at: Timestamp| now.checked_sub(at.ms()).is_none_or(|age| age >= least_age);
+        let (old, young): (Vec<Hold>, Vec<Hold>) = open.partition(|hold| is_old(hold.at));
         Some((old, young.first().map(|hold| hold.at.ms() + least_age - now)))
     }
 
@@ -317,13 +319,16 @@ impl Part {
         ViewResult::Changed(look)
     }
 
-    /// The holds in the outbox, oldest first.
-    pub(super) fn outbox(&self) -> Vec<OutboxEntry> {
+    /// `outbox.lua`
+    pub(super) fn outbox(&self, least_age: Duration, now: u64) -> Vec<OutboxEntry> {
+        let is_redis = self.terms.as_ref().is_some_and(|terms| terms.ack == AckMode::Redis);
+        let least_ms = if is_redis { 0 } else { least_age.as_millis() };
+        let is_due = |at: Timestamp| now.checked_sub(at.ms()).is_none_or(|age| u128::from(age) >= least_ms);
         let held = |(user, entry): (&UserId, &Entry)| match entry {
-            Entry::Held { slip, at, parked } => {
+            Entry::Held { slip, at, parked } if is_due(*at) => {
                 Some(OutboxEntry { hold: Hold { slip: *slip, user: user.clone(), at: *at }, parked: parked.clone() })
             }
-            Entry::Confirmed(_) => None,
+            Entry::Held { .. } | Entry::Confirmed(_) => None,
         };
         let mut held: Vec<OutboxEntry> = self.claims.iter().filter_map(held).collect();
         held.sort_by_key(|held| (held.hold.at, held.hold.slip));

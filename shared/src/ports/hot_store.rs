@@ -281,8 +281,13 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// The holds of a partition's parts.
     fn backlog(&self, partition: Partition) -> impl Future<Output = Result<Backlog, HotStoreError>> + Send;
 
-    /// The outbox of a part, oldest hold first.
-    fn outbox(&self, part: PartId) -> impl Future<Output = Result<Vec<OutboxEntry>, HotStoreError>> + Send;
+    /// The holds in the outbox of a part that are at least `least_age` old by the hot store's clock, the oldest first. Of a packet
+    /// that is acknowledged on the hot store's word, holds of any age: no grab commits them.
+    fn outbox(
+        &self,
+        part: PartId,
+        least_age: Duration,
+    ) -> impl Future<Output = Result<Vec<OutboxEntry>, HotStoreError>> + Send;
 
     /// Parks a hold: notes with it why settle cannot persist it.
     fn park(&self, part: PartId, hold: &Hold, reason: &str) -> impl Future<Output = Result<(), HotStoreError>> + Send;

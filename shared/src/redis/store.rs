@@ -207,9 +207,10 @@ impl HotStore for RedisStore {
         Ok(Backlog { holds, oldest: since })
     }
 
-    async fn outbox(&self, part: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
+    async fn outbox(&self, part: PartId, least_age: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.part])).await?;
+        let least_ms = u64::try_from(least_age.as_millis()).unwrap_or(u64::MAX);
+        let holds: Vec<(String, String)> = self.call(&OUTBOX.call(&[&keys.part]).arg(least_ms)).await?;
         let read = |(user, hold): &(String, String)| {
             let held = reply::held(user, hold);
             if held.is_none() {

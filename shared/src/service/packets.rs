@@ -43,6 +43,11 @@ impl<T: Table> Packets<T> {
         }
     }
 
+    /// Caches terms that the caller has read by itself.
+    pub fn remember(&self, terms: Terms) {
+        self.terms.insert(terms.id, Arc::new(terms));
+    }
+
     async fn read_terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
         let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.terms));
         let read = move || async move {

@@ -171,7 +171,8 @@ impl<'a> Twins<'a> {
             60..75 => self.load(index).await,
             75..80 => self.park(index).await,
             80..84 => self.acquire_load_lease(index).await,
-            84..94 => self.compare_views(index).await,
+            84..90 => self.compare_views(index).await,
+            90..94 => self.compare_outboxes(index).await,
             94..98 => self.forget(index).await,
             _ => self.expire(index).await,
         }
@@ -297,6 +298,19 @@ impl<'a> Twins<'a> {
         }
     }
 
+    /// Holds of an age that some of them have by now.
+    async fn compare_outboxes(&mut self, index: usize) {
+        let part = self.parts[index].part;
+        let least_age = Duration::from_millis(self.random.random_range(0..30));
+        self.ask(
+            index,
+            format!("outbox from {least_age:?} on"),
+            async |real| real.outbox(part, least_age).await.unwrap(),
+            async |memory| memory.outbox(part, least_age).await.unwrap(),
+        )
+        .await;
+    }
+
     async fn forget(&mut self, index: usize) {
         let part = self.parts[index].part;
         self.rig.forget(part).await;
@@ -395,7 +409,7 @@ async fn shown(
         }
         other => other,
     };
-    (store.outbox(part).await.unwrap(), queue, snapshot, view)
+    (store.outbox(part, Duration::ZERO).await.unwrap(), queue, snapshot, view)
 }
 
 fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {

@@ -40,7 +40,7 @@ async fn each_user_id_gets_one_hold() {
         let state = rig.state(packet.part).await;
         assert_eq!(state.claims.len(), ODD_USERS.len());
         assert_eq!(state.free, (11..20).collect::<Vec<u32>>());
-        let held = rig.store.outbox(packet.part).await.unwrap();
+        let held = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
         let users: BTreeSet<&str> = held.iter().map(|held| held.hold.user.as_str()).collect();
         assert_eq!(users, ODD_USERS.into());
     })

@@ -138,7 +138,7 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         // Calls that only read, or free memory, work.
         assert!(matches!(take("ann").await, GrabAnswer::Held { slip: 0, fresh: false, .. }));
         assert_eq!(take("eve").await, GrabAnswer::Confirmed(claim_of(5)));
-        let hold = rig.store.outbox(waiting.part).await.unwrap().remove(0).hold;
+        let hold = rig.store.outbox(waiting.part, Duration::ZERO).await.unwrap().remove(0).hold;
         assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
         assert!(!rig.state(waiting.part).await.is_pending);
         // Reconciles: a claim, a slip that becomes free, a refund, and a decision that a rollback had lost.

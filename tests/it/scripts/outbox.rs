@@ -93,7 +93,7 @@ async fn a_parked_hold_remains_the_users() {
             for reason in ["no such slip: {}", "another\nreason"] {
                 for _ in 0..2 {
                     rig.store.park(packet.part, &hold, reason).await.unwrap();
-                    let outbox = rig.store.outbox(packet.part).await.unwrap();
+                    let outbox = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
                     assert_eq!(outbox.len(), 1);
                     assert_eq!((&outbox[0].hold, outbox[0].parked.as_deref()), (&hold, Some(reason)));
                 }
@@ -175,7 +175,7 @@ async fn the_outbox_is_read_oldest_first() {
         let place = |part| before.iter().position(|pending| *pending == part).unwrap();
         assert!(place(first.part) < place(second.part), "{before:?}");
         assert_eq!(rig.run::<u64, _>(["ZSCORE", &keys.pending, &keys.name]).await, 7, "the oldest hold counts");
-        let held = rig.store.outbox(first.part).await.unwrap();
+        let held = rig.store.outbox(first.part, Duration::ZERO).await.unwrap();
         assert_eq!(held.iter().map(|held| held.hold.slip).collect::<Vec<_>>(), [0, 1]);
         assert!(held[0].hold.at < old.at);
 
@@ -183,11 +183,40 @@ async fn the_outbox_is_read_oldest_first() {
         let () = rig.run(["ZADD", &keys.pending, "1", "not a part"]).await;
         let () = rig.run(["HSET", &keys.part, "x", "not a hold"]).await;
         assert_eq!(pending().await, before);
-        assert_eq!(rig.store.outbox(first.part).await.unwrap(), held);
+        assert_eq!(rig.store.outbox(first.part, Duration::ZERO).await.unwrap(), held);
         let () = rig.run(["ZREM", &keys.pending, "not a part"]).await;
 
         let elsewhere = Partition::wrapping(partition.index() + PARTITIONS / 2);
         assert!(!rig.store.pending_parts(elsewhere).await.unwrap().contains(&first.part));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_outbox_shows_holds_from_an_age_on() {
+    on_both(async |rig| {
+        let packet = Packet::of(5);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let of_age = async |packet: &Packet, least_age| -> Vec<String> {
+            let held = rig.store.outbox(packet.part, least_age).await.unwrap();
+            held.into_iter().map(|held| held.hold.user.to_string()).collect()
+        };
+        assert_eq!(of_age(&packet, AN_HOUR).await, [""; 0]);
+        assert_eq!(of_age(&packet, Duration::ZERO).await, ["ann"]);
+        // Two hours old, and of a server whose clock is two hours ahead.
+        let two_hours = 2 * AN_HOUR;
+        for (slip, user, at) in [(1, "bob", now().before(two_hours)), (2, "cy", now().after(two_hours))] {
+            rig.hold(&packet, user).await;
+            let () = rig.run(["HSET", &packet.keys().part, user, &format!("h{slip}:{}", at.ms())]).await;
+        }
+        assert_eq!(of_age(&packet, AN_HOUR).await, ["bob", "cy"]);
+        assert_eq!(of_age(&packet, Duration::ZERO).await, ["bob", "ann", "cy"]);
+        // Only settle commits the holds of such a packet.
+        let packet = Packet::of(5).acknowledged_by_redis();
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        assert_eq!(of_age(&packet, AN_HOUR).await, ["ann"]);
     })
     .await;
 }

@@ -215,7 +215,7 @@ impl<'a> Sequence<'a> {
     /// Reconciles a part with decisions, and settles all of its holds.
     async fn reconcile(&self, part: usize, decisions: &[Decision]) {
         let part = self.parts[part].part;
-        let held = self.rig.store.outbox(part).await.unwrap();
+        let held = self.rig.store.outbox(part, Duration::ZERO).await.unwrap();
         let held: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let reconciled = self.rig.store.reconcile(part, SLIPS, decisions, &held).await.unwrap();
         let state = self.rig.state(part).await;

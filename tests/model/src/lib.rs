@@ -14,8 +14,8 @@
 //! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
 //! | [`grab`]: `NotLoaded`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
-//! | [`settle`]: `Ready` to `IsEmpty` | `Outboxes::drain`, `persist` in `service/settle/outbox.rs`; `Settle::drain_packet` in `service/settle/mod.rs` |
-//! | [`settle`]: `Packet` to `ReconcileParts` | `Settle::settle_packet`, `refund_chunk`, `reconcile` |
+//! | [`settle`]: `Ready` to `IsEmpty` | `Outboxes::drain`, `persist` in `service/settle/outbox.rs`; `Settle::drain` in `service/settle/refund.rs` |
+//! | [`settle`]: `Packet` to `ReconcileParts` | `Settle::try_portion`, `refund_chunk`, `reconcile` in `service/settle/refund.rs` |
 //! | [`state::Sender`] | `SendPacket::send` in `service/send.rs` |
 //!
 //! Faults:

@@ -236,10 +236,10 @@ impl HotStore for SimHot {
         backlog
     }
 
-    async fn outbox(&self, part: PartId) -> Answer<Vec<OutboxEntry>> {
+    async fn outbox(&self, part: PartId, least_age: Duration) -> Answer<Vec<OutboxEntry>> {
         let mutant = self.world.mutant;
         let outbox = move |hot: &MemoryHot| {
-            let held = now(hot.outbox(part));
+            let held = now(hot.outbox(part, least_age));
             HotMutant::after_outbox(mutant, hot, part);
             held
         };

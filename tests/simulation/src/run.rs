@@ -23,6 +23,8 @@ use crate::world::{Known, Tally, World};
 
 /// How long a run of settle may take.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(55);
+/// From this age on, no hold is too young for settle.
+const OLD_ENOUGH: Duration = Duration::from_secs(6);
 /// After this long no late message is left.
 const ALL_ARRIVED: Duration = Duration::from_mins(1);
 
@@ -374,6 +376,7 @@ impl Run {
 
     /// Without faults, one run of settle empties the outbox.
     async fn empty_the_outbox(&self) {
+        sleep(OLD_ENOUGH).await;
         let report = self.settle().await;
         let is_done = report.as_ref().is_some_and(|report| report.outbox_left == Some(0) && report.parked == 0);
         let left = self.world.left_in_outboxes();

@@ -29,8 +29,9 @@ local old, next_wait, all = {}, nil, call('HGETALL', part)
 for i = 1, #all, 2 do
   local at = all[i]:sub(1, 1) ~= '#' and all[i + 1]:match('^h%d+:(%d+)$')
   if at then
+    -- A hold from the future is one of another server, before a failover: its age is unknown.
     local wait = at + least_age - now
-    if wait <= 0 then
+    if wait <= 0 or wait > least_age then
       old[#old + 1] = {tonumber(at), all[i], all[i + 1]}
     else
       next_wait = math.min(wait, next_wait or wait)

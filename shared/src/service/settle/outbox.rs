@@ -18,9 +18,16 @@ const TRANSACTIONS_AT_ONCE: usize = 4;
 /// How long a run counts the holds that it did not reach. A run may end this much after its deadline.
 const COUNTING: Duration = Duration::from_secs(1);
 
+/// The least age of the holds that a run persists. A grab commits its hold in milliseconds, so an older one was probably left
+/// behind. For a younger one, settle would race with the winner: both write the same items, and each makes the other's
+/// transaction fail.
+const LEAST_AGE: Duration = Duration::from_secs(5);
+
 /// Brings to the ledger what the hot store still holds.
 pub(super) struct Outboxes<T, H> {
     stores: Stores<T, H>,
+    /// See [`LEAST_AGE`].
+    pub least_age: Duration,
 }
 
 /// The result of one or two visits to a partition.
@@ -66,7 +73,7 @@ struct Persisted {
 impl<T: Table, H: HotStore> Outboxes<T, H> {
     /// The outboxes of these stores.
     pub const fn new(stores: Stores<T, H>) -> Self {
-        Self { stores }
+        Self { stores, least_age: LEAST_AGE }
     }
 
     /// Empties the outboxes of `partitions`, until `deadline`.
@@ -121,7 +128,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let mut tally = Tally::default();
         for part in parts {
             crash_point!("settle.after_pending");
-            tally += match self.drain(part, deadline).await {
+            tally += match self.drain(part, self.least_age, deadline).await {
                 Ok(drained) => drained.tally,
                 Err(failure) => {
                     tracing::error!(%part, error = crate::error_chain(&failure), "an outbox was not emptied");
@@ -136,18 +143,18 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Visit { tally, out_of_time: false }
     }
 
-    /// Persists the holds of a part. A slip with a decision is only reconciled: a read costs less than a failed transaction. A
-    /// parked hold is not tried again, but it ends like any other once its slip has a decision.
-    pub async fn drain(&self, part: PartId, deadline: Instant) -> Result<Drained, Failure> {
-        let held = self.stores.hot.outbox(part).await?;
-        if held.is_empty() {
-            // Nothing is held: only the part's place in the queue is left.
-            self.stores.hot.reconcile(part, 0, &[], &[]).await?;
-            return Ok(Drained::default());
-        }
+    /// Persists the holds of a part that are at least `least_age` old. A slip with a decision is only reconciled: a read costs less
+    /// than a failed transaction. A parked hold is not tried again, but it ends like any other once its slip has a decision.
+    pub async fn drain(&self, part: PartId, least_age: Duration, deadline: Instant) -> Result<Drained, Failure> {
+        let held = self.stores.hot.outbox(part, least_age).await?;
         crash_point!("settle.after_outbox");
-        if Instant::now() >= deadline {
-            return Ok(Drained::new(0, &held));
+        if held.is_empty() || Instant::now() >= deadline {
+            let left = self.left(part).await?;
+            if left.is_empty() {
+                // Nothing is held: only the part's place in the queue is left.
+                self.stores.hot.reconcile(part, 0, &[], &[]).await?;
+            }
+            return Ok(Drained::new(0, &left));
         }
         let mut open: Vec<Hold> =
             held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
@@ -155,7 +162,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             for hold in &open {
                 self.park(part, hold, "no such packet").await?;
             }
-            return Ok(Drained::new(0, &self.stores.hot.outbox(part).await?));
+            return Ok(Drained::new(0, &self.left(part).await?));
         };
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let mut decisions = self.stores.ledger.decisions(part.packet, holds.iter().map(|hold| hold.slip)).await?;
@@ -191,7 +198,12 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         crash_point!("settle.before_reconcile");
         self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
         crash_point!("settle.after_reconcile");
-        Ok(Drained::new(persisted, &self.stores.hot.outbox(part).await?))
+        Ok(Drained::new(persisted, &self.left(part).await?))
+    }
+
+    /// All holds that a part has left, also the youngest.
+    async fn left(&self, part: PartId) -> Result<Vec<OutboxEntry>, Failure> {
+        Ok(self.stores.hot.outbox(part, Duration::ZERO).await?)
     }
 
     /// The claim that a hold is to become. If there is no such slip, there is none, and the hold is parked.

@@ -160,7 +160,7 @@ impl HotStore for SlowHot {
         unreachable!("nobody settles")
     }
 
-    async fn outbox(&self, _: PartId) -> Answer<Vec<OutboxEntry>> {
+    async fn outbox(&self, _: PartId, _: Duration) -> Answer<Vec<OutboxEntry>> {
         unreachable!("nobody settles")
     }
 
@@ -392,7 +392,7 @@ async fn a_parked_or_lost_hold_keeps_nobody_waiting() {
     for is_parked in [true, false] {
         let scene = Scene::new(Trouble::None).await;
         let process = scene.process().await;
-        let hold = scene.hot.hot.outbox(scene.part()).await.unwrap().remove(0).hold;
+        let hold = scene.hot.hot.outbox(scene.part(), Duration::ZERO).await.unwrap().remove(0).hold;
         if is_parked {
             scene.hot.hot.park(scene.part(), &hold, "for a reason").await.unwrap();
         } else {
@@ -422,7 +422,7 @@ async fn a_slip_that_help_sets_free_is_given_out() {
 #[tokio::test(start_paused = true)]
 async fn a_win_that_a_helper_finished_is_no_replay_for_its_own_request() {
     let scene = Scene::new(Trouble::None).await;
-    let hold = scene.hot.hot.outbox(scene.part()).await.unwrap().remove(0).hold;
+    let hold = scene.hot.hot.outbox(scene.part(), Duration::ZERO).await.unwrap().remove(0).hold;
     // The slip is free again, and somebody else brings the next hold to the ledger before its own request does.
     scene.hot.hot.tamper(scene.part(), |part| {
         part.claims.clear();
@@ -431,10 +431,10 @@ async fn a_win_that_a_helper_finished_is_no_replay_for_its_own_request() {
     let process = scene.process().await;
     let asking = scene.ask(&process, 1..=1);
     let helping = async {
-        while scene.hot.hot.outbox(scene.part()).await.unwrap().is_empty() {
+        while scene.hot.hot.outbox(scene.part(), Duration::ZERO).await.unwrap().is_empty() {
             sleep(REDIS / 4).await;
         }
-        let hold = scene.hot.hot.outbox(scene.part()).await.unwrap().remove(0).hold;
+        let hold = scene.hot.hot.outbox(scene.part(), Duration::ZERO).await.unwrap().remove(0).hold;
         let claim = Claim { slip: hold.slip, amount: scene.terms.total, at: hold.at };
         let fast = Ledger::new(SharedTable(Arc::clone(&scene.table)), Arc::new(System));
         fast.claim(&scene.terms, &hold.user, &claim).await.unwrap();

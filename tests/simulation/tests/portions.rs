@@ -1,0 +1,91 @@
+//! Refunds in portions: neither many slips nor many packets of others keep a packet waiting. Time is tokio's paused clock.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::time::Duration;
+
+use shared::domain::AckMode;
+
+mod scene;
+
+use scene::{OPEN, Scene};
+
+/// The time of one run: transactions take a second each here, so it is short of what these packets need.
+const RUN: Duration = Duration::from_secs(45);
+const LARGE: u32 = 100_000;
+/// The slips of a large packet's portion at most: one of its 64 parts.
+const PORTION: usize = 1_563;
+
+#[tokio::test(start_paused = true)]
+async fn large_packets_do_not_keep_a_small_one_waiting() {
+    let scene = Scene::new(AckMode::Ledger, 10 * u64::from(LARGE) + 16 * 10).await;
+    let mut large = Vec::new();
+    for _ in 0..10 {
+        large.push(scene.send(LARGE).await);
+    }
+    // They expire last. One has its due shard for itself or shares it with a large packet.
+    scene.pass(Duration::from_secs(1));
+    let mut small = Vec::new();
+    for _ in 0..16 {
+        small.push(scene.send(10).await);
+    }
+    scene.pass(OPEN);
+    scene.slow_down();
+    scene.settle(RUN).await;
+    for terms in &small {
+        assert_eq!(scene.decided(terms).await, (10, true), "one run is enough");
+    }
+    // The large ones go round, the earliest first.
+    let mut decided = Vec::new();
+    for terms in &large {
+        decided.push(scene.decided(terms).await.0);
+    }
+    assert!(
+        decided.iter().all(|slips| *slips <= PORTION),
+        "a packet had two portions before others had one: {decided:?}"
+    );
+    assert!(decided.iter().filter(|slips| **slips > 0).count() >= 4, "{decided:?}");
+    // The next run goes on.
+    let report = scene.settle(RUN).await;
+    assert_eq!((report.refunded_slips > 0, report.due_left), (true, 10), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn small_packets_do_not_keep_a_large_one_waiting() {
+    let scene = Scene::new(AckMode::Ledger, 1_000 * 10 + 2_000).await;
+    // More than a run can settle, and all of them expire first.
+    for _ in 0..1_000 {
+        scene.send(10).await;
+    }
+    scene.pass(Duration::from_secs(1));
+    let large = scene.send(2_000).await;
+    scene.pass(OPEN);
+    scene.slow_down();
+    let report = scene.settle(RUN).await;
+    assert!(report.due_left > 800, "{report:?}");
+    // 2,000 slips are 24 refunds, which take 24 seconds of the run.
+    assert_eq!(scene.decided(&large).await, (2_000, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_run_comes_further_with_many_large_packets() {
+    const PACKETS: u64 = 40;
+    const SLIPS: u32 = 8_000;
+    let scene = Scene::new(AckMode::Ledger, PACKETS * u64::from(SLIPS)).await;
+    for _ in 0..PACKETS {
+        scene.send(SLIPS).await;
+    }
+    scene.pass(OPEN);
+    scene.read_slowly();
+    // To read 8 parts takes 8 seconds. So a run can't read all parts of all packets.
+    let mut left = PACKETS;
+    for _ in 0..100 {
+        let report = scene.settle(RUN).await;
+        assert!(report.refunded_slips > 0 || report.due_left < left, "a run without progress: {report:?}");
+        left = report.due_left;
+        if left == 0 {
+            return;
+        }
+    }
+    panic!("{left} packets are left");
+}
