@@ -2,6 +2,7 @@
 //! receive on AWS, and the functions' answers into HTTP responses.
 
 pub mod event;
+pub mod names;
 pub mod page;
 pub mod problem;
 pub mod routes;

@@ -58,11 +58,19 @@ async fn start_with(limiter: AdmissionLimiter) -> (Gateway, Arc<Fake>, String) {
     (gateway, fake, url)
 }
 
-/// Sends raw bytes and returns all received bytes.
+/// The same bytes with the gateway's own name instead of `a`.
+fn named(gateway: &Gateway, request: &[u8]) -> Vec<u8> {
+    const HOST: &[u8] = b"\r\nHost: a\r\n";
+    let Some(at) = request.windows(HOST.len()).position(|bytes| bytes == HOST) else { return request.to_owned() };
+    let own = format!("\r\nHost: {}\r\n", gateway.address());
+    [&request[..at], own.as_bytes(), &request[at + HOST.len()..]].concat()
+}
+
+/// Sends raw bytes, in which `a` is the gateway's own name, and returns all received bytes.
 async fn raw(gateway: &Gateway, request: &[u8]) -> String {
     let exchange = async {
         let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
-        socket.write_all(request).await.unwrap();
+        socket.write_all(&named(gateway, request)).await.unwrap();
         let mut answer = Vec::new();
         socket.read_to_end(&mut answer).await.unwrap();
         String::from_utf8_lossy(&answer).into_owned()
@@ -142,10 +150,11 @@ async fn an_invalid_rush_is_refused_and_a_failed_one_ends() {
     assert_eq!(refused.json::<Value>().await.unwrap()["code"], "invalid-request");
     let wrong = client.get(format!("{url}/_local/rush")).send().await.unwrap();
     assert_eq!((wrong.status().as_u16(), &wrong.headers()["allow"]), (405, &"POST".parse().unwrap()));
-    // The stand-in refuses the deposit: no line comes, and the next rush may start.
+    // The stand-in refuses the send: that is the answer, and the next rush may start.
     for _ in 0..2 {
         let broken = rush(r#"{"users":1,"count":1,"total_amount":1}"#).await.unwrap();
-        assert_eq!((broken.status().as_u16(), broken.text().await.unwrap()), (200, String::new()));
+        assert_eq!(broken.status(), 418);
+        assert_eq!(broken.json::<Value>().await.unwrap()["function"], "Send");
     }
     gateway.stop(SOON).await;
 }
@@ -212,10 +221,95 @@ async fn hostile_requests_are_answered_and_do_no_harm() {
 }
 
 #[tokio::test]
+async fn requests_of_other_sites_and_for_other_hosts_reach_no_function() {
+    let (gateway, _fake, url) = start().await;
+    let client = reqwest::Client::new();
+    let deposit = || client.put(format!("{url}/wallets/eve/deposits/d")).body("{}");
+    for (answer, status, code) in [
+        (deposit().header("origin", "https://evil.example"), 403, "forbidden"),
+        (deposit().header("sec-fetch-site", "cross-site"), 403, "forbidden"),
+        (client.post(format!("{url}/_local/settle")).header("origin", "null"), 403, "forbidden"),
+        (client.post(format!("{url}/_local/rush")).header("origin", "http://localhost:1"), 403, "forbidden"),
+        (deposit().header("host", "evil.example"), 421, "misdirected"),
+        (client.get(&url).header("host", format!("evil.example:{}", gateway.address().port())), 421, "misdirected"),
+        (client.get(format!("{url}/_local/health")).header("host", "evil.example"), 421, "misdirected"),
+    ] {
+        let answer = answer.send().await.unwrap();
+        assert_eq!(answer.status(), status, "{code}");
+        assert_eq!(answer.headers()["content-type"], "application/problem+json");
+        assert!(answer.headers().keys().all(|name| !name.as_str().starts_with("access-control")));
+        assert_eq!(answer.json::<Value>().await.unwrap()["code"], code);
+    }
+    assert_eq!(deposit().send().await.unwrap().status(), 418, "a program");
+    let by_page = deposit().header("origin", &url).header("sec-fetch-site", "same-origin");
+    assert_eq!(by_page.send().await.unwrap().status(), 418, "the gateway's own page");
+    let by_name = deposit().header("host", format!("localhost:{}", gateway.address().port()));
+    assert_eq!(by_name.send().await.unwrap().status(), 418);
+    gateway.stop(SOON).await;
+}
+
+/// Opens a connection and sends the start of a request.
+async fn begin(gateway: &Gateway, request: &[u8]) -> TcpStream {
+    let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
+    socket.write_all(&named(gateway, request)).await.unwrap();
+    socket
+}
+
+#[tokio::test]
+async fn slow_bodies_keep_nobody_waiting() {
+    // The limiter refuses at once, so a slow body that held a permit would show.
+    let (gateway, _fake, url) = start_with(AdmissionLimiter::with_timeout(2, Duration::ZERO)).await;
+    let mut slow = Vec::new();
+    for path in ["/packets", "/_local/settle", "/_local/rush", "/"].into_iter().cycle().take(40) {
+        let begun = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{{");
+        slow.push(begin(&gateway, begun.as_bytes()).await);
+    }
+    for _ in 0..10 {
+        assert_eq!(reqwest::get(format!("{url}/packets/a")).await.unwrap().status(), 418);
+    }
+    drop(slow);
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_bodies_are_given_up() {
+    let (gateway, _fake, _url) = start().await;
+    for path in ["/packets", "/_local/settle", "/_local/rush", "/"] {
+        let begun = tokio::time::Instant::now();
+        let request = format!("POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n{{");
+        let mut socket = begin(&gateway, request.as_bytes()).await;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("request-timeout"), "{path}: {answer}");
+        assert!((Duration::from_secs(9)..Duration::from_secs(11)).contains(&begun.elapsed()), "{path}");
+    }
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn slow_headers_and_idle_connections_are_given_up() {
+    let (gateway, _fake, _url) = start().await;
+    let health = b"GET /_local/health HTTP/1.1\r\nHost: a\r\n\r\n";
+    for (request, answers) in [(&b""[..], 0), (b"GET / HTTP/1.1\r\nHost:", 0), (health, 1)] {
+        let begun = tokio::time::Instant::now();
+        let mut socket = begin(&gateway, request).await;
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).await.unwrap();
+        assert_eq!(answer.matches("HTTP/1.1 200 ").count(), answers, "{answer}");
+        assert!(
+            (Duration::from_secs(119)..Duration::from_secs(121)).contains(&begun.elapsed()),
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
 async fn a_call_without_a_client_is_completed_and_stop_waits_for_it() {
     let (gateway, fake, _url) = start().await;
     let mut socket = TcpStream::connect(gateway.address()).await.unwrap();
-    socket.write_all(b"GET /packets/slow HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    socket.write_all(&named(&gateway, b"GET /packets/slow HTTP/1.1\r\nHost: a\r\n\r\n")).await.unwrap();
     timeout(SOON, fake.begun.acquire()).await.unwrap().unwrap().forget();
     drop(socket);
     let stop = tokio::spawn(gateway.stop(SOON));

@@ -199,7 +199,7 @@ fn a_signal_stops_it_cleanly() {
         let folder = tempfile::tempdir().unwrap();
         let mut stack = Stack::start(&mut on(folder.path()));
         let mut health = TcpStream::connect(stack.http).unwrap();
-        health.write_all(b"GET /_local/health HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+        write!(health, "GET /_local/health HTTP/1.1\r\nHost: {}\r\n\r\n", stack.http).unwrap();
         let mut status = [0; 12];
         health.read_exact(&mut status).unwrap();
         assert_eq!(&status, b"HTTP/1.1 200");

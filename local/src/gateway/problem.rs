@@ -18,6 +18,25 @@ pub fn uri_too_long() -> Response<Body> {
     response(StatusCode::URI_TOO_LONG, &body(StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long", detail))
 }
 
+/// The request is for another host. No function answers this, so the gateway has its own code.
+pub fn misdirected() -> Response<Body> {
+    let status = StatusCode::MISDIRECTED_REQUEST;
+    let detail = "The local stack answers only under its own address.";
+    response(status, &body(status, "misdirected", "Misdirected request", detail))
+}
+
+/// A page of another site makes the request.
+pub fn other_site() -> Response<Body> {
+    of(Code::Forbidden, "The local stack takes no requests of other sites' pages.")
+}
+
+/// The body did not come in time. Only a server has this problem, so the gateway has its own code.
+pub fn too_slow() -> Response<Body> {
+    let status = StatusCode::REQUEST_TIMEOUT;
+    let detail = "The body did not come in time.";
+    response(status, &body(status, "request-timeout", "Request timeout", detail))
+}
+
 /// The request's body can't be read.
 pub fn unreadable() -> Response<Body> {
     of(Code::InvalidRequest, "The body cannot be read.")

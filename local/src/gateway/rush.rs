@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use lambda_http::Body;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use shared::http::Code;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
 
@@ -166,27 +167,49 @@ impl Score {
     }
 }
 
-/// Runs a rush to its end, or until the client disconnects.
-pub async fn run<S: Invoke>(stack: Arc<S>, address: SocketAddr, race: Race, mut lines: Sender<Bytes>) {
-    if let Err(error) = try_run(stack, address, race, &mut lines).await {
-        tracing::warn!(%error, "a rush ended early");
+/// A rush whose packet is sent.
+pub struct Ready<S> {
+    caller: Caller<S>,
+    sender: String,
+    packet_id: String,
+    race: Race,
+}
+
+/// Sends the rush's packet. The answer to a refused deposit or send is the error.
+pub async fn send<S: Invoke>(stack: Arc<S>, address: SocketAddr, race: Race) -> Result<Ready<S>, Response<Body>> {
+    let caller = Caller { stack, address };
+    let sender = format!("rush-{:x}", Timestamp::now().as_millisecond());
+    let deposit = format!("/wallets/{sender}/deposits/{sender}");
+    let terms =
+        json!({"split": "random", "total_amount": race.total_amount, "count": race.count, "greeting": "恭喜发财"});
+    // The send comes first once, because a refused one must not leave a deposit behind. The empty wallet refuses a valid one.
+    let without_money = caller.call("POST", "/packets", &sender, Some(&terms)).await;
+    if without_money.status() != Code::InsufficientBalance.status() {
+        return Err(without_money);
+    }
+    let deposited = caller.call("PUT", &deposit, &sender, Some(&json!({"amount": race.total_amount}))).await;
+    if !deposited.status().is_success() {
+        return Err(deposited);
+    }
+    let packet = caller.call("POST", "/packets", &sender, Some(&terms)).await;
+    if !packet.status().is_success() {
+        return Err(packet);
+    }
+    let packet_id = value(&packet)["packet_id"].as_str().unwrap_or_default().to_owned();
+    Ok(Ready { caller, sender, packet_id, race })
+}
+
+impl<S: Invoke> Ready<S> {
+    /// Runs the rush to its end, or until the client disconnects.
+    pub async fn run(self, mut lines: Sender<Bytes>) {
+        if let Err(error) = try_run(self, &mut lines).await {
+            tracing::warn!(%error, "a rush ended early");
+        }
     }
 }
 
-async fn try_run<S: Invoke>(
-    stack: Arc<S>,
-    address: SocketAddr,
-    race: Race,
-    lines: &mut Sender<Bytes>,
-) -> Result<(), RaceError> {
-    let caller = Caller { stack, address };
-    let name = format!("rush-{:x}", Timestamp::now().as_millisecond());
-    let deposit = format!("/wallets/{name}/deposits/{name}");
-    caller.ask("the deposit", "PUT", &deposit, &name, Some(&json!({"amount": race.total_amount}))).await?;
-    let terms =
-        json!({"split": "random", "total_amount": race.total_amount, "count": race.count, "greeting": "恭喜发财"});
-    let packet = caller.ask("the send", "POST", "/packets", &name, Some(&terms)).await?;
-    let packet_id = packet["packet_id"].as_str().unwrap_or_default().to_owned();
+async fn try_run<S: Invoke>(ready: Ready<S>, lines: &mut Sender<Bytes>) -> Result<(), RaceError> {
+    let Ready { caller, sender: name, packet_id, race } = ready;
     tell(lines, &json!({"type": "sent", "packet_id": packet_id})).await?;
 
     let begun = Instant::now();

@@ -25,6 +25,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::event::{self, Origin};
+use super::names::{Names, NotOurs};
 use super::rush::{self, Race};
 use super::{Invoke, page, problem, routes};
 
@@ -32,6 +33,12 @@ use super::{Invoke, page, problem, routes};
 pub const BODY_BYTES_MAX: usize = 1 << 20;
 /// How much of a larger body is read and dropped. A client that is still sending does not read the answer.
 const BODY_BYTES_READ: usize = 32 << 20;
+/// How long a connection may take from its start, or from its last answer, to the end of a request's headers. This bounds slow
+/// headers and idle connections alike: hyper has one timer for both. Clients with a pool close idle connections earlier, so
+/// that they seldom use one that is just closing.
+const NEXT_HEADERS_WITHIN: Duration = Duration::from_mins(2);
+/// How long the whole body of a request may take.
+const BODY_WITHIN: Duration = Duration::from_secs(10);
 /// How long to wait when no connection can be accepted, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
@@ -83,6 +90,7 @@ impl Gateway {
 struct Shared<S> {
     stack: Arc<S>,
     address: SocketAddr,
+    names: Names,
     requests: AtomicU64,
     limiter: AdmissionLimiter,
     /// One rush at a time: two would only slow each other down.
@@ -100,7 +108,8 @@ async fn accept<S: Invoke>(
 ) {
     let (under_way, mut all_ended) = mpsc::channel(1);
     let rush = Arc::new(Semaphore::new(1));
-    let shared = Arc::new(Shared { stack, address, requests: AtomicU64::new(0), limiter, rush, under_way });
+    let names = Names::new(address);
+    let shared = Arc::new(Shared { stack, address, names, requests: AtomicU64::new(0), limiter, rush, under_way });
     let connections = GracefulShutdown::new();
     loop {
         let accepted = tokio::select! {
@@ -135,18 +144,18 @@ fn serve_connection<S: Invoke>(
         let shared = Arc::clone(&shared);
         async move {
             let (parts, body) = request.into_parts();
-            let response = if parts.uri.path() == RUSH && parts.method == Method::POST {
-                race(&shared, body).await
-            } else {
-                to_hyper(answer(shared, client, parts, body).await)
+            let response = match shared.names.check(&parts) {
+                Err(NotOurs::Host) => to_hyper(problem::misdirected()),
+                Err(NotOurs::Origin) => to_hyper(problem::other_site()),
+                Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => race(&shared, body).await,
+                Ok(()) => to_hyper(answer(shared, client, parts, body).await),
             };
             Ok::<_, Infallible>(response)
         }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        // Idle connections stay open, because clients with a pool would otherwise use closed ones.
-        .header_read_timeout(None)
+        .header_read_timeout(NEXT_HEADERS_WITHIN)
         .serve_connection(TokioIo::new(socket), service);
     let connection = connections.watch(connection);
     tokio::spawn(async move {
@@ -163,17 +172,16 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
         (HEALTH, _) => return problem::method_not_allowed("GET"),
         _ => {}
     }
-    // This comes before any other work, so that a refusal costs little.
+    let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long() };
+    // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting.
+    let body = match read(body).await {
+        Ok(body) => body,
+        Err(problem) => return problem,
+    };
     let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
     let number = shared.requests.fetch_add(1, Ordering::Relaxed);
     let at = Timestamp::now();
     let request_id = format!("{:x}-{number}", at.as_millisecond());
-    let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long() };
-    let body = match read(body).await {
-        Read::Body(body) => body,
-        Read::TooLarge => return problem::too_large(),
-        Read::Broken => return problem::unreadable(),
-    };
     match (raw_path.as_str(), &parts.method) {
         (SETTLE, &Method::POST) => {
             return run(&shared, permit, &request_id, |stack| async move {
@@ -207,17 +215,33 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     response
 }
 
-/// Starts a rush, whose lines are the body.
+/// Starts a rush, whose lines are the body. A rush whose packet is refused is answered like the send.
 async fn race<S: Invoke>(shared: &Arc<Shared<S>>, body: Incoming) -> Response<Outgoing> {
-    let Read::Body(body) = read(body).await else { return to_hyper(problem::unreadable()) };
+    let body = match read(body).await {
+        Ok(body) => body,
+        Err(problem) => return to_hyper(problem),
+    };
     let Some(race) = Race::parse(&body) else { return to_hyper(problem::no_race()) };
     let Ok(place) = Arc::clone(&shared.rush).try_acquire_owned() else { return to_hyper(problem::too_many_requests()) };
-    let (lines, channel) = Channel::new(RUSH_LINES);
     let (stack, address, under_way) = (Arc::clone(&shared.stack), shared.address, shared.under_way.clone());
+    let (sent, is_sent) = oneshot::channel();
     tokio::spawn(async move {
-        rush::run(stack, address, race, lines).await;
+        match rush::send(stack, address, race).await {
+            Err(refused) => drop(sent.send(Err(refused))),
+            Ok(ready) => {
+                let (lines, channel) = Channel::new(RUSH_LINES);
+                // Without a client the first line fails.
+                let _ = sent.send(Ok(channel));
+                ready.run(lines).await;
+            }
+        }
         drop((place, under_way));
     });
+    let channel = match is_sent.await {
+        Ok(Ok(channel)) => channel,
+        Ok(Err(refused)) => return to_hyper(refused),
+        Err(_) => return to_hyper(problem::internal("rush")),
+    };
     let mut response = Response::new(Either::Right(channel));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -251,17 +275,19 @@ where
     }
 }
 
-enum Read {
-    Body(Vec<u8>),
-    TooLarge,
-    Broken,
+/// The whole body, or the problem with it.
+async fn read(body: Incoming) -> Result<Vec<u8>, Response<Body>> {
+    match timeout(BODY_WITHIN, read_all(body)).await {
+        Ok(read) => read,
+        Err(_) => Err(problem::too_slow()),
+    }
 }
 
-async fn read(mut body: Incoming) -> Read {
+async fn read_all(mut body: Incoming) -> Result<Vec<u8>, Response<Body>> {
     let mut bytes = Vec::new();
     let mut total = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Read::Broken };
+        let Ok(frame) = frame else { return Err(problem::unreadable()) };
         let Ok(data) = frame.into_data() else { continue };
         total += data.len();
         if total > BODY_BYTES_READ {
@@ -271,7 +297,7 @@ async fn read(mut body: Incoming) -> Read {
             bytes.extend_from_slice(&data);
         }
     }
-    if total > BODY_BYTES_MAX { Read::TooLarge } else { Read::Body(bytes) }
+    if total > BODY_BYTES_MAX { Err(problem::too_large()) } else { Ok(bytes) }
 }
 
 fn json_response(value: &impl Serialize) -> Response<Body> {

@@ -168,7 +168,9 @@ impl Api {
 
     /// The same, for a request that the gateway itself may refuse.
     pub async fn unchecked(&self, method: &str, target: &[u8], headers: &[(&str, &[u8])], body: &[u8]) -> Answer {
-        let mut request = [method.as_bytes(), b" ", target, b" HTTP/1.1\r\nHost: localhost\r\n"].concat();
+        let address = self.local.url().trim_start_matches("http://").to_owned();
+        let host = format!(" HTTP/1.1\r\nHost: {address}\r\n");
+        let mut request = [method.as_bytes(), b" ", target, host.as_bytes()].concat();
         let length = body.len().to_string();
         let own: [(&str, &[u8]); 2] = [("Connection", b"close"), ("Content-Length", length.as_bytes())];
         for (name, value) in headers.iter().chain(&own) {
@@ -176,7 +178,6 @@ impl Api {
         }
         request.extend(b"\r\n");
         request.extend(body);
-        let address = self.local.url().trim_start_matches("http://").to_owned();
         let mut socket = TcpStream::connect(address).await.unwrap();
         socket.write_all(&request).await.unwrap();
         let mut bytes = Vec::new();
