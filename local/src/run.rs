@@ -86,6 +86,7 @@ impl Local {
             dynamodb_url: dynamodb_url.clone(),
             table: options.table,
             ack: options.ack,
+            ledger_is_embedded: dynamodb.is_some(),
         };
         let stack = Arc::new(Stack::connect(settings).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));

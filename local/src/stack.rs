@@ -34,6 +34,8 @@ pub struct Settings {
     pub table: String,
     /// The acknowledgement mode.
     pub ack: Ack,
+    /// Whether the endpoint is that of the embedded database.
+    pub ledger_is_embedded: bool,
 }
 
 /// The five functions, ready to be called.
@@ -83,7 +85,12 @@ impl Stack {
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
         let limits = config.policy.limits.clone();
-        let wiring = Wiring::new(config, client)?;
+        let mut table = SdkTable::new(client, settings.table);
+        if settings.ledger_is_embedded {
+            // For each token it walks through all tokens of the last ten minutes, while everything else waits.
+            table = table.without_tokens();
+        }
+        let wiring = Wiring::over(table, config)?;
         Ok(Self {
             send: wiring.send_packet(),
             grab: wiring.grab_slip().running_on(),

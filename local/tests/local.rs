@@ -2,10 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use local::{Local, Options, StartError};
-use tokio::net::TcpStream;
+use local::data_dir::DataDir;
+use local::dynamodb::DynamoDb;
+use local::gateway::Gateway;
+use local::redis_server::RedisServer;
+use local::stack::{Settings, Stack};
+use local::{Ack, Local, Options, StartError};
+use serde_json::{Value, json};
+use shared::batching::AdmissionLimiter;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{sleep, timeout};
 
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -96,8 +105,91 @@ async fn a_kept_stack_writes_its_stores_addresses() {
 
 #[tokio::test]
 async fn a_taken_port_is_an_error() {
-    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = taken.local_addr().unwrap().port();
     let error = Local::start(Options { port, ..Options::ephemeral() }).await.unwrap_err();
     assert!(matches!(error, StartError::Port { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_rush_with_impossible_amounts_is_refused_as_a_send_is() {
+    let local = Local::start(Options::ephemeral()).await.unwrap();
+    let client = reqwest::Client::new();
+    let post = |path: &str, body: &Value| {
+        let request = client.post(format!("{}{path}", local.url())).header("x-user-id", "alice");
+        request.header("idempotency-key", "k").body(body.to_string()).send()
+    };
+    for (count, total_amount) in [(10, 9_u64), (10, 200_001), (1, 10_000_000_000_000), (1, u64::MAX)] {
+        let terms = json!({"split": "random", "count": count, "total_amount": total_amount});
+        let refused = post("/packets", &terms).await.unwrap();
+        let race = json!({"users": 2, "count": count, "total_amount": total_amount});
+        let rush = post("/_local/rush", &race).await.unwrap();
+        assert_eq!((refused.status().as_u16(), rush.status().as_u16()), (400, 400), "{race}");
+        assert_eq!(rush.headers()["content-type"], "application/problem+json");
+        let problem: Value = rush.json().await.unwrap();
+        assert_eq!(problem["errors"][0]["field"], "total_amount");
+        assert_eq!(problem, refused.json::<Value>().await.unwrap());
+    }
+    let rush = post("/_local/rush", &json!({"users": 2, "count": 10, "total_amount": 10})).await.unwrap();
+    assert_eq!(rush.status(), 200);
+    let lines = rush.text().await.unwrap();
+    let end: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!((&end["books"]["deposited"], &end["books"]["balanced"]), (&json!(10), &json!(true)), "{lines}");
+    local.stop().await;
+}
+
+/// Forwards connections to `upstream`, and keeps what the clients send.
+async fn overheard(upstream: String) -> (String, Arc<Mutex<Vec<u8>>>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let copy = Arc::clone(&heard);
+    tokio::spawn(async move {
+        while let Ok((client, _)) = listener.accept().await {
+            let server = TcpStream::connect(&upstream).await.unwrap();
+            let ((mut asks, mut takes), (mut answers, mut server)) = (client.into_split(), server.into_split());
+            tokio::spawn(async move { tokio::io::copy(&mut answers, &mut takes).await });
+            let copy = Arc::clone(&copy);
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 65_536];
+                while let Ok(read @ 1..) = asks.read(&mut bytes).await {
+                    copy.lock().unwrap().extend_from_slice(&bytes[..read]);
+                    server.write_all(&bytes[..read]).await.unwrap();
+                }
+            });
+        }
+    });
+    (url, heard)
+}
+
+#[tokio::test]
+async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
+    const DEPOSITS: usize = 5;
+    let redis = RedisServer::start(&DataDir::temporary().unwrap()).await.unwrap();
+    let dynamodb = DynamoDb::start(None).await.unwrap();
+    for ledger_is_embedded in [true, false] {
+        let (dynamodb_url, heard) = overheard(address(&dynamodb.url()).to_owned()).await;
+        let settings = Settings {
+            redis_url: redis.url(),
+            redis_cluster: false,
+            dynamodb_url,
+            table: "hongbao".to_owned(),
+            ack: Ack::Ledger,
+            ledger_is_embedded,
+        };
+        let stack = Arc::new(Stack::connect(settings).await.unwrap());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(10)).unwrap();
+        for number in 0..DEPOSITS {
+            let url = format!("http://{}/wallets/alice/deposits/{ledger_is_embedded}-{number}", gateway.address());
+            let answer = reqwest::Client::new().put(url).body(r#"{"amount":1}"#).send().await.unwrap();
+            assert_eq!(answer.status(), 201);
+        }
+        let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
+        let transactions = heard.matches("DynamoDB_20120810.TransactWriteItems").count();
+        let tokens = heard.matches("ClientRequestToken").count();
+        assert_eq!((transactions, tokens), (DEPOSITS, if ledger_is_embedded { 0 } else { DEPOSITS }), "{heard}");
+        gateway.stop(DEADLINE).await;
+    }
+    redis.stop().await;
 }

@@ -102,6 +102,10 @@ impl LedgerWiring {
     /// Wires up the table that `config` names.
     pub fn new(config: Config, dynamodb: Client) -> Self {
         let table = SdkTable::new(dynamodb, config.table.clone());
+        Self::over(table, config)
+    }
+
+    fn over(table: SdkTable, config: Config) -> Self {
         Self { ledger: Arc::new(Ledger::new(table, Arc::new(System))), config }
     }
 
@@ -113,7 +117,13 @@ impl LedgerWiring {
 
 impl Wiring {
     /// Wires up the two stores that `config` names. Connects to nothing yet.
-    pub fn new(mut config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
+    pub fn new(config: Config, dynamodb: Client) -> Result<Self, RedisConfigError> {
+        let table = SdkTable::new(dynamodb, config.table.clone());
+        Self::over(table, config)
+    }
+
+    /// The same over `table`.
+    pub fn over(table: SdkTable, mut config: Config) -> Result<Self, RedisConfigError> {
         // A configuration without a Redis is refused like one with an invalid address.
         let mut redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
         if redis.aws.region().is_none() {
@@ -121,7 +131,7 @@ impl Wiring {
         }
         let meter = Arc::new(Meter::default());
         let hot = Arc::new(RedisStore::new(Connection::new(&redis)?).metered(Arc::clone(&meter)));
-        let base = LedgerWiring::new(config, dynamodb);
+        let base = LedgerWiring::over(table, config);
         let stores = Stores::new(Arc::clone(&base.ledger), hot, Arc::new(System), Arc::new(System));
         Ok(Self { base, stores: stores.metered(meter) })
     }

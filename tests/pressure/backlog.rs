@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use futures::stream::{self, StreamExt};
 use shared::config::Config;
 use shared::domain::{Amount, PartId, RequestKey, Split, UserId};
+use shared::dynamodb::SdkTable;
 use shared::ports::{GrabAnswer, Grabber, HotStore};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{NewPacket, SendOutcome};
 use shared::wiring::{self, Wiring};
-use tests::without_tokens;
 
 use crate::stack::{Stack, resident_mb};
 
@@ -37,8 +37,8 @@ pub async fn run(options: &Options) {
         _ => None,
     };
     let config = Config::for_both_stores(settings).unwrap();
-    let dynamodb = without_tokens(&wiring::dynamodb_at(&stack.dynamodb_url));
-    let all = Wiring::new(config, dynamodb).unwrap();
+    let table = SdkTable::new(wiring::dynamodb_at(&stack.dynamodb_url), config.table.clone()).without_tokens();
+    let all = Wiring::over(table, config).unwrap();
     let hot = RedisStore::new(Connection::new(&RedisConfig::new(&stack.redis_url)).unwrap());
 
     let begun = Instant::now();

@@ -9,12 +9,10 @@ pub mod managed;
 pub mod promises;
 pub mod relay;
 pub mod rigged;
-pub mod tokens;
 pub mod walkthrough;
 pub mod world;
 
 pub use books::{Books, PacketBooks, audit, audit_table};
 pub use promises::Promises;
 pub use rigged::{Rig, Rigged};
-pub use tokens::without_tokens;
 pub use world::{Process, STORE_TIMEOUT, Servers, Setup, SkewedClock, Snapshot, World, packet, user, users};

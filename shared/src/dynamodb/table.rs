@@ -3,10 +3,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::Config;
+use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextMut;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
-use aws_sdk_dynamodb::error::{ProvideErrorMetadata, SdkError};
-use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::config::{Config, ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
+use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsError, TransactWriteItemsInput};
 use aws_sdk_dynamodb::types::{
     AttributeValue, CancellationReason, KeysAndAttributes, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
     Update,
@@ -38,13 +39,22 @@ pub struct SdkTable {
     name: String,
     transactions: Arc<AdmissionLimiter>,
     reads: Arc<AdmissionLimiter>,
+    sends_tokens: bool,
 }
 
 impl SdkTable {
     /// The table `name`, as `client` reaches it.
     pub fn new(client: Client, name: String) -> Self {
         let transactions = Arc::new(AdmissionLimiter::new(TRANSACTIONS_AT_ONCE));
-        Self { client, name, transactions, reads: Arc::new(AdmissionLimiter::new(READS_AT_ONCE)) }
+        let reads = Arc::new(AdmissionLimiter::new(READS_AT_ONCE));
+        Self { client, name, transactions, reads, sends_tokens: true }
+    }
+
+    /// The same, without tokens in its transactions: for a database to which a token is more work, not less. The ledger's
+    /// protocol does not lean on them.
+    #[must_use]
+    pub fn without_tokens(self) -> Self {
+        Self { sends_tokens: false, ..self }
     }
 
     /// Reads the items with these keys. A throttled table leaves out some or all of them; a request at once would only add to its
@@ -243,7 +253,10 @@ impl Table for SdkTable {
         let _permit = self.transactions.acquire().await.map_err(TableError::from)?;
         let request = self.client.transact_write_items().set_transact_items(Some(writes)).client_request_token(token);
         // The ledger repeats a transaction itself, and knows for how long.
-        let once = Config::builder().retry_config(RetryConfig::disabled());
+        let mut once = Config::builder().retry_config(RetryConfig::disabled());
+        if !self.sends_tokens {
+            once = once.interceptor(NoToken);
+        }
         match request.customize().config_override(once).send().await {
             Ok(_) => Ok(()),
             Err(error) => match error.as_service_error() {
@@ -257,6 +270,28 @@ impl Table for SdkTable {
                 _ => Err(failed(error).into()),
             },
         }
+    }
+}
+
+/// Takes a transaction's token away. The SDK makes one up where none is given, so this comes after that.
+#[derive(Debug)]
+struct NoToken;
+
+impl Intercept for NoToken {
+    fn name(&self) -> &'static str {
+        "NoToken"
+    }
+
+    fn modify_before_serialization(
+        &self,
+        context: &mut BeforeSerializationInterceptorContextMut<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(transaction) = context.input_mut().downcast_mut::<TransactWriteItemsInput>() {
+            transaction.client_request_token = None;
+        }
+        Ok(())
     }
 }
 

@@ -12,7 +12,6 @@ use shared::ports::{Entropy, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Settle, Stores};
 use shared::wiring::{self, Wiring};
-use tests::without_tokens;
 
 use crate::BoxError;
 use crate::concurrent::Grabs;
@@ -51,7 +50,7 @@ impl Engine {
         ack: &str,
         entropy: Arc<dyn Entropy>,
     ) -> Result<Self, BoxError> {
-        let client = without_tokens(&wiring::dynamodb_at(dynamodb_url));
+        let client = wiring::dynamodb_at(dynamodb_url);
         create_table(&client, table).await?;
         let config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(table.to_owned()),
@@ -64,7 +63,7 @@ impl Engine {
             _ => None,
         })?;
         let policy = config.policy.clone();
-        let wiring = Wiring::new(config, client)?;
+        let wiring = Wiring::over(SdkTable::new(client, table.to_owned()).without_tokens(), config)?;
         let send = SendPacket::new(Stores { entropy, ..wiring.stores().clone() }, policy);
         let connection = Connection::new(redis)?;
         let engine = Self { wiring, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
