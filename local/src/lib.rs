@@ -8,6 +8,7 @@
 pub mod data_dir;
 pub mod dynamodb;
 pub mod gateway;
+pub mod ledger_file;
 pub mod options;
 pub mod redis_server;
 mod run;

@@ -42,6 +42,14 @@ async fn run(options: Options) -> Result<(), Box<dyn Error>> {
         started = Local::start(options) => started?,
         () = either(&mut terminate, &mut interrupt) => return Ok(()),
     };
+    let reached = tokio::select! {
+        reached = local.reach_redis() => Some(reached),
+        () = either(&mut terminate, &mut interrupt) => None,
+    };
+    if !matches!(reached, Some(Ok(()))) {
+        local.stop().await;
+        return reached.map_or(Ok(()), |reached| Ok(reached?));
+    }
     // The parent may have closed the output.
     let _ = writeln!(std::io::stdout(), "{}", welcome(&local));
     let failure = tokio::select! {

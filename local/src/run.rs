@@ -1,5 +1,6 @@
 use std::io;
 use std::net::Ipv4Addr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,12 +8,13 @@ use shared::batching::AdmissionLimiter;
 use shared::service::Report;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::data_dir::{DataDir, DataDirError};
 use crate::dynamodb::{DynamoDb, DynamoDbError};
 use crate::gateway::{Gateway, Invoke};
+use crate::ledger_file::{self, LedgerFileError, LedgerWatch};
 use crate::options::Options;
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
@@ -24,7 +26,6 @@ const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Concurrent requests: the default quota of concurrent executions of a new Lambda account.
 const REQUESTS_AT_ONCE: usize = 1_000;
-const DYNAMODB_FILE: &str = "dynamodb.sqlite";
 
 /// The running system.
 ///
@@ -38,6 +39,8 @@ pub struct Local {
     redis_url: String,
     dynamodb_url: String,
     stores_file: Option<StoresFile>,
+    stack: Arc<Stack>,
+    ledger: Option<Arc<LedgerWatch>>,
     /// The last field, because fields are dropped in order: the folder must be ours until nothing uses it.
     data: Option<DataDir>,
 }
@@ -62,6 +65,9 @@ pub enum StartError {
     /// The embedded database.
     #[error(transparent)]
     DynamoDb(#[from] DynamoDbError),
+    /// The embedded database's file.
+    #[error(transparent)]
+    LedgerFile(#[from] LedgerFileError),
     /// The functions.
     #[error(transparent)]
     Stack(#[from] StackError),
@@ -75,8 +81,13 @@ impl Local {
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(unusable)?;
         let data = open_data(&options).await?;
-        let (redis, dynamodb) =
-            tokio::try_join!(start_redis(&options, data.as_ref()), start_dynamodb(&options, data.as_ref()))?;
+        // The ledger comes first: Redis' data without a ledger would be refused at the next start.
+        let dynamodb = start_dynamodb(&options, data.as_ref()).await?;
+        let redis = start_redis(&options, data.as_ref()).await?;
+        let ledger = match kept_ledger(&options, data.as_ref()) {
+            Some(folder) => Some(Arc::new(LedgerWatch::start(folder, redis.is_some())?)),
+            None => None,
+        };
         let redis_url = redis.as_ref().map(RedisServer::url).or(options.redis_url).unwrap_or_default();
         let dynamodb_url = dynamodb.as_ref().map(DynamoDb::url).or(options.dynamodb_url).unwrap_or_default();
         let stores_file = write_stores_file(&options.table, data.as_ref(), redis.as_ref(), dynamodb.as_ref())?;
@@ -88,10 +99,17 @@ impl Local {
             ack: options.ack,
             ledger_is_embedded: dynamodb.is_some(),
         };
-        let stack = Arc::new(Stack::connect(settings).await?);
+        let stack = Arc::new(Stack::connect(settings, ledger.clone()).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
-        let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(REQUESTS_AT_ONCE)).map_err(unusable)?;
-        Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, data })
+        let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
+        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).map_err(unusable)?;
+        Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, ledger, data })
+    }
+
+    /// Asks Redis for an answer, which takes at most a few seconds. [`Self::start`] does not, because a stack can start while
+    /// a given Redis is away.
+    pub async fn reach_redis(&self) -> Result<(), StackError> {
+        self.stack.reach_redis().await
     }
 
     /// The address for requests.
@@ -123,9 +141,21 @@ impl Local {
 
     /// Waits until a component fails by itself, and describes the failure. Waits for ever while all are well.
     pub async fn failed(&self) -> String {
-        match &self.redis {
-            Some(redis) => format!("the Redis server {}", redis.ended().await),
-            None => std::future::pending().await,
+        let redis = async {
+            match &self.redis {
+                Some(redis) => format!("the Redis server {}", redis.ended().await),
+                None => std::future::pending().await,
+            }
+        };
+        let ledger = async {
+            match &self.ledger {
+                Some(ledger) => ledger.failed().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            failure = ledger => failure,
+            failure = redis => failure,
         }
     }
 
@@ -138,6 +168,9 @@ impl Local {
         }
         if let Some(redis) = self.redis {
             redis.stop().await;
+        }
+        if let Some(ledger) = &self.ledger {
+            ledger.release();
         }
         if let Some(dynamodb) = self.dynamodb {
             dynamodb.stop().await;
@@ -163,14 +196,23 @@ async fn start_redis(options: &Options, data: Option<&DataDir>) -> Result<Option
     }
 }
 
+/// The folder of the embedded ledger, if it is kept.
+fn kept_ledger<'a>(options: &Options, data: Option<&'a DataDir>) -> Option<&'a Path> {
+    data.filter(|data| !data.is_temporary() && options.dynamodb_url.is_none()).map(DataDir::path)
+}
+
+/// Starts the embedded database, on a checked file or in memory.
 async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Option<DynamoDb>, StartError> {
-    match data {
-        Some(data) if options.dynamodb_url.is_none() => {
-            let file = data.path().join(DYNAMODB_FILE);
-            Ok(Some(DynamoDb::start((!data.is_temporary()).then_some(&*file)).await?))
-        }
-        _ => Ok(None),
+    if options.dynamodb_url.is_some() {
+        return Ok(None);
     }
+    let Some(folder) = kept_ledger(options, data).map(Path::to_owned) else {
+        return Ok(Some(DynamoDb::start(None).await?));
+    };
+    let (file, has_redis) = (ledger_file::ledger_file(&folder), options.redis_url.is_none());
+    let checked = spawn_blocking(move || ledger_file::check(&folder, has_redis)).await;
+    checked.map_err(io::Error::from).map_err(DynamoDbError::System)??;
+    Ok(Some(DynamoDb::start(Some(&file)).await?))
 }
 
 /// Writes the stores' addresses into a kept data folder.

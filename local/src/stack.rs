@@ -1,19 +1,23 @@
 //! The functions' handlers over the two stores: the system behind the gateway.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
 use lambda_http::{Body, Request};
 use shared::config::{Config, ConfigError};
-use shared::domain::Limits;
+use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
+use shared::ports::{HotStore, HotStoreError};
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
 use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
-use crate::gateway::{Function, Invoke, SettleFailed};
+use crate::gateway::{Function, Invoke, SettleFailed, problem};
+use crate::ledger_file::LedgerWatch;
 use crate::options::Ack;
 
 /// How long a run of settle may take, as on AWS.
@@ -45,7 +49,9 @@ pub struct Stack {
     view: ViewPackets<SdkTable, RedisStore>,
     wallet: Wallets<SdkTable>,
     settle: Settle<SdkTable, RedisStore>,
+    hot: Arc<RedisStore>,
     limits: Limits,
+    ledger: Option<Arc<LedgerWatch>>,
 }
 
 /// Why the functions can't run.
@@ -57,6 +63,9 @@ pub enum StackError {
     /// The Redis URL is not valid.
     #[error("{}", error_chain(.0))]
     Redis(#[from] RedisConfigError),
+    /// Redis can't be reached.
+    #[error("Redis can't be reached")]
+    Unreachable(#[source] HotStoreError),
     /// A store can't be reached or prepared.
     #[error("the stores can't be used: {0}")]
     Unavailable(String),
@@ -77,8 +86,8 @@ impl Settings {
 }
 
 impl Stack {
-    /// Connects to the stores and creates the table if it is absent.
-    pub async fn connect(settings: Settings) -> Result<Self, StackError> {
+    /// Connects to the stores and creates the table if it is absent. `ledger` watches the embedded database's file, if it is kept.
+    pub async fn connect(settings: Settings, ledger: Option<Arc<LedgerWatch>>) -> Result<Self, StackError> {
         let config = Config::for_both_stores(|name| settings.variable(name))?;
         let client = wiring::dynamodb_at(&settings.dynamodb_url);
         create_table(&client, &settings.table)
@@ -97,25 +106,50 @@ impl Stack {
             view: wiring.view_packets(),
             wallet: wiring.ledger_wiring().wallets(),
             settle: wiring.settle(),
+            hot: Arc::clone(&wiring.stores().hot),
             limits,
+            ledger,
         })
+    }
+
+    /// Asks Redis for an answer.
+    pub async fn reach_redis(&self) -> Result<(), StackError> {
+        self.hot.pending_parts(Partition::wrapping(0)).await.map(drop).map_err(StackError::Unreachable)
+    }
+
+    /// Whether what is committed by now stays. No answer leaves before this is known.
+    fn confirm(&self) -> Result<(), String> {
+        self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.confirm())
+    }
+}
+
+impl fmt::Debug for Stack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stack").field("ledger", &self.ledger).finish_non_exhaustive()
     }
 }
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
-        match function {
+        let response = match function {
             Function::Send => send::handle(&self.send, request).await,
             Function::Grab => grab::handle(&self.grab, request).await,
             Function::View => view::handle(&self.view, request).await,
             Function::Wallet => wallet::handle(&self.wallet, request).await,
+        };
+        match self.confirm() {
+            Ok(()) => response,
+            // The program ends soon, and says why.
+            Err(_) => problem::unavailable("The data folder can't be used any more."),
         }
     }
 
     async fn settle(&self) -> Result<Report, SettleFailed> {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
-        report.map_err(|error| SettleFailed(error_chain(&error)))
+        let report = report.map_err(|error| SettleFailed(error_chain(&error)))?;
+        self.confirm().map_err(SettleFailed)?;
+        Ok(report)
     }
 
     fn limits(&self) -> Limits {

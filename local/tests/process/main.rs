@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod data_folder;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -25,7 +27,7 @@ struct Stack {
 
 impl Stack {
     fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         let mut address = |before: &str| {
             let line = lines.find(|line| line.contains(before)).unwrap_or_else(|| panic!("no line with {before}"));
@@ -240,6 +242,17 @@ fn a_failed_start_prints_one_line() {
     no_server.arg("--ephemeral").env("HONGBAO_REDIS_SERVER", "/nonexistent/redis-server");
     let error = refused(no_server);
     assert!(error.starts_with("error: no redis-server or valkey-server was found"), "{error}");
+
+    // One that is not there, and one that never answers.
+    let mute = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    for address in [gone, mute.local_addr().unwrap()] {
+        let mut unreachable = program();
+        unreachable.args(["--ephemeral", "--redis-url", &format!("redis://{address}")]);
+        let error = refused(unreachable);
+        assert!(error.starts_with("error: Redis can't be reached: "), "{error}");
+        assert_eq!(error.lines().count(), 1);
+    }
 
     let mut no_redis = program();
     no_redis.arg("--ephemeral").env("HONGBAO_REDIS_SERVER", env!("CARGO_MANIFEST_PATH"));
