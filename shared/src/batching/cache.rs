@@ -9,6 +9,8 @@ pub type Cache<K, V> = Quick<K, V, Weigh<V>>;
 
 /// The share of the bound that entries may keep which were asked for more than once. New entries have the rest.
 const NOT_NEW: f64 = 0.5;
+/// The same for a few large entries. The library keeps no entry above this share.
+const NOT_NEW_OF_LARGE: f64 = 0.75;
 
 /// How much of the bound an entry takes.
 #[derive(Clone, Debug)]
@@ -21,13 +23,23 @@ impl<K, V> Weighter<K, V> for Weigh<V> {
     }
 }
 
-/// An empty cache for entries that together weigh at most `most`, and on average about `each`.
+/// An empty cache for entries that together weigh at most `most`, and on average about `each`. It keeps no entry that weighs more than
+/// half of `most`.
 pub fn cache<K: Eq + Hash, V: Clone>(most: u64, each: u64, weigh: fn(&V) -> usize) -> Cache<K, V> {
+    sized(most, each, weigh, NOT_NEW)
+}
+
+/// Like [`cache`], for a few large entries: it keeps one of up to three quarters of `most`.
+pub fn cache_of_large<K: Eq + Hash, V: Clone>(most: u64, each: u64, weigh: fn(&V) -> usize) -> Cache<K, V> {
+    sized(most, each, weigh, NOT_NEW_OF_LARGE)
+}
+
+fn sized<K: Eq + Hash, V: Clone>(most: u64, each: u64, weigh: fn(&V) -> usize, not_new: f64) -> Cache<K, V> {
     // The library splits the bound among its shards, and keeps no entry that is larger than a shard's share: hence one shard. By
     // default, packets that were popular once would leave the newest ones only three hundredths of the bound.
     let options = OptionsBuilder::new()
         .shards(1)
-        .hot_allocation(NOT_NEW)
+        .hot_allocation(not_new)
         .weight_capacity(most)
         .estimated_items_capacity(usize::try_from(most / each.max(1)).unwrap_or(usize::MAX))
         .build();
@@ -62,5 +74,14 @@ mod tests {
         cache.insert(1, 2_000);
         cache.insert(2, 400);
         assert_eq!((cache.get(&1), cache.get(&2)), (None, Some(400)));
+        cache.insert(2, 501);
+        assert_eq!(cache.get(&2), None, "above its share");
+
+        let cache = cache_of_large::<u64, usize>(1_000, 10, |weight| *weight);
+        cache.insert(1, 700);
+        cache.insert(1, 740);
+        assert_eq!(cache.get(&1), Some(740));
+        cache.insert(2, 700);
+        assert_eq!((cache.get(&1), cache.get(&2)), (None, Some(700)), "only the newest fits");
     }
 }

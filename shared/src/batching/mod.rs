@@ -8,5 +8,5 @@ mod single_flight;
 
 pub use admission::{AdmissionLimiter, Overloaded, Permit};
 pub use batcher::{Batcher, Caller};
-pub use cache::{Cache, cache};
+pub use cache::{Cache, cache, cache_of_large};
 pub use single_flight::{Flight, FreshSingleFlight, Promise, SingleFlight};
