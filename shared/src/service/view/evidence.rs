@@ -1,179 +1,491 @@
-//! The evidence about a packet: the reports of its parts, compared with the ledger's decisions. This is pure code: it says what
+//! The evidence about a packet: what its parts reported, and the ledger's decisions that were read. This is pure code: it says what
 //! to read, and what to show.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::ops::Range;
+use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Amounts, Claim, Decision, Owner, PartId, Summary, Terms, UserId};
+use tokio::time::Instant;
+
+use super::slips::{Slips, Source};
+use crate::domain::{AckMode, Amounts, Best, Claim, Decision, Hold, Owner, PartId, Summary, Terms, UserId};
 use crate::ports::PartView;
 
-/// A packet's claims at one moment, and their sums.
+/// How long a process believes the hot store about a group of slips before it reads the group again.
+pub const CHECK_INTERVAL: Duration = Duration::from_secs(10);
+/// The age from which a hold is read. Until then its grab commits it, and reconciles the part.
+const HOLD_AGE: Duration = Duration::from_secs(1);
+/// A packet with more slips than this is large: an allowance bounds its reads, and it is not read as a whole for a list, or if it
+/// is settled, because its item has the sums.
+pub const SMALL_SLIPS_MAX: u32 = 2_000;
+/// How often a process looks whether a large packet that has expired is settled.
+const SETTLED_INTERVAL: Duration = Duration::from_secs(1);
+/// The time in which a large packet's allowance grows by one read: five a second.
+const READ_PERIOD: Duration = Duration::from_millis(200);
+/// The most that an allowance grows to, in reads.
+const READS_SAVED: u32 = 64;
+/// How much sooner than others a group is read whose slips are given out now.
+const FRONT_WEIGHT: u32 = 64;
+/// The age of what was never read.
+const NEVER: Duration = Duration::from_hours(1);
+
+/// Whether the groups of a large packet that were never read are read now.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Depth {
+    /// All of them are read.
+    Whole,
+    /// Those of parts that report are not: the hot store is believed.
+    Reported,
+}
+
+/// How much a group needs to be read, the least first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Need {
+    /// The hot store was believed for some time. With the time since the last read, which counts more where slips are given out.
+    Check(Duration),
+    /// Something shows that the hot store lacks or invents a claim. With the same time.
+    Soon(Duration),
+    /// Without it nothing right can be shown.
+    Now,
+}
+
+/// When a question began, by a clock of the evidence that counts questions and answers.
+#[derive(Clone, Copy, Debug, Default, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Tick(u64);
+
+/// The evidence about a packet.
 #[derive(Debug)]
-pub struct PacketSnapshot {
-    /// The claims in slip order. `None`: the packet is settled and large, so readers ask the ledger for the claims that they want.
-    pub claims: Option<Vec<(UserId, Claim)>>,
-    /// The sums. The best claim is the best that the ledger knows.
-    pub summary: Summary,
+pub struct Evidence {
+    count: u32,
+    ack: AckMode,
+    slips: Slips,
+    parts: Vec<Part>,
+    tick: Tick,
+    allowance: Allowance,
+    /// Whether claims of a large packet may be missing, because its allowance was used up or a part did not report.
+    is_behind: bool,
+    /// Whether the packet had expired before a read of it began.
+    is_past: bool,
+    /// The sums in a large packet's item, once it is settled; and when they were looked for.
+    settled: Option<Summary>,
+    settled_looked_at: Option<Instant>,
+    best: Option<Best>,
+}
+
+/// What is known of a part, beside its slips.
+#[derive(Debug)]
+struct Part {
+    slips: Range<u32>,
+    /// When the question began that was answered last.
+    asked: Tick,
+    /// When that answer came.
+    heard: Tick,
+    /// Whether the last answer was a report, or that nothing has changed since the last one.
+    is_reported: bool,
+    /// The last report.
+    report: Option<Report>,
+    /// Groups that were read before this must be read again: the part was lost or rolled back, or it contradicts something.
+    suspect_since: Option<Instant>,
+    /// Claims that are not shown until the ledger confirms them, because the part has reported something that it refutes.
+    doubted: Vec<Decision>,
+    /// Slips that the ledger has decided.
+    decided: u32,
+    /// The slip after the last one that is known to be given out.
+    front: u32,
+}
+
+/// What is kept of a part's report.
+#[derive(Debug)]
+struct Report {
+    version: String,
+    known_count: u32,
+    /// The slips of the part that it reports as claimed: one bit for each.
+    claimed: Vec<u64>,
+    /// The holds by slip, and since when this process knows each. Those that are promises are shown, and not kept here.
+    holds: BTreeMap<u32, (Hold, Instant)>,
+}
+
+impl Evidence {
+    /// The evidence about the packet with these terms, of which nothing is known.
+    pub fn new(terms: &Terms) -> Self {
+        let part = |part: PartId| {
+            let slips = part.slips(terms.count);
+            Part {
+                front: slips.start,
+                slips,
+                asked: Tick::default(),
+                heard: Tick::default(),
+                is_reported: false,
+                report: None,
+                suspect_since: None,
+                doubted: Vec::new(),
+                decided: 0,
+            }
+        };
+        Self {
+            count: terms.count,
+            ack: terms.ack,
+            slips: Slips::new(terms.count),
+            parts: terms.id.parts().map(part).collect(),
+            tick: Tick::default(),
+            allowance: Allowance::default(),
+            is_behind: false,
+            is_past: false,
+            settled: None,
+            settled_looked_at: None,
+            best: None,
+        }
+    }
+
+    const fn is_large(&self) -> bool {
+        self.count > SMALL_SLIPS_MAX
+    }
+
     /// Whether the ledger has a decision for every slip: then nothing of this changes any more.
-    pub is_decided: bool,
-    /// Whether the packet had expired before any of this was read.
-    pub is_past: bool,
-}
-
-/// Slip decisions, by slip.
-pub type Decisions = BTreeMap<u32, Decision>;
-
-/// What a part reported; `None`: it is not loaded, or the hot store does not answer.
-pub type Report = Option<Arc<PartView>>;
-
-/// The evidence about a packet: the decisions that were read from the ledger, and the reports of its parts.
-pub struct Evidence<'a> {
-    terms: &'a Terms,
-    reports: &'a [Report],
-    /// The recorded amounts of the parts that [`needs_amounts`] names.
-    amounts: BTreeMap<PartId, Arc<Amounts>>,
-    known: Decisions,
-    /// The claims that the parts report beside `known`. `None`: they contradict the recorded amounts, the ledger or each other.
-    reported: Option<Decisions>,
-}
-
-/// Whether a part reports something that its recorded amounts must confirm.
-pub fn needs_amounts(terms: &Terms, part: PartId, view: &PartView, known: &Decisions) -> bool {
-    let slips = part.slips(terms.count);
-    let is_new = |claim: &Claim| slips.contains(&claim.slip) && !known.contains_key(&claim.slip);
-    view.claims.values().any(is_new) || terms.ack == AckMode::Redis && !view.holds.is_empty()
-}
-
-impl<'a> Evidence<'a> {
-    /// Compares `reports`, one for each part, with the decisions that are `known`.
-    pub fn new(
-        terms: &'a Terms,
-        reports: &'a [Report],
-        amounts: BTreeMap<PartId, Arc<Amounts>>,
-        known: Decisions,
-    ) -> Self {
-        let mut evidence = Self { terms, reports, amounts, known, reported: None };
-        evidence.reported = evidence.reported_claims();
-        evidence
+    pub fn is_decided(&self) -> bool {
+        self.settled.is_some() || self.slips.decided() == self.count
     }
 
-    fn views(&self) -> impl Iterator<Item = (PartId, &'a PartView)> {
-        self.terms.id.parts().zip(self.reports).filter_map(|(part, report)| Some((part, &**report.as_ref()?)))
+    /// Whether the packet had expired before a read of it began.
+    pub const fn is_past(&self) -> bool {
+        self.is_past
     }
 
-    fn amount(&self, part: PartId, slip: u32) -> Option<Amount> {
-        let slips = part.slips(self.terms.count);
-        let place = slips.contains(&slip).then(|| (slip - slips.start) as usize)?;
-        self.amounts.get(&part)?.get(place)
+    /// The sums of what is shown. The best claim is among them once every slip is decided.
+    pub fn summary(&self) -> Summary {
+        self.settled.clone().unwrap_or_else(|| Summary { best: self.best.clone(), ..self.slips.sums().clone() })
     }
 
-    fn reported_claims(&self) -> Option<Decisions> {
-        let mut reported = Decisions::new();
-        let mut owners: BTreeSet<&UserId> = owners(&self.known);
-        for (part, view) in self.views() {
-            let slips = part.slips(self.terms.count);
-            // A part also has claims of slips of other parts, which report them too.
-            for (user, claim) in view.claims.iter().filter(|(_, claim)| slips.contains(&claim.slip)) {
-                let decision = claim.decision(user);
-                match self.known.get(&claim.slip) {
-                    Some(known) if *known == decision => continue,
-                    Some(_) => return None,
-                    None => {}
-                }
-                let is_recorded = self.amount(part, claim.slip) == Some(claim.amount);
-                if !is_recorded || !owners.insert(user) || reported.insert(claim.slip, decision).is_some() {
-                    return None;
-                }
+    /// A user's claim.
+    pub fn claim_of(&self, user: &UserId) -> Option<Claim> {
+        self.slips.claim_of(user).map(|(claim, _)| claim)
+    }
+
+    /// Up to `limit` claims of slips from `start` on.
+    pub fn claims(&self, start: u32, limit: usize) -> Vec<(UserId, Claim)> {
+        self.slips.claims(start..self.count, limit)
+    }
+
+    /// Whether a user may have a claim that is not known here: their slip is held, something could not be read, or only the sums
+    /// are known.
+    pub fn may_miss(&self, user: &UserId) -> bool {
+        if self.is_decided() {
+            return self.slips.decided() < self.count;
+        }
+        let mut holds =
+            self.parts.iter().filter_map(|part| part.report.as_ref()).flat_map(|report| report.holds.values());
+        self.is_behind || holds.any(|(hold, _)| hold.user == *user)
+    }
+
+    /// The groups from the one of `start` on that a list of `limit` claims shows, and that were never read: `many` at most. Once only
+    /// the sums are known, those are all groups that are not known yet.
+    pub fn unread(&self, start: u32, limit: usize, many: usize) -> Vec<u32> {
+        let claims = self.claims(start, limit);
+        let is_short = claims.len() < limit;
+        let end = claims.last().filter(|_| !is_short).map_or(self.count, |(_, claim)| claim.slip + 1);
+        let groups = Slips::groups_of(&(start..end)).filter(|group| match &self.settled {
+            Some(_) => !self.slips.is_decided(*group),
+            None => self.slips.read_at(*group).is_none() && self.slips.is_begun(*group),
+        });
+        groups.take(many).collect()
+    }
+
+    /// Whether it is time to look whether a packet of which only the sums will be read is settled.
+    pub fn looks_for_settled(&mut self, now: Instant) -> bool {
+        let is_time =
+            self.settled_looked_at.is_none_or(|at| now.duration_since(at) >= SETTLED_INTERVAL) && !self.is_decided();
+        if is_time {
+            self.settled_looked_at = Some(now);
+        }
+        is_time
+    }
+
+    /// Notes the sums of a settled packet.
+    pub fn set_settled(&mut self, sums: Summary) {
+        self.settled = Some(sums);
+    }
+
+    /// Notes that a question begins, to the ledger or the hot store.
+    pub const fn begin(&mut self) -> Tick {
+        self.tick.0 += 1;
+        self.tick
+    }
+
+    /// The version of a part's last report.
+    pub fn version(&self, part: PartId) -> Option<String> {
+        self.parts.get(part.index as usize)?.report.as_ref().map(|report| report.version.clone())
+    }
+
+    /// The part that a question which began at `asked` was for, unless a later question was answered first.
+    fn answered(&mut self, part: PartId, asked: Tick) -> Option<&mut Part> {
+        let heard = self.begin();
+        let part = self.parts.get_mut(part.index as usize).filter(|part| part.asked <= asked)?;
+        (part.asked, part.heard) = (asked, heard);
+        Some(part)
+    }
+
+    /// A part did not answer. What it reported last is shown until the ledger was read.
+    pub fn is_mute(&mut self, part: PartId, asked: Tick, now: Instant) {
+        let Some(part) = self.answered(part, asked) else { return };
+        if part.is_reported {
+            part.suspect_since = Some(now);
+        }
+        part.is_reported = false;
+    }
+
+    /// A part is not loaded: the hot store has forgotten it.
+    pub fn is_lost(&mut self, part: PartId, asked: Tick, now: Instant) {
+        let Some(lost) = self.answered(part, asked) else { return };
+        if lost.is_reported {
+            lost.suspect_since = Some(now);
+        }
+        (lost.is_reported, lost.report) = (false, None);
+        lost.doubted.clear();
+        let slips = lost.slips.clone();
+        self.hide(Source::Promise, &slips);
+    }
+
+    /// A part has nothing new.
+    pub fn is_unchanged(&mut self, part: PartId, asked: Tick) {
+        if let Some(part) = self.answered(part, asked) {
+            part.is_reported = part.report.is_some();
+        }
+    }
+
+    /// Whether a part reports something that its recorded amounts must confirm.
+    pub fn needs_amounts(&self, part: PartId, view: &PartView) -> bool {
+        let slips = part.slips(self.count);
+        let is_new = |claim: &Claim| slips.contains(&claim.slip) && self.slips.decision(claim.slip).is_none();
+        view.claims.values().any(is_new) || self.ack == AckMode::Redis && !view.holds.is_empty()
+    }
+
+    /// A part has reported what it knows. `amounts` are those that the ledger recorded, if [`Self::needs_amounts`] says so. Returns
+    /// whether the part is no longer believed, because it contradicts the ledger or itself.
+    pub fn report(
+        &mut self,
+        part: PartId,
+        asked: Tick,
+        view: PartView,
+        amounts: Option<&Amounts>,
+        now: Instant,
+    ) -> bool {
+        let Some(heard) = self.answered(part, asked) else { return false };
+        let slips = heard.slips.clone();
+        let (before, was_doubted) = (heard.report.take(), !heard.doubted.is_empty());
+        heard.doubted.clear();
+        if self.ack == AckMode::Redis {
+            self.hide(Source::Promise, &slips);
+        }
+        let amount = |slip: u32| amounts.and_then(|amounts| amounts.get((slip - slips.start) as usize));
+
+        let mut claimed = vec![0_u64; slips.len().div_ceil(64)];
+        let (mut news, mut is_consistent, mut front) = (Vec::new(), true, slips.start);
+        // A part also has claims of slips of other parts, which report them too.
+        for (user, claim) in view.claims.iter().filter(|(_, claim)| slips.contains(&claim.slip)) {
+            let place = (claim.slip - slips.start) as usize;
+            if let Some(bits) = claimed.get_mut(place / 64) {
+                *bits |= 1 << (place % 64);
+            }
+            front = front.max(claim.slip + 1);
+            let is_known = self.slips.decision(claim.slip).is_some_and(|known| {
+                known.owner.user() == Some(user) && (known.amount, known.at) == (claim.amount, claim.at)
+            });
+            if !is_known {
+                is_consistent &= self.slips.decision(claim.slip).is_none() && amount(claim.slip) == Some(claim.amount);
+                news.push(claim.decision(user));
             }
         }
-        Some(reported)
-    }
-
-    /// The slips whose decisions must be read: those of parts without a report, and held slips of a packet whose winners are
-    /// answered after the commit. Such a hold may be a claim by now, if its part was not reconciled.
-    pub fn doubtful(&self) -> BTreeSet<u32> {
-        let Some(reported) = &self.reported else { return BTreeSet::new() };
-        let mut slips = BTreeSet::new();
-        for (part, report) in self.terms.id.parts().zip(self.reports) {
-            let here = part.slips(self.terms.count);
-            match report {
-                None => slips.extend(here),
-                Some(view) if self.terms.ack == AckMode::Ledger => {
-                    slips.extend(view.holds.iter().map(|hold| hold.slip).filter(|slip| here.contains(slip)));
-                }
-                Some(_) => {}
+        let shows = |slips: &mut Slips, claim: &Decision| slips.show(claim.clone(), Source::Report);
+        let is_believed = !was_doubted && is_consistent && news.iter().all(|claim| shows(&mut self.slips, claim));
+        if !is_believed && !news.is_empty() {
+            self.hide(Source::Report, &slips);
+        }
+        if self.ack == AckMode::Redis {
+            // A slip that does not exist gives nobody anything.
+            let here = view.holds.iter().filter(|hold| slips.contains(&hold.slip));
+            for (hold, amount) in here.filter_map(|hold| Some((hold, amount(hold.slip)?))) {
+                let owner = Owner::User(hold.user.clone());
+                self.slips.show(Decision { slip: hold.slip, owner, amount, at: hold.at }, Source::Promise);
             }
         }
-        slips.retain(|slip| !self.known.contains_key(slip) && !reported.contains_key(slip));
-        slips
-    }
 
-    /// Adds decisions that were read from the ledger.
-    pub fn add(&mut self, decisions: impl IntoIterator<Item = Decision>) {
-        self.known.extend(decisions.into_iter().map(|decision| (decision.slip, decision)));
-    }
-
-    /// Whether all decisions must be read. That is so if the reports contradict something, if they say that every slip is gone, or
-    /// if they have news of a packet that has expired.
-    pub fn needs_ledger(&self, is_past: bool) -> bool {
-        let Some(reported) = &self.reported else { return true };
-        let news = reported.keys().filter(|slip| !self.known.contains_key(slip)).count();
-        let is_complete = self.known.len() + news >= self.terms.count as usize;
-        let of_part = |part: PartId| self.known.range(part.slips(self.terms.count)).count();
-        let has_news = news > 0 || self.views().any(|(part, view)| view.known_count as usize > of_part(part));
-        is_complete || is_past && has_news
-    }
-
-    /// Drops the reported claims, after all decisions of the ledger were added. Returns whether they agreed with the ledger.
-    pub fn go_by_ledger(&mut self) -> bool {
-        let is_so = |(slip, reported): (&u32, &Decision)| self.known.get(slip) == Some(reported);
-        let agrees = self.reported.as_ref().is_some_and(|reported| reported.iter().all(is_so));
-        self.reported = None;
-        agrees
-    }
-
-    /// The snapshot to show, and the decisions that were read from the ledger.
-    pub fn snapshot(self, is_past: bool) -> (PacketSnapshot, Decisions) {
-        let is_decided = self.known.len() == self.terms.count as usize;
-        let mut shown = self.known.clone();
-        shown.extend(self.reported.iter().flatten().map(|(slip, decision)| (*slip, decision.clone())));
-        if self.terms.ack == AckMode::Redis && !is_decided {
-            let promised = self.promised(&shown);
-            shown.extend(promised);
-        }
-        let summary = Summary { best: Summary::of(self.known.values()).best, ..Summary::of(shown.values()) };
-        let claims = shown.values().filter_map(|decision| decision.claim().map(|(user, claim)| (user.clone(), claim)));
-        (PacketSnapshot { claims: Some(claims.collect()), summary, is_decided, is_past }, self.known)
-    }
-
-    /// The holds of a packet whose winners were answered on the hot store's word. Settle will make claims of them.
-    fn promised(&self, shown: &Decisions) -> Decisions {
-        let mut owners = owners(shown);
-        let mut promised = Decisions::new();
-        for (part, view) in self.views() {
-            for hold in view.holds.iter().filter(|hold| !shown.contains_key(&hold.slip)) {
-                // A slip that does not exist gives nobody anything.
-                let Some(amount) = self.amount(part, hold.slip) else { continue };
-                if owners.insert(&hold.user) {
-                    let owner = Owner::User(hold.user.clone());
-                    promised.insert(hold.slip, Decision { slip: hold.slip, owner, amount, at: hold.at });
-                }
+        let Some(part) = self.parts.get_mut(part.index as usize) else { return false };
+        let known_since = |hold: &Hold| {
+            let before = before.as_ref().and_then(|before| before.holds.get(&hold.slip));
+            before.filter(|(same, _)| same.user == hold.user).map_or(now, |(_, since)| *since)
+        };
+        let mut holds = BTreeMap::new();
+        for hold in view.holds.into_iter().filter(|hold| slips.contains(&hold.slip)) {
+            front = front.max(hold.slip + 1);
+            if self.ack == AckMode::Ledger {
+                let since = known_since(&hold);
+                holds.insert(hold.slip, (hold, since));
             }
         }
-        promised
+        part.front = part.front.max(front);
+        let has_forgotten = before
+            .as_ref()
+            .is_some_and(|before| before.claimed.iter().zip(&claimed).any(|(before, now)| before & !now != 0));
+        if !is_believed && !news.is_empty() {
+            part.doubted = news;
+        }
+        let is_found_out = !part.doubted.is_empty() && !was_doubted;
+        if has_forgotten || is_found_out {
+            part.suspect_since = Some(now);
+        }
+        part.report = Some(Report { version: view.version, known_count: view.known_count, claimed, holds });
+        part.is_reported = true;
+        is_found_out
+    }
+
+    fn hide(&mut self, source: Source, slips: &Range<u32>) {
+        for slip in self.slips.shown_by(source, slips) {
+            self.slips.hide(slip);
+        }
+    }
+
+    /// The groups to read now, without those in `read`. A small packet gets all that it needs. A large one keeps to its allowance,
+    /// except for what it needs now.
+    pub fn plan(&mut self, depth: Depth, is_past: bool, read: &BTreeSet<u32>, now: Instant) -> Vec<u32> {
+        if self.settled.is_some() {
+            return Vec::new();
+        }
+        // A group may lie in two parts.
+        let mut needs = BTreeMap::new();
+        for part in &self.parts {
+            for group in Slips::groups_of(&part.slips).filter(|group| !read.contains(group)) {
+                let need = self.need(part, group, depth, is_past, now);
+                needs.entry(group).and_modify(|most: &mut Option<Need>| *most = need.max(*most)).or_insert(need);
+            }
+        }
+        let mut ranked: Vec<(Need, u32)> = needs.into_iter().filter_map(|(group, need)| Some((need?, group))).collect();
+        if self.is_large() {
+            ranked.sort_by_key(|(need, group)| (Reverse(*need), *group));
+            let needed = ranked.partition_point(|(need, _)| *need == Need::Now);
+            let most = needed + self.allowance.take(ranked.len() - needed, now);
+            self.is_behind = ranked.get(most).is_some_and(|(need, _)| matches!(need, Need::Soon(_)))
+                || self.parts.iter().any(|part| !part.is_reported);
+            ranked.truncate(most);
+        }
+        ranked.into_iter().map(|(_, group)| group).collect()
+    }
+
+    /// How much a group needs to be read, of which some slips lie in `part`.
+    fn need(&self, part: &Part, group: u32, depth: Depth, is_past: bool, now: Instant) -> Option<Need> {
+        if self.slips.is_decided(group) {
+            return None;
+        }
+        let (slips, read_at) = (self.slips.of_group(group), self.slips.read_at(group));
+        let is_first = read_at.is_none() && (depth == Depth::Whole || !part.is_reported || !self.is_large());
+        // What would end the packet is shown on the ledger's word only.
+        let is_complete = self.slips.decided() + self.slips.reported() == self.count;
+        if is_first || is_complete {
+            return Some(Need::Now);
+        }
+        let is_front = self.slips.is_begun(group) || slips.contains(&part.front);
+        let age = read_at.map_or(NEVER, |at| now.duration_since(at));
+        let weighed = if is_front { age * FRONT_WEIGHT } else { age };
+
+        let is_suspect = part.suspect_since.is_some_and(|since| read_at <= Some(since));
+        let is_doubted = part.doubted.iter().any(|claim| slips.contains(&claim.slip));
+        let report = part.report.as_ref();
+        let has_news =
+            self.slips.reported_in(group) > 0 || report.is_some_and(|report| report.known_count > part.decided);
+        let is_old = |since: Instant| now.duration_since(since) >= HOLD_AGE && read_at < Some(since + HOLD_AGE);
+        let mut held = report.into_iter().flat_map(|report| report.holds.range(slips.clone()));
+        if is_suspect || is_doubted || is_past && has_news || held.any(|(_, (_, since))| is_old(*since)) {
+            return Some(Need::Soon(weighed));
+        }
+        let is_mute = !part.is_reported && (is_front || is_past);
+        (read_at.is_some() && (is_mute || age >= CHECK_INTERVAL)).then_some(Need::Check(weighed))
+    }
+
+    /// Adds the decisions of a group, from a read that began at `begun`. Returns whether it refutes a report.
+    pub fn add(&mut self, group: u32, decisions: Vec<Decision>, begun: (Tick, Instant)) -> bool {
+        for decision in decisions {
+            self.add_one(decision);
+        }
+        self.slips.set_read(group, begun.1);
+        let is_refuted = self.judge(group, begun.0);
+        for part in &mut self.parts {
+            part.doubted.retain(|claim| self.slips.decision(claim.slip) != Some(claim));
+        }
+        is_refuted
+    }
+
+    /// Judges the reports by a group that was read after they came: a part whose claim the ledger does not have is not believed,
+    /// until the ledger has all of its claims. Returns whether there is one.
+    fn judge(&mut self, group: u32, begun: Tick) -> bool {
+        let mut is_refuted = false;
+        for slip in self.slips.shown_by(Source::Report, &self.slips.of_group(group)) {
+            let place = self.place(slip);
+            let Some(part) = self.parts.get_mut(place).filter(|part| part.heard < begun) else { continue };
+            is_refuted = true;
+            for slip in self.slips.shown_by(Source::Report, &part.slips) {
+                part.doubted.extend(self.slips.get(slip).map(|(claim, _)| claim.clone()));
+                self.slips.hide(slip);
+            }
+        }
+        is_refuted
+    }
+
+    fn place(&self, slip: u32) -> usize {
+        self.parts.partition_point(|part| part.slips.end <= slip)
+    }
+
+    /// Adds a decision of the ledger.
+    pub fn add_one(&mut self, decision: Decision) {
+        let (slip, before) = (decision.slip, self.slips.decided());
+        self.slips.show(decision, Source::Ledger);
+        let place = self.place(slip);
+        if let Some(part) = self.parts.get_mut(place) {
+            part.decided += self.slips.decided() - before;
+            part.front = part.front.max(slip + 1);
+        }
+        if self.best.is_none() && self.slips.decided() == self.count {
+            self.best = self.slips.best();
+        }
+    }
+
+    /// Ends a read of the packet that began with this knowledge of its expiry.
+    pub fn conclude(&mut self, is_past: bool) {
+        self.is_past |= is_past;
+        if self.slips.decided() == self.count {
+            self.parts.iter_mut().for_each(|part| part.report = None);
+        }
+    }
+
+    /// About the bytes that all of this takes.
+    pub fn bytes(&self) -> usize {
+        let part = |part: &Part| {
+            let doubted =
+                part.doubted.iter().map(|claim| claim.owner.user().map_or(0, |user| user.as_str().len()) + 96);
+            let report = part.report.as_ref().map_or(0, |report| {
+                let holds = report.holds.values().map(|(hold, _)| hold.user.as_str().len() + 112);
+                report.claimed.len() * 8 + 64 + holds.sum::<usize>()
+            });
+            size_of::<Part>() + doubted.sum::<usize>() + report
+        };
+        size_of::<Self>() + self.slips.bytes() + self.parts.iter().map(part).sum::<usize>()
     }
 }
 
-fn owners(decisions: &Decisions) -> BTreeSet<&UserId> {
-    decisions.values().filter_map(|decision| decision.owner.user()).collect()
+/// How many groups of a large packet may be read now: it grows with time, up to a bound.
+#[derive(Debug, Default)]
+struct Allowance {
+    /// When all that was taken has grown again.
+    full_at: Option<Instant>,
 }
 
-/// Whether a part that is still loaded has lost a claim that it reported before. Then it was rolled back, nobody knows how far.
-pub fn has_forgotten(before: &[Report], now: &[Report]) -> bool {
-    before.iter().zip(now).any(|reports| match reports {
-        (Some(before), Some(now)) => {
-            !Arc::ptr_eq(before, now) && !before.claims.keys().all(|user| now.claims.contains_key(user))
-        }
-        _ => false,
-    })
+impl Allowance {
+    /// Takes up to `most` reads. Returns how many.
+    fn take(&mut self, most: usize, now: Instant) -> usize {
+        let full_at = self.full_at.map_or(now, |at| at.max(now));
+        let missing = full_at.duration_since(now).as_millis().div_ceil(READ_PERIOD.as_millis());
+        let left = READS_SAVED.saturating_sub(u32::try_from(missing).unwrap_or(READS_SAVED));
+        let taken = left.min(u32::try_from(most).unwrap_or(READS_SAVED));
+        self.full_at = Some(full_at + READ_PERIOD * taken);
+        taken as usize
+    }
 }

@@ -1,62 +1,64 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use futures::stream::{self, StreamExt, TryStreamExt};
-use tokio::time::Instant;
+use futures::future::try_join_all;
+use futures::stream::TryStreamExt;
+use tokio::time::{Instant, timeout};
 
-use super::evidence::{Decisions, Evidence, PacketSnapshot, Report, has_forgotten, needs_amounts};
-use crate::batching::{Cache, FreshSingleFlight, cache};
-use crate::domain::{AckMode, Amounts, PacketId, PartId, Terms};
+use super::evidence::{Depth, Evidence, SMALL_SLIPS_MAX};
+use crate::batching::{Cache, FreshSingleFlight, SingleFlight, cache_of_large};
+use crate::domain::{AckMode, Claim, PacketId, PartId, Partition, Terms, UserId};
+use crate::lock;
 use crate::ports::{HotStore, HotStoreError, Table, ViewResult};
 use crate::service::{Failure, Stores};
 
-/// How long a process believes the hot store before it compares a packet with the ledger again. A claim that the hot store lost
-/// in a rollback may be missing for that long.
-const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// The time after which a hot store that did not answer is asked again. Meanwhile the ledger answers.
+/// The time after which a partition that did not answer is asked again. Meanwhile its parts show what is known of them, and what the
+/// ledger has.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Parts of one packet that are read at once.
-const PARTS_AT_ONCE: usize = 16;
-/// A settled packet with more slips than this is neither cached with its claims nor read as a whole: its item has the sums.
-const KEPT_SLIPS_MAX: u32 = 2_000;
-/// The bytes of the cache of packets that change, and of the cache of packets that do not change any more.
-const BYTES_MAX: u64 = 16 << 20;
+/// The time that a read waits for a part. Meanwhile it waits for nothing else.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// Groups of slips that are read at once while a page of claims is filled.
+const GROUPS_AT_ONCE: usize = 16;
+/// The bytes of the cache of packets. A packet of 100,000 slips takes 10 MB if its users' ids have twelve letters, 23 MB if they are
+/// as long as can be.
+const BYTES_MAX: u64 = 32 << 20;
 /// The bytes of a packet of some 100 slips.
 const PACKET_BYTES: u64 = 16 << 10;
 
-/// What a process has seen of a packet with undecided slips.
-#[derive(Debug, Default)]
-struct Seen {
-    /// Decisions that were read from the ledger.
-    decisions: Decisions,
-    reports: Vec<Report>,
-    /// When all decisions were read last. It is also `None` after the hot store contradicted them.
-    checked: Option<Instant>,
+/// The evidence about a packet, which the reads of a process add to.
+pub type Shared = Arc<Mutex<Evidence>>;
+
+/// Evidence in the cache, with the bytes that it took when it was put there: the cache needs weights that don't change.
+#[derive(Clone)]
+pub(super) struct Kept {
+    shared: Shared,
+    bytes: usize,
 }
 
-/// Packet snapshots from the hot store while a packet changes, for any number of readers.
+/// What a process knows of packets. While a packet changes, it is from the hot store; the ledger confirms it.
 ///
-/// A snapshot of a packet that changes is never older than the request for it: readers receive the result of a read that began
-/// after they asked.
+/// What is shown of a packet that changes is never older than the request for it: readers receive the result of a read that began
+/// after they asked. A decision never changes, so what is known of one is not read again.
 pub struct Live<T, H> {
     stores: Stores<T, H>,
-    flights: FreshSingleFlight<PacketId, Result<Arc<PacketSnapshot>, Failure>>,
-    seen: Cache<PacketId, Arc<Seen>>,
-    decided: Cache<PacketId, Arc<PacketSnapshot>>,
-    /// The time since when the hot store does not answer.
-    mute_since: Mutex<Option<Instant>>,
+    flights: FreshSingleFlight<(PacketId, Depth), Result<Shared, Failure>>,
+    /// Reads of pages of claims, by the address of the evidence that they add to and by their first group.
+    pages: SingleFlight<(usize, u32), Result<(), Failure>>,
+    pub(super) packets: Cache<PacketId, Kept>,
+    /// The partitions that did not answer, and since when.
+    mute: Mutex<HashMap<u32, Instant>>,
 }
 
 impl<T: Table, H: HotStore> Live<T, H> {
-    /// Reads from these stores. Nothing is cached yet.
+    /// Reads from these stores. Nothing is known yet.
     pub fn new(stores: Stores<T, H>) -> Self {
         Self {
             stores,
             flights: FreshSingleFlight::default(),
-            seen: cache(BYTES_MAX, PACKET_BYTES, seen_bytes),
-            decided: cache(BYTES_MAX, PACKET_BYTES, decided_bytes),
-            mute_since: Mutex::default(),
+            pages: SingleFlight::default(),
+            packets: cache_of_large(BYTES_MAX, PACKET_BYTES, |kept| kept.bytes),
+            mute: Mutex::default(),
         }
     }
 
@@ -65,124 +67,182 @@ impl<T: Table, H: HotStore> Live<T, H> {
         &self.stores
     }
 
-    /// A snapshot of the packet with these terms.
-    pub async fn snapshot(self: &Arc<Self>, terms: &Arc<Terms>) -> Result<Arc<PacketSnapshot>, Failure> {
-        if let Some(snapshot) = self.decided.get(&terms.id) {
-            return Ok(snapshot);
+    /// The evidence about the packet with these terms, brought up to date.
+    pub async fn look(self: &Arc<Self>, terms: &Arc<Terms>, depth: Depth) -> Result<Shared, Failure> {
+        if let Some(shared) = self.decided(terms.id) {
+            return Ok(shared);
         }
+        // A small packet is read as a whole by all, so they share the reads.
+        let depth = if terms.count <= SMALL_SLIPS_MAX { Depth::Whole } else { depth };
         let (this, of) = (Arc::clone(self), Arc::clone(terms));
-        let read = move || async move { this.read(&of).await };
-        self.flights.run(terms.id, read).await.unwrap_or_else(|| Err(Failure::defect("reading a packet was lost")))
+        let read = move || async move { this.read(&of, depth).await };
+        self.flights.run((terms.id, depth), read).await.unwrap_or_else(|| Err(lost()))
     }
 
-    async fn read(&self, terms: &Terms) -> Result<Arc<PacketSnapshot>, Failure> {
+    /// A packet of which nothing changes any more.
+    fn decided(&self, id: PacketId) -> Option<Shared> {
+        self.packets.get(&id).map(|kept| kept.shared).filter(|shared| lock(shared).is_decided())
+    }
+
+    fn known(&self, terms: &Terms) -> Shared {
+        self.packets.get(&terms.id).map_or_else(|| Arc::new(Mutex::new(Evidence::new(terms))), |kept| kept.shared)
+    }
+
+    /// Keeps the evidence in the cache by its new weight.
+    fn keep(&self, id: PacketId, shared: &Shared) {
+        let bytes = lock(shared).bytes();
+        self.packets.insert(id, Kept { shared: Arc::clone(shared), bytes });
+    }
+
+    async fn read(&self, terms: &Terms, depth: Depth) -> Result<Shared, Failure> {
         // A request may have joined this read before an earlier one saw the end.
-        if let Some(snapshot) = self.decided.get(&terms.id) {
-            return Ok(snapshot);
+        if let Some(shared) = self.decided(terms.id) {
+            return Ok(shared);
         }
         // This comes before all reads, so that a packet shown as over was read after its end.
         let is_past = self.stores.clock.now() >= terms.expires_at;
-        let seen = self.seen.get(&terms.id).unwrap_or_default();
-        let reports = self.reports(terms, &seen).await;
-        let amounts = self.amounts(terms, &reports, &seen.decisions).await?;
-        let mut evidence = Evidence::new(terms, &reports, amounts, seen.decisions.clone());
-        let is_fresh = |at: &Instant| at.elapsed() < CHECK_INTERVAL && !has_forgotten(&seen.reports, &reports);
-        let mut checked = seen.checked.filter(is_fresh);
+        let shared = self.known(terms);
+        let updated = self.update(terms, &shared, depth, is_past).await;
+        // Also what a read that failed has found.
+        self.keep(terms.id, &shared);
+        updated.map(|()| shared)
+    }
 
-        if checked.is_some() {
-            let doubtful = evidence.doubtful();
-            evidence.add(self.stores.ledger.decisions(terms.id, doubtful).await?);
-        }
-        if checked.is_none() || evidence.needs_ledger(is_past) {
-            if is_past && let Some(snapshot) = self.settled_and_large(terms).await? {
-                return Ok(snapshot);
+    /// Brings evidence up to date.
+    async fn update(&self, terms: &Terms, shared: &Shared, depth: Depth, is_past: bool) -> Result<(), Failure> {
+        if is_past && terms.count > SMALL_SLIPS_MAX && lock(shared).looks_for_settled(Instant::now()) {
+            let packet = self.stores.ledger.packet(terms.id).await?;
+            if let Some(sums) = packet.and_then(|packet| packet.settled) {
+                lock(shared).set_settled(sums);
+                return Ok(());
             }
-            evidence.add(self.stores.ledger.decisions(terms.id, 0..terms.count).await?);
-            checked = evidence.go_by_ledger().then(Instant::now);
-            if checked.is_none() {
+        }
+        self.ask(terms, shared).await?;
+        let mut read = BTreeSet::new();
+        // What was read may refute a report, or show that slips beyond it are given out. Then more is read.
+        loop {
+            let groups = lock(shared).plan(depth, is_past, &read, Instant::now());
+            if groups.is_empty() {
+                break;
+            }
+            read.extend(&groups);
+            self.read_groups(terms, shared, groups).await?;
+        }
+        lock(shared).conclude(is_past);
+        Ok(())
+    }
+
+    /// Reads groups of slips from the ledger. Each is known as soon as it is read, even if a later one fails.
+    async fn read_groups(&self, terms: &Terms, shared: &Shared, groups: Vec<u32>) -> Result<(), Failure> {
+        let begun = (lock(shared).begin(), Instant::now());
+        let mut read = Box::pin(self.stores.ledger.decision_groups(terms.id, groups));
+        while let Some((group, decisions)) = read.try_next().await? {
+            if lock(shared).add(group, decisions, begun) {
                 tracing::error!(packet = %terms.id, "the hot store reports a claim that the ledger does not have");
             }
         }
-
-        let (snapshot, decisions) = evidence.snapshot(is_past);
-        let snapshot = Arc::new(snapshot);
-        if snapshot.is_decided {
-            self.seen.remove(&terms.id);
-            self.decided.insert(terms.id, Arc::clone(&snapshot));
-        } else {
-            self.seen.insert(terms.id, Arc::new(Seen { decisions, reports, checked }));
-        }
-        Ok(snapshot)
+        Ok(())
     }
 
-    /// The report of each part. All are `None` if the hot store does not answer.
-    async fn reports(&self, terms: &Terms, seen: &Seen) -> Vec<Report> {
-        let none = vec![None; terms.id.part_count() as usize];
-        let mute_since = *crate::lock(&self.mute_since);
+    /// Asks each part what it knows, all at once: those that answer do not wait for those that don't.
+    async fn ask(&self, terms: &Terms, shared: &Shared) -> Result<(), Failure> {
+        let ask = async |part: PartId| {
+            let (asked, version) = {
+                let mut evidence = lock(shared);
+                (evidence.begin(), evidence.version(part))
+            };
+            match self.answer(terms, part, version).await {
+                None => lock(shared).is_mute(part, asked, Instant::now()),
+                Some(ViewResult::NotLoaded) => lock(shared).is_lost(part, asked, Instant::now()),
+                Some(ViewResult::Unchanged) => lock(shared).is_unchanged(part, asked),
+                Some(ViewResult::Changed(view)) => {
+                    let needs_amounts = lock(shared).needs_amounts(part, &view);
+                    let amounts = if needs_amounts { Some(self.stores.packets.amounts(part).await?) } else { None };
+                    if lock(shared).report(part, asked, view, amounts.as_deref(), Instant::now()) {
+                        tracing::error!(%part, "the hot store contradicts the ledger or itself");
+                    }
+                }
+            }
+            Ok(())
+        };
+        try_join_all(terms.id.parts().map(ask)).await.map(drop)
+    }
+
+    /// The answer of a part; `None` if the hot store does not answer for it.
+    async fn answer(&self, terms: &Terms, part: PartId, version: Option<String>) -> Option<ViewResult> {
+        let partition = part.partition();
         // Only the hot store knows the promises that were made on its word, so such a packet is always asked for.
-        if terms.ack == AckMode::Ledger && mute_since.is_some_and(|since| since.elapsed() < RETRY_INTERVAL) {
-            return none;
+        if terms.ack == AckMode::Ledger && self.is_mute(partition) {
+            return None;
         }
-        let views = stream::iter(terms.id.parts().enumerate()).map(|(place, part)| {
-            let before = seen.reports.get(place).cloned().flatten();
-            async move {
-                let version = before.as_ref().map(|before| &*before.version);
-                Ok(match self.stores.hot.view(part, version).await? {
-                    ViewResult::NotLoaded => None,
-                    ViewResult::Unchanged => before,
-                    ViewResult::Changed(view) => Some(Arc::new(view)),
-                })
+        let hot = Arc::clone(&self.stores.hot);
+        // The call goes on in a task of its own, because a connection that is dead is only found out by a call that comes to its end.
+        let call = tokio::spawn(async move { hot.view(part, version.as_deref()).await });
+        let (answer, is_mute) = match timeout(ANSWER_TIMEOUT, call).await {
+            Ok(Ok(Ok(answer))) => (Ok(answer), false),
+            Ok(Ok(Err(error))) => (Err(crate::error_chain(&error)), matches!(error, HotStoreError::Unavailable(_))),
+            Ok(Err(error)) => (Err(crate::error_chain(&error)), false),
+            Err(error) => (Err(crate::error_chain(&error)), true),
+        };
+        let mut mute = lock(&self.mute);
+        if is_mute {
+            mute.insert(partition.index(), Instant::now());
+        } else {
+            mute.remove(&partition.index());
+        }
+        drop(mute);
+        let unheard = |error: &String| tracing::warn!(%part, error, "the ledger answers in place of the hot store");
+        answer.inspect_err(unheard).ok()
+    }
+
+    fn is_mute(&self, partition: Partition) -> bool {
+        lock(&self.mute).get(&partition.index()).is_some_and(|since| since.elapsed() < RETRY_INTERVAL)
+    }
+
+    /// Reads what a list of `limit` claims from slip `start` on shows and was not read yet.
+    pub async fn read_page(
+        self: &Arc<Self>,
+        terms: &Arc<Terms>,
+        shared: &Shared,
+        start: u32,
+        limit: usize,
+    ) -> Result<(), Failure> {
+        let mut last = None;
+        loop {
+            let groups = lock(shared).unread(start, limit, GROUPS_AT_ONCE);
+            let Some(first) = groups.first().copied() else { return Ok(()) };
+            if last.replace(first) == Some(first) {
+                return Err(Failure::defect(format!("{}: settled, but not every slip is decided", terms.id)));
             }
-        });
-        let reports: Result<Vec<_>, HotStoreError> = views.buffered(PARTS_AT_ONCE).try_collect().await;
-        let is_mute = matches!(reports, Err(HotStoreError::Unavailable(_)));
-        *crate::lock(&self.mute_since) = is_mute.then(Instant::now);
-        reports.unwrap_or_else(|error| {
-            let error = crate::error_chain(&error);
-            tracing::warn!(packet = %terms.id, error, "the ledger answers in place of the hot store");
-            none
-        })
-    }
-
-    /// The recorded amounts that confirm what the parts report.
-    async fn amounts(
-        &self,
-        terms: &Terms,
-        reports: &[Report],
-        known: &Decisions,
-    ) -> Result<BTreeMap<PartId, Arc<Amounts>>, Failure> {
-        let mut amounts = BTreeMap::new();
-        for (part, report) in terms.id.parts().zip(reports) {
-            if report.as_ref().is_some_and(|view| needs_amounts(terms, part, view, known)) {
-                amounts.insert(part, self.stores.packets.amounts(part).await?);
-            }
+            let (this, of, known) = (Arc::clone(self), Arc::clone(terms), Arc::clone(shared));
+            let read = move || async move {
+                this.read_groups(&of, &known, groups).await?;
+                this.keep(of.id, &known);
+                Ok(())
+            };
+            let key = (Arc::as_ptr(shared).addr(), first);
+            self.pages.run(key, read).await.unwrap_or_else(|| Err(lost()))?;
         }
-        Ok(amounts)
     }
 
-    /// A packet whose decisions are too many to be read for its sums, if its own item has these.
-    async fn settled_and_large(&self, terms: &Terms) -> Result<Option<Arc<PacketSnapshot>>, Failure> {
-        if terms.count <= KEPT_SLIPS_MAX {
-            return Ok(None);
+    /// A user's claim. It is read from the ledger if what is known may lack it: a winner finds their slip right after the answer to
+    /// their grab, however Redis fares.
+    pub async fn claim_of(&self, terms: &Terms, shared: &Shared, user: &UserId) -> Result<Option<Claim>, Failure> {
+        let (known, may_miss) = {
+            let evidence = lock(shared);
+            (evidence.claim_of(user), evidence.may_miss(user))
+        };
+        if known.is_some() || !may_miss {
+            return Ok(known);
         }
-        let packet = self.stores.ledger.packet(terms.id).await?;
-        let Some(summary) = packet.and_then(|packet| packet.settled) else { return Ok(None) };
-        let snapshot = Arc::new(PacketSnapshot { claims: None, summary, is_decided: true, is_past: true });
-        self.decided.insert(terms.id, Arc::clone(&snapshot));
-        Ok(Some(snapshot))
+        let claim = self.stores.ledger.claim_of(user, terms.id).await?;
+        if let Some(claim) = &claim {
+            lock(shared).add_one(claim.decision(user));
+        }
+        Ok(claim)
     }
 }
 
-fn seen_bytes(seen: &Arc<Seen>) -> usize {
-    let reports = seen.reports.iter().flatten().map(|view| view.claims.len() + view.holds.len());
-    bytes(seen.decisions.len() + reports.sum::<usize>())
-}
-
-fn decided_bytes(snapshot: &Arc<PacketSnapshot>) -> usize {
-    bytes(snapshot.claims.as_ref().map_or(0, Vec::len))
-}
-
-/// About the bytes that so many decisions or claims take.
-const fn bytes(rows: usize) -> usize {
-    512 + rows * 128
+fn lost() -> Failure {
+    Failure::defect("reading a packet was lost")
 }

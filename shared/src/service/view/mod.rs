@@ -2,21 +2,23 @@
 
 mod evidence;
 mod live;
+mod slips;
+#[cfg(all(test, feature = "memory"))]
+mod tests;
 
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
-use self::evidence::PacketSnapshot;
+use self::evidence::{Depth, Evidence};
 use self::live::Live;
-use crate::domain::{Claim, ClaimRecord, Decision, PacketId, Summary, Terms, UserId, Wallet};
+use crate::domain::{Claim, ClaimRecord, PacketId, Summary, Terms, UserId, Wallet};
 use crate::ledger::{Ledger, Packet, Slice};
+use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
 
-/// The slips whose decisions are read at once while a page of claims is filled.
-const WINDOW: u32 = 1_024;
-/// Packets of one page whose decisions are read at once.
+/// Packets of one page that are looked at together.
 const PACKETS_AT_ONCE: usize = 8;
 
 /// The state of a packet, as users see it.
@@ -95,10 +97,10 @@ pub struct ClaimsView {
 #[derive(Clone, Debug)]
 pub struct SentRecord {
     /// Its terms.
-    pub terms: Terms,
+    pub terms: Arc<Terms>,
     /// Its state.
     pub status: Status,
-    /// What its decisions sum to.
+    /// What its claims and refunds sum to.
     pub summary: Summary,
 }
 
@@ -126,14 +128,13 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        let snapshot = self.live.snapshot(&terms).await?;
-        let mine = match &snapshot.claims {
-            Some(claims) => claims.iter().find(|(user, _)| user == viewer).map(|(_, claim)| claim.clone()),
-            None => self.ledger().claim_of(viewer, id).await?,
-        };
-        let (is_decided, past) = (snapshot.is_decided, self.is_past(&terms, &snapshot));
-        let status = status(&terms, &snapshot.summary, is_decided, past);
-        Ok(Viewed::Shown(PacketView { status, summary: snapshot.summary.clone(), mine, is_decided, terms }))
+        let shared = self.live.look(&terms, Depth::Whole).await?;
+        let mine = self.live.claim_of(&terms, &shared, viewer).await?;
+        let evidence = lock(&shared);
+        let (summary, is_decided) = (evidence.summary(), evidence.is_decided());
+        let status = status(&terms, &summary, is_decided, self.is_past(&terms, &evidence));
+        drop(evidence);
+        Ok(Viewed::Shown(PacketView { terms, status, summary, mine, is_decided }))
     }
 
     /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
@@ -149,40 +150,23 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        let snapshot = self.live.snapshot(&terms).await?;
-        let start = after.map_or(0, |slip| slip.saturating_add(1));
-        let mut claims = match &snapshot.claims {
-            Some(claims) => {
-                let after = claims.partition_point(|(_, claim)| claim.slip < start);
-                claims.iter().skip(after).take(limit as usize + 1).cloned().collect()
-            }
-            None => self.claims_of_the_ledger(&terms, start, limit).await?,
-        };
-        let more = claims.len() > limit as usize;
-        claims.truncate(limit as usize);
+        let shared = self.live.look(&terms, Depth::Reported).await?;
+        if !lock(&shared).is_decided() {
+            self.live.claim_of(&terms, &shared, viewer).await?;
+        }
+        let (start, limit) = (after.map_or(0, |slip| slip.saturating_add(1)), limit as usize);
+        // One more shows whether there is a next page.
+        self.live.read_page(&terms, &shared, start, limit + 1).await?;
+        let evidence = lock(&shared);
+        let (mut claims, is_final) = (evidence.claims(start, limit + 1), evidence.is_decided());
+        let best = evidence.summary().best.filter(|_| is_final).map(|best| best.slip);
+        drop(evidence);
+        let more = claims.len() > limit;
+        claims.truncate(limit);
         let next = if more { claims.last().map(|(_, claim)| claim.slip) } else { None };
-
-        let best = snapshot.summary.best.as_ref().filter(|_| snapshot.is_decided).map(|best| best.slip);
         let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
         let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
-        Ok(Viewed::Shown(ClaimsView { claims, is_final: snapshot.is_decided }))
-    }
-
-    /// A page of claims and one more, if there are that many.
-    async fn claims_of_the_ledger(
-        &self,
-        terms: &Terms,
-        mut start: u32,
-        limit: u32,
-    ) -> Result<Vec<(UserId, Claim)>, Failure> {
-        let mut claims: Vec<(UserId, Claim)> = Vec::new();
-        while start < terms.count && claims.len() <= limit as usize {
-            let end = start.saturating_add(WINDOW).min(terms.count);
-            let decisions = self.ledger().decisions(terms.id, start..end).await?;
-            claims.extend(decisions.iter().filter_map(Decision::claim).map(|(user, claim)| (user.clone(), claim)));
-            start = end;
-        }
-        Ok(claims)
+        Ok(Viewed::Shown(ClaimsView { claims, is_final }))
     }
 
     /// A user's wallet.
@@ -202,10 +186,18 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         packets.sort_by_key(|packet| std::cmp::Reverse(packet.terms.id));
         let rows = stream::iter(packets)
             .map(|packet| async move {
-                let summary = self.summary(&packet).await?;
-                let past = self.live.stores().clock.now() >= packet.terms.expires_at;
-                let status = status(&packet.terms, &summary, summary.decided_count() == packet.terms.count, past);
-                Ok::<_, Failure>(SentRecord { terms: packet.terms, status, summary })
+                let Packet { terms, settled } = packet;
+                let terms = Arc::new(terms);
+                if let Some(summary) = settled {
+                    let past = self.live.stores().clock.now() >= terms.expires_at;
+                    return Ok(SentRecord { status: status(&terms, &summary, true, past), terms, summary });
+                }
+                let shared = self.live.look(&terms, Depth::Reported).await?;
+                let evidence = lock(&shared);
+                let summary = evidence.summary();
+                let status = status(&terms, &summary, evidence.is_decided(), self.is_past(&terms, &evidence));
+                drop(evidence);
+                Ok::<_, Failure>(SentRecord { terms, status, summary })
             })
             .buffered(PACKETS_AT_ONCE)
             .try_collect()
@@ -236,17 +228,10 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         })
     }
 
-    async fn summary(&self, packet: &Packet) -> Result<Summary, Failure> {
-        match &packet.settled {
-            Some(summary) => Ok(summary.clone()),
-            None => Ok(Summary::of(&self.ledger().decisions(packet.terms.id, 0..packet.terms.count).await?)),
-        }
-    }
-
-    /// Whether a packet has expired. For a packet that can still change, the time before the read counts, because the snapshot may
+    /// Whether a packet has expired. For a packet that can still change, the time before the read counts, because the evidence may
     /// lack later events.
-    fn is_past(&self, terms: &Terms, snapshot: &PacketSnapshot) -> bool {
-        if snapshot.is_decided { self.live.stores().clock.now() >= terms.expires_at } else { snapshot.is_past }
+    fn is_past(&self, terms: &Terms, evidence: &Evidence) -> bool {
+        if evidence.is_decided() { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() }
     }
 }
 

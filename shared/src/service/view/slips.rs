@@ -1,0 +1,339 @@
+//! What a process knows of a packet's slips: one dense table in groups of the ledger's size, with an index by user. Pure code.
+
+use std::cmp::Reverse;
+use std::ops::Range;
+
+use foldhash::{HashMap, HashMapExt};
+use tokio::time::Instant;
+
+use crate::domain::{Amount, Best, Claim, Decision, Owner, Summary, UserId};
+use crate::ledger::keys::SLIPS_PER_KEY;
+
+/// About the bytes that a user's text takes beside its letters: the counts of an `Arc`, and what the allocator rounds up.
+const TEXT_BYTES: usize = 24;
+
+/// What stands behind that which is known of a slip, the weakest first.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Source {
+    /// A hold of a packet whose winners are answered on the hot store's word. Settle will make a claim of it.
+    Promise,
+    /// A claim that the hot store reports. The ledger was not asked yet.
+    Report,
+    /// The ledger's decision, which never changes.
+    Ledger,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    decision: Decision,
+    source: Source,
+}
+
+/// The slips whose decisions share a key of the ledger.
+#[derive(Debug, Default)]
+struct Group {
+    /// Empty until something is known of one of them.
+    slips: Vec<Option<Known>>,
+    decided: u32,
+    reported: u32,
+    /// When the read that was merged last began.
+    read_at: Option<Instant>,
+}
+
+/// The slips of a packet.
+#[derive(Debug)]
+pub struct Slips {
+    count: u32,
+    groups: Vec<Group>,
+    by_user: HashMap<UserId, u32>,
+    decided: u32,
+    reported: u32,
+    /// The sums of all that is shown, without the best claim.
+    sums: Summary,
+    text_bytes: usize,
+}
+
+impl Slips {
+    /// The slips of a packet of `count` slips, of which nothing is known.
+    pub fn new(count: u32) -> Self {
+        let groups = (0..count.div_ceil(SLIPS_PER_KEY)).map(|_| Group::default()).collect();
+        Self {
+            count,
+            groups,
+            by_user: HashMap::new(),
+            decided: 0,
+            reported: 0,
+            sums: Summary::default(),
+            text_bytes: 0,
+        }
+    }
+
+    /// Slips that have a decision in the ledger.
+    pub const fn decided(&self) -> u32 {
+        self.decided
+    }
+
+    /// Claims that the hot store reports and that the ledger was not asked for.
+    pub const fn reported(&self) -> u32 {
+        self.reported
+    }
+
+    /// The sums of all that is shown. The best claim is not among them.
+    pub const fn sums(&self) -> &Summary {
+        &self.sums
+    }
+
+    /// The luckiest claim that the ledger has. This looks at every slip.
+    pub fn best(&self) -> Option<Best> {
+        let all = self.groups.iter().flat_map(|group| group.slips.iter().flatten());
+        let claims = all.filter(|known| known.source == Source::Ledger).filter_map(|known| known.decision.claim());
+        let best = claims.max_by_key(|(_, claim)| (claim.amount, Reverse((claim.at, claim.slip))));
+        best.map(|(user, claim)| Best { slip: claim.slip, user: user.clone(), amount: claim.amount })
+    }
+
+    /// The groups in which `slips` lie.
+    pub const fn groups_of(slips: &Range<u32>) -> Range<u32> {
+        slips.start / SLIPS_PER_KEY..slips.end.div_ceil(SLIPS_PER_KEY)
+    }
+
+    /// The slips of a group.
+    pub fn of_group(&self, group: u32) -> Range<u32> {
+        let start = group * SLIPS_PER_KEY;
+        start..start.saturating_add(SLIPS_PER_KEY).min(self.count)
+    }
+
+    /// Whether the ledger has decided every slip of a group, and this knows all of them: nothing of it changes any more.
+    pub fn is_decided(&self, group: u32) -> bool {
+        self.group(group).is_some_and(|known| known.decided as usize == self.of_group(group).len())
+    }
+
+    /// How many claims of a group the hot store reports beside the ledger's.
+    pub fn reported_in(&self, group: u32) -> u32 {
+        self.group(group).map_or(0, |group| group.reported)
+    }
+
+    /// Whether anything is known of a group.
+    pub fn is_begun(&self, group: u32) -> bool {
+        self.group(group).is_some_and(|group| group.decided + group.reported > 0)
+    }
+
+    /// When the read of a group that was merged last began.
+    pub fn read_at(&self, group: u32) -> Option<Instant> {
+        self.group(group)?.read_at
+    }
+
+    /// Notes that a group was read, by a read that began at `at`.
+    pub fn set_read(&mut self, group: u32, at: Instant) {
+        if let Some(group) = self.groups.get_mut(group as usize) {
+            group.read_at = group.read_at.max(Some(at));
+        }
+    }
+
+    fn group(&self, group: u32) -> Option<&Group> {
+        self.groups.get(group as usize)
+    }
+
+    fn known(&self, slip: u32) -> Option<&Known> {
+        self.group(slip / SLIPS_PER_KEY)?.slips.get((slip % SLIPS_PER_KEY) as usize)?.as_ref()
+    }
+
+    /// What is known of a slip.
+    pub fn get(&self, slip: u32) -> Option<(&Decision, Source)> {
+        self.known(slip).map(|known| (&known.decision, known.source))
+    }
+
+    /// The ledger's decision about a slip.
+    pub fn decision(&self, slip: u32) -> Option<&Decision> {
+        self.known(slip).filter(|known| known.source == Source::Ledger).map(|known| &known.decision)
+    }
+
+    /// A user's claim, and what stands behind it.
+    pub fn claim_of(&self, user: &UserId) -> Option<(Claim, Source)> {
+        let known = self.known(*self.by_user.get(user)?)?;
+        known.decision.claim().map(|(_, claim)| (claim, known.source))
+    }
+
+    /// Up to `limit` claims of `slips`, in slip order.
+    pub fn claims(&self, slips: Range<u32>, limit: usize) -> Vec<(UserId, Claim)> {
+        let groups = Self::groups_of(&slips).filter_map(|group| self.group(group));
+        let all = groups.flat_map(|group| group.slips.iter().flatten());
+        let here = all.filter(|known| slips.contains(&known.decision.slip));
+        here.filter_map(|known| known.decision.claim()).take(limit).map(|(user, claim)| (user.clone(), claim)).collect()
+    }
+
+    /// Slips of `slips` that are shown because of `source`.
+    pub fn shown_by(&self, source: Source, slips: &Range<u32>) -> Vec<u32> {
+        let groups = Self::groups_of(slips).filter_map(|group| self.group(group));
+        let groups = groups.filter(|group| source != Source::Report || group.reported > 0);
+        let all = groups.flat_map(|group| group.slips.iter().flatten());
+        let theirs = all.filter(|known| known.source == source).map(|known| known.decision.slip);
+        theirs.filter(|slip| slips.contains(slip)).collect()
+    }
+
+    /// Shows a decision, unless something at least as strong stands against it: another owner of the slip, or another slip of the
+    /// user. What is weaker gives way. Returns whether the decision is shown now.
+    pub fn show(&mut self, decision: Decision, source: Source) -> bool {
+        let slip = decision.slip;
+        if slip >= self.count {
+            return false;
+        }
+        if let Some(known) = self.known(slip) {
+            let is_same = known.decision == decision;
+            if known.source >= source {
+                return is_same;
+            }
+        }
+        if let Some(user) = decision.owner.user()
+            && let Some(other) = self.by_user.get(user).copied().filter(|other| *other != slip)
+        {
+            let stands = self.known(other).map(|known| known.source);
+            if stands >= Some(source) && source < Source::Ledger {
+                return false;
+            }
+            if stands < Some(Source::Ledger) {
+                self.hide(other);
+            }
+        }
+        self.hide(slip);
+        self.insert(decision, source);
+        true
+    }
+
+    fn insert(&mut self, decision: Decision, source: Source) {
+        let (slip, group) = (decision.slip, decision.slip / SLIPS_PER_KEY);
+        let size = self.of_group(group).len();
+        let Some(group) = self.groups.get_mut(group as usize) else { return };
+        group.slips.resize(size, None);
+        match source {
+            Source::Ledger => (group.decided, self.decided) = (group.decided + 1, self.decided + 1),
+            Source::Report => (group.reported, self.reported) = (group.reported + 1, self.reported + 1),
+            Source::Promise => {}
+        }
+        let sums = &mut self.sums;
+        let (count, amount) = match &decision.owner {
+            Owner::User(user) => {
+                self.text_bytes += user.as_str().len() + TEXT_BYTES;
+                self.by_user.insert(user.clone(), slip);
+                (&mut sums.claimed_count, &mut sums.claimed_amount)
+            }
+            Owner::Refunded => (&mut sums.refunded_count, &mut sums.refunded_amount),
+        };
+        *count += 1;
+        *amount = [*amount, decision.amount].into_iter().sum();
+        if let Some(place) = group.slips.get_mut((slip % SLIPS_PER_KEY) as usize) {
+            *place = Some(Known { decision, source });
+        }
+    }
+
+    /// Forgets a slip, unless the ledger stands behind it.
+    pub fn hide(&mut self, slip: u32) {
+        let Some(group) = self.groups.get_mut((slip / SLIPS_PER_KEY) as usize) else { return };
+        let Some(place) = group.slips.get_mut((slip % SLIPS_PER_KEY) as usize) else { return };
+        let Some(Known { decision, source }) = place.take_if(|known| known.source < Source::Ledger) else { return };
+        if source == Source::Report {
+            (group.reported, self.reported) = (group.reported - 1, self.reported - 1);
+        }
+        // Only the ledger refunds, so this was a claim.
+        if let Owner::User(user) = &decision.owner {
+            self.text_bytes -= user.as_str().len() + TEXT_BYTES;
+            self.by_user.remove(user);
+            let sums = &mut self.sums;
+            sums.claimed_count -= 1;
+            sums.claimed_amount = sums.claimed_amount.checked_sub(decision.amount).unwrap_or(Amount::ZERO);
+        }
+    }
+
+    /// About the bytes that all of this takes.
+    pub fn bytes(&self) -> usize {
+        let places: usize = self.groups.iter().map(|group| group.slips.capacity()).sum();
+        // The table of a map is a power of two, of which seven eighths are used; each place has a byte of its own.
+        let index = self.by_user.capacity() / 7 * 8 * (size_of::<(UserId, u32)>() + 1);
+        self.groups.len() * size_of::<Group>() + places * size_of::<Option<Known>>() + index + self.text_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::domain::Timestamp;
+
+    fn decision(slip: u32, user: Option<u32>) -> Decision {
+        let owner = user.map_or(Owner::Refunded, |n| Owner::User(format!("u{n}").parse().unwrap()));
+        Decision { slip, owner, amount: Amount::new(u64::from(slip) + 1), at: Timestamp::from_ms(7) }
+    }
+
+    /// The sums, the counts and the index, computed anew from the slips.
+    fn assert_consistent(slips: &Slips) {
+        let all: Vec<&Known> = slips.groups.iter().flat_map(|group| group.slips.iter().flatten()).collect();
+        let by = |source| u32::try_from(all.iter().filter(|known| known.source == source).count()).unwrap();
+        assert_eq!((slips.decided, slips.reported), (by(Source::Ledger), by(Source::Report)));
+        let sums = Summary { best: None, ..Summary::of(all.iter().map(|known| &known.decision)) };
+        assert_eq!(slips.sums, sums);
+        for group in 0..3 {
+            let here = slips.of_group(group);
+            assert_eq!(slips.reported_in(group) as usize, slips.shown_by(Source::Report, &here).len());
+            assert_eq!(slips.is_decided(group), slips.shown_by(Source::Ledger, &here).len() == here.len());
+        }
+        let claims = slips.claims(0..130, 1_000);
+        assert_eq!(claims.len(), sums.claimed_count as usize);
+        for (user, claim) in &claims {
+            assert_eq!(slips.claim_of(user).map(|(claim, _)| claim).as_ref(), Some(claim), "{user}");
+        }
+        assert_eq!(slips.by_user.len(), claims.len());
+        let text: usize = claims.iter().map(|(user, _)| user.as_str().len() + TEXT_BYTES).sum();
+        assert_eq!(slips.text_bytes, text);
+    }
+
+    proptest! {
+        /// The ledger gives each user one slip: user n of it has slip 7n, and every slip that no user has is refunded.
+        #[test]
+        fn sums_and_index_agree_with_the_slips(
+            steps in prop::collection::vec((0_u32..3, 0_u32..130, 0_u32..40), 0..300),
+        ) {
+            let mut slips = Slips::new(130);
+            for (what, slip, user) in steps {
+                match what {
+                    0 => drop(slips.show(decision(slip, slip.is_multiple_of(7).then_some(slip / 7)), Source::Ledger)),
+                    1 => drop(slips.show(decision(slip, Some(user)), Source::Report)),
+                    _ if user < 20 => drop(slips.show(decision(slip, Some(user)), Source::Promise)),
+                    _ => slips.hide(slip),
+                }
+                assert_consistent(&slips);
+            }
+        }
+    }
+
+    #[test]
+    fn the_stronger_source_wins() {
+        let mut slips = Slips::new(10);
+        assert!(slips.show(decision(1, Some(1)), Source::Promise));
+        assert!(!slips.show(decision(1, Some(2)), Source::Promise), "the slip is promised");
+        assert!(!slips.show(decision(2, Some(1)), Source::Promise), "the user has a promise");
+        assert!(slips.show(decision(1, Some(2)), Source::Report));
+        assert!(!slips.show(decision(1, Some(3)), Source::Report), "two reports contradict each other");
+        assert!(slips.show(decision(1, Some(2)), Source::Report), "the same report again");
+        assert!(slips.show(decision(4, Some(2)), Source::Ledger), "the ledger knows better");
+        assert_eq!((slips.get(1), slips.reported(), slips.decided()), (None, 0, 1));
+        assert!(!slips.show(decision(4, Some(3)), Source::Report));
+        slips.hide(4);
+        assert_eq!(slips.decision(4), Some(&decision(4, Some(2))), "what the ledger says stays");
+        assert!(!slips.show(decision(10, Some(9)), Source::Ledger), "there is no such slip");
+    }
+
+    #[test]
+    fn the_best_claim_is_the_ledgers_and_the_earliest_of_the_largest() {
+        let mut slips = Slips::new(10);
+        let sized = |slip, amount, at| Decision {
+            amount: Amount::new(amount),
+            at: Timestamp::from_ms(at),
+            ..decision(slip, Some(slip))
+        };
+        for (slip, amount, at) in [(1, 5, 3), (2, 9, 8), (3, 9, 7), (4, 9, 7)] {
+            slips.show(sized(slip, amount, at), Source::Ledger);
+        }
+        slips.show(sized(5, 100, 1), Source::Report);
+        assert_eq!(slips.best().map(|best| best.slip), Some(3));
+    }
+}

@@ -1,0 +1,512 @@
+//! What views of a large packet cost, and what they show while parts of the hot store fail. The clock is tokio's, paused.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::*;
+use crate::domain::{Amount, Amounts, Decision, Hold, PartId, Partition, RequestKey, Timestamp, part_count};
+use crate::ledger::{SendOutcome, SendRequest};
+use crate::memory::{Entry, MemoryHot, MemoryTable};
+use crate::ports::{
+    Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
+    SnapshotResult, System, TableError, TransactError, ViewResult, Write,
+};
+
+const SLIP_AMOUNT: u64 = 100;
+
+struct PausedClock(Instant);
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(1_795_181_400_000).after(self.0.elapsed())
+    }
+}
+
+/// A table that counts its reads.
+#[derive(Default)]
+struct Counted {
+    table: MemoryTable,
+    gets: AtomicU64,
+    queries: AtomicU64,
+}
+
+/// A handle on a [`Counted`].
+struct Counting(Arc<Counted>);
+
+impl Table for Counting {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        self.0.gets.fetch_add(1, Ordering::SeqCst);
+        self.0.table.get(key).await
+    }
+
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        self.0.table.batch_get(keys).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        self.0.queries.fetch_add(1, Ordering::SeqCst);
+        self.0.table.query(query).await
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        until_ms: u64,
+        after: Option<(Key, u64)>,
+        limit: u32,
+    ) -> Result<Vec<Item>, TableError> {
+        self.0.table.due(shard, until_ms, after, limit).await
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        self.0.table.transact(writes, token).await
+    }
+}
+
+/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views may only call `view`.
+#[derive(Debug)]
+struct Shards {
+    hot: MemoryHot,
+    mute: Mutex<BTreeSet<u32>>,
+    hanging: Mutex<BTreeSet<u32>>,
+    asked: AtomicU64,
+}
+
+impl HotStore for Shards {
+    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if lock(&self.mute).contains(&part.partition().index()) {
+            let gone: Box<dyn std::error::Error + Send + Sync> = "the shard is gone".into();
+            return Err(HotStoreError::Unavailable(gone.into()));
+        }
+        if lock(&self.hanging).contains(&part.partition().index()) {
+            std::future::pending::<()>().await;
+        }
+        self.hot.view(part, seen).await
+    }
+
+    async fn grab(&self, _: PartId, _: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn reconcile(&self, _: PartId, _: u32, _: &[Decision], _: &[Hold]) -> Result<Reconciled, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn load(&self, _: PartId, _: &Terms, _: &[Decision]) -> Result<Loaded, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn acquire_load_lease(&self, _: PartId, _: Duration) -> Result<bool, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn release_load_lease(&self, _: PartId) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+
+    async fn snapshot(&self, _: PartId, _: bool) -> Result<SnapshotResult, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn pending_parts(&self, _: Partition) -> Result<Vec<PartId>, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn backlog(&self, _: Partition) -> Result<Backlog, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn outbox(&self, _: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn park(&self, _: PartId, _: &Hold, _: &str) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+}
+
+/// A packet, and a process that views it.
+struct Scene {
+    terms: Terms,
+    table: Arc<Counted>,
+    hot: Arc<Shards>,
+    ledger: Arc<Ledger<Counting>>,
+    view: ViewPackets<Counting, Shards>,
+    clock: Arc<PausedClock>,
+    users: u32,
+    /// Claims that the ledger has.
+    claimed: u32,
+}
+
+impl Scene {
+    /// A packet of `count` slips, of which the first `claimed` of each part are claimed.
+    async fn new(count: u32, claimed: impl Fn(u32) -> u32) -> Self {
+        let clock = Arc::new(PausedClock(Instant::now()));
+        let table = Arc::new(Counted::default());
+        let ledger = Arc::new(Ledger::new(Counting(Arc::clone(&table)), Arc::new(System)));
+        let hot = MemoryHot::new(Arc::<PausedClock>::clone(&clock));
+        let hot = Arc::new(Shards { hot, mute: Mutex::default(), hanging: Mutex::default(), asked: AtomicU64::new(0) });
+        let now = clock.now();
+        let terms = Terms {
+            id: PacketId::new(now, part_count(count), [1; 10]),
+            count,
+            total: Amount::new(u64::from(count) * SLIP_AMOUNT),
+            created_at: now,
+            expires_at: now.after(Duration::from_hours(24)),
+            ..Terms::sample()
+        };
+        let amounts: Vec<Amounts> =
+            terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
+        let key: RequestKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &key, terms.total, now).await.unwrap();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32] };
+        assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+
+        let stores =
+            Stores::new(Arc::clone(&ledger), Arc::clone(&hot), Arc::<PausedClock>::clone(&clock), Arc::new(System));
+        let view = ViewPackets::new(stores, "CNY".to_owned());
+        let mut scene = Self { terms, table, hot, ledger, view, clock, users: 0, claimed: 0 };
+        for part in scene.terms.id.parts() {
+            let slips = part.slips(count);
+            let taken = slips.start..slips.start + claimed(u32::try_from(slips.len()).unwrap());
+            let mut decisions = Vec::new();
+            for slip in taken {
+                let (user, claim) = (scene.next_user(), scene.claim(slip));
+                decisions.push(claim.decision(&user));
+                scene.commit(&user, &claim).await;
+            }
+            scene.hot.hot.load(part, &scene.terms, &decisions).await.unwrap();
+        }
+        scene
+    }
+
+    /// A process that knows nothing yet.
+    fn process(&self) -> ViewPackets<Counting, Shards> {
+        let (ledger, hot) = (Arc::clone(&self.ledger), Arc::clone(&self.hot));
+        let clock = Arc::<PausedClock>::clone(&self.clock);
+        ViewPackets::new(Stores::new(ledger, hot, clock, Arc::new(System)), "CNY".to_owned())
+    }
+
+    fn next_user(&mut self) -> UserId {
+        self.users += 1;
+        // Twelve letters, as in docs/SCALE.md.
+        format!("user{:08}", self.users).parse().unwrap()
+    }
+
+    fn claim(&self, slip: u32) -> Claim {
+        Claim { slip, amount: Amount::new(SLIP_AMOUNT), at: self.clock.now() }
+    }
+
+    async fn commit(&mut self, user: &UserId, claim: &Claim) {
+        let committed = self.ledger.claim(&self.terms, user, claim).await.unwrap();
+        assert!(committed.is_in_ledger(claim), "{committed:?}");
+        self.claimed += 1;
+    }
+
+    async fn hold(&mut self, part: PartId) -> Hold {
+        let user = self.next_user();
+        let grabbers = [Grabber { user: user.clone(), passphrase: None }];
+        let answer = self.hot.hot.grab(part, &grabbers).await.unwrap().unwrap().remove(0);
+        let GrabAnswer::Held { slip, at, .. } = answer else { panic!("{answer:?}") };
+        Hold { slip, user, at }
+    }
+
+    async fn commit_hold(&mut self, hold: &Hold) -> Claim {
+        let claim = Claim { at: hold.at, ..self.claim(hold.slip) };
+        self.commit(&hold.user, &claim).await;
+        claim
+    }
+
+    async fn reconcile(&self, part: PartId, hold: &Hold) {
+        let decision = Claim { at: hold.at, ..self.claim(hold.slip) }.decision(&hold.user);
+        let hold = std::slice::from_ref(hold);
+        self.hot.hot.reconcile(part, self.terms.count, &[decision], hold).await.unwrap();
+    }
+
+    fn part(&self, index: u32) -> PartId {
+        PartId { packet: self.terms.id, index }
+    }
+
+    async fn view(&self, viewer: &UserId) -> PacketView {
+        match self.view.packet(self.terms.id, viewer).await.unwrap() {
+            Viewed::Shown(view) => view,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn claimed_count(&self) -> u32 {
+        let view = self.view(&self.terms.sender).await;
+        let summary = &view.summary;
+        assert_eq!(summary.claimed_amount.minor_units(), u64::from(summary.claimed_count) * SLIP_AMOUNT);
+        assert!(!view.is_decided);
+        summary.claimed_count
+    }
+
+    fn queries(&self) -> u64 {
+        self.table.queries.swap(0, Ordering::SeqCst)
+    }
+
+    fn gets(&self) -> u64 {
+        self.table.gets.swap(0, Ordering::SeqCst)
+    }
+
+    fn mute(&self, partitions: impl IntoIterator<Item = u32>) {
+        *lock(&self.hot.mute) = partitions.into_iter().collect();
+    }
+}
+
+async fn page(view: &ViewPackets<Counting, Shards>, terms: &Terms, after: Option<u32>) -> Slice<ListedClaim, u32> {
+    match view.claims(terms.id, &terms.sender, after, 100).await.unwrap() {
+        Viewed::Shown(view) => view.claims,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The bound of docs/SCALE.md.
+#[tokio::test(start_paused = true)]
+async fn a_large_packet_that_changes_costs_400_queries_a_minute_and_32_mb() {
+    let mut scene = Scene::new(100_000, |slips| slips * 7 / 10).await;
+    let before = scene.claimed;
+    assert!((69_900..=70_000).contains(&before), "{before}");
+    scene.queries();
+    assert_eq!(scene.claimed_count().await, before);
+    assert_eq!(scene.queries(), 1_563, "the first view reads each group once");
+
+    // Each tenth of a second ten slips are held, and those of the last time are committed. Every fifth second the process of one hold
+    // dies before the reconcile.
+    let (mut held, mut orphaned, mut took) = (Vec::new(), 0, Vec::new());
+    for tick in 0..600 {
+        for (part, hold) in std::mem::take(&mut held) {
+            scene.commit_hold(&hold).await;
+            if tick % 50 == 1 && orphaned == tick / 50 {
+                orphaned += 1;
+            } else {
+                scene.reconcile(part, &hold).await;
+            }
+        }
+        for n in 0..10 {
+            let part = scene.part((tick * 10 + n) % 64);
+            held.push((part, scene.hold(part).await));
+        }
+        let begun = std::time::Instant::now();
+        let shown = scene.claimed_count().await;
+        took.push(begun.elapsed());
+        // A claim that Redis does not know of shows once its hold is old.
+        assert!((scene.claimed - 1..=scene.claimed).contains(&shown), "{tick}: {shown} of {}", scene.claimed);
+        tokio::time::advance(Duration::from_millis(100)).await;
+    }
+    let queries = scene.queries();
+    took.sort();
+    let bytes = scene.view.live.packets.weight();
+    println!("{queries} queries in a minute, p50 {:?}, p99 {:?}, {bytes} bytes", took[300], took[594]);
+    assert!((64..=400).contains(&queries), "{queries} queries");
+    assert_eq!((orphaned, scene.claimed), (12, before + 5_990));
+    assert!((5 << 20..12 << 20).contains(&bytes), "{bytes} bytes");
+}
+
+#[test]
+fn the_longest_user_ids_fit_the_cache() {
+    let mut slips = slips::Slips::new(100_000);
+    for slip in 0..100_000 {
+        let user: UserId = format!("{slip:0128}").parse().unwrap();
+        let claim = Claim { slip, amount: Amount::new(1), at: Timestamp::from_ms(1) };
+        assert!(slips.show(claim.decision(&user), slips::Source::Ledger));
+    }
+    println!("{} bytes", slips.bytes());
+    assert!(slips.bytes() < 24 << 20, "{} bytes", slips.bytes());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_does_not_answer_costs_only_what_is_missing() {
+    let mut scene = Scene::new(100_000, |slips| slips * 7 / 10).await;
+    let before = scene.claimed;
+    assert_eq!(scene.claimed_count().await, before);
+    scene.queries();
+    scene.mute(0..86);
+    let lost = scene.terms.id.parts().filter(|part| part.partition().index() < 86).count() as u64;
+    assert_eq!(scene.claimed_count().await, before, "nothing is forgotten");
+    let at_first = scene.queries();
+    assert!(at_first <= 64 && at_first > lost, "{at_first} queries for {lost} parts");
+    // Other processes still reach the shard. Winners there find their slip at once, and so does everybody soon.
+    let part = scene.terms.id.parts().find(|part| part.partition().index() < 86).unwrap();
+    let hold = scene.hold(part).await;
+    let claim = scene.commit_hold(&hold).await;
+    assert_eq!(scene.view(&hold.user).await.mine, Some(claim));
+    assert_eq!(scene.claimed_count().await, before + 1);
+    let other = scene.hold(part).await;
+    scene.commit_hold(&other).await;
+    scene.queries();
+    for _ in 0..600 {
+        tokio::time::advance(Duration::from_millis(100)).await;
+        scene.claimed_count().await;
+    }
+    let queries = scene.queries();
+    assert_eq!(scene.claimed_count().await, before + 2);
+    assert!(queries <= 400, "{queries} queries in a minute");
+
+    // A packet with no part there is not concerned.
+    scene.hot.asked.store(0, Ordering::SeqCst);
+    scene.mute([]);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    assert_eq!(scene.claimed_count().await, before + 2);
+    assert_eq!(scene.hot.asked.load(Ordering::SeqCst), 64);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shard_that_hangs_delays_a_view_by_one_second_once() {
+    let mut scene = Scene::new(40_000, |_| 1).await;
+    assert_eq!(scene.claimed_count().await, 40);
+    let near = scene.part(0);
+    *lock(&scene.hot.hanging) = (0..256).filter(|partition| *partition != near.partition().index()).collect();
+    let hold = scene.hold(near).await;
+    scene.commit_hold(&hold).await;
+    scene.reconcile(near, &hold).await;
+    for seconds in [1, 0, 0] {
+        let begun = Instant::now();
+        assert_eq!(scene.claimed_count().await, 41, "the part that answers is current");
+        assert_eq!(begun.elapsed(), Duration::from_secs(seconds));
+    }
+    lock(&scene.hot.hanging).clear();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let begun = Instant::now();
+    assert_eq!(scene.claimed_count().await, 41);
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_other_shards_still_come_from_the_hot_store() {
+    let mut scene = Scene::new(3_000, |_| 640).await;
+    assert_eq!(scene.claimed_count().await, 1_920);
+    let [near, mute] = [0, 1].map(|index| scene.part(index));
+    scene.mute([mute.partition().index()]);
+    scene.claimed_count().await;
+    // What was read in the very instant in which the part fell silent is read once more.
+    tokio::time::advance(Duration::from_millis(1)).await;
+    scene.claimed_count().await;
+    scene.queries();
+    let hold = scene.hold(near).await;
+    scene.commit_hold(&hold).await;
+    scene.reconcile(near, &hold).await;
+    assert_eq!(scene.claimed_count().await, 1_921);
+    assert!(scene.queries() <= 3, "the group whose slips the mute part gives out now, and those that it shares");
+    let hold = scene.hold(mute).await;
+    scene.commit_hold(&hold).await;
+    assert_eq!(scene.claimed_count().await, 1_922, "the ledger answers for the other part, at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_sent_packets_does_not_read_their_decisions() {
+    let scene = Scene::new(100_000, |slips| slips * 7 / 10).await;
+    scene.queries();
+    for round in 0..2 {
+        let (sent, _) = scene.view.sent(&scene.terms.sender, None, 20).await.unwrap();
+        assert_eq!(sent.rows[0].summary.claimed_count, scene.claimed);
+        assert_eq!(sent.rows[0].status, Status::Open);
+        let queries = scene.queries();
+        assert!(queries <= 1 + 8, "round {round}: {queries} queries");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_page_of_claims_reads_its_own_slips_only() {
+    let scene = Scene::new(100_000, |slips| slips * 7 / 10).await;
+    let view = scene.process();
+    scene.queries();
+    let first = page(&view, &scene.terms, None).await;
+    let queries = scene.queries();
+    assert!(queries <= 2 + 8, "{queries} queries");
+    // From the middle, in a process that is new to the packet.
+    let view = scene.process();
+    let middle = page(&view, &scene.terms, Some(50_000)).await;
+    assert!(scene.queries() <= 3 + 8);
+    assert_eq!((first.rows.len(), middle.rows.len()), (100, 100));
+    let (mut slips, mut after) = (BTreeSet::new(), None);
+    loop {
+        let page = page(&view, &scene.terms, after).await;
+        let count = slips.len() + page.rows.len();
+        slips.extend(page.rows.iter().map(|row| row.claim.slip));
+        assert_eq!(slips.len(), count, "a claim is listed twice");
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(slips.len(), scene.claimed as usize);
+    assert!(scene.queries() <= 1_563, "no group is read twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_winner_finds_their_slip_before_redis_is_reconciled() {
+    let mut scene = Scene::new(100, |_| 10).await;
+    assert_eq!(scene.claimed_count().await, 10);
+    let part = scene.part(0);
+    let hold = scene.hold(part).await;
+    assert_eq!(scene.view(&hold.user).await.mine, None, "only held");
+    let claim = scene.commit_hold(&hold).await;
+    scene.queries();
+    scene.gets();
+    assert_eq!(scene.claimed_count().await, 10, "a fresh hold is not read");
+    assert_eq!((scene.queries(), scene.gets()), (0, 0));
+    assert_eq!(scene.view(&hold.user).await.mine, Some(claim));
+    assert_eq!((scene.queries(), scene.gets()), (0, 1));
+    assert_eq!(scene.claimed_count().await, 11, "now everybody sees it");
+    assert!(page(&scene.view, &scene.terms, None).await.rows.iter().any(|row| row.user == hold.user));
+
+    // Somebody else's shows once the hold is a second old.
+    let hold = scene.hold(part).await;
+    scene.claimed_count().await;
+    scene.commit_hold(&hold).await;
+    tokio::time::advance(Duration::from_millis(999)).await;
+    assert_eq!(scene.claimed_count().await, 11);
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert_eq!(scene.claimed_count().await, 12);
+    assert_eq!(scene.queries(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_invented_claim_is_found_out_and_the_others_stay() {
+    let mut scene = Scene::new(3_000, |_| 100).await;
+    assert_eq!(scene.claimed_count().await, 300);
+    let part = scene.part(1);
+    let hold = scene.hold(part).await;
+    scene.commit_hold(&hold).await;
+    scene.reconcile(part, &hold).await;
+    let mallory: UserId = "mallory".parse().unwrap();
+    let invented = Claim { slip: 1_900, ..scene.claim(1_900) };
+    scene.hot.hot.tamper(part, |part| drop(part.claims.insert(mallory.clone(), Entry::Confirmed(invented))));
+    assert_eq!(scene.claimed_count().await, 302, "it looks like the others");
+    tokio::time::advance(evidence::CHECK_INTERVAL).await;
+    for more in 0..3 {
+        assert_eq!((scene.claimed_count().await, scene.view(&mallory).await.mine), (301 + more, None));
+        // The part has news, which the ledger confirms at once.
+        let hold = scene.hold(part).await;
+        let claim = scene.commit_hold(&hold).await;
+        scene.reconcile(part, &hold).await;
+        assert_eq!(scene.view(&hold.user).await.mine, Some(claim));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_redis_has_lost_stays() {
+    let mut scene = Scene::new(3_000, |_| 100).await;
+    assert_eq!(scene.claimed_count().await, 300);
+    let part = scene.part(0);
+    let older = scene.hot.hot.snapshot();
+    let (seen, unseen) = (scene.hold(part).await, scene.hold(part).await);
+    scene.commit_hold(&seen).await;
+    scene.reconcile(part, &seen).await;
+    assert_eq!(scene.claimed_count().await, 301);
+    scene.commit_hold(&unseen).await;
+    scene.reconcile(part, &unseen).await;
+    scene.hot.hot.restore(&older);
+    assert_eq!(
+        scene.claimed_count().await,
+        302,
+        "the missing claim shows the rollback, and the ledger has the other one"
+    );
+}
