@@ -231,7 +231,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         self.stores
             .ledger
             .claim_each(Instant::now() + timeouts::TRANSACTION, terms, &claims, |place, outcome| {
-                outcomes.push((place, outcome))
+                outcomes.push((place, outcome));
             })
             .await;
         crash_point!("settle.after_claim");

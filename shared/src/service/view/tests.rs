@@ -12,7 +12,7 @@ use crate::domain::{Amount, Amounts, Decision, Hold, PartId, Partition, RequestK
 use crate::ledger::{SendOutcome, SendRequest};
 use crate::memory::{Entry, MemoryHot, MemoryTable};
 use crate::ports::{
-    Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
+    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
     SnapshotResult, System, TableError, TransactError, ViewResult, Write,
 };
 
@@ -109,6 +109,14 @@ impl HotStore for Shards {
         unreachable!()
     }
 
+    async fn help(&self, _: PartId, _: Duration, _: usize, _: Duration) -> Result<Help, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn end_help(&self, _: PartId, _: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+
     async fn snapshot(&self, _: PartId, _: bool) -> Result<SnapshotResult, HotStoreError> {
         unreachable!()
     }
@@ -121,7 +129,7 @@ impl HotStore for Shards {
         unreachable!()
     }
 
-    async fn outbox(&self, _: PartId) -> Result<Vec<OutboxEntry>, HotStoreError> {
+    async fn outbox(&self, _: PartId, _: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
         unreachable!()
     }
 
