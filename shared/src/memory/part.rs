@@ -285,7 +285,7 @@ impl Part {
         SnapshotResult::Exhausted(PartSnapshot { is_final, left, by_user, others })
     }
 
-    /// `help.lua`, for a part whose help lease is free: `None` if a grab has another answer by now, else the holds that are old
+    /// `help.lua`, for a part whose help lease is free. `None`: a grab has another answer by now. Else the holds that are old
     /// enough, oldest first, and how long the next one is too young.
     pub(super) fn help(&self, now: u64, least_age: u64) -> Option<(Vec<Hold>, Option<u64>)> {
         let terms = self.terms.as_ref()?;

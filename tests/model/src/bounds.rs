@@ -20,7 +20,7 @@ mod sizes {
     pub const USERS: usize = 9;
     pub const PARTS: usize = 4;
     pub const GRABS: usize = USERS;
-    // Whoever replays a history makes one step at a time.
+    // A replay makes one step at a time.
     pub const SETTLERS: usize = 1;
 }
 

@@ -48,8 +48,8 @@ pub enum Ended {
 /// Ends the doubt of losers. The part that they probed has no free slip, but holds whose decision is not known. The process waits
 /// for a moment. Then it helps: it commits these holds as settle would, and reconciles the part.
 ///
-/// That is the helping of lock-free algorithms (M. Herlihy, *Wait-free synchronization*, ACM TOPLAS 13, 1991): a process that meets
-/// an unfinished operation finishes it, however slow or dead the process is that began it. Two helpers do no harm: a hold carries
+/// That is the helping of lock-free algorithms (M. Herlihy, *Wait-free synchronization*, ACM TOPLAS 13, 1991). A process that meets
+/// an unfinished operation finishes it, however slow or dead its owner is. Two helpers do no harm: a hold carries
 /// slip, user and time, so every helper sends the same transaction.
 pub struct Helper<T: Table, H> {
     stores: Stores<T, H>,
@@ -208,7 +208,7 @@ impl<T: Table, H: HotStore> Helper<T, H> {
         Ok(if is_final {
             After::Final
         } else if is_silent {
-            // While this process commits claims, the ledger is only busy: these holds will have their turn.
+            // While this process commits claims, the ledger is only busy: these holds will be committed soon.
             let is_busy = self.committer.has_committed_since(begun);
             if is_busy { After::TryAgain(HELP_AFTER) } else { After::InVain(Doubt::Unavailable) }
         } else if is_refused || !blocked.is_empty() {

@@ -16,8 +16,8 @@ use crate::ports::PartView;
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// The age from which a hold is read. Until then its grab commits it, and reconciles the part.
 const HOLD_AGE: Duration = Duration::from_secs(1);
-/// A packet with more slips than this is large: an allowance bounds its reads, and it is not read as a whole for a list, or if it
-/// is settled, because its item has the sums.
+/// A packet with more slips than this is large: an allowance bounds its reads. It is not read as a whole for a list. If it is
+/// settled, its item has the sums.
 pub const SMALL_SLIPS_MAX: u32 = 2_000;
 /// How often a process looks whether a large packet that has expired is settled.
 const SETTLED_INTERVAL: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ const SETTLED_INTERVAL: Duration = Duration::from_secs(1);
 const READ_PERIOD: Duration = Duration::from_millis(200);
 /// The most that an allowance grows to, in reads.
 const READS_SAVED: u32 = 64;
-/// How much sooner than others a group is read whose slips are given out now.
+/// The weight, among groups of weight 1, of a group whose slips are given out now.
 const FRONT_WEIGHT: u32 = 64;
 /// The age of what was never read.
 const NEVER: Duration = Duration::from_hours(1);
@@ -225,7 +225,7 @@ impl Evidence {
         Some(part)
     }
 
-    /// A part did not answer. What it reported last is shown until the ledger was read.
+    /// A part did not answer. Its last report is shown until the ledger was read.
     pub fn is_mute(&mut self, part: PartId, asked: Tick, now: Instant) {
         let Some(part) = self.answered(part, asked) else { return };
         if part.is_reported {
@@ -414,8 +414,8 @@ impl Evidence {
         is_refuted
     }
 
-    /// Judges the reports by a group that was read after they came: a part whose claim the ledger does not have is not believed,
-    /// until the ledger has all of its claims. Returns whether there is one.
+    /// Judges the reports by a group that was read after they came. A part with a claim that the ledger does not have is not
+    /// believed until the ledger has all of its claims. Returns whether there is one.
     fn judge(&mut self, group: u32, begun: Tick) -> bool {
         let mut is_refuted = false;
         for slip in self.slips.shown_by(Source::Report, &self.slips.of_group(group)) {

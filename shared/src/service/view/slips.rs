@@ -171,7 +171,7 @@ impl Slips {
     }
 
     /// Shows a decision, unless something at least as strong stands against it: another owner of the slip, or another slip of the
-    /// user. What is weaker gives way. Returns whether the decision is shown now.
+    /// user. Weaker entries give way. Returns whether the decision is shown now.
     pub fn show(&mut self, decision: Decision, source: Source) -> bool {
         let slip = decision.slip;
         if slip >= self.count {

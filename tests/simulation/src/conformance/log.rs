@@ -29,7 +29,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// Whoever works in the current task of a process.
+    /// The actor that works in the current task of a process.
     pub fn here(process: u64) -> Self {
         Self { process, run: RUN.try_with(|run| *run).ok() }
     }

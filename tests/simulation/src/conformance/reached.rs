@@ -79,7 +79,7 @@ impl Reached {
         each.filter(|(_, call)| is_it(*call)).collect()
     }
 
-    /// Whoever has made a call receives its possible replies.
+    /// The callers of a step receive its possible replies.
     pub fn told(&mut self, instance: &Instance, now: Timestamp, replies: impl Fn(Call) -> Vec<Reply>) {
         let told: Vec<_> = self.doing.iter().map(|(doing, period)| (*doing, *period)).collect();
         for (doing, period) in told {

@@ -26,7 +26,7 @@ impl Packet {
                 if is_done {
                     self.make(Doing::Send(Sender::Pay), Call::Send)?;
                 }
-                // Whoever sends a packet that is sent may load it.
+                // A repeated send of a packet that is sent may load it.
                 let parts = if self.state.ledger.sent { self.instance.parts } else { 0 };
                 for part in 0..parts {
                     self.begin(at, actor, Doing::Send(Sender::Load(Set::of(part))));

@@ -30,7 +30,7 @@ use crate::world::SECOND_PRIMARY_AHEAD;
 const CHUNK: usize = 90;
 /// Faults that the model's bounds allow at each step.
 const FAULTS: u8 = 100;
-/// Each user by themselves: the model's actor is whoever makes the step.
+/// Each user by themselves: any of them may be the model's actor.
 const ONE: [[User; 1]; USERS] = {
     let mut one = [[0; 1]; USERS];
     let mut user = 0;
@@ -64,7 +64,7 @@ pub struct Packet {
     scripts: u64,
     /// What each process, and each run of settle, can have come to.
     reached: BTreeMap<Actor, Reached>,
-    /// The reply of each step that somebody may still be told, by entry.
+    /// The reply of each step that somebody may still receive, by entry.
     replies: BTreeMap<usize, Replies>,
     /// The period in which each request began, by entry.
     asked: BTreeMap<usize, usize>,
@@ -250,7 +250,7 @@ impl Packet {
     }
 
     /// Makes a step in the model, if the model allows it, and returns the reply. The actor does not receive it: it stays where it
-    /// is, until its process is told.
+    /// is, until its process receives it.
     fn make(&mut self, doing: Doing, call: Call) -> Result<Reply> {
         let who = match doing {
             Doing::Grab(user, at) => {
