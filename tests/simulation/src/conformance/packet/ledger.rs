@@ -91,13 +91,11 @@ impl Packet {
                 return differs(format!("{call}: done: {is_done}, where the model finds {in_the_way} in the way"));
             }
         }
-        if is_done {
-            self.replies.insert(number, Replies::Each(vec![(call, reply)]));
-        }
+        self.replies.insert(number, Replies::Each(vec![(call, reply)]));
         Ok(())
     }
 
-    /// A run whose refund was refused goes on without the slips that the answer showed: some of the decided ones, or all.
+    /// A run whose refund was refused goes on without the slips that the answer showed. These may be only some of the decided ones.
     fn learn_in_the_way(&mut self, at: Timestamp, actor: Actor, call: Call) {
         let decided = self.state.ledger.decided();
         let kept = if let Call::Refund { slips, .. } = call { slips } else { Set::NONE };
