@@ -139,16 +139,16 @@ impl Packet {
             Call::Reconcile { decisions: some, .. } => order.iter().position(|slip| some.has(*slip)),
             _ => None,
         });
-        let (mut all, mut ended) = (Set::NONE, Holds::NONE);
+        let (mut all, mut ended) = (Set::NONE, Vec::new());
         for (doing, made) in parts {
             let Call::Reconcile { decisions: some, decided, .. } = made else { continue };
             all = all.and(some);
-            ended = ended.each().chain(decided.each()).collect();
+            ended.extend(decided.each());
             self.make(doing, made)?;
         }
-        // A hold without its decision has no effect.
-        let decided = decided.of(decisions);
-        if all == decisions && ended.of(decided.slips()) == decided && !decisions.is_empty() {
+        // A hold without its decision has no effect. Two users may have held a slip, one of them after a loss.
+        let mut settling = holds.iter().filter(|(slip, _)| decisions.has(*slip));
+        if all == decisions && settling.all(|hold| ended.contains(hold)) && !decisions.is_empty() {
             return Ok(());
         }
         differs(format!("nobody of {actor:?} is about to: {call}"))
