@@ -73,7 +73,7 @@ impl<T: Table> Ledger<T> {
     /// Gives up to [`CLAIMS_MAX`] claims of a packet until `give_up`, together if that is possible, else each as [`Self::claim`]
     /// does: no claim depends on another. Calls `answer` once for each, with its place among `claims`, as soon as its outcome is known.
     ///
-    /// If the ledger does not answer the shared transaction, [`CLAIMS_AHEAD`] claims go ahead, each by itself. Once it answers one
+    /// If the ledger does not answer the shared transaction, `CLAIMS_AHEAD` claims go ahead, each by itself. Once it answers one
     /// of them, the others follow. If it answers none, the others fail unasked: ten transactions instead of one would only add to
     /// its load.
     pub async fn claim_each(

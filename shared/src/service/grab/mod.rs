@@ -32,7 +32,7 @@ pub enum GrabOutcome {
     Grabbed {
         /// Which slip, and its amount.
         claim: Claim,
-        /// Whether an earlier request won it: false for the request that held the slip, whoever committed the claim.
+        /// Whether an earlier request won it: false for the request that held the slip, also if another process committed the claim.
         replayed: bool,
     },
     /// Every slip is taken, and the user has none.

@@ -1,10 +1,10 @@
 //! Conformance: the model accepts what the code does.
 //!
-//! The stores in memory write down each step of the protocol at the moment at which it takes effect ([`log`]), so the product's
-//! code needs no hook. Then each step is replayed in the model, packet by packet ([`packet`]):
+//! The stores in memory write down each step of the protocol at the moment at which it takes effect (`log`), so the product's
+//! code needs no hook. Then each step is replayed in the model, packet by packet (`packet`):
 //!
 //! - For each process and each run of settle, the replay keeps every state of the model's actors that is possible after the
-//!   replies that it received ([`reached`]).
+//!   replies that it received (`reached`).
 //! - A write must be a call of one of these actors. The model makes it by its own `next_state`, and its reply must be the store's.
 //! - After each script the part must be the model's: each user's hold or claim, the free slips, the known decisions, whether it
 //!   is pending. After each transaction the decisions must be the model's.
