@@ -1,7 +1,7 @@
 //! The folder with a stack's data, used by one stack at a time.
 
 use std::fs::{File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -25,6 +25,9 @@ enum Hold {
     Lock { _file: File },
     Temporary { _folder: TempDir },
 }
+
+/// What a start needs at least: the index of the ledger's log, and a little more.
+const ROOM_BYTES: usize = 64 * 1024;
 
 /// Why a data folder can't be used.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +61,8 @@ impl DataDir {
         if !lock_within(&file, GRACE).await.map_err(unusable)? {
             return Err(DataDirError::InUse { path });
         }
+        // On a full disk the database would only speak of an I/O error.
+        tempfile::tempfile_in(&path).and_then(|mut file| file.write_all(&[0; ROOM_BYTES])).map_err(unusable)?;
         Ok(Self { path, hold: Hold::Lock { _file: file } })
     }
 
