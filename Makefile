@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos pressure bench size
+.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch prose nightly
 
@@ -137,8 +137,17 @@ chaos: ## Kill processes and stores under load, then check the ledger
 	cargo build --profile $(PROFILE) $(CHAOS)
 	target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
 
+# make drill ARGS="restore", loss or folder; ARGS="--seed 7" repeats the choices of a run. CI uses PROFILE=dev, the build of its
+# tests, with ARGS="--short".
+drill: PROFILE ?= measured
+drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admin -p tests --no-default-features --bin local --bin hongbao-admin --bin drill)
+drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
+	@scripts/install-tools.sh
+	cargo build --profile $(PROFILE) $(DRILL)
+	target/$(PROFILE:dev=debug)/drill $(ARGS)
+
 # CI runs a part of each of these; docs/RELIABILITY.md says which part.
-nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos, fuzzing
+nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos, drills, fuzzing
 	$(MAKE) model
 	$(MAKE) simulate SEEDS=100000
 	$(MAKE) conformance
@@ -146,6 +155,7 @@ nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos,
 	$(MAKE) instructions
 	$(MAKE) test-web
 	$(MAKE) chaos MINUTES=60
+	$(MAKE) drill
 	$(MAKE) fuzz MINUTES=10
 
 mutants-code: ## Change the code in small ways and list changes that no test finds
@@ -160,8 +170,9 @@ bench: ## Compare this engine with every published design
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
-# make pressure ARGS="backlog --holds 1000000", or ARGS="overload --times 3"
-pressure: ## Measure overload: a large outbox, or more requests than can be served
+# make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 3", ARGS="metastable --times 10 --seconds 60" or
+# ARGS="steady --minutes 20"
+pressure: ## Measure overload and what it leaves behind, a large outbox, and load for long
 	@scripts/install-tools.sh
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)

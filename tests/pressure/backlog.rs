@@ -10,8 +10,9 @@ use shared::ports::{GrabAnswer, Grabber, HotStore};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{NewPacket, SendOutcome};
 use shared::wiring::{self, Wiring};
+use tests::program::resident_mb;
 
-use crate::stack::{Stack, resident_mb};
+use crate::stack::Stack;
 
 /// The time limit of the scheduled function.
 const RUN: Duration = Duration::from_secs(45);

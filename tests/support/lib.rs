@@ -2,10 +2,14 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)]
 
+pub mod book;
 pub mod books;
+pub mod chart;
+pub mod dice;
 pub mod emulator;
 pub mod hot;
 pub mod managed;
+pub mod program;
 pub mod promises;
 pub mod relay;
 pub mod rigged;

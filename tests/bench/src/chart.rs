@@ -2,20 +2,17 @@
 
 use std::path::Path;
 
-use plotters::coord::Shift;
+use ::tests::chart::{self, Axis, Line, OURS, THEIRS, WIDTH};
 use plotters::prelude::*;
 
 use crate::BoxError;
 use crate::cell::Cell;
 use crate::summary::{self, Pair};
 
-const WIDTH: u32 = 1_000;
 const ROW: u32 = 26;
 const MARGINS: u32 = 110;
 /// Room for the labels of the rows.
 const NAMES: u32 = 330;
-const OURS: RGBColor = RGBColor(0xd9, 0x2d, 0x20);
-const THEIRS: RGBColor = RGBColor(0x8a, 0x94, 0xa6);
 
 /// Draws throughput, Redis CPU and latencies of each workload into a folder, and each mode of this engine beside lua-queue.
 pub fn draw(cells: &[Cell], out: &Path) -> Result<(), BoxError> {
@@ -109,50 +106,22 @@ fn bars(rows: &[Row], file: &Path, title: &str, figure: impl Fn(&Cell) -> f64) -
 
 /// For each scheme, the share of the answers that came within a time.
 fn latencies(cells: &[&Cell], file: &Path, title: &str) -> Result<(), BoxError> {
-    let area = SVGBackend::new(file, (WIDTH, 520)).into_drawing_area();
-    area.fill(&WHITE)?;
-    draw_latencies(cells, &area, title)?;
-    area.present()?;
-    Ok(())
-}
-
-fn draw_latencies(cells: &[&Cell], area: &DrawingArea<SVGBackend<'_>, Shift>, title: &str) -> Result<(), BoxError> {
     let within = |cell: &&Cell| cell.latencies.last().map_or(1.0, |(micros, _)| *micros);
     let most = cells.iter().map(within).fold(10.0, f64::max);
-    let mut chart = ChartBuilder::on(area)
-        .caption(title, ("sans-serif", 20))
-        .margin(12)
-        .margin_right(40)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
-        .build_cartesian_2d((10.0..most).log_scale(), 0.0..1.0)?;
-    chart
-        .configure_mesh()
-        .x_desc("µs")
-        .x_label_formatter(&|micros| format!("{micros:.0}"))
-        .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
-        .label_style(("sans-serif", 13))
-        .draw()?;
     let mut others = 0;
-    for cell in cells {
-        let color = if is_ours(cell) {
-            OURS.to_rgba()
+    let line = |cell: &&Cell| {
+        let (color, width) = if is_ours(cell) {
+            (OURS.to_rgba(), 3)
         } else {
             others += 1;
-            Palette99::pick(others).to_rgba()
+            (Palette99::pick(others).to_rgba(), 1)
         };
-        let style = color.stroke_width(if is_ours(cell) { 3 } else { 1 });
-        chart
-            .draw_series(LineSeries::new(cell.latencies.iter().copied(), style))?
-            .label(cell.scheme.as_str())
-            .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-    }
-    chart
-        .configure_series_labels()
-        .position(SeriesLabelPosition::LowerRight)
-        .background_style(WHITE.mix(0.85))
-        .draw()?;
-    Ok(())
+        Line { name: cell.scheme.clone(), color, width, points: cell.latencies.clone() }
+    };
+    let lines: Vec<Line> = cells.iter().map(line).collect();
+    let x = Axis { title: "µs", range: (10.0..most).log_scale(), label: &|micros| format!("{micros:.0}") };
+    let y = Axis { title: "", range: 0.0..1.0, label: &|share| format!("{:.0} %", share * 100.0) };
+    chart::lines(file, title, x, y, None, &lines)
 }
 
 #[cfg(test)]

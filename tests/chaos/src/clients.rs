@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::dice::Dice;
 use crate::fleet::Door;
+use tests::book::{GrabAnswer, GrabResult, Promise};
+use tests::dice::Dice;
 
 /// A client's timeout for one answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(4);
@@ -39,43 +40,6 @@ pub struct Clients {
     pause_most_ms: u32,
     waiting: AtomicUsize,
     permits: Semaphore,
-}
-
-/// The content of a `grabbed` answer.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Promise {
-    /// The slip.
-    pub slip: u64,
-    /// The slip's amount.
-    pub amount: u64,
-    /// The time of the grab, in milliseconds since 1970.
-    pub at: u64,
-}
-
-/// The answer to a grab.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum GrabAnswer {
-    /// The user has a slip.
-    Grabbed(Promise),
-    /// All slips have other owners.
-    SoldOut,
-    /// The packet is expired.
-    Expired,
-    /// The guard does not admit the user or the passphrase.
-    Refused,
-    /// No answer, after all retries.
-    Nothing,
-    /// An impossible answer.
-    Wrong(String),
-}
-
-/// The result of a grab with all its retries.
-#[derive(Debug)]
-pub struct GrabResult {
-    /// The answer.
-    pub answer: GrabAnswer,
-    /// Whether an earlier attempt had no answer, so that its outcome is unknown.
-    pub had_unknown: bool,
 }
 
 /// The result of a send with all its retries.

@@ -8,10 +8,11 @@ use futures::future::join_all;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use crate::book::Book;
-use crate::clients::{Clients, GrabAnswer, SendAnswer};
-use crate::dice::Dice;
+use crate::clients::{Clients, SendAnswer};
 use crate::tally::Tally;
+use tests::book::Book;
+use tests::book::GrabAnswer;
+use tests::dice::Dice;
 
 /// Users of a shard who grab.
 const USERS: u32 = 3_000;

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Mutex;
 
-use crate::dice::Dice;
 use crate::tally::Tally;
+use tests::dice::Dice;
 
 /// Out of this many requests...
 const REQUESTS: u32 = 1_000;

@@ -17,9 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::dice::Dice;
 use crate::tally::Tally;
 use crate::worker::Stores;
+use tests::dice::Dice;
 
 /// Number of answers after which a worker without armed crash points is killed. Answers instead of time keep the chaos
 /// the same on idle and busy machines.

@@ -10,7 +10,7 @@ use shared::redis::test_server::{TestServer, poll};
 pub use cluster::Cluster;
 pub use single::Single;
 
-use crate::dice::Dice;
+use tests::dice::Dice;
 
 /// A harm to a Redis server.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

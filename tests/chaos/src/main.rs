@@ -8,10 +8,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::missing_panics_doc)] // A defect of the harness itself must stop it.
 
-mod book;
 mod clients;
 mod crowd;
-mod dice;
 mod dynamo_proxy;
 mod fleet;
 mod hot;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::dice::Dice;
 use crate::tally::Tally;
+use tests::dice::Dice;
 
 /// One in this many chunks from clients meets a fault.
 const PIECES_PER_FAULT: u32 = 400;

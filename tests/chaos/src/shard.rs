@@ -12,15 +12,15 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval, sleep};
 
-use crate::book::Book;
 use crate::clients::{Clients, Manners};
 use crate::crowd::People;
-use crate::dice::Dice;
 use crate::dynamo_proxy::DynamoProxy;
 use crate::fleet::{Fleet, Mode};
 use crate::hot::{Cluster, Hot, Single};
 use crate::tally::Tally;
 use crate::worker::Stores;
+use tests::book::Book;
+use tests::dice::Dice;
 
 /// A new crowd starts while fewer clients than this wait for an answer: as much load as the machine bears.
 const WAITING_MOST: usize = 24;

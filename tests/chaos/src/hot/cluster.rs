@@ -4,9 +4,9 @@ use redis::{Value, cmd};
 use shared::redis::test_server::{TestServer, free_port, poll};
 
 use super::{Harm, harm_server, info_says, meanwhile};
-use crate::dice::Dice;
 use crate::redis_proxy::RedisProxy;
 use crate::tally::Tally;
+use tests::dice::Dice;
 
 /// The possible harms to a cluster. Its nodes have no files, so a primary that dies restarts empty.
 pub const HARMS: [Harm; 8] = [

@@ -5,9 +5,9 @@ use redis::cmd;
 use shared::redis::test_server::TestServer;
 
 use super::{Harm, harm_server, info_says, meanwhile};
-use crate::dice::Dice;
 use crate::redis_proxy::RedisProxy;
 use crate::tally::Tally;
+use tests::dice::Dice;
 
 /// The possible harms to a single server.
 pub const HARMS: [Harm; 9] = [

@@ -3,13 +3,49 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use ::tests::{Books, PacketBooks};
 use tokio::time::Instant;
 
-use crate::clients::{GrabAnswer, GrabResult, Promise};
+use crate::books::{Books, PacketBooks};
+
+/// The content of a `grabbed` answer.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Promise {
+    /// The slip.
+    pub slip: u64,
+    /// The slip's amount.
+    pub amount: u64,
+    /// The time of the grab, in milliseconds since 1970.
+    pub at: u64,
+}
+
+/// The answer to a grab.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum GrabAnswer {
+    /// The user has a slip.
+    Grabbed(Promise),
+    /// All slips have other owners.
+    SoldOut,
+    /// The packet is expired.
+    Expired,
+    /// The guard does not admit the user or the passphrase.
+    Refused,
+    /// No answer, after all retries.
+    Nothing,
+    /// An impossible answer.
+    Wrong(String),
+}
+
+/// The result of a grab with all its retries.
+#[derive(Debug)]
+pub struct GrabResult {
+    /// The answer.
+    pub answer: GrabAnswer,
+    /// Whether an earlier attempt had no answer, so that its outcome is unknown.
+    pub had_unknown: bool,
+}
 
 /// Losses of a shard's Redis: data that it acknowledged before the end of a loss may be gone.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Losses {
     under_way: bool,
     last_end: Option<Instant>,
@@ -24,14 +60,14 @@ pub struct Book {
     notes: Mutex<Notes>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Notes {
     packets: HashMap<String, Packet>,
     /// Sends without an answer.
     unknown_sends: usize,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Packet {
     sender: String,
     sent: Instant,
@@ -39,7 +75,7 @@ struct Packet {
 }
 
 /// The answers to one user about one packet.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct User {
     promise: Option<Promise>,
     denied: Option<GrabAnswer>,
@@ -67,6 +103,24 @@ impl Book {
     #[must_use]
     pub fn new(redis_acks: bool) -> Self {
         Self { redis_acks, losses: Mutex::default(), notes: Mutex::default() }
+    }
+
+    /// All answers so far, in a book of their own.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        let (losses, notes) = (lock(&self.losses).clone(), self.notes().clone());
+        Self { redis_acks: self.redis_acks, losses: Mutex::new(losses), notes: Mutex::new(notes) }
+    }
+
+    /// The users with a promise, each with its packet.
+    #[must_use]
+    pub fn promised(&self) -> Vec<(String, String)> {
+        let notes = self.notes();
+        let winners = |(id, packet): (&String, &Packet)| {
+            let users = packet.users.iter().filter(|(_, user)| user.promise.is_some());
+            users.map(|(user, _)| (id.clone(), user.clone())).collect::<Vec<_>>()
+        };
+        notes.packets.iter().flat_map(winners).collect()
     }
 
     /// Redis is about to lose data.
