@@ -62,7 +62,7 @@ impl DataDir {
             return Err(DataDirError::InUse { path });
         }
         // On a full disk the database would only speak of an I/O error.
-        tempfile::tempfile_in(&path).and_then(|mut file| file.write_all(&[0; ROOM_BYTES])).map_err(unusable)?;
+        tempfile::tempfile_in(&path).and_then(|mut file| file.write_all(&vec![0; ROOM_BYTES])).map_err(unusable)?;
         Ok(Self { path, hold: Hold::Lock { _file: file } })
     }
 

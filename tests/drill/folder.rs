@@ -157,7 +157,7 @@ async fn full(volume: &Volume) -> Vec<String> {
     users.give_up(true);
     users.rush(&wishes(USERS), |_, _| {}).await;
     // Everybody who was promised a slip asks again. Without an answer the promise is not broken.
-    let told = users.ask_again().await;
+    let before = users.ask_again().await;
     let log = stack.log();
     if !FULL.iter().any(|words| log.contains(words)) && !FULL.iter().any(|words| refused.contains(words)) {
         violations.push(format!("no error says that the disk is full; the log:\n{log}"));
@@ -166,7 +166,7 @@ async fn full(volume: &Volume) -> Vec<String> {
     users.give_up(false);
     let sent = users.send(SENDER, "after", SLIPS, EXPIRES_IN_S).await;
     users.rush(&wishes(USERS), |_, _| {}).await;
-    println!("with room again: {} promises, {told} before", users.book().promised().len());
+    println!("with room again: {} promises, {before} before", users.book().promised().len());
     if sent.is_none() {
         violations.push("nobody can send although there is room again".to_owned());
     }

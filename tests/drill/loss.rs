@@ -90,7 +90,7 @@ pub async fn run(size: Size) -> Vec<String> {
         Ok(books) => {
             let checked = users.book().compare(&books);
             println!(
-                "{} promises were kept, {again} of them told again; {} times \"no\" was true; {} claims of users without an answer",
+                "{} promises were kept, {again} of them repeated; {} times \"no\" was true; {} claims of users without an answer",
                 checked.promises_kept, checked.denials_true, checked.late_claims
             );
             violations.extend(checked.violations);
@@ -112,13 +112,13 @@ async fn send(users: &Users, packets: usize, slips: u32) -> Vec<String> {
 
 /// Redis loses everything. Waits until every packet has had a good answer since. Says if that took too long.
 async fn lose(
-    loss: Loss,
+    kind: Loss,
     redis: &mut TestServer,
     users: &Users,
     packets: &[String],
     recovery: &Mutex<Option<Arc<Recovery>>>,
 ) -> Option<String> {
-    let flushed: Option<()> = match loss {
+    let flushed: Option<()> = match kind {
         Loss::Flush => Some(redis.command(&cmd("FLUSHALL")).await),
         Loss::Kill => {
             redis.kill();
@@ -136,13 +136,13 @@ async fn lose(
     // A packet that nobody else asks for now is asked for by somebody new.
     let probe = |packet: &String| {
         let (lost, packet) = (Arc::clone(&lost), packet.clone());
-        async move { lost.note(&packet, &users.probe(&packet, &format!("prober-{loss:?}")).await) }
+        async move { lost.note(&packet, &users.probe(&packet, &format!("prober-{kind:?}")).await) }
     };
     let (away, _) = tokio::join!(back, futures::future::join_all(packets.iter().map(probe)));
     let mut times: Vec<Duration> = lost.first.lock().unwrap().values().copied().collect();
     times.sort_unstable();
     if times.len() < packets.len() {
-        users.violated(format!("{loss:?}: {} packets had no good answer", packets.len() - times.len()));
+        users.violated(format!("{kind:?}: {} packets had no good answer", packets.len() - times.len()));
     }
     let at = |percent: usize| {
         let place = (times.len() * percent).div_ceil(100).saturating_sub(1);
@@ -150,11 +150,11 @@ async fn lose(
     };
     let away = if flushed.is_none() { format!(", away for {away:.0?}") } else { String::new() };
     println!(
-        "{loss:?}{away}: first good answer over {} packets p50 {:.0?}, p99 {:.0?}, longest {:.0?}",
+        "{kind:?}{away}: first good answer over {} packets p50 {:.0?}, p99 {:.0?}, longest {:.0?}",
         times.len(),
         at(50),
         at(99),
         at(100)
     );
-    (at(99) > GOOD_WITHIN).then(|| format!("{loss:?}: the first good answer took p99 {:.0?}", at(99)))
+    (at(99) > GOOD_WITHIN).then(|| format!("{kind:?}: the first good answer took p99 {:.0?}", at(99)))
 }

@@ -56,7 +56,7 @@ pub struct Options {
 /// What happened in one second.
 #[derive(Clone, Copy, Debug, Default)]
 struct Second {
-    /// Users who came.
+    /// Users that arrived.
     users: u64,
     /// Requests that were sent, retries too.
     tries: u64,
