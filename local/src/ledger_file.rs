@@ -110,6 +110,8 @@ pub fn check(folder: &Path, has_redis: bool) -> Result<(), LedgerFileError> {
         let missing = LedgerFileError::Missing { ledger, folder: folder.to_owned() };
         return if was_used { Err(missing) } else { Ok(()) };
     }
+    // A ledger that can't be written would refuse every request.
+    File::options().append(true).open(&ledger).map_err(system)?;
     check_database(&ledger)?;
     let log = match File::open(folder.join(INDEX)) {
         Ok(index) => log_end(&index).map_err(system)?,

@@ -70,10 +70,7 @@ pub fn https_client() -> SharedHttpClient {
 
 /// A `DynamoDB` client for the region, credentials and endpoint that `aws` names.
 pub fn dynamodb(aws: &SdkConfig) -> Client {
-    let bounds = TimeoutConfig::builder()
-        .connect_timeout(timeouts::CONNECT)
-        .operation_attempt_timeout(timeouts::TRY)
-        .operation_timeout(timeouts::CALL);
+    let bounds = TimeoutConfig::builder().connect_timeout(timeouts::CONNECT).operation_attempt_timeout(timeouts::TRY);
     let config = aws_sdk_dynamodb::config::Builder::from(aws)
         .timeout_config(bounds.build())
         .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX));

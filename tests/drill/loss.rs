@@ -118,17 +118,15 @@ async fn lose(
     packets: &[String],
     recovery: &Mutex<Option<Arc<Recovery>>>,
 ) -> Option<String> {
-    let flushed: Option<()> = match kind {
-        Loss::Flush => Some(redis.command(&cmd("FLUSHALL")).await),
-        Loss::Kill => {
-            redis.kill();
-            None
-        }
-    };
+    match kind {
+        Loss::Flush => redis.command::<()>(&cmd("FLUSHALL")).await,
+        Loss::Kill => redis.kill(),
+    }
+    let was_killed = matches!(kind, Loss::Kill);
     let lost = Arc::new(Recovery { lost: Instant::now(), first: Mutex::default() });
     *recovery.lock().unwrap() = Some(Arc::clone(&lost));
     let back = async {
-        if flushed.is_none() {
+        if was_killed {
             redis.restart().await;
         }
         lost.lost.elapsed()
@@ -148,7 +146,7 @@ async fn lose(
         let place = (times.len() * percent).div_ceil(100).saturating_sub(1);
         times.get(place).copied().unwrap_or(Duration::MAX)
     };
-    let away = if flushed.is_none() { format!(", away for {away:.0?}") } else { String::new() };
+    let away = if was_killed { format!(", away for {away:.0?}") } else { String::new() };
     println!(
         "{kind:?}{away}: first good answer over {} packets p50 {:.0?}, p99 {:.0?}, longest {:.0?}",
         times.len(),

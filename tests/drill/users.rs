@@ -14,7 +14,7 @@ use tests::book::{Book, GrabAnswer, GrabResult, Promise};
 /// A client's time-out of one try.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// A user gives up after this time.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The wait for a service that does not say how long to wait.
 const PAUSE: Duration = Duration::from_millis(100);
 /// The wait of those who measure when answers are good again.
