@@ -108,7 +108,7 @@ fuzz-api: ## Call each operation of openapi.yaml with generated requests
 
 ##@ Test the protocol
 
-# Show what one mutant breaks: make model MUTANT=no-slip-fence
+# Show what one mutant breaks: make model MUTANT=no-slip-decision
 model: ## Explore every state of the protocol for small sizes
 	cargo run -q -p model -- $(if $(MUTANT),--mutant $(MUTANT))
 
