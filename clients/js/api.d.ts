@@ -83,7 +83,8 @@ export interface paths {
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
          *
-         *     The sender may grab too. If the packet has recipients, only they may: a sender who is not one of them gets a 403.
+         *     The sender may grab too. If the packet has recipients, nobody else may grab it. Its sender then gets a 403, unless
+         *     they are a recipient.
          *     If the packet has no passphrase, a given one is ignored.
          */
         post: operations["grabPacket"];

@@ -407,7 +407,7 @@ async fn a_parked_or_lost_hold_keeps_nobody_waiting() {
 
 #[tokio::test(start_paused = true)]
 async fn a_slip_that_help_sets_free_is_given_out() {
-    // The hold is of a user who has another slip by now.
+    // The user has another slip by now, so the ledger refuses their hold.
     let scene = Scene::new(Trouble::None).await;
     let claim = Claim { slip: 0, amount: Amount::new(1), at: scene.clock.now() };
     let other = Terms { count: 2, ..scene.terms.clone() };
