@@ -2,6 +2,8 @@
 
 mod schema;
 mod table;
+#[cfg(any(test, feature = "test-support"))]
+pub mod throttled;
 
 pub use schema::create_table;
 pub use table::SdkTable;
