@@ -17,7 +17,7 @@ const SENDERS: u64 = 64;
 const FUNDS: u64 = 1_000_000_000;
 /// How long a packet can be grabbed, in seconds. Nobody grabs, so all of it goes back.
 const EXPIRES_IN_S: u64 = 2;
-/// Refunds begin after the first packets have expired.
+/// What was sent to measure the capacity is refunded before, and refunds of the steady rate have begun after this time.
 const WARM_UP: Duration = Duration::from_secs(15);
 /// Sends in flight while the capacity is measured.
 const CLOSED_LOOP: usize = 16;
@@ -141,6 +141,15 @@ impl Senders {
         self.count(|minute| minute.refunds += refunds);
         report["due_left"].as_u64().unwrap()
     }
+
+    /// Waits until all packets have expired, and runs settle until they are refunded.
+    async fn refund_all(&self, http: &reqwest::Client) {
+        tokio::time::sleep(Duration::from_secs(EXPIRES_IN_S + 1)).await;
+        let begun = Instant::now();
+        while self.settle(http).await > 0 {
+            assert!(begun.elapsed() < SETTLED_WITHIN, "expired packets are left after {SETTLED_WITHIN:?}");
+        }
+    }
 }
 
 /// Returns whether the goal is reached.
@@ -155,6 +164,7 @@ pub async fn run(options: &Options) -> bool {
         println!("with {CLOSED_LOOP} sends in flight: {capacity} sends/s");
         (capacity / SHARE).max(1)
     };
+    senders.refund_all(&http).await;
     let over = Arc::new(AtomicBool::new(false));
     let settling = tokio::spawn(settle_often(Arc::clone(&senders), http.clone(), Arc::clone(&over)));
     senders.arrive(per_second, WARM_UP, |_| {}).await;
@@ -230,11 +240,7 @@ fn spread(what: &str, minutes: &[Minute], count: fn(&Minute) -> u64) -> f64 {
 /// # Panics
 /// If a packet is not refunded, or a sender has less or more money than at the beginning.
 async fn nothing_is_lost(senders: &Senders, stack: &Stack, http: &reqwest::Client) {
-    tokio::time::sleep(Duration::from_secs(EXPIRES_IN_S + 1)).await;
-    let begun = Instant::now();
-    while senders.settle(http).await > 0 {
-        assert!(begun.elapsed() < SETTLED_WITHIN, "expired packets are left after {SETTLED_WITHIN:?}");
-    }
+    senders.refund_all(http).await;
     for sender in 0..SENDERS {
         let wallet = senders.operator.wallet_of(&format!("s{sender}")).await.unwrap();
         assert_eq!(wallet.balance, FUNDS, "{} after all refunds", wallet.user_id);

@@ -23,7 +23,7 @@ const FOUND: [(Mutant, u64, Kind); 17] = [
     (Mutant::CachedBeforeFinal, 4, Kind::Promise),
     (Mutant::RefundWithoutDraining, 1_705, Kind::Promise),
     (Mutant::KeyNotReread, 0, Kind::Answer),
-    (Mutant::NobodyHelps, 1_480, Kind::Isolation),
+    (Mutant::NobodyHelps, 1_581, Kind::Isolation),
     (Mutant::SeedAtExpiry, 2, Kind::Secrecy),
 ];
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use futures::stream::{self, FuturesUnordered, StreamExt};
+use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
@@ -13,8 +14,6 @@ use crate::ledger::{REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
 
-/// Due shards that are worked on at once. Their packets of one part come one after another.
-const SHARDS_AT_ONCE: usize = 4;
 /// Large packets (of more than one part) that get a portion at once, while a due shard may still have packets of one part.
 const LARGE_BESIDE_SMALL: usize = 1;
 /// The same, once no packet of one part is left.
@@ -56,18 +55,19 @@ enum Portion {
 }
 
 impl<T: Table, H: HotStore> Settle<T, H> {
-    /// Settles the due packets of a run. A packet of one part (up to 1,000 slips) waits for others of its kind only. Large ones
-    /// get portions beside them, each one of its parts at a time.
+    /// Settles the due packets of a run, all due shards at once. A packet of one part (up to 1,000 slips) waits only for others of
+    /// its kind and shard. Large ones get portions beside them, each one of its parts at a time.
     pub(super) async fn refund_due(&self, run: &Run) -> Result<Tally, Failure> {
         let shards = due_shard(Partition::wrapping(*run.partitions.start()))
             ..=due_shard(Partition::wrapping(*run.partitions.end()));
         // It holds at most as many ids as the shards' lists may have.
         let (large, found) = unbounded_channel();
         let walk = async move {
-            let lists = stream::iter(shards).map(|shard| self.find_due(shard, run, &large));
-            let lists: Vec<_> = lists.buffer_unordered(SHARDS_AT_ONCE).collect().await;
-            let tallies = stream::iter(lists).map(|list| async { Ok(self.refund_small(list?, run).await) });
-            tallies.buffer_unordered(SHARDS_AT_ONCE).collect::<Vec<Result<Tally, Failure>>>().await
+            let shards = shards.map(async |shard| {
+                let small = self.find_due(shard, run, &large).await?;
+                Ok::<_, Failure>(self.refund_small(small, run).await)
+            });
+            join_all(shards).await
         };
         let (tallies, mut all) = tokio::join!(walk, self.refund_large(found, run));
         for tally in tallies {
