@@ -5,19 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use futures::future::join_all;
 use redis::cmd;
-use shared::domain::{AckMode, Claim, Limits, PartId, Terms, UserId};
-use shared::ledger::Ledger;
-use shared::memory::MemoryTable;
-use shared::ports::{Clock, System};
-use shared::redis::test_server::{TestServer, poll};
-use shared::redis::{Connection, PartKeys, RedisConfig, RedisStore, fields};
-use shared::service::{
-    ClaimsView, GrabOutcome, GrabSlip, PacketView, SendOutcome, SendPacket, SendPolicy, Status, Stores, ViewPackets,
-    Viewed,
-};
+use shared::domain::{AckMode, Claim, PartId, Terms, UserId};
+use shared::redis::test_server::poll;
+use shared::redis::{PartKeys, fields};
+use shared::service::{ClaimsView, GrabOutcome, PacketView, Status, Viewed};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 
@@ -398,51 +391,4 @@ async fn a_packet_in_parts_is_shown_whole_also_where_a_part_is_lost() {
             assert_eq!(claims(&reader, &terms).await.len(), 200);
         }
     }
-}
-
-/// Measures; asserts nothing of speed. The ledger is in memory, because the embedded one would take minutes to fill.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a measurement: run it with --ignored --nocapture"]
-async fn how_long_a_view_of_a_large_packet_takes() {
-    let server = TestServer::start(&[]).await;
-    let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
-    let process = || {
-        let hot = Arc::new(RedisStore::new(Connection::new(&RedisConfig::new(server.url())).unwrap()));
-        Stores::new(Arc::clone(&ledger), hot, Arc::new(System), Arc::new(System))
-    };
-    let (writer, sender) = (process(), user("sender"));
-    let policy = SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default() };
-    let total = shared::domain::Amount::new(10_000_000);
-    ledger.deposit(&sender, &"d".parse().unwrap(), total, System.now()).await.unwrap();
-    let send = SendPacket::new(writer.clone(), policy);
-    let outcome = send.send(packet(&sender, total.minor_units(), 100_000), &"k".parse().unwrap()).await.unwrap();
-    let SendOutcome::Sent(terms) = outcome else { panic!("{outcome:?}") };
-    let grab = Arc::new(GrabSlip::new(writer, "CNY".to_owned()));
-    let grab_all = async |from: usize, to: usize| {
-        let grabs = (from..to).map(|n| {
-            let (grab, id) = (Arc::clone(&grab), terms.id);
-            async move { grab.grab(id, &user(&format!("user{n:08}")), None).await }
-        });
-        let grabbed: Vec<_> = futures::stream::iter(grabs).buffer_unordered(64).collect().await;
-        assert!(grabbed.iter().all(|grabbed| matches!(grabbed, Ok(GrabOutcome::Grabbed { .. }))), "a grab failed");
-    };
-    grab_all(0, 70_000).await;
-
-    let view = ViewPackets::new(process(), "CNY".to_owned());
-    let (mut took, mut next) = (Vec::new(), 70_000);
-    let mut ticks = tokio::time::interval(Duration::from_millis(100));
-    for _ in 0..200 {
-        ticks.tick().await;
-        grab_all(next, next + 10).await;
-        next += 10;
-        let begun = Instant::now();
-        let seen = view.packet(terms.id, &sender).await.unwrap();
-        took.push(begun.elapsed());
-        let Viewed::Shown(seen) = seen else { panic!("{seen:?}") };
-        // A hold whose part is not reconciled yet is read once it is a second old.
-        assert!((next - 10..=next).contains(&(seen.summary.claimed_count as usize)), "{:?} of {next}", seen.summary);
-    }
-    println!("the first view {:?}", took.remove(0));
-    took.sort();
-    println!("then p50 {:?}, p99 {:?}, longest {:?}", took[100], took[197], took[198]);
 }

@@ -9,6 +9,7 @@ mod metastable;
 mod overload;
 mod stack;
 mod steady;
+mod views;
 
 use std::process::ExitCode;
 
@@ -26,6 +27,8 @@ enum Run {
     Metastable(metastable::Options),
     /// Sends and refunds go on at the same rate
     Steady(steady::Options),
+    /// Views of a large packet while it is grabbed
+    Views,
 }
 
 #[tokio::main]
@@ -42,6 +45,10 @@ async fn main() -> ExitCode {
         }
         Run::Metastable(options) => metastable::run(&options).await,
         Run::Steady(options) => steady::run(&options).await,
+        Run::Views => {
+            views::run().await;
+            true
+        }
     };
     if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

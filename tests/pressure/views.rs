@@ -1,0 +1,74 @@
+//! Views of a large packet while it changes. The ledger is in memory, because the embedded one would take minutes to fill.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use futures::stream;
+use shared::domain::{AckMode, Amount, Limits};
+use shared::ledger::Ledger;
+use shared::memory::MemoryTable;
+use shared::ports::{Clock, System};
+use shared::redis::test_server::TestServer;
+use shared::redis::{Connection, RedisConfig, RedisStore};
+use shared::service::{GrabOutcome, GrabSlip, SendOutcome, SendPacket, SendPolicy, Stores, ViewPackets, Viewed};
+use tests::{packet, user};
+
+const SLIPS: u32 = 100_000;
+const CLAIMED: usize = 70_000;
+const VIEWS: usize = 200;
+/// Claims between two views.
+const CHANGES: usize = 10;
+const EVERY: Duration = Duration::from_millis(100);
+const GRABS_AT_ONCE: usize = 64;
+
+/// Prints how long views take.
+///
+/// # Panics
+/// If a view shows another number of claims than there are.
+pub async fn run() {
+    let server = TestServer::start(&[]).await;
+    let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+    let process = || {
+        let hot = Arc::new(RedisStore::new(Connection::new(&RedisConfig::new(server.url())).unwrap()));
+        Stores::new(Arc::clone(&ledger), hot, Arc::new(System), Arc::new(System))
+    };
+    let (writer, sender) = (process(), user("sender"));
+    let policy = SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default() };
+    let total = u64::from(SLIPS) * 100;
+    ledger.deposit(&sender, &"d".parse().unwrap(), Amount::new(total), System.now()).await.unwrap();
+    let send = SendPacket::new(writer.clone(), policy);
+    let outcome = send.send(packet(&sender, total, SLIPS), &"k".parse().unwrap()).await.unwrap();
+    let SendOutcome::Sent(terms) = outcome else { panic!("{outcome:?}") };
+    let grab = Arc::new(GrabSlip::new(writer, "CNY".to_owned()));
+    let grab_all = async |from: usize, to: usize| {
+        let grabs = (from..to).map(|n| {
+            let (grab, id) = (Arc::clone(&grab), terms.id);
+            async move { grab.grab(id, &user(&format!("user{n:08}")), None).await }
+        });
+        let grabbed: Vec<_> = stream::iter(grabs).buffer_unordered(GRABS_AT_ONCE).collect().await;
+        assert!(grabbed.iter().all(|grabbed| matches!(grabbed, Ok(GrabOutcome::Grabbed { .. }))), "a grab failed");
+    };
+    println!("a packet of {SLIPS} slips, {CLAIMED} of them claimed; {CHANGES} more before each view");
+    grab_all(0, CLAIMED).await;
+
+    let view = ViewPackets::new(process(), "CNY".to_owned());
+    let (mut took, mut claimed) = (Vec::new(), CLAIMED);
+    let mut ticks = tokio::time::interval(EVERY);
+    for _ in 0..VIEWS {
+        ticks.tick().await;
+        grab_all(claimed, claimed + CHANGES).await;
+        claimed += CHANGES;
+        let begun = Instant::now();
+        let seen = view.packet(terms.id, &sender).await.unwrap();
+        took.push(begun.elapsed());
+        let Viewed::Shown(seen) = seen else { panic!("{seen:?}") };
+        // A hold whose part is not reconciled yet is read once it is a second old.
+        let shown = seen.summary.claimed_count as usize;
+        assert!((claimed - CHANGES..=claimed).contains(&shown), "{shown} of {claimed}");
+    }
+    println!("the first view {:.0?}", took.remove(0));
+    took.sort();
+    let at = |percent: usize| took[(took.len() - 1) * percent / 100];
+    println!("then p50 {:.0?}, p99 {:.0?}, longest {:.0?}", at(50), at(99), at(100));
+}
