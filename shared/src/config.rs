@@ -24,6 +24,8 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it.
     pub redis: Option<RedisConfig>,
+    /// `START_SPREAD_MS` (5000): within which time after a packet's start the users who came early are told to come again.
+    pub start_spread: Duration,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
 }
@@ -70,12 +72,14 @@ impl Config {
         );
         let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
+        let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let redis = needs_redis.then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
             policy: SendPolicy { currency, ack, limits },
             redis,
+            start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
         };
         if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }

@@ -1,4 +1,5 @@
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,16 @@ impl Timestamp {
 
 fn duration_ms(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl FromStr for Timestamp {
+    type Err = ();
+
+    /// Reads RFC 3339, with any offset from UTC. What is below a millisecond is cut off.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let at: jiff::Timestamp = text.parse().map_err(drop)?;
+        u64::try_from(at.as_millisecond()).map(Self).map_err(drop)
+    }
 }
 
 impl fmt::Display for Timestamp {

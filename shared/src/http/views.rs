@@ -235,7 +235,7 @@ mod tests {
             split_version: 7,
             seed: Seed([3; 32]),
             cap: Amount::new(321),
-            guard: Guard { passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
+            guard: Guard { starts_at: None, passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
             ..Terms::sample()
         };
         let summary = Summary {

@@ -129,6 +129,7 @@ impl Engine {
             total: Amount::new(u64::from(slips) * 100),
             count: slips,
             greeting: String::new(),
+            starts_at: None,
             expires_in: PACKET_EXPIRES_IN,
             passphrase: None,
             recipients: None,

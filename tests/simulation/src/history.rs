@@ -70,6 +70,8 @@ pub struct AnswerCounts {
     pub expired: u64,
     /// Grabs that a guard refused.
     pub refused: u64,
+    /// Grabs that were answered `not_started`.
+    pub not_started: u64,
     /// Grabs that were answered `not_found`.
     pub not_found: u64,
     /// Grabs without an answer, or with an unknown outcome.
@@ -83,11 +85,12 @@ pub struct AnswerCounts {
 impl AnswerCounts {
     /// Adds the counts of another run.
     pub const fn merge(&mut self, other: &Self) {
-        let Self { grabbed, sold_out, expired, refused, not_found, unknown, decided, undecided } = other;
+        let Self { grabbed, sold_out, expired, refused, not_started, not_found, unknown, decided, undecided } = other;
         self.grabbed += *grabbed;
         self.sold_out += *sold_out;
         self.expired += *expired;
         self.refused += *refused;
+        self.not_started += *not_started;
         self.not_found += *not_found;
         self.unknown += *unknown;
         self.decided += *decided;
@@ -100,6 +103,7 @@ impl AnswerCounts {
             Some(GrabOutcome::SoldOut) => &mut self.sold_out,
             Some(GrabOutcome::Expired) => &mut self.expired,
             Some(GrabOutcome::Refused(_)) => &mut self.refused,
+            Some(GrabOutcome::NotStarted { .. }) => &mut self.not_started,
             Some(GrabOutcome::NotFound) => &mut self.not_found,
             None => &mut self.unknown,
         };
@@ -145,6 +149,12 @@ impl History {
                 GrabOutcome::SoldOut if !is_ending => judge_sold_out(world, terms, &user, invoked),
                 GrabOutcome::NotFound if world.committed_before(packet, since) => {
                     world.violated(Kind::Answer, format!("{user} does not find {packet}"));
+                }
+                GrabOutcome::NotStarted { starts_at, .. } => {
+                    // No hot store's clock is behind the world's.
+                    if terms.guard.starts_at != Some(*starts_at) || at >= *starts_at {
+                        world.violated(Kind::Answer, format!("{user} of {packet} asked at {at}: {answer:?}"));
+                    }
                 }
                 _ => judge(world, terms, &user, is_right, answer, ahead),
             }
@@ -220,7 +230,7 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
         GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
         GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
         GrabOutcome::Grabbed { .. } => !guard.invites(user),
-        GrabOutcome::SoldOut | GrabOutcome::NotFound => false,
+        GrabOutcome::SoldOut | GrabOutcome::NotFound | GrabOutcome::NotStarted { .. } => false,
     };
     if wrong {
         world.violated(Kind::Answer, format!("{user} of {} was answered {answer:?}", terms.id));
@@ -231,9 +241,12 @@ fn words(claim: &Claim) -> Claimed {
     (claim.slip, claim.amount.minor_units(), claim.at.ms())
 }
 
-/// Only recipients who gave the passphrase have slips.
+/// Only recipients who gave the passphrase have slips, none from before the start.
 fn admits(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
-    for user in packet.claims.keys() {
+    for (user, (_, _, at)) in &packet.claims {
+        if terms.guard.starts_at.is_some_and(|starts_at| *at < starts_at.ms()) {
+            world.violated(Kind::Answer, format!("{user} has a slip of {} from before its start", terms.id));
+        }
         let right = |grab: &Grab| grab.user.as_str() == user && (grab.is_right || terms.guard.passphrase.is_none());
         let invited = terms.guard.recipients.as_ref().is_none_or(|users| users.iter().any(|one| one.as_str() == user));
         if !invited || !grabs.iter().any(right) {
@@ -261,7 +274,7 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
         let denied = match &grab.answer {
             Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::NotFound) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.
-            Some(GrabOutcome::Refused(_)) => grab.is_right && !world.has_lost(),
+            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) => grab.is_right && !world.has_lost(),
             Some(GrabOutcome::Grabbed { .. }) | None => false,
         };
         if after && denied {
@@ -314,8 +327,8 @@ fn answers(world: &World, users: &BTreeMap<&str, usize>, grabs: &[Grab]) -> Vec<
             Some(GrabOutcome::SoldOut) if grab.is_ending => Ret::No,
             Some(GrabOutcome::SoldOut) => Ret::SoldOut,
             Some(GrabOutcome::Refused(Refusal::TooManyTries { .. })) | None => continue,
-            Some(GrabOutcome::Refused(_)) if world.has_lost() => continue,
-            Some(GrabOutcome::Refused(_) | GrabOutcome::Expired | GrabOutcome::NotFound) => Ret::No,
+            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) if world.has_lost() => continue,
+            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::Expired | GrabOutcome::NotFound) => Ret::No,
         };
         let winner = users.get(grab.user.as_str()).copied();
         let op = Op::Ask(winner.unwrap_or(usize::MAX));

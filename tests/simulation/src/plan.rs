@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Passphrase, Split, UserId};
+use shared::domain::{AckMode, Amount, Passphrase, Split, Timestamp, UserId};
 use shared::service::NewPacket;
 
 use crate::chance::Chance;
@@ -63,6 +63,16 @@ impl Plan {
         Self { setups, packets, active, settles: chance.pick(&[0, 2, 4, 8, 16]) }
     }
 
+    /// Gives some packets a start, at most twice as long after `now` as the run takes. It draws from a source of its own, so
+    /// that the rest of the plan is as before.
+    pub fn schedule(&mut self, chance: &Chance, now: Timestamp) {
+        for packet in &mut self.packets {
+            if chance.happens(150) {
+                packet.new.starts_at = Some(now.after(self.active * chance.between(1..=2_000) / 1_000));
+            }
+        }
+    }
+
     /// How far a clock is ahead of another, at most.
     pub fn skew(&self) -> Duration {
         let most = self.setups.iter().map(|setup| setup.skew_ms.unsigned_abs()).max();
@@ -113,6 +123,7 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
         total: Amount::new(total),
         count,
         greeting: String::new(),
+        starts_at: None,
         expires_in: life,
         passphrase: chance.happens(200).then(|| Passphrase::new("open")),
         recipients,

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
+use crate::chance::Chance;
 use crate::conformance::log::{Actor, Entry, Event, Log};
 use crate::faults::Fault;
 use crate::history::{AnswerCounts, History};
@@ -56,7 +57,8 @@ fn run_with(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> (Out
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let world = World::new(seed, mutant, readable, log);
-        let plan = Plan::draw(&world.chance);
+        let mut plan = Plan::draw(&world.chance);
+        plan.schedule(&Chance::new(!seed), world.now());
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
         let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
@@ -263,7 +265,7 @@ impl Run {
             new.expires_in = self.plan.packets[number].new.expires_in + self.plan.skew();
             return Ok(match process.send.send(new, &id).await? {
                 SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Some(terms.id),
-                SendOutcome::KeyReused | SendOutcome::InsufficientBalance => None,
+                SendOutcome::KeyReused | SendOutcome::InsufficientBalance | SendOutcome::StartOutOfRange => None,
             });
         };
         let terms = self.terms(process, new, *parts);
@@ -299,9 +301,10 @@ impl Run {
             cap: Amount::new(20_000),
             greeting: new.greeting,
             created_at,
-            expires_at: created_at.after(new.expires_in),
+            expires_at: new.starts_at.unwrap_or(created_at).after(new.expires_in),
             ack: process.setup.ack,
             guard: shared::domain::Guard {
+                starts_at: new.starts_at,
                 passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
                 recipients: new.recipients,
             },

@@ -99,7 +99,7 @@ impl Packet {
                     GrabAnswer::Nothing { expired: *expired, certain: *certain }
                 }
                 // The model has no guards. A guard asks only users who have nothing.
-                Some(ports::GrabAnswer::Refused(_)) => {
+                Some(ports::GrabAnswer::Refused(_) | ports::GrabAnswer::NotStarted { .. }) => {
                     if self.state.hot.claims[usize::from(part)][usize::from(user)] != HotEntry::None {
                         return differs("a guard refuses a user who has a slip");
                     }
@@ -169,7 +169,10 @@ impl Packet {
             "a grab is needed"
         } else if only_final && !is_final {
             "not final"
-        } else if self.terms.guard != Guard::default() {
+        } else if self.terms.guard.passphrase.is_some() || self.terms.guard.recipients.is_some() {
+            "a grab is needed"
+        } else if self.terms.guard.starts_at.is_some() && *found == SnapshotResult::GrabNeeded {
+            // The part has its start until the first grab after it, which the model does not have.
             "a grab is needed"
         } else {
             "exhausted"
