@@ -137,7 +137,8 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
 }
 
 /// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the outcome,
-/// the duration, a problem's cause, and who signed an operator's request for whom. Nothing else that a client sent is logged.
+/// the duration, and a problem's cause. An operator's request also logs who signed it, and for whom. Nothing else that a client sent
+/// is logged.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);

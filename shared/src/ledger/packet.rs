@@ -56,7 +56,7 @@ pub struct Due {
 
 impl<T: Table> Ledger<T> {
     /// Creates a packet and takes its money from the sender's wallet, all in one transaction: the key, the terms, the
-    /// amounts, the debit, the wallet, and the reference if the packet has one.
+    /// amounts, the debit, the wallet. A packet with a reference has one item more.
     pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
         let SendRequest { terms, amounts, key, body_hash } = request;
         let total = items::signed(terms.total)?;

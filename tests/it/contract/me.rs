@@ -111,7 +111,7 @@ async fn a_sent_packet_shows_the_senders_own_slip() {
             let view = api.view("alice", packet).await.expect(200);
             assert_eq!((&row["mine"], &row["best"], &row["seed"]), (&view["mine"], &view["best"], &view["seed"]));
         }
-        // Also from the ledger alone.
+        // Also from the ledger only.
         api.flush().await;
     }
 }
