@@ -26,7 +26,9 @@ pub trait Entropy: Send + Sync + 'static {
     fn part_of(&self, spread: Duration) -> Duration {
         let mut bytes = [0; 4];
         self.fill(&mut bytes);
-        Duration::from_millis(u64::try_from(spread.as_millis() * u128::from(u32::from_le_bytes(bytes)) >> 32).unwrap_or(0))
+        Duration::from_millis(
+            u64::try_from(spread.as_millis() * u128::from(u32::from_le_bytes(bytes)) >> 32).unwrap_or(0),
+        )
     }
 
     /// A random pause, at least half of `pause` and at most all of it, so that callers that failed together do not return together.

@@ -164,7 +164,8 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 /// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
 /// are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
-    let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } = request;
+    let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } =
+        request;
     let Labels { cover, reference, metadata } = labels;
     let mut hash = Sha256::new();
     // Each text follows its length, so that no two different requests give the same bytes.
@@ -228,6 +229,7 @@ mod tests {
             expires_in: Duration::from_hours(24),
             passphrase: Some(Passphrase::new("abc")),
             recipients: Some(["bob", "ann"].map(|user| user.parse().unwrap()).into()),
+            starts_at: None,
             labels: Labels::default(),
         }
     }
@@ -267,6 +269,8 @@ mod tests {
             wanted(),
             users(&["ann", "bob", "cover", "spring"]),
             NewPacket { recipients: None, ..wanted() },
+            NewPacket { starts_at: Some(Timestamp::from_ms(1)), ..wanted() },
+            NewPacket { starts_at: Some(Timestamp::from_ms(2)), ..wanted() },
             with(labels(Some("spring"), None, None)),
             with(labels(None, Some("spring"), None)),
             with(labels(None, None, Some(&[]))),

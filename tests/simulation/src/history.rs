@@ -328,7 +328,9 @@ fn answers(world: &World, users: &BTreeMap<&str, usize>, grabs: &[Grab]) -> Vec<
             Some(GrabOutcome::SoldOut) => Ret::SoldOut,
             Some(GrabOutcome::Refused(Refusal::TooManyTries { .. })) | None => continue,
             Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) if world.has_lost() => continue,
-            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::Expired | GrabOutcome::NotFound) => Ret::No,
+            Some(
+                GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::Expired | GrabOutcome::NotFound,
+            ) => Ret::No,
         };
         let winner = users.get(grab.user.as_str()).copied();
         let op = Op::Ask(winner.unwrap_or(usize::MAX));

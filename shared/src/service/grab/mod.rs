@@ -17,8 +17,7 @@ use self::help::{Ended, Helper};
 use self::probe::{BULK_MIN, Prober};
 use self::reconcile::Reconciler;
 use crate::domain::{
-    AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms,
-    Timestamp, UserId,
+    AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, Timestamp, UserId,
 };
 use crate::ledger::ClaimOutcome;
 use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
