@@ -99,6 +99,16 @@ enum Funded {
     Perhaps,
 }
 
+/// How a send ended.
+#[derive(Debug)]
+enum Sent {
+    Packet(PacketId),
+    /// By the process' clock the packet's start is past.
+    TooLate,
+    /// Insufficient balance, or the key is another request's.
+    No,
+}
+
 fn key(name: &str, number: usize) -> RequestKey {
     format!("{name}-{number}").parse().unwrap()
 }
@@ -235,11 +245,18 @@ impl Run {
             let answer = process.call(self.send_by(&process, number)).await;
             self.world.note(format_args!("the sender of packet {number} receives {answer:?}"));
             match answer {
-                Some(Ok(Some(id))) => {
+                Some(Ok(Sent::Packet(id))) => {
                     self.keys.lock().unwrap().push((number, id));
                     return;
                 }
-                Some(Ok(None)) if funded == Funded::Surely => {
+                Some(Ok(Sent::TooLate)) => {
+                    let starts_at = self.plan.packets[number].new.starts_at;
+                    if starts_at.is_none_or(|starts_at| process.clock.now() < starts_at) {
+                        self.world.violated(Kind::Answer, format!("packet {number} is refused before its start"));
+                    }
+                    return;
+                }
+                Some(Ok(Sent::No)) if funded == Funded::Surely => {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
@@ -252,8 +269,8 @@ impl Run {
         }
     }
 
-    /// Sends a packet through one process; `None`: insufficient balance, or the key is another request's.
-    async fn send_by(&self, process: &Process, number: usize) -> Result<Option<PacketId>, Failure> {
+    /// Sends a packet through one process.
+    async fn send_by(&self, process: &Process, number: usize) -> Result<Sent, Failure> {
         let PacketPlan { new, parts, .. } = &self.plan.packets[number];
         let mut new = new.clone();
         // The hot store's clock gives it the planned lifetime.
@@ -264,8 +281,9 @@ impl Run {
             // The body is the same for every process.
             new.expires_in = self.plan.packets[number].new.expires_in + self.plan.skew();
             return Ok(match process.send.send(new, &id).await? {
-                SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Some(terms.id),
-                SendOutcome::KeyReused | SendOutcome::InsufficientBalance | SendOutcome::StartOutOfRange => None,
+                SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Sent::Packet(terms.id),
+                SendOutcome::StartOutOfRange => Sent::TooLate,
+                SendOutcome::KeyReused | SendOutcome::InsufficientBalance => Sent::No,
             });
         };
         let terms = self.terms(process, new, *parts);
@@ -276,9 +294,9 @@ impl Run {
             ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
         let request = SendRequest { terms: &terms, amounts: &amounts, key: &id, body_hash: [7; 32] };
         Ok(match process.ledger.send(&request).await? {
-            LedgerSend::Sent => Some(terms.id),
-            LedgerSend::Replayed(id) => Some(id),
-            LedgerSend::KeyReused | LedgerSend::InsufficientBalance => None,
+            LedgerSend::Sent => Sent::Packet(terms.id),
+            LedgerSend::Replayed(id) => Sent::Packet(id),
+            LedgerSend::KeyReused | LedgerSend::InsufficientBalance => Sent::No,
         })
     }
 
