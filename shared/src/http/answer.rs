@@ -57,6 +57,19 @@ impl Answer {
         Self::json(StatusCode::OK, body)
     }
 
+    /// 204, without a body.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self {
+            status: StatusCode::NO_CONTENT,
+            headers: Vec::new(),
+            body: Vec::new(),
+            keeping: None,
+            outcome: "ok",
+            packet_id: None,
+        }
+    }
+
     /// The same answer, for which the log says `outcome` and not "ok".
     #[must_use]
     pub fn with_outcome(self, outcome: &'static str) -> Self {
