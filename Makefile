@@ -3,7 +3,7 @@ export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
 .PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench size
-.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
+.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch prose nightly
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
@@ -230,13 +230,17 @@ build: ## Build the functions for AWS Lambda
 ENV ?= dev
 STACK = $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml)
 deploy: build ## Deploy a stack
-	.tools/sam/bin/sam deploy --config-env $(ENV)
+	scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
 	scripts/protect.sh $(STACK)
 	scripts/deploy-web.sh $(STACK)
 
 # make deploy-web ENV=prod
 deploy-web: ## Upload only the page
 	scripts/deploy-web.sh $(STACK)
+
+# make rollback ENV=prod, or of one function: make rollback ENV=prod ARGS="Grab 12"
+rollback: ## Send requests to the functions' older versions
+	scripts/rollback.sh $(STACK) $(ARGS)
 
 # Asks first. The table and the user pool stay.
 destroy: ## Delete a stack
