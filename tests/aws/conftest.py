@@ -57,6 +57,12 @@ WAYS = {
 }
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Tests with an emulator of their own come first: moto forgets nothing while the emulator of `stack` runs."""
+    items.sort(key=lambda item: "stack" in item.fixturenames)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nobody():
     """No test may reach AWS, not even by mistake."""
