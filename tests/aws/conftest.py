@@ -27,6 +27,7 @@ WAYS = {
         "Redis": "serverless",
         "RedisAuth": "password",
         "SettleRanges": "2",
+        "AuditDays": "6",
         "CustomerKeyArn": "arn:aws:kms:ap-east-1:123456789012:key/0",
         "CorsOrigins": "https://a.example,https://b.example",
     },

@@ -97,6 +97,13 @@ def test_the_alarms_that_matter_most(stack, alarms):
     table = [{"Name": "Table", "Value": stack.outputs["TableName"]}]
     age = alarms["OutboxAge"]
     assert (age["Threshold"], age["Dimensions"], age["Statistic"]) == (120_000, table, "Maximum")
+    # A minimum or a sum over the ranges would hide one that is stuck.
+    late = alarms["RefundsLate"]
+    assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
+    assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
+    days = int(stack.parameters.get("AuditDays", "1"))
+    unaudited = alarms["AuditMissing"]["Period"] * alarms["AuditMissing"]["EvaluationPeriods"]
+    assert unaudited == (24 * days + 6) * 3600 <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
     imbalance = alarms["AuditImbalance"]
     assert (imbalance["MetricName"], imbalance["Threshold"]) == ("AuditImbalances", 0)
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table

@@ -38,7 +38,6 @@ fn access_line() -> String {
         ("authorizer.error", "-"),
         ("error.responseType", "-"),
         ("identity.sourceIp", "203.0.113.117"),
-        ("responseLength", "118"),
     ] {
         line = line.replace(&format!("$context.{variable}"), value);
     }

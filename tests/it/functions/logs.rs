@@ -171,12 +171,12 @@ async fn losses_share_lines_and_the_end_of_a_process_loses_none() {
 #[tokio::test]
 async fn one_query_finds_what_became_of_a_hold() {
     let stores = Stores::start().await;
-    let json = ("AWS_LAMBDA_LOG_FORMAT", "JSON");
+    let json = [("AWS_LAMBDA_LOG_FORMAT", "JSON")];
     let (wallet, send, grab, settle) = futures::join!(
         stores.function("wallet", &[]),
         stores.function("send", &[("GRAB_ACK", "redis")]),
-        stores.function("grab", &[json]),
-        stores.function("settle", &[json]),
+        stores.function("grab", &json),
+        stores.function("settle", &json),
     );
     wallet.answer(&sample("wallet", "")).await.expect(201);
     let packet = send.answer(&sample("send", "")).await.expect(201);
