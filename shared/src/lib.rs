@@ -67,7 +67,8 @@ fn log_as_lambda_wants() -> bool {
     let subscriber = tracing_subscriber::fmt().with_target(false).with_max_level(level);
     let is_json = env("AWS_LAMBDA_LOG_FORMAT").is_some_and(|format| format.eq_ignore_ascii_case("json"));
     if is_json {
-        subscriber.with_timer(LineTime).json().init();
+        // The runtime's span would be in each line twice. It has only Lambda's id of the call, and a line has the request's own.
+        subscriber.with_timer(LineTime).json().with_current_span(false).with_span_list(false).init();
     } else {
         subscriber.without_time().init();
     }

@@ -60,8 +60,8 @@ impl MetricLine {
 
     /// The finished line. The values were measured at `at`.
     ///
-    /// Its level is the lowest that Lambda's logging controls let pass, and it has a valid time: Lambda takes a line that lacks
-    /// either for one of level INFO, and drops that if the controls name a higher level.
+    /// Its level is the lowest that Lambda's logging controls let pass, and it has a valid time. Lambda takes a line that lacks
+    /// either for one of level INFO. It drops such a line if the controls name a higher level.
     pub fn at(mut self, at: Timestamp) -> Value {
         let meta = json!({"Timestamp": at.ms(), "CloudWatchMetrics": self.directives});
         self.fields.insert("_aws".to_owned(), meta);

@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(
             grabs(&first),
             [(&json!("sold_out"), &json!(1), &json!(1))],
-            "a process tells its first grab at once"
+            "a process writes its first grab at once"
         );
         for at in 2..=20 {
             assert_eq!(grab(GrabEnd::SoldOut, at), Vec::<Value>::new());

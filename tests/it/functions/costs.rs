@@ -52,13 +52,13 @@ async fn the_costs_are_computed_from_what_functions_print() {
     stores.table = LONG_TABLE;
     let packet = stores.packet_of_one_slip().await;
     let grab = stores.function("grab", &[("AWS_LAMBDA_LOG_FORMAT", "JSON")]).await;
-    // The first two are not typical: a process tells its start too.
+    // The first two are not typical: a process counts its start too.
     grab.answer(&grab_of(PLACEHOLDER, USER)).await.refused(404, "packet-not-found");
     grab.answer(&grab_of(&packet, USER)).await.expect(200);
     let win = grab.log();
-    let told = metrics(json_lines(&win)).len();
+    let count = metrics(json_lines(&win)).len();
     let mut lost = 0;
-    while metrics(json_lines(&grab.log())).len() == told {
+    while metrics(json_lines(&grab.log())).len() == count {
         lost += 1;
         grab.answer(&grab_of(&packet, &format!("{}{lost:03}", &USER[3..]))).await.expect(200);
     }
