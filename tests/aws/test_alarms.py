@@ -63,6 +63,8 @@ def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
     assert set(re.findall(r"\$\(resource (\w+)\)", commands)) <= set(resources)
     assert set(re.findall(r"\$\(output (\w+)\)", commands)) <= set(outputs)
     assert {f"{name}Logs" for name in re.findall(r"^ *logs (\w+) ", commands, re.M)} <= set(resources)
+    queried = {name for names in re.findall(r"^ *query ([A-Z][A-Za-z,]+) ", commands, re.M) for name in names.split(",")}
+    assert queried and {f"{name}Logs" for name in queried} <= set(resources)
     code = sources(repository)
     for message in re.findall(r'fields\.message = "([^"*]+)', commands):
         assert f'"{message}' in code, f"no function logs: {message}"

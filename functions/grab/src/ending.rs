@@ -1,12 +1,17 @@
 //! The end of a process. Lambda announces it by a signal, but only to environments with an extension. So the process registers as
 //! one that wants no events.
 
+use std::time::Duration;
+
 use lambda_runtime_api_client::body::Body;
 use lambda_runtime_api_client::{BoxError, Client, build_request};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::time::timeout;
 
 /// The extension's name, which must differ from those of other extensions.
 const NAME: &str = "hongbao-grab";
+/// How long the registration may delay the start.
+const REGISTRATION: Duration = Duration::from_secs(1);
 
 /// Calls `work` when the platform ends this process, and then ends it: Lambda leaves it half a second. To be called before the
 /// function asks for its first event. If it can't register, the function does without.
@@ -15,7 +20,8 @@ pub async fn at_end(work: impl FnOnce() + Send + 'static) {
         Ok(terminate) => terminate,
         Err(error) => return tracing::warn!(%error, "the end of the process can't be noticed"),
     };
-    if let Err(error) = register().await {
+    let registered = timeout(REGISTRATION, register()).await;
+    if let Err(error) = registered.unwrap_or_else(|_| Err("no answer in time".to_owned())) {
         tracing::warn!(error, "the end of the process will not be announced");
     }
     tokio::spawn(async move {

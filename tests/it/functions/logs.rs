@@ -194,7 +194,8 @@ async fn one_query_finds_what_became_of_a_hold() {
         of_slip.map(|fields| (fields["message"].clone(), fields["request_id"].clone())).collect::<Vec<_>>()
     };
     for (slip, request) in slips.into_iter().zip(["request-1", "request-2"]) {
-        let expected = [(json!("a request was answered"), json!(request)), (json!("a hold was persisted"), Value::Null)];
+        let expected =
+            [(json!("a request was answered"), json!(request)), (json!("a hold was persisted"), Value::Null)];
         assert_eq!(story(slip), expected);
     }
     for log in [grab.log(), settle.log()] {
