@@ -34,6 +34,7 @@ WAYS = {
         "TableWarmWrites": "40000",
         "TableMaxReads": "100000",
         "TableMaxWrites": "100000",
+        "AuditDays": "6",
         "CustomerKeyArn": "arn:aws:kms:ap-east-1:123456789012:key/0",
         "CorsOrigins": "https://a.example,https://b.example",
     },

@@ -63,6 +63,8 @@ def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
     assert set(re.findall(r"\$\(resource (\w+)\)", commands)) <= set(resources)
     assert set(re.findall(r"\$\(output (\w+)\)", commands)) <= set(outputs)
     assert {f"{name}Logs" for name in re.findall(r"^ *logs (\w+) ", commands, re.M)} <= set(resources)
+    queried = {name for names in re.findall(r"^ *query ([A-Z][A-Za-z,]+) ", commands, re.M) for name in names.split(",")}
+    assert queried and {f"{name}Logs" for name in queried} <= set(resources)
     code = sources(repository)
     for message in re.findall(r'fields\.message = "([^"*]+)', commands):
         assert f'"{message}' in code, f"no function logs: {message}"
@@ -97,6 +99,13 @@ def test_the_alarms_that_matter_most(stack, alarms):
     table = [{"Name": "Table", "Value": stack.outputs["TableName"]}]
     age = alarms["OutboxAge"]
     assert (age["Threshold"], age["Dimensions"], age["Statistic"]) == (120_000, table, "Maximum")
+    # A minimum or a sum over the ranges would hide one that is stuck.
+    late = alarms["RefundsLate"]
+    assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
+    assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
+    days = int(stack.parameters.get("AuditDays", "1"))
+    unaudited = alarms["AuditMissing"]["Period"] * alarms["AuditMissing"]["EvaluationPeriods"]
+    assert unaudited == (24 * days + 6) * 3600 <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
     imbalance = alarms["AuditImbalance"]
     assert (imbalance["MetricName"], imbalance["Threshold"]) == ("AuditImbalances", 0)
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table

@@ -32,11 +32,14 @@ def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
     assert sorted(covered) == list(range(partitions))
 
 
-def test_the_audit_runs_daily_and_continues(stack):
+def test_the_audit_runs_by_its_parameter_and_continues(stack):
+    days = int(stack.parameters.get("AuditDays", "1"))
     audit = next(configuration for program, _, configuration in stack.functions() if program == "audit")
     run = schedules()["audit"]
-    assert run["ScheduleExpression"] == "rate(1 day)" and run["Target"]["Arn"] == audit["FunctionArn"]
-    assert json.loads(run["Target"]["Input"]) == {}
+    assert run["ScheduleExpression"] == ("rate(1 day)" if days == 1 else f"rate({days} days)")
+    assert run["Target"]["Arn"] == audit["FunctionArn"]
+    # Two hours of overlap with the audit before.
+    assert json.loads(run["Target"]["Input"]) == {"hours": 24 * days + 2}
     [rule] = [found for found in client("events").list_rules()["Rules"] if "AuditContinues" in found["Name"]]
     [target] = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert (target["Arn"], target["InputPath"]) == (audit["FunctionArn"], "$.detail.responsePayload.next")

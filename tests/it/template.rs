@@ -19,7 +19,7 @@ fn read(path: &str) -> String {
 }
 
 /// The main template.
-fn template() -> Value {
+pub fn template() -> Value {
     written("template.yaml")
 }
 
