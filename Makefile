@@ -182,7 +182,7 @@ pressure: ## Measure overload and what it leaves behind, a large outbox, load fo
 # Writes an export of a ledger, then the journal of a day in it, then reconciles it: make journal MOVEMENTS=1000000
 MOVEMENTS ?= 10000000
 journal: ## Measure the journal of a day, and its reconciliation
-	cargo build --profile measured -p admin --bin hongbao-admin --example generate-export
+	cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
 	scripts/journal.sh target/measured $(MOVEMENTS)
 
 # The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its

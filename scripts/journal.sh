@@ -15,7 +15,7 @@ measured() {
     /usr/bin/time -f "$what: %e s, %U s of user CPU, %M KB of memory at most" "$@"
 }
 
-measured export "$programs/examples/generate-export" export "$movements" "$day"
+measured export "$programs/generate-export" export "$movements" "$day"
 measured journal "$programs/hongbao-admin" journal --day "$day" --export export --output books
 # The movements as an app that mirrors them would list them.
 awk -F, 'NR == 1 { print "id,kind,user,amount,currency,time"; next } { print $4 "," $2 "," $3 "," $8 "," $9 "," $1 }' \

@@ -235,7 +235,8 @@ async fn an_incomplete_export_and_an_unfinished_day_are_refused() {
     };
     refused(&swapped, DAY, "it has 8 items, but the manifest has 0").await;
     let summary = "manifest-summary.json";
-    refused(&|folder| change(folder, summary, "16", "17"), DAY, "but the summary has 17").await;
+    refused(&|folder| change(folder, summary, "\"itemCount\": 16", "\"itemCount\": 17"), DAY, "but the summary has 17")
+        .await;
     refused(&|folder| change(folder, summary, "FULL", "INCREMENTAL"), DAY, "needs a full export").await;
     refused(&|folder| change(folder, summary, "DYNAMODB_JSON", "ION"), DAY, "needs a full export").await;
     refused(&|_| (), "2025-11-24", "2025-11-24 is not over before 2025-11-25T00:10:00.000Z").await;
@@ -446,8 +447,8 @@ async fn transfers_are_compared_with_the_journal() {
     assert!(START + 40 * 1_000_000 < END);
     let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
     let output = desk.path("out");
-    // Wallets are missing in this ledger, so the journal says that something is wrong.
-    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(1);
+    // As much came in as went out, so the ledger balances without wallets.
+    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(0);
     fs::write(desk.path("clean.csv"), &file).unwrap();
     let clean = admin(&world, &["reconcile", &output, &desk.path("clean.csv")]).await.with(0);
     assert!(clean.text.ends_with("\nno differences\n"), "{clean:?}");
@@ -488,9 +489,9 @@ async fn transfers_are_compared_with_the_journal() {
         ("direction-differs", "deposit t4 of u4"),
         ("user-differs", "withdrawal t5 of u5"),
         ("day-differs", "deposit t6 of u6"),
-        ("malformed-row", "line 9"),
+        ("malformed-row", "row 9"),
         ("missing-in-transfers", "withdrawal t7 of u7"),
-        ("unknown-kind", "line 10"),
+        ("unknown-kind", "row 10"),
         ("missing-in-transfers", "deposit t8 of u8"),
         ("missing-in-transfers", "withdrawal t9 of u9"),
         ("duplicate-transfer", "deposit t10 of u10"),

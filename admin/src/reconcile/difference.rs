@@ -78,8 +78,8 @@ pub struct Difference {
     pub ledger: String,
     /// What the transfers say.
     pub transfers: String,
-    /// The line of the transfer in its file.
-    pub line: Option<u64>,
+    /// The row of the transfer in its file.
+    pub row: Option<u64>,
 }
 
 /// All differences: counted by kind, and the first ones.

@@ -29,8 +29,8 @@ pub struct Found {
     pub currency: String,
     /// Milliseconds since the epoch.
     pub at: u64,
-    /// The line in the side's file.
-    pub line: u64,
+    /// The line of the journal, or the row of the transfers.
+    pub row: u64,
 }
 
 impl Found {
@@ -43,7 +43,7 @@ impl Found {
         record.extend_from_slice(&[0, self.side as u8]);
         record.extend_from_slice(self.currency.as_bytes());
         record.push(0);
-        for number in [self.amount, self.at, self.line] {
+        for number in [self.amount, self.at, self.row] {
             record.extend_from_slice(&number.to_be_bytes());
         }
     }
@@ -64,7 +64,7 @@ impl Found {
             amount: numbers.next()?,
             currency,
             at: numbers.next()?,
-            line: numbers.next()?,
+            row: numbers.next()?,
         })
     }
 
@@ -265,7 +265,7 @@ impl Matching {
             subject: entry.or(transfer).map(Found::subject).unwrap_or_default(),
             ledger: shown(entry, None).into_owned(),
             transfers: shown(transfer, entry).into_owned(),
-            line: transfer.map(|transfer| transfer.line),
+            row: transfer.map(|transfer| transfer.row),
         })
     }
 }

@@ -64,7 +64,7 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
                 subject: format!("{} in {}", kind.name(), summary.currency),
                 ledger: ledger[kind].to_string(),
                 transfers: transfers[kind].to_string(),
-                line: None,
+                row: None,
             })?;
         }
     }
@@ -103,7 +103,7 @@ fn read_journal(options: &Reconcile, summary: &Summary, sorter: &mut Sorter) -> 
                 amount: line.amount,
                 currency: line.currency.into_owned(),
                 at: u64::try_from(time.as_millisecond()).unwrap_or_default(),
-                line: number,
+                row: number,
             };
             found.write(&mut record);
             sorter.push(&record).map_err(in_file(&path))?;
@@ -124,14 +124,14 @@ fn read_transfers(
 ) -> Result<Movements, Failed> {
     let (mut record, mut all) = (Vec::new(), Movements::default());
     let folder: &Path = &options.journal;
-    transfers::each(&options.transfers, &options.kinds, |line, transfer| {
+    transfers::each(&options.transfers, &options.kinds, |row, transfer| {
         let (kind, expected, found) = match transfer {
             Ok(Transfer { id, kind, user, amount, currency, at }) => {
                 if currency == summary.currency {
                     all[kind] += Sum::new(1, amount);
                 }
                 let (id, user) = (id.to_string(), user.to_string());
-                Found { id, kind, user, side: Side::Transfers, amount, currency, at, line }.write(&mut record);
+                Found { id, kind, user, side: Side::Transfers, amount, currency, at, row }.write(&mut record);
                 return sorter.push(&record).map_err(in_file(folder));
             }
             Err(Unusable::Malformed(expected)) => (Kind::MalformedRow, expected, "something else".to_owned()),
@@ -140,8 +140,8 @@ fn read_transfers(
                 (Kind::UnknownKind, names.join(" or "), found)
             }
         };
-        let subject = format!("line {line}");
-        differences.add(Difference { kind, subject, ledger: expected, transfers: found, line: Some(line) })
+        let subject = format!("row {row}");
+        differences.add(Difference { kind, subject, ledger: expected, transfers: found, row: Some(row) })
     })?;
     Ok(all)
 }
@@ -166,9 +166,9 @@ fn in_words(report: &Report, kinds: &[MovementKind]) -> String {
         return paragraphs.join("\n\n");
     }
     paragraphs.extend(differences.iter().map(|difference| {
-        let Difference { kind, subject, ledger, transfers, line } = difference;
-        let line = line.map_or_else(String::new, |line| format!("  (line {line})"));
-        format!("{}  {subject}\n  ledger     {ledger}\n  transfers  {transfers}{line}", kind.name())
+        let Difference { kind, subject, ledger, transfers, row } = difference;
+        let row = row.map_or_else(String::new, |row| format!("  (row {row})"));
+        format!("{}  {subject}\n  ledger     {ledger}\n  transfers  {transfers}{row}", kind.name())
     }));
     let counts = by_kind.iter().map(|(kind, count)| vec![kind.name().to_owned(), count.to_string()]);
     paragraphs.push(columns(&[], counts));

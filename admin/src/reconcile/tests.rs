@@ -14,16 +14,16 @@ fn entries(seeds: &[(u8, u8, bool)]) -> Vec<Found> {
     let mut entries: Vec<Found> = seeds
         .iter()
         .zip(1..)
-        .map(|(&(id, user, out), line)| Found {
+        .map(|(&(id, user, out), row)| Found {
             id: format!("t{}", id % 5),
             kind: if out { MovementKind::Withdrawal } else { MovementKind::Deposit },
             user: format!("u{}", user % 4),
             side: Side::Ledger,
             // Amounts differ from each other, also by factors.
-            amount: 1_000_003 + line * 7,
+            amount: 1_000_003 + row * 7,
             currency: "CNY".to_owned(),
-            at: DAY.start + line,
-            line,
+            at: DAY.start + row,
+            row,
         })
         .collect();
     let name = |found: &Found| (found.id.clone(), found.kind, found.user.clone());
@@ -154,9 +154,9 @@ fn rows(text: &[u8]) -> Vec<(u64, String)> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     let mut rows = Vec::new();
-    transfers::each(file.path(), &[MovementKind::Deposit], |line, row| {
+    transfers::each(file.path(), &[MovementKind::Deposit], |number, row| {
         rows.push((
-            line,
+            number,
             match row {
                 Ok(transfer) => format!("{} {} {}", transfer.id, transfer.amount, transfer.at),
                 Err(Unusable::Malformed(expected)) => expected,
@@ -178,7 +178,7 @@ fn transfers_are_read_in_any_order_of_columns() {
 }
 
 #[test]
-fn a_row_that_is_no_transfer_says_why_and_at_which_line() {
+fn a_row_that_is_no_transfer_says_why() {
     let good = "d1,deposit,ann,5,CNY,2025-11-23";
     let mut text = "id,kind,user,amount,currency,time\n".to_owned();
     let cases = [

@@ -34,7 +34,7 @@ pub enum Unusable {
     Kind(String),
 }
 
-/// Reads a file of transfers of these kinds, row by row, each with the number of its line.
+/// Reads a file of transfers of these kinds, row by row, each with its number. As in a spreadsheet the header is row 1.
 pub fn each(
     path: &Path,
     kinds: &[MovementKind],
@@ -52,8 +52,7 @@ pub fn each(
         *found = place(name)?;
     }
     let mut row = StringRecord::new();
-    loop {
-        let line = reader.position().line();
+    for number in 2.. {
         let read = match reader.read_record(&mut row) {
             Ok(false) => return Ok(()),
             Ok(true) if row.len() == header.len() => transfer(&row, places, kinds),
@@ -63,9 +62,9 @@ pub fn each(
             }
             Err(error) => return Err(unreadable(error)),
         };
-        let line = row.position().map_or(line, csv::Position::line);
-        take(line, read)?;
+        take(number, read)?;
     }
+    Ok(())
 }
 
 fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[MovementKind]) -> Result<Transfer, Unusable> {
@@ -78,8 +77,8 @@ fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[Movemen
         kind: *named.ok_or_else(|| Unusable::Kind(kind.to_owned()))?,
         user: user.parse().map_err(|_| malformed("user", "a user id"))?,
         // Signs, separators and decimal points are no minor units.
-        amount: match amount.parse() {
-            Ok(amount) if amount > 0 && amount.to_string() == *row.get(places[3]).unwrap_or_default() => amount,
+        amount: match amount.parse::<u64>() {
+            Ok(units) if units > 0 && units.to_string() == amount => units,
             _ => return Err(malformed("amount", "minor units, 1 or more, digits only")),
         },
         currency: if is_currency {
