@@ -176,7 +176,9 @@ impl Add for Movements {
     type Output = Self;
 
     fn add(mut self, other: Self) -> Self {
-        KINDS.into_iter().for_each(|kind| self[kind] += other[kind]);
+        for kind in KINDS {
+            self[kind] += other[kind];
+        }
         self
     }
 }

@@ -73,14 +73,13 @@ pub async fn run(deployment: &Deployment, options: &Journal) -> Result<Outcome, 
     }
     let book = Book::new(&path)?;
     let tally = || Tally::new(day, &options.currency, book.draft(), ENTRIES_BYTES);
-    let (tally, source) = match export {
-        Some(export) => (export.read(&tally, book.draft())?, export.arn),
-        None => {
-            let reader = Reader::new(dynamodb(deployment).await, deployment.table.clone());
-            let mut tally = tally();
-            table::read(&reader, options.segments, &mut tally, book.draft()).await?;
-            (tally, deployment.table.clone())
-        }
+    let (tally, source) = if let Some(export) = export {
+        (export.read(&tally, book.draft())?, export.arn)
+    } else {
+        let reader = Reader::new(dynamodb(deployment).await, deployment.table.clone());
+        let mut tally = tally();
+        table::read(&reader, options.segments, &mut tally, book.draft()).await?;
+        (tally, deployment.table.clone())
     };
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();

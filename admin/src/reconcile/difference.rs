@@ -41,7 +41,8 @@ pub enum Kind {
     /// A row that can't be parsed.
     MalformedRow,
     /// A row of a kind that is not compared.
-    UnknownKind,
+    #[serde(rename = "unknown-kind")]
+    NotCompared,
     /// The sums of a kind differ.
     SumDiffers,
 }
@@ -62,7 +63,7 @@ impl Kind {
             Self::DuplicateTransfer => "duplicate-transfer",
             Self::IdReused => "id-reused",
             Self::MalformedRow => "malformed-row",
-            Self::UnknownKind => "unknown-kind",
+            Self::NotCompared => "unknown-kind",
             Self::SumDiffers => "sum-differs",
         }
     }
@@ -87,7 +88,8 @@ pub struct Difference {
 pub struct Differences {
     pub difference_count: u64,
     pub by_kind: BTreeMap<Kind, u64>,
-    pub differences: Vec<Difference>,
+    #[serde(rename = "differences")]
+    pub listed: Vec<Difference>,
     #[serde(skip)]
     file: Option<(PathBuf, BufWriter<File>)>,
 }
@@ -109,8 +111,8 @@ impl Differences {
             let text = serde_json::to_string(&difference).unwrap_or_default();
             writeln!(file, "{text}").map_err(in_file(path))?;
         }
-        if self.differences.len() < LISTED_MAX {
-            self.differences.push(difference);
+        if self.listed.len() < LISTED_MAX {
+            self.listed.push(difference);
         }
         Ok(())
     }

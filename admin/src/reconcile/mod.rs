@@ -51,8 +51,8 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     let transfers = read_transfers(options, &summary, &mut sorter, &mut differences)?;
 
     let mut matching = Matching::new(Day::of(date)?, differences);
-    let mut sorted = sorter.finish().map_err(in_file(folder.path()))?;
-    while let Some(record) = sorted.advance().map_err(in_file(folder.path()))? {
+    let mut movements = sorter.finish().map_err(in_file(folder.path()))?;
+    while let Some(record) = movements.advance().map_err(in_file(folder.path()))? {
         let found =
             Found::read(record).ok_or_else(|| Failed::Unverifiable("a sorted movement is damaged".to_owned()))?;
         matching.take(found)?;
@@ -137,7 +137,7 @@ fn read_transfers(
             Err(Unusable::Malformed(expected)) => (Kind::MalformedRow, expected, "something else".to_owned()),
             Err(Unusable::Kind(found)) => {
                 let names: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
-                (Kind::UnknownKind, names.join(" or "), found)
+                (Kind::NotCompared, names.join(" or "), found)
             }
         };
         let subject = format!("row {row}");
@@ -148,7 +148,9 @@ fn read_transfers(
 
 fn compared(all: &Movements, kinds: &[MovementKind]) -> Movements {
     let mut compared = Movements::default();
-    kinds.iter().for_each(|kind| compared[*kind] = all[*kind]);
+    for kind in kinds {
+        compared[*kind] = all[*kind];
+    }
     compared
 }
 
@@ -160,20 +162,20 @@ fn in_words(report: &Report, kinds: &[MovementKind]) -> String {
     });
     let state = if *is_final { "final" } else { "not final" };
     let mut paragraphs = vec![format!("day {day}, {state}"), columns(&["", "ledger", "transfers"], sums)];
-    let Differences { difference_count, by_kind, differences, .. } = differences;
+    let Differences { difference_count, by_kind, listed, .. } = differences;
     if *difference_count == 0 {
         paragraphs.push("no differences".to_owned());
         return paragraphs.join("\n\n");
     }
-    paragraphs.extend(differences.iter().map(|difference| {
+    paragraphs.extend(listed.iter().map(|difference| {
         let Difference { kind, subject, ledger, transfers, row } = difference;
         let row = row.map_or_else(String::new, |row| format!("  (row {row})"));
         format!("{}  {subject}\n  ledger     {ledger}\n  transfers  {transfers}{row}", kind.name())
     }));
     let counts = by_kind.iter().map(|(kind, count)| vec![kind.name().to_owned(), count.to_string()]);
     paragraphs.push(columns(&[], counts));
-    paragraphs.push(match differences.len() as u64 {
-        listed if listed < *difference_count => format!("{difference_count} differences, {listed} of them listed"),
+    paragraphs.push(match listed.len() as u64 {
+        some if some < *difference_count => format!("{difference_count} differences, {some} of them listed"),
         _ => format!("{difference_count} differences"),
     });
     paragraphs.join("\n\n")

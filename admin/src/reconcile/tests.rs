@@ -46,13 +46,12 @@ fn compare(all: impl IntoIterator<Item = Found>) -> Vec<Kind> {
         assert_eq!(Found::read(&record), Some(found));
         sorter.push(&record).unwrap();
     }
-    let mut sorted = sorter.finish().unwrap();
+    let mut movements = sorter.finish().unwrap();
     let mut matching = Matching::new(DAY, Differences::default());
-    while let Some(record) = sorted.advance().unwrap() {
+    while let Some(record) = movements.advance().unwrap() {
         matching.take(Found::read(record).unwrap()).unwrap();
     }
-    let mut kinds: Vec<Kind> =
-        matching.end().unwrap().differences.into_iter().map(|difference| difference.kind).collect();
+    let mut kinds: Vec<Kind> = matching.end().unwrap().listed.into_iter().map(|difference| difference.kind).collect();
     kinds.sort_unstable();
     kinds
 }
@@ -146,7 +145,7 @@ fn very_many_transfers_of_one_id_take_little_memory_and_are_all_counted() {
     let differences = matching.end().unwrap();
     assert_eq!(differences.by_kind[&Kind::DuplicateTransfer], 2_999);
     assert_eq!((differences.by_kind[&Kind::MissingInLedger], differences.difference_count), (3_000, 5_999));
-    assert_eq!(differences.differences.len(), 50);
+    assert_eq!(differences.listed.len(), 50);
 }
 
 /// The rows of a file of transfers: what was expected of those that are unusable.
@@ -197,7 +196,7 @@ fn a_row_that_is_no_transfer_says_why() {
         ("deposit", "", "kind "),
     ];
     for (from, to, _) in cases {
-        text += &format!("{}\n", good.replacen(from, to, 1));
+        text += &(good.replacen(from, to, 1) + "\n");
     }
     let mut bytes = text.into_bytes();
     bytes.extend_from_slice(b"d\xff,deposit,ann,5,CNY,2025-11-23\n");
