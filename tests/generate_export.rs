@@ -58,7 +58,8 @@ impl Export {
             file.into_inner().unwrap().finish().unwrap();
             total += count;
             let key = format!("AWSDynamoDB/{EXPORT_ID}/data/{name}");
-            lines += &format!("{}\n", json!({"itemCount": count, "dataFileS3Key": key}));
+            lines += &json!({"itemCount": count, "dataFileS3Key": key}).to_string();
+            lines += "\n";
         }
         std::fs::write(self.folder.join("manifest-files.json"), lines).unwrap();
         let summary = json!({
@@ -151,7 +152,7 @@ fn send(export: &mut Export, packet: PacketId, number: u64, at: u64) {
         "WALLET",
         format_args!(r#""balance":{{"N":"{left}"}},"sent_count":{{"N":"1"}},"sent_amount":{{"N":"{total}"}}"#),
     );
-    export.item(&format!("PACKET#{packet}"), "META", format_args!(r#""packet_id":{{"S":"{packet}"}},"sender_id":{{"S":"sender-{number}"}},"split":{{"S":"random"}},"split_version":{{"N":"1"}},"seed":{{"S":"{:064x}"}},"currency":{{"S":"CNY"}},"total_amount":{{"N":"{total}"}},"slip_count":{{"N":"{SLIPS}"}},"slip_cap":{{"N":"20000"}},"greeting":{{"S":"恭喜发财，大吉大利"}},"created_at":{{"N":"{at}"}},"expires_at":{{"N":"{expired}"}},"ack":{{"S":"ledger"}},"status":{{"S":"settled"}}"#, number));
+    export.item(&format!("PACKET#{packet}"), "META", format_args!(r#""packet_id":{{"S":"{packet}"}},"sender_id":{{"S":"sender-{number}"}},"split":{{"S":"random"}},"split_version":{{"N":"1"}},"seed":{{"S":"{number:064x}"}},"currency":{{"S":"CNY"}},"total_amount":{{"N":"{total}"}},"slip_count":{{"N":"{SLIPS}"}},"slip_cap":{{"N":"20000"}},"greeting":{{"S":"恭喜发财，大吉大利"}},"created_at":{{"N":"{at}"}},"expires_at":{{"N":"{expired}"}},"ack":{{"S":"ledger"}},"status":{{"S":"settled"}}"#));
     let amounts = "CAIIAggC".repeat(32);
     export.item(&format!("PART#{packet}#0"), "AMOUNTS", format_args!(r#""amounts":{{"B":"{amounts}"}}"#));
 }

@@ -171,8 +171,8 @@ impl Reader {
             .limit(SCAN_ITEMS)
             .projection_expression(names.join(", "))
             .set_exclusive_start_key(start.map(attributes));
-        let named = names.into_iter().zip(projected);
-        named.fold(request, |request, (name, attribute)| request.expression_attribute_names(name, *attribute))
+        let attributes = names.into_iter().zip(projected);
+        attributes.fold(request, |request, (name, attribute)| request.expression_attribute_names(name, *attribute))
     }
 }
 
