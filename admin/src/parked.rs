@@ -28,7 +28,7 @@ struct Row {
 
 /// Lists all parked holds.
 pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
-    let replay = Replay::new(deployed.stores.clone());
+    let replay = Replay::new(deployed.stores.clone(), None);
     let parked = all_parked(&replay).await?;
     let rows: Vec<Row> = parked.into_iter().map(|(part, held)| Row::new(part, &held)).collect();
     Ok(Outcome::new(json, &rows, || in_words(&rows), Exit::Good))
@@ -36,7 +36,7 @@ pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
 
 /// Tries parked holds again.
 pub async fn replay(deployed: &Deployed, asked: &Asked, json: bool) -> Result<Outcome, Failed> {
-    let replay = Replay::new(deployed.stores.clone());
+    let replay = Replay::new(deployed.stores.clone(), None);
     let is_asked = |(part, held): &(PartId, OutboxEntry)| {
         asked.packet.is_none_or(|packet| packet == part.packet)
             && (asked.slips.is_empty() || asked.slips.contains(&held.hold.slip))

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Limits};
+use crate::domain::{AckMode, Amount, Limits, MAX_MOVEMENT};
 use crate::redis::{Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -18,6 +18,8 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
+    /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
+    pub deposit_max: Amount,
     /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     ///
@@ -69,12 +71,15 @@ impl Config {
             1..=Limits::SLIP_AMOUNT_CEILING.minor_units(),
         );
         let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
+        let deposit_max = MAX_MOVEMENT.minor_units();
+        let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let redis = needs_redis.then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
             policy: SendPolicy { currency, ack, limits },
+            deposit_max,
             redis,
             settle_grace: Duration::from_millis(settle_grace),
         };

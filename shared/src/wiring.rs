@@ -108,7 +108,8 @@ impl LedgerWiring {
 
     /// The operator's use cases.
     pub fn wallets(&self) -> Wallets<SdkTable> {
-        Wallets::new(Arc::clone(&self.ledger), Arc::new(System), self.config.policy.currency.clone())
+        let Config { policy, deposit_max, .. } = &self.config;
+        Wallets::new(Arc::clone(&self.ledger), Arc::new(System), policy.currency.clone(), *deposit_max)
     }
 }
 

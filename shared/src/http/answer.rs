@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
-use super::request::request_id;
+use super::request::{request_id, signer};
 use super::route::{Route, route};
 use crate::domain::PacketId;
 
@@ -112,7 +112,7 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
 }
 
 /// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the outcome,
-/// the duration, and a problem's cause. Nothing else that a client sent is logged.
+/// the duration, a problem's cause, and who signed an operator's request. Nothing else that a client sent is logged.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);
@@ -147,6 +147,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
         },
     };
     let packet_id = packet_id.map(tracing::field::display::<PacketId>);
+    let by = signer(request).map(tracing::field::display);
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, cause) = match result {
         Ok(answer) => (answer.outcome, None),
@@ -154,13 +155,13 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     };
     match result.as_ref().err().map(|problem| problem.code) {
         Some(Code::Internal) => {
-            tracing::error!(request_id, packet_id, outcome, duration_us, cause, "a request failed on a defect");
+            tracing::error!(request_id, packet_id, by, outcome, duration_us, cause, "a request failed on a defect");
         }
         Some(Code::Unavailable) => {
-            tracing::warn!(request_id, packet_id, outcome, duration_us, cause, "a request was not answered");
+            tracing::warn!(request_id, packet_id, by, outcome, duration_us, cause, "a request was not answered");
         }
-        Some(_) => tracing::info!(request_id, packet_id, outcome, duration_us, "a request was refused"),
-        None => tracing::info!(request_id, packet_id, outcome, duration_us, "a request was answered"),
+        Some(_) => tracing::info!(request_id, packet_id, by, outcome, duration_us, "a request was refused"),
+        None => tracing::info!(request_id, packet_id, by, outcome, duration_us, "a request was answered"),
     }
 }
 

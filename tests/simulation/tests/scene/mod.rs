@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Limits, Split, Terms, Timestamp, UserId};
+use shared::domain::{AckMode, Amount, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
 use shared::ledger::Ledger;
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
@@ -100,8 +100,8 @@ impl Scene {
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default() };
         let send = SendPacket::new(stores.clone(), policy);
-        let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned());
-        wallets.deposit(&sender(), &"d".parse().unwrap(), Amount::new(balance)).await.unwrap();
+        let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned(), MAX_MOVEMENT);
+        wallets.deposit(&sender(), &"d".parse().unwrap(), Amount::new(balance), None).await.unwrap();
         let settle = Settle::new(stores, Duration::ZERO);
         let packets = AtomicU64::new(0);
         Self { ledger, hot, send, settle, clock, is_slow, reads_slowly, transactions, packets }
