@@ -1,6 +1,6 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
-use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Timestamp};
+use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Signer, Timestamp};
 use shared::ports::OutboxEntry;
 use shared::service::{Failure, Replay, Replayed};
 
@@ -34,9 +34,14 @@ pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
     Ok(Outcome::new(json, &rows, || in_words(&rows), Exit::Good))
 }
 
-/// Tries parked holds again.
-pub async fn replay(deployed: &Deployed, asked: &Asked, json: bool) -> Result<Outcome, Failed> {
-    let replay = Replay::new(deployed.stores.clone(), None);
+/// Tries parked holds again, in the name of `by`.
+pub async fn replay(
+    deployed: &Deployed,
+    asked: &Asked,
+    by: Option<Signer>,
+    json: bool,
+) -> Result<Outcome, Failed> {
+    let replay = Replay::new(deployed.stores.clone(), by);
     let is_asked = |(part, held): &(PartId, OutboxEntry)| {
         asked.packet.is_none_or(|packet| packet == part.packet)
             && (asked.slips.is_empty() || asked.slips.contains(&held.hold.slip))

@@ -26,6 +26,8 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it.
     pub redis: Option<RedisConfig>,
+    /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
+    pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
 }
@@ -74,12 +76,15 @@ impl Config {
         let deposit_max = MAX_MOVEMENT.minor_units();
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
+        let operate_repairs =
+            reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let redis = needs_redis.then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
             policy: SendPolicy { currency, ack, limits },
             deposit_max,
+            operate_repairs,
             redis,
             settle_grace: Duration::from_millis(settle_grace),
         };
