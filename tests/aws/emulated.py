@@ -256,15 +256,21 @@ class Stack:
         return Noted.made.get(kind, {})
 
     def functions(self):
-        """Each deployed function: the name of its binary, its logical id, its configuration."""
+        """Each deployed function: its name in actions.json, its logical id, its configuration."""
         for logical_id, resource in source()["Resources"].items():
             if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
-                yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
+                program = resource["Metadata"]["BuildProperties"]["Binary"]
+                repairs = configuration["Environment"]["Variables"].get("OPERATE_REPAIRS")
+                kind = {"false": "-read", "true": "-repair", None: ""}[repairs]
+                yield program + kind, logical_id, configuration
 
     def called(self):
-        """The functions that receive requests: with grabs on instances, the function `Grab` receives none."""
+        """The functions that alarms watch. With grabs on instances, the function `Grab` receives no requests. Who runs a command sees
+        by themselves that it failed."""
         for program, logical_id, configuration in self.functions():
+            if program.startswith("operate-"):
+                continue
             if logical_id != "Grab" or "GrabOnInstances" not in self.ids:
                 yield program, logical_id, configuration
 
