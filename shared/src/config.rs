@@ -2,12 +2,11 @@
 //! every fault.
 
 use std::fmt::{self, Write};
-use std::fs::File;
 use std::str::FromStr;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Amount, Limits};
-use crate::redis::{Connection, IamAuth, RedisConfig, RedisConfigError};
+use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
 /// The configuration of a process, from its environment variables.
@@ -18,7 +17,7 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
-    /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
+    /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     ///
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
@@ -126,13 +125,13 @@ impl Reader<'_> {
     fn redis(&mut self) -> RedisConfig {
         let mut redis = RedisConfig::new(self.required("REDIS_URL"));
         redis.cluster = self.parsed("REDIS_CLUSTER", false, "true or false", |text| text.parse().ok());
-        redis.ca_file = self.get("REDIS_CA_FILE").map(Into::into);
+        redis.ca = self.get("REDIS_CA").map(Into::into).unwrap_or_default();
         let connect = self.number("REDIS_CONNECT_TIMEOUT_MS", 1_000, 1..=60_000);
         let response = self.number("REDIS_RESPONSE_TIMEOUT_MS", 500, 1..=60_000);
         redis.connect_timeout = Duration::from_millis(connect);
         redis.response_timeout = Duration::from_millis(response);
         redis.iam = self.iam_auth(&redis.url);
-        self.check(redis.clone());
+        self.check(&redis);
         redis
     }
 
@@ -160,18 +159,17 @@ impl Reader<'_> {
     }
 
     /// Adds the faults that the Redis client finds to all others.
-    fn check(&mut self, mut redis: RedisConfig) {
-        if redis.ca_file.as_ref().is_some_and(|file| File::open(file).is_err()) {
-            self.fault("REDIS_CA_FILE", "can't be read");
-            redis.ca_file = None;
+    fn check(&mut self, redis: &RedisConfig) {
+        if redis.ca.check().is_err() {
+            self.fault("REDIS_CA", "must be system, amazon, certificates (PEM) or a file of them");
         }
+        let redis = RedisConfig { ca: Authorities::System, ..redis.clone() };
         if redis.url.is_empty() {
             return;
         }
         match Connection::new(&redis) {
             Ok(_) => {}
             Err(RedisConfigError::SeveralUrls) => self.fault("REDIS_URL", "may name several servers of a cluster only"),
-            Err(_) if redis.ca_file.is_some() => self.fault("REDIS_URL", "or REDIS_CA_FILE is not valid"),
             Err(_) => self.fault("REDIS_URL", "is not valid"),
         }
     }
@@ -224,9 +222,12 @@ mod tests {
             error.to_string().replace("the configuration is not valid: ", "")
         };
         let url = ("REDIS_URL", "http://user:s3cret@localhost");
-        let ca_file = ("REDIS_CA_FILE", "/nowhere/ca.pem");
-        let bad = "TABLE_NAME is required; REDIS_CA_FILE can't be read; REDIS_URL is not valid";
-        assert_eq!(faults(&[url, ca_file]), bad);
+        let ca = ("REDIS_CA", "/nowhere/ca.pem");
+        let bad = "TABLE_NAME is required; REDIS_CA must be system, amazon, certificates (PEM) or a file of them; \
+                   REDIS_URL is not valid";
+        assert_eq!(faults(&[url, ca]), bad);
+        let ca = ("REDIS_CA", "-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n");
+        assert!(faults(&[("TABLE_NAME", "t"), ("REDIS_URL", "rediss://a"), ca]).starts_with("REDIS_CA must be "));
         let several = ("REDIS_URL", "redis://a,redis://b");
         assert_eq!(faults(&[("TABLE_NAME", "t"), several]), "REDIS_URL may name several servers of a cluster only");
         assert!(read(&[("TABLE_NAME", "t"), several, ("REDIS_CLUSTER", "true")]).is_ok());

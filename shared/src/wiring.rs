@@ -133,6 +133,14 @@ impl Wiring {
         Ok(Self { base, stores: stores.metered(meter) })
     }
 
+    /// Connects to the hot store. A function does so while it starts, when it has a whole processor; its first request then finds
+    /// connections. If it fails, that request connects.
+    pub async fn connect(&self) {
+        if let Err(error) = self.stores.hot.connect().await {
+            tracing::warn!(error = crate::error_chain(&error), "no connection to Redis at the start");
+        }
+    }
+
     /// The wiring of the ledger only.
     pub const fn ledger_wiring(&self) -> &LedgerWiring {
         &self.base

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use redis::{ConnectionInfo, IntoConnectionInfo, TlsCertificates};
+use redis::{ConnectionInfo, IntoConnectionInfo};
 use thiserror::Error;
 
 use super::iam::IamAuth;
+use super::tls::Authorities;
 
 /// Where the hot store is, and how long to wait for it.
 #[derive(Clone)]
@@ -21,13 +22,13 @@ pub struct RedisConfig {
     pub aws: SdkConfig,
     /// Whether the servers form a cluster.
     pub cluster: bool,
-    /// The certificate authorities (PEM) to trust instead of the system's.
-    pub ca_file: Option<PathBuf>,
+    /// The certificate authorities that TLS trusts.
+    pub ca: Authorities,
     /// How long to wait for a connection to one server, TLS and password included.
     pub connect_timeout: Duration,
     /// How long to wait for an answer.
     pub response_timeout: Duration,
-    /// After how long without a successful call a connection is replaced rather than trusted.
+    /// After how long without a successful call a connection is probed rather than trusted.
     pub idle_max: Duration,
 }
 
@@ -40,7 +41,7 @@ impl RedisConfig {
             iam: None,
             aws: SdkConfig::builder().build(),
             cluster: false,
-            ca_file: None,
+            ca: Authorities::System,
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_millis(500),
             idle_max: Duration::from_mins(1),
@@ -55,14 +56,6 @@ impl RedisConfig {
             .collect::<Result<_, _>>()
             .map_err(|source| RedisConfigError::Url { source })
     }
-
-    /// The certificates to trust, if not the system's.
-    pub(super) fn certificates(&self) -> Result<Option<TlsCertificates>, RedisConfigError> {
-        let Some(path) = &self.ca_file else { return Ok(None) };
-        let root_cert =
-            std::fs::read(path).map_err(|source| RedisConfigError::CaFile { path: path.clone(), source })?;
-        Ok(Some(TlsCertificates { client_tls: None, root_cert: Some(root_cert) }))
-    }
 }
 
 impl fmt::Debug for RedisConfig {
@@ -72,7 +65,7 @@ impl fmt::Debug for RedisConfig {
             .field("url", &"…")
             .field("iam", &self.iam)
             .field("cluster", &self.cluster)
-            .field("ca_file", &self.ca_file)
+            .field("ca", &self.ca)
             .field("connect_timeout", &self.connect_timeout)
             .field("response_timeout", &self.response_timeout)
             .field("idle_max", &self.idle_max)
@@ -98,6 +91,13 @@ pub enum RedisConfigError {
     CaFile {
         /// The file.
         path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What should be certificates in PEM form is none.
+    #[error("the certificate authorities are not valid")]
+    Authorities {
         /// Why.
         #[source]
         source: io::Error,
