@@ -86,7 +86,7 @@ impl Deployed {
     pub fn over(mut config: Config, client: Client) -> Result<Self, RedisConfigError> {
         let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
         if redis.aws.region().is_none() {
-            redis.aws = wiring::environment();
+            redis.aws = wiring::environment_for_redis();
         }
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), config.table.clone());

@@ -35,12 +35,7 @@ pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
 }
 
 /// Tries parked holds again, in the name of `by`.
-pub async fn replay(
-    deployed: &Deployed,
-    asked: &Asked,
-    by: Option<Signer>,
-    json: bool,
-) -> Result<Outcome, Failed> {
+pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json: bool) -> Result<Outcome, Failed> {
     let replay = Replay::new(deployed.stores.clone(), by);
     let is_asked = |(part, held): &(PartId, OutboxEntry)| {
         asked.packet.is_none_or(|packet| packet == part.packet)

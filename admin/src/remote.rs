@@ -73,7 +73,9 @@ pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadli
     let answer = match (command.right(), command) {
         (Some(needed), _) if needed != right => Answer::failed(format!("this function does not {needed}: {name}")),
         (None, _) => Answer::failed(format!("{name} needs no function: run it where its files are")),
-        (_, _) if right == Right::Repair && by.is_none() => Answer::failed("a repair needs the caller, `by`".to_owned()),
+        (_, _) if right == Right::Repair && by.is_none() => {
+            Answer::failed("a repair needs the caller, `by`".to_owned())
+        }
         (_, Command::Audit(options)) => {
             let until = deadline.min(begun + AUDIT_CALL);
             audit::until(until, deployed, &options, resume, json).await.map_or_else(Answer::from, |done| match done {

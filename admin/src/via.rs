@@ -57,7 +57,9 @@ async fn call(lambda: &aws_sdk_lambda::Client, function: &str, request: &Request
     let answer = called.map_err(|error| Failed::Aws("Lambda did not run the function", Box::new(error)))?;
     let payload = answer.payload.map(Blob::into_inner).unwrap_or_default();
     match answer.function_error {
-        Some(kind) => Err(Failed::Function(function.to_owned(), format!("{kind}: {}", String::from_utf8_lossy(&payload)))),
+        Some(kind) => {
+            Err(Failed::Function(function.to_owned(), format!("{kind}: {}", String::from_utf8_lossy(&payload))))
+        }
         None => serde_json::from_slice(&payload).map_err(|error| Failed::Answer(error.to_string())),
     }
 }

@@ -288,7 +288,7 @@ fn all_errors_of_a_configuration_are_reported_at_start() {
     let of_redis = [
         ("REDIS_URL", "https://user:s3cret@localhost"),
         ("REDIS_CLUSTER", "yes"),
-        ("REDIS_CA_FILE", "/nowhere"),
+        ("REDIS_CA", "/nowhere"),
         ("REDIS_CONNECT_TIMEOUT_MS", "1s"),
         ("REDIS_RESPONSE_TIMEOUT_MS", "0"),
         ("REDIS_AUTH", "maybe"),

@@ -214,7 +214,7 @@ fn the_documents_list_all_variables_with_their_defaults() {
             assert_eq!(default, "required", "{name}");
         } else if reads.by_iam.contains(name) {
             assert_eq!(default, "required by iam", "{name}");
-        } else if name != "REDIS_CA_FILE" {
+        } else {
             assert_eq!(chinese[name].0, *default, "{name}");
             assert_eq!(both(Some((name, default))), both(None), "{name} is {default} by default");
         }

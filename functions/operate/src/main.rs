@@ -1,5 +1,8 @@
 //! The operate function on AWS Lambda: wiring only.
 
+// All commands are one future.
+#![recursion_limit = "256"]
+
 use std::sync::Arc;
 use std::time::SystemTime;
 

@@ -7,7 +7,8 @@ use super::*;
 
 const STACK: &str = "hongbao-test";
 /// The access keys of somebody who may do everything, and of somebody who may only read.
-const [OPERATOR, READER]: [&str; 2] = ["OPERATOR", "READER"];
+const OPERATOR: &str = "OPERATOR";
+const READER: &str = "READER";
 
 /// A function of a world's stack: one that reads, or one that repairs.
 async fn function(world: &World, repairs: bool, variables: &[(&str, &str)]) -> Function {
@@ -115,10 +116,14 @@ async fn reading_and_repairing_are_two_rights() {
         ("read", json!({"arguments": ["--table", "other", "parked"]}), "error: unexpected argument '--table'"),
         ("read", json!({"arguments": ["--redis-url", "redis://x", "parked"]}), "error: unexpected argument"),
         ("read", json!({"arguments": []}), "Usage"),
-        ("read", json!({"arguments": ["parked"], "resume": {"since_ms": null, "places": [], "report": {
-            "packets": 0, "slips": 0, "wallets": 0, "movements": 0, "deposited": 0, "withdrawn": 0, "in_wallets": 0,
-            "in_slips": 0, "imbalance_count": 0, "imbalances": [], "unjudged_count": 0, "unjudged": []
-        }}}), "only an audit can continue"),
+        (
+            "read",
+            json!({"arguments": ["parked"], "resume": {"since_ms": null, "places": [], "report": {
+                "packets": 0, "slips": 0, "wallets": 0, "movements": 0, "deposited": 0, "withdrawn": 0, "in_wallets": 0,
+                "in_slips": 0, "imbalance_count": 0, "imbalances": [], "unjudged_count": 0, "unjudged": []
+            }}}),
+            "only an audit can continue",
+        ),
     ] {
         let answer = api.function(&name(right)).invoke(event.to_string().as_bytes()).await;
         assert_eq!((&answer["exit"], answer.get("output")), (&json!(2), None), "{event}: {answer}");
@@ -166,7 +171,8 @@ async fn a_long_output_arrives_whole() {
     let terms = world.process().send_funded(packet(&user("sam"), 1_000_000, 20_000)).await;
     let api = stack(&world).await;
     let id = terms.id.to_string();
-    let (near, far) = (admin(&world, &["packet", &id, "--json"]).await, via(&api, READER, &["packet", &id, "--json"]).await);
+    let (near, far) =
+        (admin(&world, &["packet", &id, "--json"]).await, via(&api, READER, &["packet", &id, "--json"]).await);
     assert!(near.text.len() > 2_000_000, "{} bytes are not long", near.text.len());
     assert!(near.text == far.text && far.code == Some(0));
 }
