@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_but_the_stack_is_sent() {
+    fn everything_except_the_stack_is_sent() {
         let sent = |line: &str| to_send(line.split(' ').map(OsString::from)).ok();
         let expected = Some(["packet", "p", "--json"].map(str::to_owned).to_vec());
         for line in ["x --via s packet p --json", "x packet --via=s p --json", "x packet p --json --via s"] {

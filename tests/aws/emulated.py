@@ -266,8 +266,8 @@ class Stack:
                 yield program + kind, logical_id, configuration
 
     def called(self):
-        """The functions that alarms watch. With grabs on instances, the function `Grab` receives no requests. Who runs a command sees
-        by themselves that it failed."""
+        """The functions that alarms watch. With grabs on instances, the function `Grab` receives no requests. A failure of the
+        operator's functions shows on the operator's own screen."""
         for program, logical_id, configuration in self.functions():
             if program.startswith("operate-"):
                 continue

@@ -99,6 +99,8 @@ def test_a_roles_actions_outside_the_table(stack, roles):
             }
         if uses_redis and stack.way == "nodes":
             expected.add("elasticache:Connect")
+        if uses_redis and stack.way == "serverless":
+            expected.add("secretsmanager:GetSecretValue")
         if program in ("settle", "audit"):
             expected.add("sqs:SendMessage")
         if program == "audit":
@@ -147,7 +149,7 @@ def test_the_networks_endpoint_allows_its_functions_actions(stack, actions):
     [endpoint] = [
         resource
         for resource in stack.template["Resources"].values()
-        if resource["Type"] == "AWS::EC2::VPCEndpoint"
+        if resource["Type"] == "AWS::EC2::VPCEndpoint" and resource["Properties"]["VpcEndpointType"] == "Gateway"
     ]
     [statement] = endpoint["Properties"]["PolicyDocument"]["Statement"]
     inside = [program for program, _, configuration in stack.functions() if configuration.get("VpcConfig")]

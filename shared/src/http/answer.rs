@@ -111,8 +111,8 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the outcome,
-/// the duration, a problem's cause, and who signed an operator's request. Nothing else that a client sent is logged.
+/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the packet, the outcome,
+/// the duration, a problem's cause, and the signer of an operator's request. Nothing else that a client sent is logged.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);

@@ -53,7 +53,7 @@ impl<T: Table> Wallets<T> {
         by: Option<&Signer>,
     ) -> Result<MovementOutcome, Failure> {
         if amount > self.deposit_max {
-            // A client that lost the answer to a deposit of before the limit must not hear that it was refused.
+            // A deposit of before the limit is made, and a client that lost its answer must not be refused.
             return Ok(self.ledger.deposit_above_limit(user, id, amount).await?);
         }
         Ok(self.ledger.deposit(user, id, amount, by, self.clock.now()).await?)

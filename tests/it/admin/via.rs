@@ -105,7 +105,7 @@ async fn reading_and_repairing_are_two_rights() {
     assert!(denied.errors.contains("AccessDenied"), "{denied:?}");
     assert_eq!(api.called(), [name("read")]);
 
-    // Each function enforces its own right, whoever calls it. No caller leads it to other stores.
+    // Each function enforces its own right for any caller, and no caller leads it to other stores.
     let by = arn(OPERATOR);
     for (right, event, error) in [
         ("read", json!({"arguments": ["rebuild", id], "by": by}), "this function does not repair: rebuild"),
