@@ -14,10 +14,11 @@ mod remote;
 mod text;
 mod verify;
 
+use options::Command;
 use shared::domain::Signer;
 
 pub use deployment::{Deployed, Failed, aws_config};
-pub use options::{Asked, Command, Deployment, Options, Right};
+pub use options::{Asked, Deployment, Options, Right};
 pub use remote::{Answer, Request, operate};
 
 /// A command's output and exit code.

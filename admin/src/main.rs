@@ -31,11 +31,11 @@ async fn main() -> ExitCode {
 async fn run(options: Options) -> Result<(String, u8), admin::Failed> {
     let Options { deployment, via, asked } = options;
     if let Some(stack) = via {
-        return via::run(&stack, &asked.command, std::env::args_os()).await;
+        return via::run(&stack, &asked, std::env::args_os()).await;
     }
     // A repair on AWS names its caller, as one by the function does. Another endpoint knows no callers.
     let is_on_aws = deployment.dynamodb_url.is_none();
-    let by = if is_on_aws && asked.command.right() == Some(Right::Repair) { Some(via::caller().await?) } else { None };
+    let by = if is_on_aws && asked.right() == Some(Right::Repair) { Some(via::caller().await?) } else { None };
     let outcome = admin::run(&deployment, asked, by).await?;
     Ok((outcome.text, outcome.exit as u8))
 }

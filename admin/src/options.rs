@@ -12,6 +12,7 @@ use shared::domain::PacketId;
 /// variables.
 #[derive(Debug, Parser)]
 #[command(name = "hongbao-admin", version)]
+#[expect(missing_docs, reason = "clap would print them")]
 pub struct Options {
     #[command(flatten)]
     pub deployment: Deployment,
@@ -31,10 +32,18 @@ pub struct Options {
 pub struct Asked {
     /// Print JSON instead of text
     #[arg(long, global = true)]
-    pub json: bool,
+    pub(crate) json: bool,
 
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
+}
+
+impl Asked {
+    /// The right that the command needs in a stack; `None`: it works on files, not in a stack.
+    #[must_use]
+    pub const fn right(&self) -> Option<Right> {
+        self.command.right()
+    }
 }
 
 /// The stores' addresses.

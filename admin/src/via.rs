@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::time::Duration;
 
-use admin::{Answer, Command, Failed, Request, aws_config};
+use admin::{Answer, Asked, Failed, Request, aws_config};
 use aws_sdk_lambda::config::StalledStreamProtectionConfig;
 use aws_sdk_lambda::config::timeout::TimeoutConfig;
 use aws_sdk_lambda::primitives::Blob;
@@ -15,14 +15,14 @@ const ATTEMPT_MAX: Duration = Duration::from_mins(16);
 /// The most calls of one audit: a week of them.
 const CALLS_MAX: usize = 2_500;
 
-/// Runs the command by the function of `stack` that has the right to, and returns its output and exit code. `arguments` is this program's
+/// Runs the command that was asked for by the function of `stack` that has the right to, and returns its output and exit code. `arguments` is this program's
 /// own command line.
 pub async fn run(
     stack: &str,
-    command: &Command,
+    asked: &Asked,
     arguments: impl Iterator<Item = OsString>,
 ) -> Result<(String, u8), Failed> {
-    let right = command.right().ok_or(Failed::NoFunction("this command works on files: leave out --via"))?;
+    let right = asked.right().ok_or(Failed::NoFunction("this command works on files: leave out --via"))?;
     let aws = aws_config().await;
     let mut request = Request { arguments: to_send(arguments)?, by: Some(caller_of(&aws).await?), resume: None };
     let config = aws_sdk_lambda::config::Builder::from(&aws)
