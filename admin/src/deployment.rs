@@ -60,10 +60,10 @@ impl From<LedgerError> for Failed {
 
 /// Both stores of a deployment.
 pub struct Deployed {
-    pub stores: Stores<SdkTable, RedisStore>,
+    pub(crate) stores: Stores<SdkTable, RedisStore>,
     /// The connection for reads that the hot store's port does not offer.
-    pub connection: Connection,
-    pub auditor: Auditor,
+    pub(crate) connection: Connection,
+    pub(crate) auditor: Auditor,
 }
 
 impl Deployed {
