@@ -30,7 +30,7 @@ async fn an_unknown_method_receives_the_list_of_methods() {
 async fn a_browser_may_ask_before_it_calls_from_another_origin() {
     let api = Api::start().await;
     // The local stack refuses the pages of other sites before a function sees them.
-    let origin = api.local.url().to_owned();
+    let origin = api.local.url();
     let asks = [("origin", origin.as_bytes()), ("access-control-request-method", b"POST")];
     for path in ["/packets", "/packets/x/grab", "/me/wallet"] {
         let answer = api.unchecked("OPTIONS", path.as_bytes(), &asks, b"").await;
