@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench size
+.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch prose nightly preflight smoke
 
@@ -178,6 +178,12 @@ pressure: ## Measure overload and what it leaves behind, a large outbox, load fo
 	@scripts/install-tools.sh
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)
+
+# Writes an export of a ledger, then the journal of a day in it, then reconciles it: make journal MOVEMENTS=1000000
+MOVEMENTS ?= 10000000
+journal: ## Measure the journal of a day, and its reconciliation
+	cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
+	scripts/journal.sh target/measured $(MOVEMENTS)
 
 # The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
 # tests, which has bounds of its own.

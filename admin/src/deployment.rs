@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use ::audit::Auditor;
 use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -26,6 +28,9 @@ pub enum Failed {
     /// The audit could not read the table.
     #[error("the audit could not finish")]
     Audit(#[from] ::audit::ReadError),
+    /// The journal could not read the table.
+    #[error("the journal could not finish")]
+    Journal(#[source] ::audit::ReadError),
     /// A store did not answer.
     #[error(transparent)]
     Store(#[from] Failure),
@@ -50,6 +55,15 @@ pub enum Failed {
     /// The function ended without an answer.
     #[error("the function {0} failed: {1}")]
     Function(String, String),
+    /// A file or folder that can't be read or written.
+    #[error("{0}")]
+    File(String, #[source] std::io::Error),
+}
+
+/// Says which file or folder could not be read or written.
+pub fn in_file(path: &Path) -> impl FnOnce(std::io::Error) -> Failed {
+    let name = path.display().to_string();
+    move |error| Failed::File(name, error)
 }
 
 impl From<LedgerError> for Failed {
@@ -97,7 +111,12 @@ impl Deployed {
 
 /// The audit of a table.
 pub async fn auditor(deployment: &Deployment) -> Auditor {
-    Auditor::new(aws(deployment).await.0, deployment.table.clone())
+    Auditor::new(dynamodb(deployment).await, deployment.table.clone())
+}
+
+/// A client for the given endpoint, or for AWS.
+pub async fn dynamodb(deployment: &Deployment) -> Client {
+    aws(deployment).await.0
 }
 
 /// The region and the credentials of the environment or profile.
@@ -105,7 +124,7 @@ pub async fn aws_config() -> SdkConfig {
     ::aws_config::from_env().http_client(wiring::https_client()).load().await
 }
 
-/// A client for the given endpoint, or for AWS.
+/// The same, and where it is AWS, the region and the credentials.
 async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
     if let Some(url) = &deployment.dynamodb_url {
         return (wiring::dynamodb_at(url), None);

@@ -1,16 +1,19 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis, write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod audit;
 mod deployment;
 mod hot;
+mod journal;
 mod options;
 mod packet;
 mod parked;
 mod rebuild;
+mod reconcile;
 mod remote;
+mod sort;
 mod text;
 mod verify;
 
@@ -47,6 +50,8 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
     match command {
         Command::Audit(options) => audit::to_the_end(deployment, &options, json).await,
         Command::Verify(options) => verify::run(&options, json),
+        Command::Journal(options) => journal::run(deployment, &options, json).await,
+        Command::Reconcile(options) => reconcile::run(&options, json),
         command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,
     }
 }
@@ -58,7 +63,9 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
         Command::Parked => parked::list(deployed, json).await,
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
         Command::Rebuild { id } => rebuild::run(deployed, id, json).await,
-        Command::Audit(_) | Command::Verify(_) => Err(Failed::NoFunction("this command asks no Redis")),
+        Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) => {
+            Err(Failed::NoFunction("this command asks no Redis"))
+        }
     }
 }
 

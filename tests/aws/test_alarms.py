@@ -104,8 +104,10 @@ def test_the_alarms_that_matter_most(stack, alarms):
     assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
     assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
     days = int(stack.parameters.get("AuditDays", "1"))
-    unaudited = alarms["AuditMissing"]["Period"] * alarms["AuditMissing"]["EvaluationPeriods"]
-    assert unaudited == (24 * days + 6) * 3600 <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
+    [period] = [query["MetricStat"]["Period"] for query in alarms["AuditMissing"]["Metrics"] if "MetricStat" in query]
+    unaudited = period * alarms["AuditMissing"]["DatapointsToAlarm"]
+    assert unaudited == (24 * days + 6) * 3600
+    assert unaudited + period <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
     imbalance = alarms["AuditImbalance"]
     assert (imbalance["MetricName"], imbalance["Threshold"]) == ("AuditImbalances", 0)
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table
@@ -170,22 +172,23 @@ def test_a_new_deployment_is_quiet_and_a_stopped_one_is_not(alarms):
     assert raised(settle, runs=[due, None, None], errors=well), "the runs ended"
     assert raised(settle, runs=[due, due, due], errors=[0, 1, 1]), "the runs fail"
     audit = alarms["AuditMissing"]
-    assert not raised(audit, reports=[None] * 5 + [1]), "the first audit"
-    assert not raised(audit, reports=[None, None, 1, None, None, None])
-    assert raised(audit, reports=[1] + [None] * 5), "thirty hours without a report"
+    quarters = audit["DatapointsToAlarm"]
+    assert audit["EvaluationPeriods"] == quarters + 1
+    assert not raised(audit, reports=[None] * quarters + [1]), "the first audit"
+    assert not raised(audit, reports=[None, 1] + [None] * (quarters - 1))
+    assert raised(audit, reports=[1] + [None] * quarters), "no report between two audits and six hours"
 
 
-def test_the_gateways_own_refusals_are_counted(stack):
-    """A function's 429 has the time of its answer in the access log. The gateway's has none."""
-    [log_filter] = stack.noted("AWS::Logs::MetricFilter").values()
-    assert log_filter["LogGroupName"] == stack.ids["AccessLogs"]
-    [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
-    line = json.loads(stage["AccessLogSettings"]["Format"])
-    found = re.findall(r'\$\.(\w+) = "([^"]+)"', log_filter["FilterPattern"])
-    assert found == [("status", "429"), ("function_latency_ms", "-")]
-    assert {name: line[name] for name, _ in found} == {
-        "status": "$context.status",
-        "function_latency_ms": "$context.integrationLatency",
+def test_the_gateways_own_refusals_are_counted(stack, alarms):
+    """API Gateway asks no function for them."""
+    alarm = alarms["GatewayRefusals"]
+    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+    names = {query["Id"]: query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query}
+    assert names.pop("requests")["MetricName"] == "Count"
+    assert expression == " - ".join(["requests", *(f"FILL({name}, 0)" for name in names)])
+    assert {metric["MetricName"] for metric in names.values()} == {"Invocations"}
+    counted = {metric["Dimensions"][0]["Value"] for metric in names.values()}
+    answering = {"send", "grab", "view", "wallet"}
+    assert counted == {
+        configuration["FunctionName"] for program, _, configuration in stack.called() if program in answering
     }
-    # Groups of the class for rare access have no filters.
-    assert "LogGroupClass" not in stack.template["Resources"]["AccessLogs"]["Properties"]

@@ -51,10 +51,6 @@ def test_a_planted_fault_is_named_until_it_is_mended(name):
     assert not [one for one in worries(world, subject) if one.kind == "fails"]
 
 
-def test_what_is_ahead_of_the_template_is_not_there_yet():
-    assert not planted.AHEAD & set(World().environment.parameters), "tests/aws/planted.py: AHEAD"
-
-
 def test_it_only_reads():
     worlds = [World("dev"), with_all(World()), World(), World()]
     existing(worlds[2])
