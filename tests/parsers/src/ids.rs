@@ -61,5 +61,6 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Withdrawal(user, id) => ("PUT", format!("/wallets/{user}/withdrawals/{id}")),
         Route::Wallet(user) => ("GET", format!("/wallets/{user}")),
         Route::Movements(user) => ("GET", format!("/wallets/{user}/movements")),
+        Route::Preflight => panic!("these requests have no headers"),
     }
 }
