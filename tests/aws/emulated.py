@@ -1,4 +1,4 @@
-"""The transformed template, deployed to moto's CloudFormation.
+"""The transformed templates, deployed to moto's CloudFormation.
 
 moto supports some resource types in templates. For types that it supports only as a service, a few lines here call the
 service. For all other types, this file notes the properties that the resource would get. Nothing here tries rules, updates,
@@ -6,6 +6,7 @@ or whether AWS accepts each property; cfn-lint checks that.
 """
 
 import json
+import re
 import warnings
 
 import boto3
@@ -13,7 +14,7 @@ import moto
 from moto.cloudformation import parsing
 from moto.core.common_models import CloudFormationModel
 
-from transformed import REGION, ROOT, source, transformed
+from transformed import MAIN, REGION, ROOT, resources, source, transformed
 
 __all__ = ["ROOT", "Stack", "client", "emulator"]
 STACK = "hongbao-test"
@@ -83,6 +84,13 @@ def kind(name):
         return model
 
     return named
+
+
+@kind("AWS::CloudFormation::Stack")
+def nested(logical_id, properties):
+    """moto has one, but reads its template from S3."""
+    outputs = create(f"{STACK}-{logical_id}", transformed(properties["TemplateURL"]), properties["Parameters"])
+    return f"{STACK}-{logical_id}", {f"Outputs.{name}": value for name, value in outputs.items()}
 
 
 @kind("AWS::ApiGatewayV2::Api")
@@ -194,43 +202,55 @@ ONLY_NOTED = [
 ]
 
 
-def subnets_spelled_out(value):
-    """The template with literal subnets: moto does not support `Fn::Cidr`."""
-    if isinstance(value, dict):
-        if list(value) == ["Fn::Cidr"]:
-            return [f"10.64.{4 * i}.0/22" for i in range(value["Fn::Cidr"][1])]
-        return {key: subnets_spelled_out(inner) for key, inner in value.items()}
+def spelled_out(value):
+    """The template without what moto does not support: `Fn::Cidr`, and a nested stack's outputs in `Fn::Sub`."""
     if isinstance(value, list):
-        return [subnets_spelled_out(inner) for inner in value]
-    return value
+        return [spelled_out(inner) for inner in value]
+    if not isinstance(value, dict):
+        return value
+    if list(value) == ["Fn::Cidr"]:
+        return [f"10.64.{4 * i}.0/22" for i in range(value["Fn::Cidr"][1])]
+    if list(value) == ["Fn::Sub"]:
+        text, values = value["Fn::Sub"] if isinstance(value["Fn::Sub"], list) else (value["Fn::Sub"], {})
+        found = re.findall(r"\$\{(\w+)\.Outputs\.(\w+)\}", text)
+        values = spelled_out(values) | {f"{stack}{name}": {"Fn::GetAtt": [stack, f"Outputs.{name}"]} for stack, name in found}
+        return {"Fn::Sub": [re.sub(r"\$\{(\w+)\.Outputs\.(\w+)\}", r"${\1\2}", text), values]}
+    return {key: spelled_out(inner) for key, inner in value.items()}
+
+
+def create(name, template, parameters):
+    """Makes one stack, and returns its outputs."""
+    given = [{"ParameterKey": key, "ParameterValue": str(value)} for key, value in parameters.items()]
+    body = json.dumps(spelled_out(template))
+    client("cloudformation").create_stack(
+        StackName=name, TemplateBody=body, Parameters=given, Capabilities=["CAPABILITY_IAM"]
+    )
+    [made] = client("cloudformation").describe_stacks(StackName=name)["Stacks"]
+    return {output["OutputKey"]: output["OutputValue"] for output in made.get("Outputs", [])}
 
 
 class Stack:
-    """A deployed stack, to be read back while the emulator runs."""
+    """A deployed stack with its nested ones, to be read back while the emulator runs."""
 
     def __init__(self, **parameters):
         Noted.made = {}
-        self.template = transformed(parameters)
+        template = transformed(MAIN, parameters)
+        # The resources of all templates, and the outputs of the main one.
+        self.template = {"Resources": resources(parameters), "Outputs": template["Outputs"]}
         client("s3").create_bucket(Bucket="code", CreateBucketConfiguration={"LocationConstraint": REGION})
         client("s3").put_object(Bucket="code", Key="code.zip", Body=b"PK\x05\x06" + 18 * b"\0")
-        given = [{"ParameterKey": key, "ParameterValue": value} for key, value in parameters.items()]
-        body = json.dumps(subnets_spelled_out(self.template))
         # Ours replace moto's own.
         parsing.get_model_map().update(OURS)
         with warnings.catch_warnings():
             # A resource type that this file does not know must fail, not be skipped.
             warnings.filterwarnings("error", message="Tried to parse")
-            client("cloudformation").create_stack(
-                StackName=STACK, TemplateBody=body, Parameters=given, Capabilities=["CAPABILITY_IAM"]
-            )
-        resources = client("cloudformation").describe_stack_resources(StackName=STACK)["StackResources"]
-        # Some of moto's own resources have no physical id.
-        named = [resource for resource in resources if "PhysicalResourceId" in resource]
-        self.ids = {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in named}
-        self.outputs = {
-            output["OutputKey"]: output["OutputValue"]
-            for output in client("cloudformation").describe_stacks(StackName=STACK)["Stacks"][0].get("Outputs", [])
-        }
+            self.outputs = create(STACK, template, parameters)
+        self.ids = {}
+        for name in (STACK, *(f"{STACK}-{logical_id}" for logical_id in self.noted("AWS::CloudFormation::Stack"))):
+            found = client("cloudformation").describe_stack_resources(StackName=name)["StackResources"]
+            # Some of moto's own resources have no physical id.
+            named = [resource for resource in found if "PhysicalResourceId" in resource]
+            self.ids |= {resource["LogicalResourceId"]: resource["PhysicalResourceId"] for resource in named}
 
     def noted(self, kind):
         return Noted.made.get(kind, {})

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from emulated import STACK, client
+from transformed import source
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +59,7 @@ def test_the_runbook_has_a_row_and_a_section_for_each_alarm(stack, runbook):
 
 def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
     commands = "\n".join(re.findall(r"^ *```sh\n(.*?)^ *```", runbook, re.M | re.S))
-    resources, outputs = stack.template["Resources"], stack.template["Outputs"]
+    resources, outputs = source()["Resources"], stack.template["Outputs"]
     assert set(re.findall(r"\$\(resource (\w+)\)", commands)) <= set(resources)
     assert set(re.findall(r"\$\(output (\w+)\)", commands)) <= set(outputs)
     assert {f"{name}Logs" for name in re.findall(r"^ *logs (\w+) ", commands, re.M)} <= set(resources)

@@ -1,4 +1,4 @@
-"""The functions' Redis user in template.yaml may run the engine's commands and no others, on a real server."""
+"""The functions' Redis user in stacks/state.yaml may run the engine's commands and no others, on a real server."""
 
 import re
 import shutil
@@ -58,7 +58,7 @@ def server(tmp_path_factory):
             break
         except redis.ConnectionError:
             time.sleep(0.1)
-    access = source()["Resources"]["RedisUser"]["Properties"]["AccessString"]
+    access = source("stacks/state.yaml")["Resources"]["RedisUser"]["Properties"]["AccessString"]
     client.execute_command("ACL", "SETUSER", "functions", "nopass", *access.split())
     yield client
     process.terminate()

@@ -2,8 +2,12 @@
 
 import json
 import re
+import subprocess
 
+import pytest
 from emulated import ACCOUNT, REGION, STACK, client
+from policies import matches
+from transformed import source
 
 
 def schedules():
@@ -44,10 +48,10 @@ def test_the_audit_runs_daily_and_continues(stack):
             "responsePayload": {"packets": 5, "next": {"resume": {"report": {"packets": 5}}}},
         },
     }
-    assert matches(rule, answer)
+    assert passes(rule, answer)
     done = json.loads(json.dumps(answer))
     done["detail"]["responsePayload"]["next"] = None
-    assert not matches(rule, done)
+    assert not passes(rule, done)
     # A rule has no role, so the queue must allow it.
     [policy] = stack.noted("AWS::SQS::QueuePolicy").values()
     [statement] = policy["PolicyDocument"]["Statement"]
@@ -56,7 +60,7 @@ def test_the_audit_runs_daily_and_continues(stack):
     assert statement["Resource"] == target["DeadLetterConfig"]["Arn"]
 
 
-def matches(rule, event):
+def passes(rule, event):
     from moto.events.models import EventPattern
 
     return EventPattern.load(rule["EventPattern"]).matches_event(event)
@@ -94,7 +98,7 @@ def test_the_table_is_what_the_ledger_needs_and_outlives_the_stack(stack, reposi
     # moto returns the parameter's text.
     assert table["DeletionProtectionEnabled"] == stack.parameters.get("DeletionProtection", "true")
     resource = stack.template["Resources"]["Table"]
-    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
     properties = resource["Properties"]
     assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
     assert properties["SSESpecification"]["SSEEnabled"] is True
@@ -159,4 +163,59 @@ def test_redis_is_encrypted_replicated_and_never_evicts(stack):
 
 def test_the_users_that_wallets_belong_to_outlive_the_stack(stack):
     pool = stack.template["Resources"]["UserPool"]
-    assert (pool["DeletionPolicy"], pool["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    assert (pool["DeletionPolicy"], pool["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+
+
+# Resources that hold data or that others can't live without, whichever way the stack takes.
+STATEFUL = {"Table", "UserPool", "UserPoolClient", "RedisNodes", "RedisServerless", "Vpc", "PrivateSubnet1"}
+
+
+@pytest.fixture
+def protect(repository, tmp_path, monkeypatch):
+    """Runs scripts/protect.sh with a program in place of the AWS CLI, and returns the policy of each stack."""
+    program = tmp_path / "aws"
+    program.write_text("""#!/bin/sh
+case "$2" in
+    describe-stack-resource) [ "$4 $6" = "a-stack State" ] && echo nested ;;
+    set-stack-policy) printf '%s' "$6" >"$POLICIES/$4" ;;
+esac""")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setenv("POLICIES", str(tmp_path))
+
+    def run(*arguments):
+        subprocess.run([repository / "scripts/protect.sh", "a-stack", *arguments], check=True, capture_output=True)
+        return [json.loads((tmp_path / name).read_text())["Statement"] for name in ("a-stack", "nested")]
+
+    return run
+
+
+def denied(statements, logical_id, action):
+    """As CloudFormation decides: what is not allowed is denied, and a denial counts more."""
+    effects = {
+        s["Effect"]
+        for s in statements
+        if matches(s["Action"], action) and matches(s["Resource"], f"LogicalResourceId/{logical_id}")
+    }
+    return effects != {"Allow"}
+
+
+def test_no_update_replaces_or_deletes_what_has_state(protect):
+    root, state = protect()
+    for statements, resources, kept in (
+        (root, source()["Resources"], {"State"}),
+        (state, source("stacks/state.yaml")["Resources"], STATEFUL),
+    ):
+        assert kept <= set(resources)
+        for logical_id, resource in resources.items():
+            assert not denied(statements, logical_id, "Update:Modify"), logical_id
+            for action in ("Update:Replace", "Update:Delete"):
+                expected = logical_id in kept or logical_id.startswith("PrivateSubnet")
+                assert denied(statements, logical_id, action) == expected, (logical_id, action)
+            # What is retained is also protected.
+            assert "DeletionPolicy" not in resource or logical_id in kept, logical_id
+
+
+def test_a_planned_replacement_opens_both_policies(protect):
+    for statements in protect("--open"):
+        assert not any(denied(statements, one, "Update:Replace") for one in STATEFUL | {"State"})

@@ -1,4 +1,4 @@
-//! Checks `template.yaml` against the routes, `openapi.yaml`, the configuration, and the table.
+//! Checks `template.yaml` and the table of `stacks/state.yaml` against the routes, `openapi.yaml`, the configuration, and the table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,9 +18,16 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(repository(path)).unwrap()
 }
 
-/// The template, where a short form such as `!Ref Table` is `{"!Ref": "Table"}`.
+/// The main template.
 fn template() -> Value {
-    plain(yaml_serde::from_str(&read("template.yaml")).unwrap())
+    written("template.yaml")
+}
+
+/// A template, where a short form such as `!Ref Table` is `{"!Ref": "Table"}`.
+fn written(path: &str) -> Value {
+    let mut template: yaml_serde::Value = yaml_serde::from_str(&read(path)).unwrap();
+    template.apply_merge().unwrap();
+    plain(template)
 }
 
 fn plain(value: yaml_serde::Value) -> Value {
@@ -231,7 +238,7 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             // Redis' address depends on its owner; the parameter is for an existing Redis.
             let given = if value["!If"][0] == "RedisExists" { &value["!If"][1] } else { &value };
             let Some(parameter) = given["!Ref"].as_str().and_then(|name| template["Parameters"].get(name)) else {
-                assert_eq!((&*name, value), ("TABLE_NAME", json!({"!Ref": "Table"})), "{function}");
+                assert_eq!((&*name, value), ("TABLE_NAME", json!({"!GetAtt": "State.Outputs.Table"})), "{function}");
                 continue;
             };
             let default = &parameter["Default"];
@@ -264,7 +271,7 @@ async fn the_table_is_the_one_that_local_stacks_make() {
         "other_indexes": table.local_secondary_indexes().len(),
     });
 
-    let template = template();
+    let template = written("stacks/state.yaml");
     let properties = &template["Resources"]["Table"]["Properties"];
     let [index] = &properties["GlobalSecondaryIndexes"].as_array().unwrap()[..] else { panic!("not one index") };
     let planned = json!({
