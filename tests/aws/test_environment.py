@@ -4,11 +4,6 @@ import re
 
 import pytest
 
-# Left out on purpose, with the reason.
-LEFT_OUT = {
-    # The file would have to be packed with the functions, which trust the authority of ElastiCache's certificates anyway.
-    "REDIS_CA_FILE",
-}
 # Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit"}
@@ -45,7 +40,7 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers, ahead
     for program, _, configuration in stack.functions():
         given = configuration["Environment"]["Variables"]
         ahead_of_code = {name for name in given if name in ahead["variables"]}
-        left_out = LEFT_OUT if stack.parameters.get("RedisAuth") == "iam" else LEFT_OUT | OF_TOKENS
+        left_out = set() if stack.parameters.get("RedisAuth") == "iam" else OF_TOKENS
         assert set(given) - ahead_of_code == {name for name in readers if program in readers[name]} - left_out, program
         assert not ahead_of_code or program in readers["REDIS_URL"]
         assert given["TABLE_NAME"] == stack.outputs["TableName"]
