@@ -45,6 +45,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
         }
         Route::MyPackets => my_packets(view, request, caller(request)?).await,
         Route::MyClaims => my_claims(view, request, caller(request)?).await,
+        Route::Preflight => Ok(Answer::nothing()),
         _ => Err(Problem::route_not_found()),
     }
 }
