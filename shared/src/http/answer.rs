@@ -70,6 +70,7 @@ impl Answer {
             keeping: None,
             outcome: "ok",
             packet_id: None,
+            slip: None,
         }
     }
 
