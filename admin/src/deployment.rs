@@ -111,12 +111,7 @@ impl Deployed {
 
 /// The audit of a table.
 pub async fn auditor(deployment: &Deployment) -> Auditor {
-    Auditor::new(dynamodb(deployment).await, deployment.table.clone())
-}
-
-/// A client for the given endpoint, or for AWS.
-pub async fn dynamodb(deployment: &Deployment) -> Client {
-    aws(deployment).await.0
+    Auditor::new(aws(deployment).await.0, deployment.table.clone())
 }
 
 /// The region and the credentials of the environment or profile.
@@ -124,7 +119,11 @@ pub async fn aws_config() -> SdkConfig {
     ::aws_config::from_env().http_client(wiring::https_client()).load().await
 }
 
-/// The same, and where it is AWS, the region and the credentials.
+/// A client for the given endpoint, or for AWS with the environment's or profile's region and credentials.
+pub async fn dynamodb(deployment: &Deployment) -> Client {
+    aws(deployment).await.0
+}
+
 async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
     if let Some(url) = &deployment.dynamodb_url {
         return (wiring::dynamodb_at(url), None);

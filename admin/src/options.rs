@@ -274,12 +274,12 @@ mod tests {
             "parked",
             "verify -",
             "verify p.json --json",
-            "--via hongbao-prod parked",
-            "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
             "journal --day 2026-11-23",
             "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
+            "--via hongbao-prod parked",
+            "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }
