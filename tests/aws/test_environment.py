@@ -4,13 +4,9 @@ import re
 
 import pytest
 
-# Left out on purpose, with the reason.
-LEFT_OUT = {
-    # The file would have to be packed with the functions, which trust the authority of ElastiCache's certificates anyway.
-    "REDIS_CA_FILE",
-}
-# Set only where the functions sign in with tokens.
+# Set only where the password of Redis may change.
 OF_PASSWORDS = {"REDIS_SECRET"}
+# Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "operate"}
 
@@ -48,7 +44,7 @@ def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers, ahead
         given = configuration["Environment"]["Variables"]
         ahead_of_code = {name for name in given if name in ahead["variables"]}
         # With tokens there is no password, and an existing Redis may do without a secret.
-        left_out = LEFT_OUT | {"nodes": OF_PASSWORDS, "serverless": OF_TOKENS, "existing": OF_TOKENS | OF_PASSWORDS}[stack.way]
+        left_out = {"nodes": OF_PASSWORDS, "serverless": OF_TOKENS, "existing": OF_TOKENS | OF_PASSWORDS}[stack.way]
         assert set(given) - ahead_of_code == {name for name in readers if program in readers[name]} - left_out, program
         assert not ahead_of_code or program in readers["REDIS_URL"]
         assert given["TABLE_NAME"] == stack.outputs["TableName"]
