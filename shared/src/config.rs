@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Limits};
+use crate::domain::{AckMode, Amount, Limits, MAX_MOVEMENT};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -17,12 +17,16 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
-    /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
+    /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
+    pub deposit_max: Amount,
+    /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     ///
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
-    /// (`false`): how to sign in to it.
+    /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
+    /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
+    pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
 }
@@ -68,12 +72,17 @@ impl Config {
             1..=Limits::SLIP_AMOUNT_CEILING.minor_units(),
         );
         let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
+        let deposit_max = MAX_MOVEMENT.minor_units();
+        let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
+        let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let redis = needs_redis.then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
             policy: SendPolicy { currency, ack, limits },
+            deposit_max,
+            operate_repairs,
             redis,
             settle_grace: Duration::from_millis(settle_grace),
         };
@@ -131,6 +140,10 @@ impl Reader<'_> {
         redis.connect_timeout = Duration::from_millis(connect);
         redis.response_timeout = Duration::from_millis(response);
         redis.iam = self.iam_auth(&redis.url);
+        redis.secret = self.get("REDIS_SECRET");
+        if redis.iam.is_some() && redis.secret.is_some() {
+            self.fault("REDIS_SECRET", "has no use for REDIS_AUTH=iam");
+        }
         self.check(&redis);
         redis
     }

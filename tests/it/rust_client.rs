@@ -67,6 +67,7 @@ async fn every_operation_is_called_and_its_answer_reads() {
     assert_eq!((alice.wallet().await.unwrap().balance, operator.wallet_of("a{b}").await.unwrap().balance), (600, 100));
     let movements = operator.movements("alice", Page::default()).await.unwrap().movements;
     assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
+    assert!(movements.iter().any(|movement| movement.by.as_deref().is_some_and(|by| by.starts_with("arn:"))));
 
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };

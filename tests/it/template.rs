@@ -42,8 +42,8 @@ fn plain(value: yaml_serde::Value) -> Value {
     }
 }
 
-/// The functions by the name of their program.
-fn functions(template: &Value) -> BTreeMap<String, &Value> {
+/// The functions, each with the name of its program. A program may be two functions.
+fn functions(template: &Value) -> Vec<(String, &Value)> {
     let resources = template["Resources"].as_object().unwrap().values();
     let functions = resources.filter(|resource| resource["Type"] == "AWS::Serverless::Function");
     functions
@@ -168,7 +168,7 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
     let rows = page.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
-        let all = ["send", "grab", "view", "wallet", "settle", "audit"].map(str::to_owned).to_vec();
+        let all = ["send", "grab", "view", "wallet", "settle", "audit", "operate"].map(str::to_owned).to_vec();
         let readers: Vec<String> = cells[3].split([',', '、', '，']).map(|reader| reader.trim().to_owned()).collect();
         let is_all = readers.iter().any(|reader| reader == "all" || reader == "全部");
         (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
@@ -228,9 +228,14 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             if ahead().contains(&name) {
                 continue;
             }
-            // The sign-in to Redis is set only with tokens.
+            // The sign-in to Redis is set only with tokens, and its secret only where there is one.
             if value["!If"][2]["!Ref"] == "AWS::NoValue" {
-                assert_eq!(value["!If"][0], "RedisByIam", "{name}");
+                let expected = if name == "REDIS_SECRET" { "HasRedisSecret" } else { "RedisByIam" };
+                assert_eq!(value["!If"][0], expected, "{name}");
+                continue;
+            }
+            if name == "OPERATE_REPAIRS" {
+                assert!(value == "true" || value == "false", "{function}");
                 continue;
             }
             // Redis' address depends on its owner; the parameter is for an existing Redis.

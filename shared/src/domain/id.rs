@@ -149,6 +149,40 @@ impl FromStr for RequestKey {
     }
 }
 
+/// The principal who signed an operator's request, as IAM names it: an ARN, 1 to 2,048 printable ASCII characters.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Signer(Arc<str>);
+
+impl Signer {
+    const MAX_LEN: usize = 2_048;
+
+    /// The ARN as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for Signer {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let is_good = text.starts_with("arn:") && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_good && text.len() <= Self::MAX_LEN {
+            Ok(Self(text.into()))
+        } else {
+            Err(IdError { expected: "an ARN of at most 2048 characters" })
+        }
+    }
+}
+
 macro_rules! as_string {
     ($($id:ty),+) => {$(
         impl TryFrom<String> for $id {
@@ -167,7 +201,7 @@ macro_rules! as_string {
     )+};
 }
 
-as_string!(PacketId, UserId, RequestKey);
+as_string!(PacketId, UserId, RequestKey, Signer);
 
 #[cfg(test)]
 mod tests {
@@ -226,6 +260,18 @@ mod tests {
         }
         for bad in [".", "..", "", " ", "a b", "a/b", "a?b", "a#b", "a%b", "a\nb", "a\0", "é", &"u".repeat(129)] {
             assert!(bad.parse::<UserId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_signer_is_an_arn() {
+        for good in ["arn:aws:iam::123456789012:user/ops", "arn:aws-cn:sts::1:assumed-role/r/ann@example.com"] {
+            assert_eq!(good.parse::<Signer>().map(|signer| signer.to_string()), Ok(good.to_owned()));
+        }
+        for bad in
+            ["", "ann", "arn:aws:iam::1:user/a b", "arn:aws:iam::1:user/é", &format!("arn:{}", "x".repeat(2_045))]
+        {
+            assert!(bad.parse::<Signer>().is_err(), "{bad:?}");
         }
     }
 

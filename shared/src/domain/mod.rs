@@ -15,7 +15,7 @@ mod time;
 mod wallet;
 
 pub use amounts::{Amounts, AmountsError};
-pub use id::{IdError, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, UserId};
+pub use id::{IdError, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
 pub use money::Amount;
 pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};

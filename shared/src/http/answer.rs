@@ -9,7 +9,7 @@ use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use super::problem::{Code, Problem};
-use super::request::request_id;
+use super::request::{request_id, signer};
 use super::route::{Route, route};
 use crate::domain::PacketId;
 use crate::service::Failure;
@@ -134,9 +134,9 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the
-/// slip, the outcome, the duration, and a problem's cause. Nothing else that a client sent is logged. Packet and slip are in the
-/// lines of every function that has to do with a hold, so a query for both finds what became of it.
+/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the packet, the slip, the
+/// outcome, the duration, a problem's cause, and the signer of an operator's request. Nothing else that a client sent is logged. Packet
+/// and slip are in the lines of every function that has to do with a hold, so a query for both finds what became of it.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);
@@ -171,6 +171,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
         },
     };
     let packet_id = packet_id.map(tracing::field::display::<PacketId>);
+    let by = signer(request).map(tracing::field::display);
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, slip, cause) = match result {
         Ok(answer) => (answer.outcome, answer.slip, None),
@@ -181,13 +182,22 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     };
     match result.as_ref().err().map(|problem| problem.code) {
         Some(Code::Internal) => {
-            tracing::error!(request_id, packet_id, slip, outcome, duration_us, cause, "a request failed on a defect");
+            tracing::error!(
+                request_id,
+                packet_id,
+                slip,
+                by,
+                outcome,
+                duration_us,
+                cause,
+                "a request failed on a defect"
+            );
         }
         Some(Code::Unavailable) => {
-            tracing::warn!(request_id, packet_id, slip, outcome, duration_us, cause, "a request was not answered");
+            tracing::warn!(request_id, packet_id, slip, by, outcome, duration_us, cause, "a request was not answered");
         }
-        Some(_) => tracing::info!(request_id, packet_id, outcome, duration_us, "a request was refused"),
-        None => tracing::info!(request_id, packet_id, slip, outcome, duration_us, "a request was answered"),
+        Some(_) => tracing::info!(request_id, packet_id, by, outcome, duration_us, "a request was refused"),
+        None => tracing::info!(request_id, packet_id, slip, by, outcome, duration_us, "a request was answered"),
     }
 }
 

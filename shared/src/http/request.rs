@@ -2,7 +2,7 @@ use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
 use super::problem::{Code, Problem};
-use crate::domain::UserId;
+use crate::domain::{Signer, UserId};
 
 /// The id under which API Gateway knows the request.
 pub(super) fn request_id(request: &Request) -> &str {
@@ -26,18 +26,25 @@ pub fn caller(request: &Request) -> Result<UserId, Problem> {
         .ok_or_else(|| Problem::new(Code::Unauthenticated, "The request has no verified caller."))
 }
 
-/// Checks that the operator signed the request with IAM credentials of the account. Credentials that an identity pool gives to
+/// The principal of the account who signed the operator's request with IAM credentials. Credentials that an identity pool gives to
 /// users do not count, and a user's token never does.
-pub fn operator(request: &Request) -> Result<(), Problem> {
+pub fn operator(request: &Request) -> Result<Signer, Problem> {
+    signer(request).ok_or_else(|| match request.request_context_ref() {
+        Some(RequestContext::ApiGatewayV2(context)) if context.authorizer.is_some() => {
+            Problem::new(Code::Forbidden, "This route is for the operator only.")
+        }
+        _ => Problem::new(Code::Unauthenticated, "The request has no verified caller."),
+    })
+}
+
+/// The signer of an operator's request, if it is one.
+pub(super) fn signer(request: &Request) -> Option<Signer> {
     let authorizer = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => context.authorizer.as_ref(),
         _ => None,
     };
-    match authorizer {
-        Some(authorizer) if authorizer.iam.as_ref().is_some_and(|iam| iam.cognito_identity.is_none()) => Ok(()),
-        Some(_) => Err(Problem::new(Code::Forbidden, "This route is for the operator only.")),
-        None => Err(Problem::new(Code::Unauthenticated, "The request has no verified caller.")),
-    }
+    let iam = authorizer?.iam.as_ref().filter(|iam| iam.cognito_identity.is_none())?;
+    iam.user_arn.as_deref()?.parse().ok()
 }
 
 /// The one value of a header; `None` if it is absent, given twice, or not text.

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Serialize, Serializer};
 
-use crate::domain::{Amount, Best, Claim, ClaimRecord, Movement, PacketId, Terms, Timestamp, UserId, Wallet};
+use crate::domain::{Amount, Best, Claim, ClaimRecord, Movement, PacketId, Signer, Terms, Timestamp, UserId, Wallet};
 use crate::service::{ListedClaim, PacketView, SentRecord, Status};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
@@ -210,12 +210,14 @@ pub struct MovementRow<'a> {
     #[serde(serialize_with = "rfc3339")]
     at: Timestamp,
     packet_id: Option<PacketId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Signer>,
 }
 
 impl<'a> From<&'a Movement> for MovementRow<'a> {
     fn from(movement: &'a Movement) -> Self {
-        let Movement { kind, id, amount, at, packet_id } = movement;
-        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id }
+        let Movement { kind, id, amount, at, packet_id, by } = movement;
+        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, by: by.as_ref() }
     }
 }
 

@@ -8,6 +8,7 @@ mod hedge;
 mod iam;
 mod link;
 mod node;
+mod secret;
 #[cfg(test)]
 mod tests;
 mod tls;

@@ -18,7 +18,10 @@ pub struct RedisConfig {
     pub url: String,
     /// How to sign in, if not with the URL's user and password: with tokens, which need TLS.
     pub iam: Option<IamAuth>,
-    /// The region and the credentials that sign tokens for IAM. Unused without `iam`.
+    /// The secret of Secrets Manager that has the current password, in its field `password`. It is read when the server refuses the
+    /// password in use.
+    pub secret: Option<String>,
+    /// The region and the credentials that sign tokens for IAM, or read the secret.
     pub aws: SdkConfig,
     /// Whether the servers form a cluster.
     pub cluster: bool,
@@ -39,6 +42,7 @@ impl RedisConfig {
         Self {
             url: url.into(),
             iam: None,
+            secret: None,
             aws: SdkConfig::builder().build(),
             cluster: false,
             ca: Authorities::System,
@@ -64,6 +68,7 @@ impl fmt::Debug for RedisConfig {
             // It holds the password.
             .field("url", &"…")
             .field("iam", &self.iam)
+            .field("secret", &self.secret)
             .field("cluster", &self.cluster)
             .field("ca", &self.ca)
             .field("connect_timeout", &self.connect_timeout)

@@ -20,6 +20,7 @@ use super::call::Call;
 use super::config::{RedisConfig, RedisConfigError};
 use super::hedge::first_of;
 use super::iam::Tokens;
+use super::secret::Secret;
 use super::tls::Tls;
 
 /// When a silent connection is probed, and how often. Shorter than the idle time-out of any middlebox.
@@ -32,6 +33,8 @@ pub(super) struct Connector {
     /// User and password, and the database.
     login: RedisConnectionInfo,
     settings: AsyncConnectionConfig,
+    /// Where a newer password is, if the one in use is refused.
+    secret: Option<Secret>,
     /// None: the connections are in the open.
     tls: Option<Tls>,
     is_cluster: bool,
@@ -84,6 +87,7 @@ impl Connector {
             // The library's name is not announced: without a password, the first call then needs no round trip before its own.
             login: login.clone().set_skip_set_lib_name(),
             settings,
+            secret: config.secret.clone().map(|id| Secret::new(id, config.aws.clone())),
             tls: if by_tls { Some(Tls::new(&config.ca)?) } else { None },
             is_cluster: config.cluster,
             connect_timeout: config.connect_timeout,
@@ -109,19 +113,39 @@ impl Connector {
         self.idle_max
     }
 
-    /// Connects and signs in, in at most `patience`.
+    /// Connects and signs in, in at most `patience`. If the password is refused and there is a newer one, it signs in with that, which
+    /// takes the time to read it and `patience` once more.
     pub(super) async fn connect(&self, address: &Address, patience: Duration) -> RedisResult<Link> {
+        let Some(secret) = &self.secret else { return self.sign_in(address, &self.login, patience).await };
+        let with = |password: &str| self.login.clone().set_password(password);
+        let login = secret.known().map_or_else(|| self.login.clone(), |password| with(&password));
+        match self.sign_in(address, &login, patience).await {
+            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
+                match secret.newer_than(login.password().unwrap_or_default()).await {
+                    Some(password) => self.sign_in(address, &with(&password), patience).await,
+                    None => Err(error),
+                }
+            }
+            answer => answer,
+        }
+    }
+
+    async fn sign_in(&self, address: &Address, login: &RedisConnectionInfo, patience: Duration) -> RedisResult<Link> {
         let connect = async {
             let socket = connect_tcp(address).await?;
-            let Some(tls) = &self.tls else { return self.link(socket).await };
+            let Some(tls) = &self.tls else { return self.link(socket, login).await };
             let name = ServerName::try_from(String::from(&*address.host)).map_err(io::Error::other)?;
-            self.link(TlsConnector::from(tls.config()?).connect(name, socket).await?).await
+            self.link(TlsConnector::from(tls.config()?).connect(name, socket).await?, login).await
         };
         timeout(patience, connect).await.unwrap_or_else(|elapsed| Err(io::Error::from(elapsed).into()))
     }
 
-    async fn link(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) -> RedisResult<Link> {
-        let made = MultiplexedConnection::new_with_config(&self.login, stream, self.settings.clone());
+    async fn link(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        login: &RedisConnectionInfo,
+    ) -> RedisResult<Link> {
+        let made = MultiplexedConnection::new_with_config(login, stream, self.settings.clone());
         let (connection, driver) = made.await?;
         Ok(Link { connection, _driver: Arc::new(Driver(tokio::spawn(driver))) })
     }

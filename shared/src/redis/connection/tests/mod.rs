@@ -2,6 +2,7 @@
 
 mod cluster;
 mod iam;
+mod secret;
 mod single;
 
 use std::error::Error;
