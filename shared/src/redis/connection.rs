@@ -32,8 +32,8 @@ pub use error::RedisError;
 pub use iam::IamAuth;
 pub use tls::Authorities;
 
-/// How long a connection may take while a process starts. All processes of a rush start at once, and a server completes some hundred
-/// handshakes a second; an attempt that gives up early is work for the server all the same.
+/// How long a connection may take while a process starts. All processes of a rush start at once, and a server needs time for so many
+/// handshakes. An attempt that gives up early is work for it all the same.
 const START_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Chooses the cryptography that TLS uses in this process, unless that has been done already. `main` calls it first.
@@ -47,11 +47,13 @@ pub fn install_crypto_provider() {
 ///
 /// A connection that fails or stays mute is replaced, and the call that found out is repeated once on its successor. One that was
 /// idle for long is probed first, and lives as long as it answers. Each of the two attempts takes at most half a response timeout
-/// for the probe, the time to connect, and a response timeout; another response timeout if the server has forgotten the script. In
-/// a cluster, the topology is read in between, which takes at most a response timeout more.
+/// for the probe, the time to connect, and a response timeout. Another response timeout follows if the server has forgotten the
+/// script. In a cluster, the topology is read in between, for at most a response timeout.
 #[derive(Clone)]
 pub struct Connection {
     servers: Servers,
+    /// How long each connection may take while the process starts.
+    start_patience: Duration,
 }
 
 #[derive(Clone)]
@@ -75,20 +77,15 @@ impl Connection {
             let [address] = <[_; 1]>::try_from(addresses).map_err(|_| RedisConfigError::SeveralUrls)?;
             Servers::Single(Arc::new(Node::new(connector, address)))
         };
-        Ok(Self { servers })
+        Ok(Self { servers, start_patience: config.connect_timeout.max(START_PATIENCE) })
     }
 
     /// Connects to the server, or to all primaries of the cluster, so that no call has to wait for that. Without it, the first
     /// call connects.
     pub async fn connect(&self) -> Result<(), RedisError> {
-        self.connect_within(START_PATIENCE).await
-    }
-
-    /// Connects to each server in at most `patience`.
-    async fn connect_within(&self, patience: Duration) -> Result<(), RedisError> {
         let connected = match &self.servers {
-            Servers::Single(node) => node.connect(patience).await,
-            Servers::Cluster(cluster) => cluster.connect(patience).await,
+            Servers::Single(node) => node.connect(self.start_patience).await,
+            Servers::Cluster(cluster) => cluster.connect(self.start_patience).await,
         };
         connected.map_err(|error| self.error(error))
     }

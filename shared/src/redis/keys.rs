@@ -28,8 +28,9 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     tags
 });
 
-/// The cluster slot of a key, as the Redis cluster specification has it: CRC-16/XMODEM modulo 16384 of its hash tag, which is
-/// what the first braces enclose, or of the whole key.
+/// The cluster slot of a key: CRC-16/XMODEM modulo 16384, as the Redis cluster specification has it.
+///
+/// Keys with the same hash tag, which the first braces enclose, share a slot.
 pub fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];

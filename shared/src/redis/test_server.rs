@@ -381,6 +381,27 @@ impl TestCluster {
         }
     }
 
+    /// How many connections each node has accepted: the primaries, then the replicas.
+    ///
+    /// # Panics
+    /// If one does not answer.
+    pub async fn accepted(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        for node in self.nodes.iter().chain(&self.replicas) {
+            all.push(node.accepted().await);
+        }
+        all
+    }
+
+    /// How many they have accepted since [`Self::accepted`] said `before`.
+    ///
+    /// # Panics
+    /// If one does not answer.
+    pub async fn accepted_since(&self, before: &[u64]) -> Vec<u64> {
+        // One of them is that of the question itself.
+        self.accepted().await.iter().zip(before).map(|(after, before)| after - before - 1).collect()
+    }
+
     /// The URLs of all its primaries.
     #[must_use]
     pub fn url(&self) -> String {

@@ -69,7 +69,7 @@ pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<OverTl
     let (mut init_ms, mut first_ms, mut tenth_ms) = (Vec::new(), Vec::new(), Vec::new());
     let (mut to_a_primary, mut to_replicas) = (0, 0);
     for start in 0..starts {
-        let before = accepted(&cluster).await;
+        let before = cluster.accepted().await;
         let function = Function::start(program.to_owned(), &variables).await;
         for call in 0..CALLS {
             event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(format!("user-{start}-{call}"));
@@ -79,13 +79,13 @@ pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<OverTl
             }
         }
         let log = function.log();
-        let durations: Vec<f64> = reported(&log, "\tDuration: ").collect();
+        // The report's own duration of the first call has the start in it.
+        let calls = log.split(", duration: ").skip(1);
+        let durations: Vec<f64> = calls.filter_map(|rest| rest.split_once("ms)")?.0.parse().ok()).collect();
         init_ms.push(reported(&log, "INIT REPORT(durationMs: ").next().ok_or("no report of the start")?);
         first_ms.push(*durations.first().ok_or("no report of a call")?);
         tenth_ms.push(*durations.last().ok_or("no report of a call")?);
-        // One of them is that of the question itself.
-        let after = accepted(&cluster).await;
-        let made: Vec<_> = after.iter().zip(before).map(|(after, before)| after - before - 1).collect();
+        let made = cluster.accepted_since(&before).await;
         to_a_primary = made[..PRIMARIES].iter().copied().fold(to_a_primary, u64::max);
         to_replicas = to_replicas.max(made[PRIMARIES..].iter().sum());
     }
@@ -93,15 +93,6 @@ pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<OverTl
     let [init_ms, first_ms, tenth_ms] = [init_ms, first_ms, tenth_ms].map(Spread::of);
     let at_once_ms = served_at_once(&tls, at_once).await?;
     Ok(OverTls { init_ms, first_ms, tenth_ms, to_a_primary, to_replicas, at_once, at_once_ms })
-}
-
-/// How many connections each node has accepted: the primaries, then the replicas.
-async fn accepted(cluster: &TestCluster) -> Vec<u64> {
-    let mut all = Vec::new();
-    for node in cluster.nodes.iter().chain(&cluster.replicas) {
-        all.push(node.accepted().await);
-    }
-    all
 }
 
 /// Milliseconds until one server has served so many connections that are opened at once. An error if it refuses one.

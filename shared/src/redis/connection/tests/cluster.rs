@@ -95,7 +95,7 @@ async fn a_mute_node_costs_the_others_no_connection() {
     for key in &keys {
         recover(&connection, &script(key)).await;
     }
-    let before = accepted(&cluster).await;
+    let before = cluster.accepted().await;
     cluster.nodes[1].stop();
     for _ in 0..3 {
         assert_unavailable(&connection.run::<i64>(&script(&keys[1])).await);
@@ -105,22 +105,8 @@ async fn a_mute_node_costs_the_others_no_connection() {
     for key in &keys {
         recover(&connection, &script(key)).await;
     }
-    let [first, _, last] = made_since(&cluster, &before).await[..] else { panic!("three nodes") };
+    let [first, _, last] = cluster.accepted_since(&before).await[..] else { panic!("three nodes") };
     assert_eq!((first, last), (0, 0));
-}
-
-/// How many connections each node has accepted: the primaries, then the replicas.
-async fn accepted(cluster: &TestCluster) -> Vec<u64> {
-    let mut all = Vec::new();
-    for node in cluster.nodes.iter().chain(&cluster.replicas) {
-        all.push(node.accepted().await);
-    }
-    all
-}
-
-/// How many of them came since then. One is that of the question itself.
-async fn made_since(cluster: &TestCluster, before: &[u64]) -> Vec<u64> {
-    accepted(cluster).await.iter().zip(before).map(|(after, before)| after - before - 1).collect()
 }
 
 #[tokio::test]
@@ -136,13 +122,13 @@ async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
     };
     // A cluster's common name leads to one of its nodes, which has another name of its own.
     for url in [config.url.clone(), config.url.replace("127.0.0.1", "localhost")] {
-        let before = accepted(&cluster).await;
+        let before = cluster.accepted().await;
         let connection = connection(&RedisConfig { url, ..config.clone() });
         connection.connect().await.unwrap();
         for key in keys.iter().chain(&keys) {
             connection.run::<i64>(&script(key)).await.unwrap();
         }
-        assert_eq!(made_since(&cluster, &before).await, [1, 1, 1, 0, 0, 0]);
+        assert_eq!(cluster.accepted_since(&before).await, [1, 1, 1, 0, 0, 0]);
     }
 }
 
