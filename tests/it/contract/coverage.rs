@@ -289,7 +289,7 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
     let (table, redis) = ("hongbao".to_owned(), api.local.redis_url());
     let config = Config::for_both_stores(|name| match name {
         "TABLE_NAME" => Some(table.clone()),
-        "REDIS_URL" => Some(redis.clone()),
+        "REDIS_URL" => Some(redis.to_owned()),
         _ => None,
     });
     let wiring = Wiring::new(config.unwrap(), dynamodb_at(api.local.dynamodb_url())).unwrap();
