@@ -42,13 +42,16 @@ fn plain(value: yaml_serde::Value) -> Value {
     }
 }
 
-/// The functions by the name of their program.
-fn functions(template: &Value) -> BTreeMap<String, &Value> {
+/// All functions, with the name of their program. Two have the same.
+fn all_functions(template: &Value) -> impl Iterator<Item = (String, &Value)> {
     let resources = template["Resources"].as_object().unwrap().values();
     let functions = resources.filter(|resource| resource["Type"] == "AWS::Serverless::Function");
-    functions
-        .map(|function| (text(&function["Metadata"]["BuildProperties"]["Binary"]), &function["Properties"]))
-        .collect()
+    functions.map(|function| (text(&function["Metadata"]["BuildProperties"]["Binary"]), &function["Properties"]))
+}
+
+/// The functions by the name of their program.
+fn functions(template: &Value) -> BTreeMap<String, &Value> {
+    all_functions(template).collect()
 }
 
 fn text(value: &Value) -> String {
@@ -75,7 +78,7 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
     let template = template();
     let mut of_template: BTreeSet<Route> = BTreeSet::new();
     let mut default = Vec::new();
-    for (function, properties) in functions(&template) {
+    for (function, properties) in all_functions(&template) {
         // The two scheduled functions have no events.
         let events = properties["Events"].as_object().into_iter().flat_map(Map::values);
         for event in events.filter(|event| event["Type"] == "HttpApi") {
