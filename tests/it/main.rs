@@ -10,6 +10,7 @@ mod functions;
 mod guard;
 mod help;
 mod http_rush;
+mod hung_reads;
 mod layers;
 mod live;
 mod memory_table;

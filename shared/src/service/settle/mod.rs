@@ -5,14 +5,16 @@ mod rebuild;
 mod refund;
 mod replay;
 
+use std::collections::BTreeSet;
 use std::ops::{AddAssign, RangeInclusive};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
 
 use self::outbox::Outboxes;
-use crate::domain::Timestamp;
+use crate::domain::{Timestamp, UserId};
 use crate::ports::{Backlog, HotStore, Table};
 use crate::service::{Failure, Stores};
 
@@ -111,6 +113,8 @@ struct Run {
     /// Packets that expired at or before this are due.
     until: Timestamp,
     deadline: Instant,
+    /// Senders of packets for which a store did not answer in time.
+    troubled: Mutex<BTreeSet<UserId>>,
 }
 
 impl Run {
@@ -138,7 +142,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let mut visits = self.outboxes.empty(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
-        let run = Run { partitions, now, until: now.before(self.grace), deadline };
+        let run = Run { partitions, now, until: now.before(self.grace), deadline, troubled: Mutex::default() };
         let refunded = self.refund_due(&run).await;
         self.outboxes.go_on(&mut visits, deadline).await;
         let mut tally = refunded?;

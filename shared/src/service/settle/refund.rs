@@ -9,8 +9,9 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
-use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp};
+use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
 use crate::ledger::{REFUND_SLIPS_MAX, RefundOutcome, due_shard};
+use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
 
@@ -28,6 +29,10 @@ struct Unsettled {
     id: PacketId,
     /// Whether its item was read in this run.
     is_begun: bool,
+    /// Who sent it, once that was read.
+    sender: Option<UserId>,
+    /// Whether it lets others go first, if a store did not answer for another packet of its sender.
+    gives_way: bool,
     /// Indexes of the parts that still have to be drained, before anything is refunded.
     to_drain: Range<u32>,
     /// Indexes of the parts whose undecided slips still have to be refunded.
@@ -43,7 +48,17 @@ impl Unsettled {
     fn new(id: PacketId) -> Self {
         let tally = Tally { due_left: 1, ..Tally::default() };
         let (to_drain, to_refund, withheld) = (0..0, 0..id.part_count(), BTreeSet::new());
-        Self { id, is_begun: false, to_drain, to_refund, withheld, decisions: None, tally }
+        Self {
+            id,
+            is_begun: false,
+            sender: None,
+            gives_way: false,
+            to_drain,
+            to_refund,
+            withheld,
+            decisions: None,
+            tally,
+        }
     }
 }
 
@@ -52,6 +67,8 @@ impl Unsettled {
 enum Portion {
     Last,
     More,
+    /// It has had none, and lets others go first.
+    Later,
 }
 
 impl<T: Table, H: HotStore> Settle<T, H> {
@@ -99,16 +116,33 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(small)
     }
 
-    /// Settles packets of one part, one after another. A packet that fails does not stop the next. Past the deadline the others
-    /// are only counted.
+    /// Settles packets of one part, one after another. A packet that fails does not stop the next; those of the same sender come
+    /// last, because each may take as long as the one that failed. Past the deadline the others are only counted.
     async fn refund_small(&self, packets: Vec<PacketId>, run: &Run) -> Tally {
-        let mut all = Tally::default();
+        let (mut all, mut last) = (Tally::default(), Vec::new());
         for id in packets {
+            let mut packet = Unsettled { gives_way: true, ..Unsettled::new(id) };
+            match self.portions(&mut packet, run).await {
+                Portion::Later => last.push(id),
+                Portion::Last | Portion::More => all += packet.tally,
+            }
+        }
+        for id in last {
             let mut packet = Unsettled::new(id);
-            while self.portion(&mut packet, run).await == Portion::More {}
+            self.portions(&mut packet, run).await;
             all += packet.tally;
         }
         all
+    }
+
+    /// Goes on with a packet to its end in this run.
+    async fn portions(&self, packet: &mut Unsettled, run: &Run) -> Portion {
+        loop {
+            match self.portion(packet, run).await {
+                Portion::More => {}
+                end => return end,
+            }
+        }
     }
 
     /// Settles the large packets that are `found`. After a portion, a packet waits until all others have had one.
@@ -128,7 +162,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                 // The simulation needs the same order every time.
                 biased;
                 Some((portion, packet)) = portions.next() => match portion {
-                    Portion::Last => all += packet.tally,
+                    Portion::Last | Portion::Later => all += packet.tally,
                     Portion::More => waiting.push_back(packet),
                 },
                 id = found.recv(), if at_once == LARGE_BESIDE_SMALL => match id {
@@ -143,10 +177,16 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// Goes on with a packet, until something of a part was persisted or refunded, or until the end. A packet that fails has no
     /// other portion in this run.
     async fn portion(&self, packet: &mut Unsettled, run: &Run) -> Portion {
-        self.try_portion(packet, run).await.unwrap_or_else(|failure| {
-            tracing::error!(packet = %packet.id, error = crate::error_chain(&failure), "not settled");
-            Portion::Last
-        })
+        match self.try_portion(packet, run).await {
+            Ok(portion) => portion,
+            Err(failure) => {
+                tracing::error!(packet = %packet.id, error = crate::error_chain(&failure), "not settled");
+                if let (Failure::Unavailable(_), Some(sender)) = (failure, packet.sender.take()) {
+                    lock(&run.troubled).insert(sender);
+                }
+                Portion::Last
+            }
+        }
     }
 
     /// Parts with nothing to do make no portion. Else a run with many packets could spend its time on parts that earlier runs have
@@ -155,8 +195,13 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let id = packet.id;
         let mut has_written = false;
         while !has_written {
-            if run.is_over() || !packet.is_begun && !self.begin(packet, run).await? {
+            if run.is_over() {
                 return Ok(Portion::Last);
+            }
+            if !packet.is_begun
+                && let Some(end) = self.begin(packet, run).await?
+            {
+                return Ok(end);
             }
             let terms = self.stores.packets.terms(id).await?;
             let terms = terms.ok_or_else(|| Failure::defect(format!("{id}: it existed a moment ago")))?;
@@ -173,25 +218,29 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(Portion::More)
     }
 
-    /// Reads a packet. Returns whether it is still to be settled.
-    async fn begin(&self, packet: &mut Unsettled, run: &Run) -> Result<bool, Failure> {
+    /// Reads a packet. Returns what it has instead of a portion, if it is not to be settled now.
+    async fn begin(&self, packet: &mut Unsettled, run: &Run) -> Result<Option<Portion>, Failure> {
         let id = packet.id;
         let found = self.stores.ledger.packet(id).await?;
         let found = found.ok_or_else(|| Failure::defect(format!("{id}: due, but it does not exist")))?;
         if found.settled.is_some() {
             // The index is a little behind.
             packet.tally.due_left = 0;
-            return Ok(false);
+            return Ok(Some(Portion::Last));
         }
         if found.terms.expires_at > run.until {
             return Err(Failure::defect(format!("{id}: due before its time")));
         }
+        if packet.gives_way && lock(&run.troubled).contains(&found.terms.sender) {
+            return Ok(Some(Portion::Later));
+        }
+        packet.sender = Some(found.terms.sender.clone());
         if found.terms.ack == AckMode::Redis {
             packet.to_drain = 0..id.part_count();
         }
         self.stores.packets.remember(found.terms);
         packet.is_begun = true;
-        Ok(true)
+        Ok(None)
     }
 
     /// Persists what the hot store acknowledged for a part, however young it is: after the expiry nobody else does. Notes the
