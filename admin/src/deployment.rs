@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use ::audit::Auditor;
 use aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
@@ -26,6 +28,9 @@ pub enum Failed {
     /// The audit could not read the table.
     #[error("the audit could not finish")]
     Audit(#[from] ::audit::ReadError),
+    /// The journal could not read the table.
+    #[error("the journal could not finish")]
+    Journal(#[source] ::audit::ReadError),
     /// A store did not answer.
     #[error(transparent)]
     Store(#[from] Failure),
@@ -38,6 +43,15 @@ pub enum Failed {
     /// The input can't be verified.
     #[error("{0}")]
     Unverifiable(String),
+    /// A file or folder that can't be read or written.
+    #[error("{0}")]
+    File(String, #[source] std::io::Error),
+}
+
+/// Says which file or folder could not be read or written.
+pub fn in_file(path: &Path) -> impl FnOnce(std::io::Error) -> Failed {
+    let name = path.display().to_string();
+    move |error| Failed::File(name, error)
 }
 
 impl From<LedgerError> for Failed {

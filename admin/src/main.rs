@@ -1,5 +1,5 @@
-//! The operator's tool: audits the ledger, shows a packet in both stores, verifies its split, replays parked holds and
-//! rebuilds packets in Redis.
+//! The operator's tool. It audits the ledger, shows a packet in both stores, and verifies its split. It replays parked holds and
+//! rebuilds packets in Redis. It writes and reconciles the accounts of a day.
 //!
 //! Exits with 0 if all is well, with 1 if something is wrong, and with 2 if it could not do its work.
 
@@ -8,10 +8,13 @@
 mod audit;
 mod deployment;
 mod hot;
+mod journal;
 mod options;
 mod packet;
 mod parked;
 mod rebuild;
+mod reconcile;
+mod sort;
 mod text;
 mod verify;
 
@@ -72,6 +75,8 @@ async fn run(Options { deployment, command }: Options) -> Result<Outcome, Failed
         Command::Parked => parked::list(&Deployed::connect(&deployment).await?, json).await,
         Command::Replay(options) => parked::replay(&Deployed::connect(&deployment).await?, &options, json).await,
         Command::Verify(options) => verify::run(&options, json),
+        Command::Journal(options) => journal::run(&deployment, &options).await,
+        Command::Reconcile(options) => reconcile::run(&options, json),
         Command::Rebuild { id } => rebuild::run(&Deployed::connect(&deployment).await?, id, json).await,
     }
 }

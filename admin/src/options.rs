@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
-use shared::domain::PacketId;
+use jiff::civil::Date;
+use shared::domain::{MovementKind, PacketId};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
@@ -59,6 +60,11 @@ pub enum Command {
     /// Compute a packet's amounts again from its seed, offline; exits with 1 if they differ from the committed or paid
     /// amounts, with 2 if that can't be decided
     Verify(Verify),
+    /// Write a day's movements as entries of double-entry bookkeeping, with opening and closing sums; exits with 1 if
+    /// something contradicts itself
+    Journal(Journal),
+    /// Compare a day's journal with a file of the bank's or the app's transfers; exits with 1 if they differ
+    Reconcile(Reconcile),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
@@ -101,6 +107,59 @@ pub struct Replay {
     pub all: bool,
 }
 
+#[derive(Args, Debug)]
+pub struct Journal {
+    /// The UTC day, such as 2026-11-23
+    #[arg(long)]
+    pub day: Date,
+
+    /// Read an export of the table instead of the table: the folder with its `manifest-summary.json`
+    #[arg(long, value_name = "FOLDER")]
+    pub export: Option<PathBuf>,
+
+    /// The folder to write, which must not exist; by default `journal-` and the day
+    #[arg(long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
+
+    /// The journal of the day before, whose closing must be this opening
+    #[arg(long, value_name = "FOLDER")]
+    pub previous: Option<PathBuf>,
+
+    /// Also accept a day that is not over, whose journal will grow
+    #[arg(long)]
+    pub unfinished: bool,
+
+    /// The deployment's currency
+    #[arg(long, env = "CURRENCY", default_value = "CNY")]
+    pub currency: String,
+
+    /// Number of segments of the table that are read at once, 1 to 256
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub segments: u32,
+}
+
+#[derive(Args, Debug)]
+pub struct Reconcile {
+    /// The folder that `journal` wrote
+    pub journal: PathBuf,
+
+    /// The transfers: CSV with the columns id, kind, user, amount (minor units), currency and time
+    pub transfers: PathBuf,
+
+    /// The kinds of movements that the transfers contain
+    #[arg(long, value_delimiter = ',', default_value = "deposit,withdrawal", value_parser = kind)]
+    pub kinds: Vec<MovementKind>,
+
+    /// Also write all differences to this file, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+fn kind(text: &str) -> Result<MovementKind, String> {
+    let found = MovementKind::ALL.into_iter().find(|kind| kind.name() == text);
+    found.ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let duration: SignedDuration = text.parse().map_err(|_| "expected a time such as 24h or 90m".to_owned())?;
     Duration::try_from(duration).map_err(|_| "a time can't be negative".to_owned())
@@ -131,6 +190,10 @@ mod tests {
             "parked",
             "verify -",
             "verify p.json --json",
+            "journal --day 2026-11-23",
+            "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
+            "reconcile journal-2026-11-23 transfers.csv",
+            "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }
@@ -145,6 +208,11 @@ mod tests {
             "packet x",
             "verify",
             "verify a.json b.json",
+            "journal",
+            "journal --day 2026-02-30",
+            "journal --day 2026-11-23 --segments 0",
+            "reconcile journal-2026-11-23",
+            "reconcile journal-2026-11-23 transfers.csv --kinds gift",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

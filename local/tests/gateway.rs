@@ -111,7 +111,7 @@ async fn the_local_routes_answer_themselves() {
     assert_eq!(health.status(), 200);
     assert_eq!(health.json::<Value>().await.unwrap(), json!({"status": "ok"}));
     let settle = client.post(format!("{url}/_local/settle")).send().await.unwrap();
-    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0}"#;
+    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0,"oldest_due_s":0}"#;
     assert_eq!(settle.text().await.unwrap(), report, "in the contract's order");
     for (method, path, allow) in [("POST", "health", "GET"), ("GET", "settle", "POST"), ("HEAD", "health", "GET")] {
         let answer = client.request(method.parse().unwrap(), format!("{url}/_local/{path}")).send().await.unwrap();

@@ -115,7 +115,8 @@ def version(logical_id, properties):
 
 @kind("AWS::Lambda::Alias")
 def alias(logical_id, properties):
-    return client("lambda").create_alias(**properties)["AliasArn"], {}
+    given = {key: value for key, value in properties.items() if key != "ProvisionedConcurrencyConfig"}
+    return client("lambda").create_alias(**given)["AliasArn"], {}
 
 
 @kind("AWS::Scheduler::Schedule")
@@ -174,7 +175,8 @@ def role(logical_id, properties):
     for policy in properties.get("Policies", []):
         document = json.dumps(policy["PolicyDocument"])
         iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
-    for arn in properties.get("ManagedPolicyArns", []):
+    # The emulator has none of AWS's own policies. Only CodeDeploy's role has one.
+    for arn in (arn for arn in properties.get("ManagedPolicyArns", []) if "iam::aws:" not in arn):
         iam.attach_role_policy(RoleName=name, PolicyArn=arn)
     return name, {"Arn": made["Arn"]}
 
@@ -185,6 +187,8 @@ ONLY_NOTED = [
         "AWS::CloudFront::Distribution",
         "AWS::CloudFront::OriginAccessControl",
         "AWS::CloudFront::ResponseHeadersPolicy",
+        "AWS::CodeDeploy::Application",
+        "AWS::CodeDeploy::DeploymentGroup",
         "AWS::Cognito::UserPoolDomain",
         "AWS::EC2::SecurityGroupEgress",
         "AWS::ElastiCache::ParameterGroup",
@@ -194,6 +198,7 @@ ONLY_NOTED = [
         "AWS::ElastiCache::User",
         "AWS::ElastiCache::UserGroup",
         "AWS::Lambda::EventInvokeConfig",
+        "AWS::Logs::MetricFilter",
         "AWS::SNS::Subscription",
         "AWS::SNS::TopicPolicy",
         "AWS::SQS::QueuePolicy",

@@ -6,6 +6,7 @@ import pytest
 from emulated import ACCOUNT, REGION, client
 from policies import matches
 
+PREFLIGHT = "OPTIONS /{proxy+}"
 USER, OPERATOR = [{"userToken": []}], [{"operatorSignature": []}]
 
 
@@ -28,16 +29,14 @@ def routes(stack):
 
 
 def test_each_operation_has_its_route_and_its_function(stack, operations):
-    arns = {program: configuration["FunctionArn"] for program, _, configuration in stack.called()}
-    if "GrabOnInstances" in stack.ids:
-        # Only published versions run on instances.
-        arns["grab"] += ":live"
+    # Requests reach published versions only.
+    arns = {program: configuration["FunctionArn"] + ":live" for program, _, configuration in stack.called()}
     expected = {key: arns[operation["x-hongbao-function"]] for key, operation in operations.items()}
     deployed = routes(stack)
     # moto names the default route as the document does.
-    default = {key: arn for key, arn in deployed.items() if key.endswith("$default")}
-    assert list(default.values()) == [arns["view"]]
-    assert {key: arn for key, arn in deployed.items() if key not in default} == expected
+    open_to_all = {key: arn for key, arn in deployed.items() if key.endswith("$default") or key == PREFLIGHT}
+    assert list(open_to_all.values()) == [arns["view"]] * 2
+    assert {key: arn for key, arn in deployed.items() if key not in open_to_all} == expected
 
 
 def test_each_operation_is_guarded(stack, operations, body):
@@ -67,9 +66,7 @@ def test_the_gateway_may_call_each_function(stack, operations):
         if resource["Type"] == "AWS::Lambda::Permission"
         and resource["Properties"]["Principal"] == "apigateway.amazonaws.com"
     ]
-    names = {program: logical_id for program, logical_id, _ in stack.called()}
-    if "GrabOnInstances" in stack.ids:
-        names["grab"] = "GrabOnInstancesAliaslive"
+    names = {program: f"{logical_id}Aliaslive" for program, logical_id, _ in stack.called()}
     for key, operation in operations.items():
         sources = []
         for _, permission in permissions:
@@ -85,6 +82,11 @@ def test_each_route_is_throttled_and_the_stage_has_no_other(stack, operations):
     [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default" and stage["AutoDeploy"]
     default, special = stage["DefaultRouteSettings"], stage["RouteSettings"]
+    for_all = {"$default": special.pop("$default"), PREFLIGHT: special.pop(PREFLIGHT)}
+    # Anybody may call the default route, and it invokes a function.
+    assert for_all["$default"] == {"ThrottlingRateLimit": 20, "ThrottlingBurstLimit": 40}
+    # A browser asks before each grab from another origin.
+    assert for_all[PREFLIGHT] == special["POST /packets/{packet_id}/grab"]
     assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
@@ -101,6 +103,13 @@ def test_the_access_log_is_json_without_tokens_or_users(stack):
         for secret in ("authorizer.claims", "authorizer.principalId", "header", "path", "identity.user", "requestOverride"):
             assert secret not in variable, variable
     assert stage["AccessLogSettings"]["DestinationArn"].startswith(f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:")
+
+
+def test_browsers_may_ask_without_signing_in(body):
+    """Without a route of its own, API Gateway would send a preflight to the default route."""
+    [operation] = body["paths"]["/{proxy+}"].values()
+    assert list(body["paths"]["/{proxy+}"]) == ["options"]
+    assert operation["security"] == [{"NONE": []}]
 
 
 def test_pages_may_call_only_from_the_given_origins(stack, body):

@@ -153,4 +153,6 @@ def test_the_networks_endpoint_allows_its_functions_actions(stack, actions):
     inside = [program for program, _, configuration in stack.functions() if configuration.get("VpcConfig")]
     assert sorted(inside) == ["grab", "send", "settle", "view"]
     assert set(statement["Action"]) == {entry["action"] for program in inside for entry in actions[program]}
-    assert statement["Resource"] == [{"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/due"}]
+    condition, restored, own = statement["Resource"]["Fn::If"]
+    assert condition == "IsRestored" and own == [{"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/due"}]
+    assert [one["Fn::Sub"].partition(":table/")[2] for one in restored] == ["${RestoredTable}", "${RestoredTable}/index/due"]

@@ -11,6 +11,7 @@ mod guard;
 mod help;
 mod http_rush;
 mod hung_reads;
+mod journal;
 mod layers;
 mod live;
 mod memory_table;

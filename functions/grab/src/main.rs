@@ -26,12 +26,17 @@ async fn serve() -> Result<(), Error> {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });
     }
+    let to_tell = Arc::clone(&telemetry);
+    grab::at_end(move || to_tell.at_end()).await;
     run_concurrent(service_fn(move |request| {
         let (grab, telemetry) = (Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
+            if !is_concurrent {
+                telemetry.before_grab();
+            }
             let response = grab::handle(&grab, request).await;
             if !is_concurrent {
-                telemetry.tell();
+                telemetry.after_grab();
             }
             Ok::<_, Infallible>(response)
         }

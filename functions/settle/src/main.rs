@@ -28,7 +28,7 @@ async fn serve() -> Result<(), Error> {
             let left = event.context.deadline().duration_since(std::time::SystemTime::now()).unwrap_or_default();
             let deadline = Instant::now() + left.saturating_sub(MARGIN);
             let report = settle::handle(&settle, event.payload, deadline).await?;
-            writeln!(std::io::stdout(), "{}", settle::metric(&report, &table, System.now().ms()))?;
+            writeln!(std::io::stdout(), "{}", settle::metric(&report, &table, System.now()))?;
             Ok::<_, Error>(report)
         }
     }))

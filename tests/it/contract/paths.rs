@@ -30,6 +30,19 @@ async fn an_unknown_method_receives_the_list_of_methods() {
 }
 
 #[tokio::test]
+async fn a_browser_may_ask_before_it_calls_from_another_origin() {
+    let api = Api::start().await;
+    // The local stack refuses the pages of other sites before a function sees them.
+    let origin = api.local.url().to_owned();
+    let asks = [("origin", origin.as_bytes()), ("access-control-request-method", b"POST")];
+    for path in ["/packets", "/packets/x/grab", "/me/wallet"] {
+        let answer = api.unchecked("OPTIONS", path.as_bytes(), &asks, b"").await;
+        assert_eq!((answer.status, &*answer.bytes), (204, &b""[..]), "{}", answer.describe());
+        assert_eq!(answer.header("access-control-allow-origin"), None, "only the gateway decides about origins");
+    }
+}
+
+#[tokio::test]
 async fn unknown_paths_are_not_found() {
     let api = Api::start().await;
     let packet = api.packet("alice", "k", &random(10, 1)).await;

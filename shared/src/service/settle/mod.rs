@@ -40,11 +40,14 @@ pub struct Report {
     pub oldest_outbox_ms: Option<u64>,
     /// Packets past expiry and grace that are not settled.
     pub due_left: u64,
+    /// For how many seconds the oldest of them has been past both, 0 if there is none.
+    pub oldest_due_s: u64,
 }
 
 impl Report {
     /// The report of a run that did `tally` and ends `now`.
-    fn new(tally: Tally, now: Timestamp) -> Self {
+    fn new(tally: Tally, now: Timestamp, grace: Duration) -> Self {
+        let due_for = |expiry: Timestamp| now.since(expiry.after(grace)).as_secs();
         let age = |left: Backlog| left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
         Self {
             persisted: tally.persisted,
@@ -55,6 +58,7 @@ impl Report {
             outbox_left: tally.left.map(|left| left.holds),
             oldest_outbox_ms: tally.left.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX)),
             due_left: tally.due_left,
+            oldest_due_s: tally.oldest_expiry.map_or(0, due_for),
         }
     }
 }
@@ -68,6 +72,8 @@ struct Tally {
     refunded_slips: u64,
     refunded_amount: u64,
     due_left: u64,
+    /// When the oldest packet that is left expired.
+    oldest_expiry: Option<Timestamp>,
     /// What is left in outboxes; `None`: the hot store could not tell.
     left: Option<Backlog>,
 }
@@ -76,8 +82,8 @@ impl Default for Tally {
     fn default() -> Self {
         let (persisted, parked, due_left) = (0, 0, 0);
         let (refunded_packets, refunded_slips, refunded_amount) = (0, 0, 0);
-        let left = Some(Backlog::default());
-        Self { persisted, parked, refunded_packets, refunded_slips, refunded_amount, due_left, left }
+        let (oldest_expiry, left) = (None, Some(Backlog::default()));
+        Self { persisted, parked, refunded_packets, refunded_slips, refunded_amount, due_left, oldest_expiry, left }
     }
 }
 
@@ -89,6 +95,7 @@ impl AddAssign for Tally {
         self.refunded_slips += other.refunded_slips;
         self.refunded_amount += other.refunded_amount;
         self.due_left += other.due_left;
+        self.oldest_expiry = self.oldest_expiry.into_iter().chain(other.oldest_expiry).min();
         self.left = self.left.zip(other.left).map(|(all, more)| Backlog {
             holds: all.holds + more.holds,
             oldest: all.oldest.into_iter().chain(more.oldest).min(),
@@ -149,6 +156,6 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         for visit in visits.into_values() {
             tally += visit.tally;
         }
-        Ok(Report::new(tally, self.stores.clock.now()))
+        Ok(Report::new(tally, self.stores.clock.now(), self.grace))
     }
 }

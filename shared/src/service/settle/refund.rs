@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
 use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
-use crate::ledger::{REFUND_SLIPS_MAX, RefundOutcome, due_shard};
+use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
 use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
@@ -45,8 +45,9 @@ struct Unsettled {
 }
 
 impl Unsettled {
-    fn new(id: PacketId) -> Self {
-        let tally = Tally { due_left: 1, ..Tally::default() };
+    fn new(due: Due) -> Self {
+        let Due { id, expires_at } = due;
+        let tally = Tally { due_left: 1, oldest_expiry: Some(expires_at), ..Tally::default() };
         let (to_drain, to_refund, withheld) = (0..0, 0..id.part_count(), BTreeSet::new());
         Self {
             id,
@@ -59,6 +60,11 @@ impl Unsettled {
             decisions: None,
             tally,
         }
+    }
+
+    /// It is settled, so nothing of it is left.
+    fn settled(&mut self) {
+        (self.tally.due_left, self.tally.oldest_expiry) = (0, None);
     }
 }
 
@@ -95,12 +101,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     /// The due packets of a due shard, the earliest first: those of one part, and hands over the large ones. It reads the index to
     /// its end before anything is refunded, so that a large packet gets its portions however many small ones are before it.
-    async fn find_due(
-        &self,
-        shard: u32,
-        run: &Run,
-        large: &UnboundedSender<PacketId>,
-    ) -> Result<Vec<PacketId>, Failure> {
+    async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
         let (mut small, mut found, mut last) = (Vec::new(), 0, None);
         while found < DUE_MAX {
             let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
@@ -108,8 +109,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             last = Some(end);
             for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
                 found += 1;
-                if due.id.part_count() == 1 || large.send(due.id).is_err() {
-                    small.push(due.id);
+                if due.id.part_count() == 1 || large.send(*due).is_err() {
+                    small.push(*due);
                 }
             }
         }
@@ -118,17 +119,17 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     /// Settles packets of one part, one after another. A packet that fails does not stop the next; those of the same sender come
     /// last, because each may take as long as the one that failed. Past the deadline the others are only counted.
-    async fn refund_small(&self, packets: Vec<PacketId>, run: &Run) -> Tally {
+    async fn refund_small(&self, packets: Vec<Due>, run: &Run) -> Tally {
         let (mut all, mut last) = (Tally::default(), Vec::new());
-        for id in packets {
-            let mut packet = Unsettled { gives_way: true, ..Unsettled::new(id) };
+        for due in packets {
+            let mut packet = Unsettled { gives_way: true, ..Unsettled::new(due) };
             match self.portions(&mut packet, run).await {
-                Portion::Later => last.push(id),
+                Portion::Later => last.push(due),
                 Portion::Last | Portion::More => all += packet.tally,
             }
         }
-        for id in last {
-            let mut packet = Unsettled::new(id);
+        for due in last {
+            let mut packet = Unsettled::new(due);
             self.portions(&mut packet, run).await;
             all += packet.tally;
         }
@@ -146,7 +147,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     }
 
     /// Settles the large packets that are `found`. After a portion, a packet waits until all others have had one.
-    async fn refund_large(&self, mut found: UnboundedReceiver<PacketId>, run: &Run) -> Tally {
+    async fn refund_large(&self, mut found: UnboundedReceiver<Due>, run: &Run) -> Tally {
         let (mut waiting, mut portions, mut at_once) = (VecDeque::new(), FuturesUnordered::new(), LARGE_BESIDE_SMALL);
         let mut all = Tally::default();
         loop {
@@ -165,8 +166,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                     Portion::Last | Portion::Later => all += packet.tally,
                     Portion::More => waiting.push_back(packet),
                 },
-                id = found.recv(), if at_once == LARGE_BESIDE_SMALL => match id {
-                    Some(id) => waiting.push_back(Unsettled::new(id)),
+                due = found.recv(), if at_once == LARGE_BESIDE_SMALL => match due {
+                    Some(due) => waiting.push_back(Unsettled::new(due)),
                     None => at_once = LARGE_AT_ONCE,
                 },
                 else => return all,
@@ -225,7 +226,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let found = found.ok_or_else(|| Failure::defect(format!("{id}: due, but it does not exist")))?;
         if found.settled.is_some() {
             // The index is a little behind.
-            packet.tally.due_left = 0;
+            packet.settled();
             return Ok(Some(Portion::Last));
         }
         if found.terms.expires_at > run.until {
@@ -289,7 +290,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             crash_point!("mark_settled.before");
             self.stores.ledger.mark_settled(terms, &Summary::of(&decisions)).await?;
             crash_point!("mark_settled.after");
-            packet.tally.due_left = 0;
+            packet.settled();
             self.reconcile(terms, &decisions).await;
             crash_point!("mark_settled.after_reconcile");
         }
