@@ -235,7 +235,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             );
         }
         Some(_) => {
-            tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was refused")
+            tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was refused");
         }
         None => tracing::info!(
             request_id,
