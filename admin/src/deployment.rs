@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use ::audit::Auditor;
-use aws_config::SdkConfig;
+use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
@@ -43,6 +43,18 @@ pub enum Failed {
     /// The input can't be verified.
     #[error("{0}")]
     Unverifiable(String),
+    /// The command does not go to the function.
+    #[error("{0}")]
+    NoFunction(&'static str),
+    /// The function's answer can't be used.
+    #[error("the function's answer was not understood: {0}")]
+    Answer(String),
+    /// AWS refused a call, or did not answer.
+    #[error("{0}")]
+    Aws(&'static str, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The function ended without an answer.
+    #[error("the function {0} failed: {1}")]
+    Function(String, String),
     /// A file or folder that can't be read or written.
     #[error("{0}")]
     File(String, #[source] std::io::Error),
@@ -62,14 +74,14 @@ impl From<LedgerError> for Failed {
 
 /// Both stores of a deployment.
 pub struct Deployed {
-    pub stores: Stores<SdkTable, RedisStore>,
+    pub(crate) stores: Stores<SdkTable, RedisStore>,
     /// The connection for reads that the hot store's port does not offer.
-    pub connection: Connection,
-    pub auditor: Auditor,
+    pub(crate) connection: Connection,
+    pub(crate) auditor: Auditor,
 }
 
 impl Deployed {
-    /// Prepares both stores. The connections are made when a command first needs them.
+    /// The stores that the command line and the environment name.
     pub async fn connect(deployment: &Deployment) -> Result<Self, Failed> {
         let mut config = Config::for_both_stores(|name| match name {
             "TABLE_NAME" => Some(deployment.table.clone()),
@@ -78,17 +90,36 @@ impl Deployed {
             _ => std::env::var(name).ok(),
         })?;
         let (client, aws) = aws(deployment).await;
-        let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
-        if let Some(aws) = aws {
+        if let (Some(redis), Some(aws)) = (&mut config.redis, aws) {
             redis.aws = aws;
         }
+        Ok(Self::over(config, client)?)
+    }
+
+    /// The stores that `config` names. The connections are made when a command first needs them.
+    pub fn over(mut config: Config, client: Client) -> Result<Self, RedisConfigError> {
+        let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
+        if redis.aws.region().is_none() {
+            redis.aws = wiring::environment_for_redis();
+        }
         let connection = Connection::new(redis)?;
-        let auditor = Auditor::new(client.clone(), deployment.table.clone());
+        let auditor = Auditor::new(client.clone(), config.table.clone());
         let stores = Wiring::new(config, client)?.stores().clone();
         Ok(Self { stores, connection, auditor })
     }
 }
 
+/// The audit of a table.
+pub async fn auditor(deployment: &Deployment) -> Auditor {
+    Auditor::new(aws(deployment).await.0, deployment.table.clone())
+}
+
+/// The region and the credentials of the environment or profile.
+pub async fn aws_config() -> SdkConfig {
+    ::aws_config::from_env().http_client(wiring::https_client()).load().await
+}
+
+/// A client for the given endpoint, or for AWS.
 /// A client for the given endpoint, or for AWS with the environment's or profile's region and credentials.
 pub async fn dynamodb(deployment: &Deployment) -> Client {
     aws(deployment).await.0
@@ -98,6 +129,6 @@ async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
     if let Some(url) = &deployment.dynamodb_url {
         return (wiring::dynamodb_at(url), None);
     }
-    let aws = aws_config::from_env().http_client(wiring::https_client()).load().await;
+    let aws = aws_config().await;
     (wiring::dynamodb(&aws), Some(aws))
 }

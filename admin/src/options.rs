@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,12 +13,38 @@ use shared::domain::{MovementKind, PacketId};
 /// variables.
 #[derive(Debug, Parser)]
 #[command(name = "hongbao-admin", version)]
+#[expect(missing_docs, reason = "clap would print them")]
 pub struct Options {
     #[command(flatten)]
     pub deployment: Deployment,
 
+    /// Run the command inside the private network of this stack, by its functions `operate`, with the region and credentials of the
+    /// environment
+    #[arg(long, global = true, value_name = "STACK")]
+    pub via: Option<String>,
+
+    #[command(flatten)]
+    pub asked: Asked,
+}
+
+/// A command, wherever it runs.
+#[derive(Debug, Parser)]
+#[command(name = "hongbao-admin", disable_help_subcommand = true)]
+pub struct Asked {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
+}
+
+impl Asked {
+    /// The right that the command needs in a stack; `None`: it works on files, not in a stack.
+    #[must_use]
+    pub const fn right(&self) -> Option<Right> {
+        self.command.right()
+    }
 }
 
 /// The stores' addresses.
@@ -38,10 +65,40 @@ pub struct Deployment {
     /// The server is a node of a cluster
     #[arg(long, global = true, env = "REDIS_CLUSTER", value_parser = clap::builder::BoolishValueParser::new())]
     pub redis_cluster: bool,
+}
 
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
-    pub json: bool,
+/// What the caller of a function `operate` may do. Each right has a function of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Right {
+    /// Only look.
+    Read,
+    /// Change what the stores say.
+    Repair,
+}
+
+impl Right {
+    /// The function of this right in a stack.
+    #[must_use]
+    pub fn function(self, stack: &str) -> String {
+        format!("{stack}-operate-{self}")
+    }
+
+    /// What the log says about a command.
+    pub(crate) const fn done(self) -> &'static str {
+        match self {
+            Self::Read => "a command was run",
+            Self::Repair => "a repair was run",
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Repair => "repair",
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -70,6 +127,33 @@ pub enum Command {
         /// Its id
         id: PacketId,
     },
+}
+
+impl Command {
+    /// The right that it needs in a stack; `None`: it works on files, not in a stack.
+    #[must_use]
+    pub const fn right(&self) -> Option<Right> {
+        match self {
+            Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
+            Self::Replay(_) | Self::Rebuild { .. } => Some(Right::Repair),
+            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) => None,
+        }
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Audit(_) => "audit",
+            Self::Packet { .. } => "packet",
+            Self::Parked => "parked",
+            Self::Replay(_) => "replay",
+            Self::Verify(_) => "verify",
+            Self::Journal(_) => "journal",
+            Self::Reconcile(_) => "reconcile",
+            Self::Rebuild { .. } => "rebuild",
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -194,6 +278,8 @@ mod tests {
             "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
+            "--via hongbao-prod parked",
+            "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }

@@ -181,6 +181,12 @@ def role(logical_id, properties):
     return name, {"Arn": made["Arn"]}
 
 
+@kind("AWS::SecretsManager::Secret")
+def secret(logical_id, properties):
+    """moto has one, but does not generate what stands in it."""
+    return client("secretsmanager").create_secret(Name=f"{STACK}-{logical_id}")["ARN"], {}
+
+
 ONLY_NOTED = [
     kind(name)(Noted.make)
     for name in (
@@ -202,7 +208,6 @@ ONLY_NOTED = [
         "AWS::SNS::Subscription",
         "AWS::SNS::TopicPolicy",
         "AWS::SQS::QueuePolicy",
-        "AWS::SecretsManager::Secret",
     )
 ]
 
@@ -261,15 +266,21 @@ class Stack:
         return Noted.made.get(kind, {})
 
     def functions(self):
-        """Each deployed function: the name of its binary, its logical id, its configuration."""
+        """Each deployed function: its name in actions.json, its logical id, its configuration."""
         for logical_id, resource in source()["Resources"].items():
             if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
-                yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
+                program = resource["Metadata"]["BuildProperties"]["Binary"]
+                repairs = configuration["Environment"]["Variables"].get("OPERATE_REPAIRS")
+                kind = {"false": "-read", "true": "-repair", None: ""}[repairs]
+                yield program + kind, logical_id, configuration
 
     def called(self):
-        """The functions that receive requests: with grabs on instances, the function `Grab` receives none."""
+        """The functions that alarms watch. With grabs on instances, the function `Grab` receives no requests. A failure of the
+        operator's functions shows on the operator's own screen."""
         for program, logical_id, configuration in self.functions():
+            if program.startswith("operate-"):
+                continue
             if logical_id != "Grab" or "GrabOnInstances" not in self.ids:
                 yield program, logical_id, configuration
 

@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from emulated import ACCOUNT, REGION, client
-from policies import matches
+from emulated import ACCOUNT, REGION, STACK, client
+from policies import allows, listed, matches, parsed
 
 PREFLIGHT = "OPTIONS /{proxy+}"
 USER, OPERATOR = [{"userToken": []}], [{"operatorSignature": []}]
@@ -122,13 +122,44 @@ def test_pages_may_call_only_from_the_given_origins(stack, body):
     assert cors["allowMethods"] == ["GET", "POST"] and "allowCredentials" not in cors
 
 
-def test_the_operators_policy_is_for_the_operators_routes(stack, operations):
-    arn = stack.outputs["OperatorPolicyArn"]
-    policy = client("iam").get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
-    policy = json.loads(policy) if isinstance(policy, str) else policy
-    [statement] = policy["Statement"]
-    assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")
+RIGHTS = ("Read", "Money", "Users", "Repair")
+
+
+@pytest.fixture(scope="module")
+def rights(stack):
+    """The statements of the operator's four policies."""
+    found = {}
+    for right in RIGHTS:
+        arn = stack.outputs[f"Operator{right}PolicyArn"]
+        document = client("iam").get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
+        found[right] = parsed(document)["Statement"]
+    return found
+
+
+def test_the_operators_rights_are_four(stack, operations, rights):
+    def of_route(key, operation):
+        if operation["security"] != OPERATOR:
+            return set()
+        if "/users/" in key:
+            return {"Users"}
+        return {"Read"} if key.startswith("GET ") else {"Money"}
+
+    def having(action, resource):
+        return {right for right in RIGHTS if allows(rights[right], action, resource)}
+
     for key, operation in operations.items():
         method, path = key.split(" ")
         called = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Api']}/$default/{method}{path}"
-        assert matches(statement["Resource"], called) == (operation["security"] == OPERATOR), key
+        assert having("execute-api:Invoke", called) == of_route(key, operation), key
+    for program, logical_id, configuration in stack.functions():
+        expected = {"operate-read": {"Read"}, "operate-repair": {"Repair"}, "settle": {"Repair"}, "audit": {"Repair"}}
+        found = having("lambda:InvokeFunction", configuration["FunctionArn"])
+        assert found == expected.get(program, set()), program
+    actions = {action for statements in rights.values() for s in statements for action in listed(s["Action"])}
+    assert actions == {"execute-api:Invoke", "lambda:InvokeFunction"}
+
+
+def test_the_operators_functions_have_the_names_that_the_tool_calls(stack):
+    names = {program: configuration["FunctionName"] for program, _, configuration in stack.functions()}
+    for right in ("read", "repair"):
+        assert names[f"operate-{right}"] == f"{STACK}-operate-{right}"

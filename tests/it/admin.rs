@@ -1,5 +1,7 @@
 //! `hongbao-admin`: the program itself, over real stores.
 
+mod via;
+
 use std::process::Output;
 use std::time::Duration;
 

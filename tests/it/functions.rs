@@ -7,6 +7,7 @@ mod deadline;
 mod lifecycle;
 mod logs;
 mod managed;
+mod movements;
 mod walk;
 
 use std::process::{Command, Output};
@@ -90,7 +91,7 @@ impl Stores {
             ("SETTLE_GRACE_MS", "0"),
             ("REDIS_RESPONSE_TIMEOUT_MS", RESPONSE_TIMEOUT_MS),
         ];
-        if BOTH_STORES.contains(&name) {
+        if BOTH_STORES.contains(&name) || name == "operate" {
             all.push(("REDIS_URL", &redis));
         }
         all.extend(variables);
@@ -306,7 +307,7 @@ fn all_errors_of_a_configuration_are_reported_at_start() {
     let of_redis = [
         ("REDIS_URL", "https://user:s3cret@localhost"),
         ("REDIS_CLUSTER", "yes"),
-        ("REDIS_CA_FILE", "/nowhere"),
+        ("REDIS_CA", "/nowhere"),
         ("REDIS_CONNECT_TIMEOUT_MS", "1s"),
         ("REDIS_RESPONSE_TIMEOUT_MS", "0"),
         ("REDIS_AUTH", "maybe"),

@@ -42,16 +42,13 @@ fn plain(value: yaml_serde::Value) -> Value {
     }
 }
 
-/// All functions, with the name of their program. Two have the same.
-fn all_functions(template: &Value) -> impl Iterator<Item = (String, &Value)> {
+/// The functions, each with the name of its program. A program may be two functions.
+fn functions(template: &Value) -> Vec<(String, &Value)> {
     let resources = template["Resources"].as_object().unwrap().values();
     let functions = resources.filter(|resource| resource["Type"] == "AWS::Serverless::Function");
-    functions.map(|function| (text(&function["Metadata"]["BuildProperties"]["Binary"]), &function["Properties"]))
-}
-
-/// The functions by the name of their program.
-fn functions(template: &Value) -> BTreeMap<String, &Value> {
-    all_functions(template).collect()
+    functions
+        .map(|function| (text(&function["Metadata"]["BuildProperties"]["Binary"]), &function["Properties"]))
+        .collect()
 }
 
 fn text(value: &Value) -> String {
@@ -78,7 +75,7 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
     let template = template();
     let mut of_template: BTreeSet<Route> = BTreeSet::new();
     let mut open = Vec::new();
-    for (function, properties) in all_functions(&template) {
+    for (function, properties) in functions(&template) {
         // The two scheduled functions have no events.
         let events = properties["Events"].as_object().into_iter().flat_map(Map::values);
         for event in events.filter(|event| event["Type"] == "HttpApi") {
@@ -171,7 +168,7 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
     let rows = page.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
-        let all = ["send", "grab", "view", "wallet", "settle", "audit"].map(str::to_owned).to_vec();
+        let all = ["send", "grab", "view", "wallet", "settle", "audit", "operate"].map(str::to_owned).to_vec();
         let readers: Vec<String> = cells[3].split([',', '、', '，']).map(|reader| reader.trim().to_owned()).collect();
         let is_all = readers.iter().any(|reader| reader == "all" || reader == "全部");
         (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
@@ -215,7 +212,7 @@ fn the_documents_list_all_variables_with_their_defaults() {
             assert_eq!(default, "required", "{name}");
         } else if reads.by_iam.contains(name) {
             assert_eq!(default, "required by iam", "{name}");
-        } else if name != "REDIS_CA_FILE" {
+        } else {
             assert_eq!(chinese[name].0, *default, "{name}");
             assert_eq!(both(Some((name, default))), both(None), "{name} is {default} by default");
         }
@@ -231,9 +228,14 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             if ahead().contains(&name) {
                 continue;
             }
-            // The sign-in to Redis is set only with tokens.
+            // The sign-in to Redis is set only with tokens, and its secret only where there is one.
             if value["!If"][2]["!Ref"] == "AWS::NoValue" {
-                assert_eq!(value["!If"][0], "RedisByIam", "{name}");
+                let expected = if name == "REDIS_SECRET" { "HasRedisSecret" } else { "RedisByIam" };
+                assert_eq!(value["!If"][0], expected, "{name}");
+                continue;
+            }
+            if name == "OPERATE_REPAIRS" {
+                assert!(value == "true" || value == "false", "{function}");
                 continue;
             }
             // Redis' address depends on its owner; the parameter is for an existing Redis.

@@ -59,7 +59,7 @@ impl Day {
 }
 
 /// Writes the journal of a day.
-pub async fn run(deployment: &Deployment, options: &Journal) -> Result<Outcome, Failed> {
+pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Result<Outcome, Failed> {
     let day = Day::of(options.day)?;
     let previous = options.previous.as_deref().map(read_summary).transpose()?;
     let path = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("journal-{}", options.day)));
@@ -97,7 +97,7 @@ pub async fn run(deployment: &Deployment, options: &Journal) -> Result<Outcome, 
         // While the day goes on, its sums may just have moved.
         (_, false) => Exit::Unfinished,
     };
-    Ok(Outcome::new(deployment.json, &summary, || in_words(&summary, &path), exit))
+    Ok(Outcome::new(json, &summary, || in_words(&summary, &path), exit))
 }
 
 /// Adds up a tally, and names what contradicts itself.

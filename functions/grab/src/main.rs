@@ -15,7 +15,9 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table = config.table.clone();
-    let grab = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.grab_slip();
+    let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
+    wiring.connect().await;
+    let grab = wiring.grab_slip();
     // A process that serves concurrent requests is never frozen. One that serves one request at a time is frozen
     // between them.
     let is_concurrent = shared::is_concurrent();

@@ -160,8 +160,8 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || opaque(known) == opaque(tag))
 }
 
-/// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the
-/// slip, the outcome, the duration, and a problem's cause. An operator's request also logs who signed it, and for whom. Nothing else
+/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the packet, the slip, the
+/// outcome, the duration, a problem's cause, and the signer of an operator's request, with the user for whom they ask. Nothing else
 /// that a client sent is logged. Packet and slip are in the lines of every function that has to do with a hold, so a query for both
 /// finds what became of it.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
@@ -212,9 +212,9 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             tracing::error!(
                 request_id,
                 packet_id,
+                slip,
                 by,
                 on_behalf_of,
-                slip,
                 outcome,
                 duration_us,
                 cause,
@@ -225,9 +225,9 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             tracing::warn!(
                 request_id,
                 packet_id,
+                slip,
                 by,
                 on_behalf_of,
-                slip,
                 outcome,
                 duration_us,
                 cause,
@@ -240,9 +240,9 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
         None => tracing::info!(
             request_id,
             packet_id,
+            slip,
             by,
             on_behalf_of,
-            slip,
             outcome,
             duration_us,
             "a request was answered"

@@ -159,6 +159,8 @@ fn ratios(ratios: &[Value]) {
         }
     }
     if cfg!(target_os = "linux") {
+        let over_tls = ["first grab ÷ tenth grab", "connections to a primary", "connections to replicas"];
+        expected.extend(over_tls.map(|what| format!("grab over TLS: {what}")));
         for function in FUNCTIONS {
             if function == "grab" {
                 expected.push("grab: cold start, ms".to_owned());

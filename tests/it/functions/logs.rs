@@ -62,6 +62,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
             assert_eq!(fields["packet_id"], **packet, "{fields}");
         }
         assert_eq!(fields.get("cause").is_some(), *status == 503, "{fields}");
+        assert_eq!(fields.get("by").is_some(), *function == "wallet", "{fields}");
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
@@ -79,7 +80,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(line["Table"], TABLE);
         *grabs.entry(line["Outcome"].as_str().unwrap()).or_default() += line["Grabs"].as_u64().unwrap();
     }
-    let expected = [("expired", 2), ("grabbed", 5), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
+    let expected = [("expired", 2), ("grabbed", 6), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
     assert_eq!(grabs, BTreeMap::from(expected));
     assert_eq!((sum("Replays"), sum("ColdStarts")), (1, 1));
     assert!(sum("ScriptCalls") >= 6, "{metrics:?}");

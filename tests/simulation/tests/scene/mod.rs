@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Limits, Split, Terms, Timestamp, UserId};
+use shared::domain::{AckMode, Amount, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
 use shared::ledger::{Ledger, keys};
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
@@ -108,9 +108,9 @@ impl Scene {
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default() };
         let send = SendPacket::new(stores.clone(), policy);
-        let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned());
+        let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned(), MAX_MOVEMENT);
         for user in [sender(), other_sender()] {
-            wallets.deposit(&user, &"d".parse().unwrap(), Amount::new(balance)).await.unwrap();
+            wallets.deposit(&user, &"d".parse().unwrap(), Amount::new(balance), None).await.unwrap();
         }
         let settle = Settle::new(stores, Duration::ZERO);
         let packets = AtomicU64::new(0);
