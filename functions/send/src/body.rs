@@ -146,7 +146,7 @@ fn recipients(users: &[String], fields: &mut Fields) -> Option<BTreeSet<UserId>>
     Some(distinct)
 }
 
-/// The labels. What is wrong with them is noted in `fields`.
+/// The labels. Errors go to `fields`.
 fn labels(cover: Option<&str>, reference: Option<&str>, metadata: Option<Texts>, fields: &mut Fields) -> Labels {
     let cover = cover.and_then(|text| label("cover", text, fields));
     let reference = reference.and_then(|text| label("reference", text, fields));
