@@ -95,6 +95,7 @@ struct Found<'a> {
     refunds: BTreeMap<&'a str, Vec<Refund>>,
     sent: BTreeMap<&'a str, Vec<(&'a str, u64)>>,
     keys: BTreeMap<String, Vec<&'a str>>,
+    references: BTreeMap<&'a str, Vec<&'a str>>,
     outside: Vec<(&'a str, i128)>,
     wallets: BTreeMap<&'a str, &'a Item>,
 }
@@ -130,6 +131,7 @@ impl<'a> Found<'a> {
                 let (slips, at) = (number(item, "slip_count"), number(item, "at"));
                 self.refunds.entry(id).or_default().push(Refund { user: user.to_owned(), slips, amount, at });
             }
+            ["REF", reference, id] => self.references.entry(id).or_default().push(reference),
             _ => check!(Wallet, false, "an item of no known kind: {}/{}", key.pk, key.sk),
         }
         Ok(())
@@ -137,7 +139,7 @@ impl<'a> Found<'a> {
 
     fn balance(self) -> Result<Books, Violation> {
         let named = self.parts.keys().chain(self.decisions.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
-        let named: BTreeSet<&str> = named.chain(self.sent.keys()).copied().collect();
+        let named: BTreeSet<&str> = named.chain(self.sent.keys()).chain(self.references.keys()).copied().collect();
         for id in named.into_iter().chain(self.keys.keys().map(String::as_str)) {
             check!(Conservation, self.metas.contains_key(id), "an item names {id}, which is no packet");
         }
@@ -162,6 +164,9 @@ impl<'a> Found<'a> {
         check!(Conservation, whole, "{id}: slips {amounts:?} of {total}");
         check!(Conservation, self.sent.get(id) == Some(&vec![(&*sender, total)]), "{id}: the debit");
         check!(Conservation, self.keys.get(id) == Some(&vec![&*sender]), "{id}: the key");
+        let reference = text(meta, "reference");
+        let found = self.references.get(id).cloned().unwrap_or_default();
+        check!(Answer, found == Vec::from_iter(reference.as_deref()), "{id}: referenced as {found:?}");
 
         let decisions = self.decisions.get(id).cloned().unwrap_or_default();
         for (slip, decision) in &decisions {
