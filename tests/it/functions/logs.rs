@@ -62,7 +62,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
             assert_eq!(fields["packet_id"], **packet, "{fields}");
         }
         assert_eq!(fields.get("cause").is_some(), *status == 503, "{fields}");
-        assert_eq!(fields.get("by").is_some(), *function == "wallet", "{fields}");
+        assert_eq!(fields.get("by").is_some(), id.starts_with("operator"), "{fields}");
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);

@@ -115,7 +115,7 @@ impl Walk {
         status: u16,
     ) -> Value {
         let mut event = sample(if caller.is_some() { "send" } else { "wallet" }, "");
-        let id = format!("request-{}", self.requests.len());
+        let id = format!("{}-{}", caller.map_or("operator", |_| "request"), self.requests.len());
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         event["rawPath"] = path.into();
         event["rawQueryString"] = query.into();
