@@ -137,11 +137,14 @@ async fn accept<S: Invoke>(
             _ = &mut stopped => break,
         };
         match accepted {
-            Ok((socket, client)) => match Arc::clone(&room).try_acquire_owned() {
-                Ok(place) => serve_connection(socket, client, &shared, &connections, place),
-                // The rest of the open files is for the stores.
-                Err(_) => tracing::warn!(connections_max, "a connection too many was closed"),
-            },
+            Ok((socket, client)) => {
+                if let Ok(place) = Arc::clone(&room).try_acquire_owned() {
+                    serve_connection(socket, client, &shared, &connections, place);
+                } else {
+                    // The rest of the open files is for the stores.
+                    tracing::warn!(connections_max, "a connection too many was closed");
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
                 sleep(ACCEPT_PAUSE).await;

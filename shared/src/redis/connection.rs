@@ -27,8 +27,8 @@ use link::Connector;
 use node::Node;
 
 pub use call::{Call, Script};
-pub use config::{RedisConfig, RedisConfigError};
-pub use error::RedisError;
+pub use config::RedisConfig;
+pub use error::{RedisConfigError, RedisError};
 pub use iam::IamAuth;
 pub use tls::Authorities;
 

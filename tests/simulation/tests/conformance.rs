@@ -15,7 +15,7 @@ const REJECTED: [(Mutant, u64); 12] = [
     (Mutant::AcknowledgedBeforeCommit, 4),
     (Mutant::UnconfirmedAnswer, 0),
     (Mutant::UncertainNegative, 1),
-    (Mutant::PutBackAfterTimeout, 31),
+    (Mutant::PutBackAfterTimeout, 55),
     (Mutant::AmountFromRedis, 6),
     (Mutant::SettledEarly, 2),
     (Mutant::RedisBeforeLedger, 0),

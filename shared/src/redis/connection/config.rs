@@ -1,12 +1,10 @@
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
 use redis::{ConnectionInfo, IntoConnectionInfo};
-use thiserror::Error;
 
+use super::error::RedisConfigError;
 use super::iam::IamAuth;
 use super::tls::Authorities;
 
@@ -76,35 +74,4 @@ impl fmt::Debug for RedisConfig {
             .field("idle_max", &self.idle_max)
             .finish_non_exhaustive()
     }
-}
-
-/// What is wrong with a [`RedisConfig`].
-#[derive(Debug, Error)]
-pub enum RedisConfigError {
-    /// A URL, or a combination of them, is not valid.
-    #[error("the hot store's URL is not valid")]
-    Url {
-        /// Why, without the URL.
-        #[source]
-        source: redis::RedisError,
-    },
-    /// Several URLs were given for what is no cluster.
-    #[error("several URLs make sense for a cluster only")]
-    SeveralUrls,
-    /// The file of certificate authorities cannot be read.
-    #[error("cannot read the certificate authorities in {}", path.display())]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
-    /// What should be certificates in PEM form is none.
-    #[error("the certificate authorities are not valid")]
-    Authorities {
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
 }

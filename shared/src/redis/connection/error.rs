@@ -1,5 +1,39 @@
+use std::io;
+use std::path::PathBuf;
+
 use redis::{ErrorKind, ParsingError, ServerErrorKind};
 use thiserror::Error;
+
+/// What is wrong with a [`RedisConfig`](super::RedisConfig).
+#[derive(Debug, Error)]
+pub enum RedisConfigError {
+    /// A URL, or a combination of them, is not valid.
+    #[error("the hot store's URL is not valid")]
+    Url {
+        /// Why, without the URL.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// Several URLs were given for what is no cluster.
+    #[error("several URLs make sense for a cluster only")]
+    SeveralUrls,
+    /// The file of certificate authorities cannot be read.
+    #[error("cannot read the certificate authorities in {}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What should be certificates in PEM form is none.
+    #[error("the certificate authorities are not valid")]
+    Authorities {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
 
 /// Why a call of the hot store has no result.
 #[derive(Clone, Debug, Error)]

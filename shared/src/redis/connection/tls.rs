@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-use super::config::RedisConfigError;
+use super::error::RedisConfigError;
 
 /// How the text of a certificate begins.
 const PEM: &str = "-----BEGIN CERTIFICATE-----";
