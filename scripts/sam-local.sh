@@ -51,6 +51,8 @@ sam_local() {
 # invoke NAME: the function's answer to its sample event, on a line of its own.
 invoke() {
     function=$(printf '%s' "$1" | cut -c1 | tr a-z A-Z)$(printf '%s' "$1" | cut -c2-)
+    # Of this program's two functions, the one that reads.
+    [ "$1" != operate ] || function=OperateRead
     sam_local invoke "$function" --event "events/$1.json"
 }
 
@@ -143,7 +145,7 @@ fi
 with_api routes.log $python tests/aws/sam_local.py routes "$url"
 with_api walk.log --signed-in target/debug/walk-through docs/WALKTHROUGH.md "$url"
 
-for name in wallet send grab view settle audit; do
+for name in wallet send grab view settle audit operate; do
     answer=$(invoke "$name" 2>"$work/$name.log") || fail "$work/$name.log"
     echo "$name: $answer"
     case $answer in *errorType* | '') fail "$work/$name.log" ;; esac

@@ -119,7 +119,6 @@ pub async fn aws_config() -> SdkConfig {
     ::aws_config::from_env().http_client(wiring::https_client()).load().await
 }
 
-/// A client for the given endpoint, or for AWS.
 /// A client for the given endpoint, or for AWS with the environment's or profile's region and credentials.
 pub async fn dynamodb(deployment: &Deployment) -> Client {
     aws(deployment).await.0

@@ -1,6 +1,6 @@
 //! Follows leads: makes the checks that the items of a scan call for.
 
-use shared::domain::{PacketId, UserId};
+use shared::domain::{PacketId, Reference, UserId};
 use shared::ledger::keys;
 
 use crate::confirm::Check;
@@ -26,6 +26,7 @@ impl Run {
             Lead::To(subject) => self.check_until_sure(subject).await,
             Lead::Owner(user) => self.owner(user).await,
             Lead::Member(id, place) => self.member(*id, *place).await,
+            Lead::Referenced(reference, id) => self.referenced(reference, *id).await,
             Lead::Unknown(key) => {
                 let unknown = Imbalance::new(Kind::UnknownItem, shown(key), "a key of this ledger", "another");
                 let report = Report::wrong(vec![unknown]);
@@ -48,6 +49,15 @@ impl Run {
         if self.is_first_sight(&wallet) { self.check_until_sure(&wallet).await } else { Ok(Report::default()) }
     }
 
+    async fn referenced(&self, reference: &Reference, id: PacketId) -> Result<Report, ReadError> {
+        let check = async || {
+            let outlines = self.outlines(vec![id]).await?;
+            let imbalances = against_reference(reference, id, outlines.get(&id)).into_iter().collect();
+            Ok(Check { imbalances, ..Check::default() })
+        };
+        self.sure(|| shown(&keys::reference(reference, id)), check).await
+    }
+
     async fn member(&self, id: PacketId, place: Place) -> Result<Report, ReadError> {
         let check = async || {
             let outlines = self.outlines(vec![id]).await?;
@@ -55,6 +65,19 @@ impl Run {
             Ok(Check { imbalances, ..Check::default() })
         };
         self.sure(|| shown(&place.name(id)), check).await
+    }
+}
+
+/// The imbalance between a packet and an item that says that it has this reference, if any.
+fn against_reference(reference: &Reference, id: PacketId, packet: Option<&Outline>) -> Option<Imbalance> {
+    let key = shown(&keys::reference(reference, id));
+    match packet.map(|packet| packet.reference.as_ref()) {
+        None => Some(Imbalance::new(Kind::Orphan, key, format!("packet {id}"), "no such packet")),
+        Some(found) if found == Some(reference) => None,
+        Some(found) => {
+            let found = found.map_or_else(|| "a packet without one".to_owned(), |found| format!("one of {found}"));
+            Some(Imbalance::new(Kind::Reference, key, format!("a packet of {reference}"), found))
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The items as the audit parses them, without the writers' types: an error there would repeat here and stay unnoticed.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{PacketId, PartId, UserId};
+use shared::domain::{PacketId, PartId, Reference, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -19,6 +19,8 @@ pub enum Name {
     Amounts(PartId),
     /// The decision of a slip.
     Decision(PacketId, u32),
+    /// That a packet has a reference.
+    Reference(Reference, PacketId),
     /// A user's item.
     Of(UserId, Own),
 }
@@ -58,6 +60,11 @@ impl Name {
             ["SLIPS", id, _, slip] => {
                 let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
                 (Self::Decision(id, slip), keys::decision(id, slip))
+            }
+            ["REF", reference, id] => {
+                let (reference, id) = (reference.parse().ok()?, id.parse().ok()?);
+                let spelling = keys::reference(&reference, id);
+                (Self::Reference(reference, id), spelling)
             }
             ["USER", user, ref own @ ..] => {
                 let user = user.parse().ok()?;
@@ -114,6 +121,15 @@ impl<'a> Fields<'a> {
 
     pub fn user(self, name: &str) -> Result<UserId, Malformed> {
         self.text(name)?.parse().map_err(|_| Malformed(format!("{name}: a user id")))
+    }
+
+    /// A packet's reference, if it has one.
+    pub fn reference(self) -> Result<Option<Reference>, Malformed> {
+        if !self.has("reference") {
+            return Ok(None);
+        }
+        let reference = self.text("reference")?.parse();
+        reference.map(Some).map_err(|_| Malformed("reference: 1 to 64 of A-Z a-z 0-9 _ . : -".to_owned()))
     }
 
     pub fn packet(self) -> Result<PacketId, Malformed> {
@@ -184,6 +200,7 @@ pub struct Packet {
     pub count: u32,
     pub cap: u64,
     pub greeting: String,
+    pub reference: Option<Reference>,
     pub created_at: u64,
     pub expires_at: u64,
     pub due_shard: Option<u64>,
@@ -231,6 +248,7 @@ impl Packet {
             count: fields.slip("slip_count")?,
             cap: fields.number("slip_cap")?,
             greeting: fields.text("greeting")?.to_owned(),
+            reference: fields.reference()?,
             created_at: fields.number("created_at")?,
             expires_at: fields.number(keys::EXPIRES_AT)?,
             due_shard: if fields.has(keys::DUE_SHARD) { Some(fields.number(keys::DUE_SHARD)?) } else { None },

@@ -1,4 +1,4 @@
-//! One packet against its amounts, decisions, claims, debit and refunds.
+//! One packet against its amounts, decisions, claims, debit, reference and refunds.
 //!
 //! The order of the reads matters (see [`confirm`](crate::confirm)). The packet comes before its decisions, since a
 //! settled packet has them all. A decision comes before its claim. Refunds come before the decisions, and again after
@@ -62,6 +62,7 @@ impl Run {
         };
         let mut wrong: Vec<Imbalance> = index(&packet).into_iter().collect();
         wrong.extend(self.debit(&packet).await?);
+        wrong.extend(self.reference(&packet).await?);
         let (amounts, of_amounts) = self.amounts(&packet).await?;
         wrong.extend(of_amounts);
         let refunds = self.refunds(&packet).await?;
@@ -93,6 +94,22 @@ impl Run {
             }
         };
         Ok((found != expected).then(|| Imbalance::new(Kind::Debit, shown(&key), expected, found)))
+    }
+
+    /// A packet with a reference is found under it.
+    async fn reference(&self, packet: &Packet) -> Result<Option<Imbalance>, ReadError> {
+        let Some(reference) = &packet.reference else { return Ok(None) };
+        let key = keys::reference(reference, packet.id);
+        let expected = format!("packet {} at {}", packet.id, packet.created_at);
+        let found = match self.reader.get(key.clone()).await? {
+            None => "no such item".to_owned(),
+            Some(item) => {
+                let fields = Fields(&item);
+                let read = || Ok(format!("packet {} at {}", fields.packet()?, fields.number("at")?));
+                read().unwrap_or_else(|Malformed(expected)| format!("not {expected}"))
+            }
+        };
+        Ok((found != expected).then(|| Imbalance::new(Kind::Reference, shown(&key), expected, found)))
     }
 
     /// The amounts of all slips, or an imbalance; then nothing else is checked.

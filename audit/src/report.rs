@@ -38,6 +38,8 @@ pub enum Kind {
     Wallet,
     /// A user whose idempotency keys do not match the packets that they sent.
     SendKeys,
+    /// A packet that is missing under its reference, or is under one that it does not have.
+    Reference,
 }
 
 impl Kind {
@@ -59,6 +61,7 @@ impl Kind {
             Self::NoWallet => "no-wallet",
             Self::Wallet => "wallet",
             Self::SendKeys => "send-keys",
+            Self::Reference => "reference",
         }
     }
 }

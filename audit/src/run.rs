@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use shared::batching::{Cache, cache};
-use shared::domain::{PacketId, UserId};
+use shared::domain::{PacketId, Reference, UserId};
 use shared::ledger::keys;
 
 use crate::confirm::{Check, Rereads};
@@ -44,6 +44,7 @@ pub(crate) struct Outline {
     pub sender: UserId,
     pub total: u64,
     pub count: u32,
+    pub reference: Option<Reference>,
     pub created_at: u64,
     pub expires_at: u64,
 }
@@ -117,6 +118,7 @@ impl Outline {
             sender: fields.user("sender_id")?,
             total: fields.number("total_amount")?,
             count: fields.slip("slip_count")?,
+            reference: fields.reference()?,
             created_at: fields.number("created_at")?,
             expires_at: fields.number(keys::EXPIRES_AT)?,
         })

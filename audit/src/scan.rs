@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use shared::domain::{PacketId, UserId};
+use shared::domain::{PacketId, Reference, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -20,6 +20,8 @@ pub(crate) enum Lead {
     Owner(UserId),
     /// An item exists, so its packet must exist, with that slip or part.
     Member(PacketId, Place),
+    /// An item says that this packet has this reference, so it must have it.
+    Referenced(Reference, PacketId),
     /// The key has no meaning.
     Unknown(Key),
 }
@@ -38,6 +40,7 @@ impl Lead {
             Self::To(subject) => subject.key(),
             Self::Owner(user) => shown(&keys::wallet(user)),
             Self::Member(id, place) => shown(&place.name(*id)),
+            Self::Referenced(reference, id) => shown(&keys::reference(reference, *id)),
             Self::Unknown(key) => shown(key),
         }
     }
@@ -71,6 +74,7 @@ impl Run {
                     leads.insert(Lead::Member(id, Place::Slip(slip)));
                     decided.insert(id);
                 }
+                Some(Name::Reference(reference, id)) => drop(leads.insert(Lead::Referenced(reference, id))),
                 Some(Name::Of(user, Own::Wallet)) => drop(leads.insert(Lead::To(Subject::Wallet(user)))),
                 Some(Name::Of(user, _)) if self.since.is_none() => drop(leads.insert(Lead::Owner(user))),
                 Some(Name::Of(user, _)) => leads.extend(self.first_lead(Subject::Wallet(user))),

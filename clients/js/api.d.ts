@@ -229,7 +229,8 @@ export interface paths {
         /**
          * Put money into a wallet
          * @description Moves money once for each id. Deposits can fill a wallet up to 10^15 minor units. A larger deposit is a 400 on
-         *     `amount` and leaves its id free.
+         *     `amount` and leaves its id free. So is one above the deployment's limit (`DEPOSIT_MAX`, at most 10^12). A deposit that
+         *     was made before the limit was lowered can still be repeated.
          */
         put: operations["deposit"];
         post?: never;
@@ -285,9 +286,207 @@ export interface paths {
         };
         /**
          * List the movements of a wallet
-         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance.
+         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance. `by` is the principal
+         *     who signed the request that moved the money.
          */
         get: operations["listMovements"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/packets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List a user's packets
+         * @description The same list as the user's own `GET /me/packets`, with the same cursors.
+         */
+        get: operations["listPacketsOfUser"];
+        put?: never;
+        /**
+         * Send a packet for a user
+         * @description The same as the user's own `POST /packets`: the user pays, and is the sender. Keys are the user's own, so the same key is the
+         *     same send through either route.
+         */
+        post: operations["sendPacketForUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/packets/{packet_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * View a packet as a user sees it
+         * @description The same as the user's own `GET /packets/{packet_id}`.
+         */
+        get: operations["getPacketForUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/packets/{packet_id}/grab": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Grab a slip for a user
+         * @description The same as the user's own `POST /packets/{packet_id}/grab`. The slip is the user's, whichever route is called first.
+         */
+        post: operations["grabPacketForUser"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/packets/{packet_id}/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List a packet's claims as a user sees them
+         * @description The same list as the user's own `GET /packets/{packet_id}/claims`, with the same cursors.
+         */
+        get: operations["listPacketClaimsForUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/users/{user_id}/claims": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * List the slips that a user grabbed
+         * @description The same list as the user's own `GET /me/claims`, with the same cursors.
+         */
+        get: operations["listClaimsOfUser"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/packets": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Find packets by their reference
+         * @description All packets with this reference, of any sender, newest first. Shown as to their senders, but `mine` is null.
+         */
+        get: operations["findPackets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/packets/{packet_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        /**
+         * View any packet
+         * @description Shown as to its sender, but `mine` is null. `best` and `seed` are null as long as for everybody, and a passphrase is never
+         *     shown.
+         */
+        get: operations["getAnyPacket"];
         put?: never;
         post?: never;
         delete?: never;
@@ -347,6 +546,10 @@ export interface components {
          * @enum {string}
          */
         Split: "random" | "equal";
+        ShownSplit: components["schemas"]["Split"] | string;
+        ShownStatus: components["schemas"]["Status"] | string;
+        /** @description The kind of problem. It is stable; branch on it, and treat an unknown one like its status. */
+        ShownCode: components["schemas"]["ProblemCode"] | string;
         /**
          * @description `settled`: expired, and every slip is claimed or refunded. Otherwise `sold_out`: every slip is claimed; `expired`:
          *     the packet has expired; `open`: slips can be grabbed.
@@ -372,6 +575,26 @@ export interface components {
          */
         Greeting: string;
         /**
+         * @description The look of the packet, by a name that the sender's app knows. Everybody sees it.
+         * @example spring
+         */
+        Cover: string;
+        /**
+         * @description What the packet belongs to in the sender's app, such as an order. Several packets can have the same one. Its sender and the
+         *     operator see it, and the operator finds packets by it.
+         * @example order-17
+         */
+        Reference: string;
+        /**
+         * @description Data of the sender's app. The packet's sender and the operator see it. Keys have 1 to 40 characters.
+         * @example {
+         *       "channel": "app"
+         *     }
+         */
+        Metadata: {
+            [key: string]: string;
+        };
+        /**
          * @description Has no control characters. It is normalised before it is compared: NFKC, without invisible characters, without
          *     white space at its ends. So width and composition do not matter; upper and lower case do. The normalised form has 1
          *     to 64 characters.
@@ -393,6 +616,9 @@ export interface components {
             passphrase?: components["schemas"]["Passphrase"];
             /** @description The only users who may grab. The sender may view the packet, but grabs only if they are among them. */
             recipients?: components["schemas"]["UserId"][];
+            cover?: components["schemas"]["Cover"];
+            reference?: components["schemas"]["Reference"];
+            metadata?: components["schemas"]["Metadata"];
         };
         GrabRequest: {
             /** @description The packet's passphrase. It is normalised as in a send. If the packet has none, any value is ignored. */
@@ -402,46 +628,38 @@ export interface components {
             /** @description In minor units */
             amount: number;
         };
-        SentPacket: {
-            packet_id: components["schemas"]["PacketId"];
-            sender_id: components["schemas"]["UserId"];
-            split: components["schemas"]["Split"];
-            currency: components["schemas"]["Currency"];
-            total_amount: components["schemas"]["TotalAmount"];
-            count: components["schemas"]["SlipCount"];
-            greeting: components["schemas"]["Greeting"];
-            created_at: components["schemas"]["Timestamp"];
-            expires_at: components["schemas"]["Timestamp"];
-            /**
-             * @description The status when the packet was sent
-             * @constant
-             */
-            status: "open";
-            /** @description Fixes the split before anyone grabs. */
-            commitment: components["schemas"]["Digest"];
-        };
+        /** @description A packet, wherever one is shown. The fields that it does not have are null. */
         Packet: {
             packet_id: components["schemas"]["PacketId"];
             sender_id: components["schemas"]["UserId"];
-            split: components["schemas"]["Split"];
+            split: components["schemas"]["ShownSplit"];
             currency: components["schemas"]["Currency"];
             total_amount: components["schemas"]["TotalAmount"];
             count: components["schemas"]["SlipCount"];
             greeting: components["schemas"]["Greeting"];
+            /** @description The look that its sender chose, or null. */
+            cover: components["schemas"]["Cover"] | null;
             created_at: components["schemas"]["Timestamp"];
+            /** @description The time before which nobody can grab it. Null if it could be grabbed at once, as all packets so far. */
+            starts_at: components["schemas"]["Timestamp"] | null;
             expires_at: components["schemas"]["Timestamp"];
-            status: components["schemas"]["Status"];
+            /** @description When the operator ended it. Null if they did not. */
+            closed_at: components["schemas"]["Timestamp"] | null;
+            /** @description In a send's answer the status when the packet was sent. */
+            status: components["schemas"]["ShownStatus"];
             /** @description Fixes the split before anyone grabs. */
             commitment: components["schemas"]["Digest"];
             /** @description The version of the split's algorithm. The commitment covers it. */
             split_version: number;
             /** @description The maximum of a slip when the packet was sent. The commitment covers it. */
             slip_cap: components["schemas"]["SlipAmount"];
+            /** @description Whether a grab needs a passphrase */
+            has_passphrase: boolean;
             claimed_count: components["schemas"]["PartialCount"];
             claimed_amount: components["schemas"]["PartialAmount"];
             refunded_amount: components["schemas"]["PartialAmount"];
-            /** @description The caller's own claim, or null. */
-            mine: components["schemas"]["MyClaimOfPacket"] | null;
+            /** @description The user's own claim, or null. */
+            mine: components["schemas"]["ClaimOfPacket"] | null;
             /**
              * @description The largest claim; on a tie, the earliest. Null until every slip is claimed or refunded.
              *     Also null if nobody claimed a slip.
@@ -452,24 +670,33 @@ export interface components {
              *     refunded.
              */
             seed: components["schemas"]["Digest"] | null;
-            /** @description The users who may grab, sorted. Shown only to the sender, and only if the packet has recipients. */
-            recipients?: components["schemas"]["UserId"][];
+            /** @description Shown to the sender and the operator only; null if the packet has none. */
+            reference?: components["schemas"]["Reference"] | null;
+            /** @description The users who may grab, sorted; null if all may. Shown to the sender and the operator only, and not in lists. */
+            recipients?: components["schemas"]["UserId"][] | null;
+            /** @description Null if the packet has none. Shown to the sender and the operator only, and not in lists. */
+            metadata?: components["schemas"]["Metadata"] | null;
+            /**
+             * @description The server's time when it made this answer, for countdowns. In the view of a single packet only. It is no part of the
+             *     `ETag`: an answer from a cache, or one that a 304 confirmed, has the time at which it was made.
+             */
+            now?: components["schemas"]["Timestamp"];
         };
-        MyClaimOfPacket: {
+        ClaimOfPacket: {
             slip: components["schemas"]["SlipIndex"];
             amount: components["schemas"]["SlipAmount"];
+            currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
         };
         BestClaim: {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"];
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | {
+            outcome: string;
+        };
         Grabbed: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             outcome: "grabbed";
             packet_id: components["schemas"]["PacketId"];
             slip: components["schemas"]["SlipIndex"];
@@ -480,18 +707,12 @@ export interface components {
             replayed: boolean;
         };
         SoldOut: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             outcome: "sold_out";
             packet_id: components["schemas"]["PacketId"];
         };
         Expired: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             outcome: "expired";
             packet_id: components["schemas"]["PacketId"];
         };
@@ -503,6 +724,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             slip: components["schemas"]["SlipIndex"];
             amount: components["schemas"]["SlipAmount"];
+            currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
             best: boolean;
         };
@@ -518,34 +740,26 @@ export interface components {
             /** @description In minor units */
             amount: number;
         };
-        MyPackets: {
-            packets: components["schemas"]["MyPacket"][];
+        SentPackets: {
+            packets: components["schemas"]["Packet"][];
             next_cursor: components["schemas"]["NextCursor"];
             totals: components["schemas"]["Totals"];
         };
-        MyPacket: {
-            packet_id: components["schemas"]["PacketId"];
-            split: components["schemas"]["Split"];
-            total_amount: components["schemas"]["TotalAmount"];
-            count: components["schemas"]["SlipCount"];
-            greeting: components["schemas"]["Greeting"];
-            created_at: components["schemas"]["Timestamp"];
-            expires_at: components["schemas"]["Timestamp"];
-            status: components["schemas"]["Status"];
-            claimed_count: components["schemas"]["PartialCount"];
-            claimed_amount: components["schemas"]["PartialAmount"];
-            refunded_amount: components["schemas"]["PartialAmount"];
+        FoundPackets: {
+            packets: components["schemas"]["Packet"][];
+            next_cursor: components["schemas"]["NextCursor"];
         };
-        MyClaims: {
-            claims: components["schemas"]["MyClaim"][];
+        UserClaims: {
+            claims: components["schemas"]["UserClaim"][];
             next_cursor: components["schemas"]["NextCursor"];
             totals: components["schemas"]["Totals"];
         };
-        MyClaim: {
+        UserClaim: {
             packet_id: components["schemas"]["PacketId"];
             sender_id: components["schemas"]["UserId"];
             slip: components["schemas"]["SlipIndex"];
             amount: components["schemas"]["SlipAmount"];
+            currency: components["schemas"]["Currency"];
             grabbed_at: components["schemas"]["Timestamp"];
             greeting: components["schemas"]["Greeting"];
         };
@@ -553,39 +767,41 @@ export interface components {
             movements: components["schemas"]["Movement"][];
             next_cursor: components["schemas"]["NextCursor"];
         };
-        Movement: components["schemas"]["ClaimMovement"] | components["schemas"]["DepositMovement"] | components["schemas"]["RefundMovement"] | components["schemas"]["SentMovement"] | components["schemas"]["WithdrawalMovement"];
+        Movement: components["schemas"]["ClaimMovement"] | components["schemas"]["DepositMovement"] | components["schemas"]["RefundMovement"] | components["schemas"]["SentMovement"] | components["schemas"]["WithdrawalMovement"] | {
+            kind: string;
+            id: string;
+            amount: number;
+            at: components["schemas"]["Timestamp"];
+        };
         /** @description A slip that the user grabbed */
         ClaimMovement: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             kind: "claim";
             /** @description The packet's id */
             id: components["schemas"]["PacketId"];
             amount: components["schemas"]["SlipAmount"];
             at: components["schemas"]["Timestamp"];
             packet_id: components["schemas"]["PacketId"];
+            /** @description Who repaired the claim, for a hold that an operator replayed */
+            by?: components["schemas"]["Signer"];
         };
         /** @description Money that the operator put in */
         DepositMovement: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             kind: "deposit";
             /** @description The deposit's id */
             id: components["schemas"]["RequestKey"];
             amount: number;
             at: components["schemas"]["Timestamp"];
             packet_id: null;
+            /** @description Who signed the first request */
+            by?: components["schemas"]["Signer"];
         };
+        /** @description The principal who signed, as IAM names it. Movements of older versions don't have it */
+        Signer: string;
         /** @description Refunded slips of an expired packet. A large packet is refunded in several movements */
         RefundMovement: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             kind: "refund";
             /** @description The packet's id and the lowest refunded slip */
             id: string;
@@ -595,10 +811,7 @@ export interface components {
         };
         /** @description A packet that the user paid for */
         SentMovement: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             kind: "sent";
             /** @description The packet's id */
             id: components["schemas"]["PacketId"];
@@ -608,16 +821,15 @@ export interface components {
         };
         /** @description Money that the operator took out */
         WithdrawalMovement: {
-            /**
-             * @description discriminator enum property added by openapi-typescript
-             * @enum {string}
-             */
+            /** @constant */
             kind: "withdrawal";
             /** @description The withdrawal's id */
             id: components["schemas"]["RequestKey"];
             amount: number;
             at: components["schemas"]["Timestamp"];
             packet_id: null;
+            /** @description Who signed the first request */
+            by?: components["schemas"]["Signer"];
         };
         /**
          * @description The kind of problem. It is stable; branch on it.
@@ -630,15 +842,14 @@ export interface components {
             type: string;
             /** @description The same for every problem of this code */
             title: string;
-            /** @enum {integer} */
-            status: 400 | 401 | 402 | 403 | 404 | 405 | 413 | 422 | 429 | 500 | 503;
+            status: number;
             /** @description For people. The text may change. */
             detail: string;
-            code: components["schemas"]["ProblemCode"];
+            code: components["schemas"]["ShownCode"];
             /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
-            /** @description Present on a 500. Give it to the operator */
-            request_id?: string;
+            /** @description Names the request in the operator's log */
+            request_id: string;
         };
         FieldError: {
             /**
@@ -653,120 +864,271 @@ export interface components {
         GatewayMessage: {
             message: string | null;
         };
-        InvalidRequestProblem: components["schemas"]["Problem"] & {
+        InvalidRequestProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:invalid-request";
             /** @constant */
             status?: 400;
             /** @constant */
             code?: "invalid-request";
-        };
-        UnauthenticatedProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        UnauthenticatedProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:unauthenticated";
             /** @constant */
             status?: 401;
             /** @constant */
             code?: "unauthenticated";
-        };
-        InsufficientBalanceProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        InsufficientBalanceProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:insufficient-balance";
             /** @constant */
             status?: 402;
             /** @constant */
             code?: "insufficient-balance";
-        };
-        NotARecipientProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        NotARecipientProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:not-a-recipient";
             /** @constant */
             status?: 403;
             /** @constant */
             code?: "not-a-recipient";
-        };
-        WrongPassphraseProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        WrongPassphraseProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:wrong-passphrase";
             /** @constant */
             status?: 403;
             /** @constant */
             code?: "wrong-passphrase";
-        };
-        ForbiddenProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        ForbiddenProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:forbidden";
             /** @constant */
             status?: 403;
             /** @constant */
             code?: "forbidden";
-        };
-        PacketNotFoundProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        PacketNotFoundProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:packet-not-found";
             /** @constant */
             status?: 404;
             /** @constant */
             code?: "packet-not-found";
-        };
-        RouteNotFoundProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        RouteNotFoundProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:route-not-found";
             /** @constant */
             status?: 404;
             /** @constant */
             code?: "route-not-found";
-        };
-        MethodNotAllowedProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        MethodNotAllowedProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:method-not-allowed";
             /** @constant */
             status?: 405;
             /** @constant */
             code?: "method-not-allowed";
-        };
-        PayloadTooLargeProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        PayloadTooLargeProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:payload-too-large";
             /** @constant */
             status?: 413;
             /** @constant */
             code?: "payload-too-large";
-        };
-        KeyReusedProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        KeyReusedProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:idempotency-key-reused";
             /** @constant */
             status?: 422;
             /** @constant */
             code?: "idempotency-key-reused";
-        };
-        TooManyRequestsProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        TooManyRequestsProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:too-many-requests";
             /** @constant */
             status?: 429;
             /** @constant */
             code?: "too-many-requests";
-        };
-        UnavailableProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        UnavailableProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:unavailable";
             /** @constant */
             status?: 503;
             /** @constant */
             code?: "unavailable";
-        };
-        InternalProblem: components["schemas"]["Problem"] & {
+        } | unknown);
+        InternalProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:internal";
             /** @constant */
             status?: 500;
             /** @constant */
             code?: "internal";
-        };
+        } | unknown);
     };
     responses: {
+        /** @description The packet is paid for and can be grabbed. */
+        PacketSent: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Packet"];
+            };
+        };
+        /** @description This key has sent this packet before. The first answer again, without moving money. */
+        PacketReplayed: {
+            headers: {
+                "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Packet"];
+            };
+        };
+        /** @description The body or the key is not valid. */
+        InvalidSend: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
+        /** @description The packet. */
+        PacketShown: {
+            headers: {
+                ETag: components["headers"]["WeakETag"];
+                "Cache-Control": components["headers"]["CacheControl"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Packet"];
+            };
+        };
+        /** @description The outcome. */
+        GrabAnswered: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["GrabResult"];
+            };
+        };
+        /** @description The body is not valid. */
+        InvalidGrab: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
+        /**
+         * @description The packet has recipients, and the caller is not one of them, even if they are its sender. Or the passphrase is
+         *     wrong or missing. Recipients are checked first.
+         */
+        GrabForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"];
+            };
+        };
+        /** @description A page of claims. */
+        PacketClaimsPage: {
+            headers: {
+                ETag: components["headers"]["ETag"];
+                "Cache-Control": components["headers"]["CacheControl"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["PacketClaims"];
+            };
+        };
+        /** @description A page of packets. */
+        SentPacketsPage: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["SentPackets"];
+            };
+        };
+        /** @description A page of claims. */
+        UserClaimsPage: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["UserClaims"];
+            };
+        };
+        /** @description A page of packets. */
+        FoundPacketsPage: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["FoundPackets"];
+            };
+        };
+        /** @description The reference, the limit or the cursor is not valid. */
+        InvalidLookUp: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
+        /** @description The route is for the operator only. Or the packet has recipients, and the user is neither one of them nor its sender. */
+        ForUserForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["NotARecipientProblem"];
+                "application/json": components["schemas"]["GatewayMessage"];
+            };
+        };
+        /**
+         * @description The route is for the operator only. Or the packet has recipients, and the user is not one of them. Or the passphrase is wrong
+         *     or missing.
+         */
+        GrabForUserForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"];
+                "application/json": components["schemas"]["GatewayMessage"];
+            };
+        };
+        /** @description The answer that `If-None-Match` names is still current. Only its `now` is older. */
+        PacketNotModified: {
+            headers: {
+                ETag: components["headers"]["WeakETag"];
+                "Cache-Control": components["headers"]["CacheControl"];
+                Vary: components["headers"]["Vary"];
+                [name: string]: unknown;
+            };
+            content?: never;
+        };
         /** @description The answer that `If-None-Match` names is still current. */
         NotModified: {
             headers: {
@@ -945,6 +1307,11 @@ export interface components {
          */
         IdempotencyKey: components["schemas"]["RequestKey"];
         /**
+         * @description The reference that the packets were sent with.
+         * @example order-17
+         */
+        Reference: components["schemas"]["Reference"];
+        /**
          * @description The maximum number of rows in a page.
          * @example 50
          */
@@ -956,6 +1323,17 @@ export interface components {
         Cursor: components["schemas"]["Cursor"];
     };
     requestBodies: {
+        Send: {
+            content: {
+                "application/json": components["schemas"]["SendRequest"];
+            };
+        };
+        /** @description No body is the same as `{}`. */
+        Grab: {
+            content: {
+                "application/json": components["schemas"]["GrabRequest"];
+            };
+        };
         Movement: {
             content: {
                 "application/json": components["schemas"]["MovementRequest"];
@@ -968,6 +1346,11 @@ export interface components {
          * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
          */
         ETag: string;
+        /**
+         * @description A weak tag of this body without `now`.
+         * @example W/"5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+         */
+        WeakETag: string;
         /**
          * @description Whether a client may reuse this answer without asking again. It may once nothing in it can change.
          * @example private, no-cache
@@ -1011,40 +1394,11 @@ export interface operations {
             path?: never;
             cookie?: never;
         };
-        requestBody: {
-            content: {
-                "application/json": components["schemas"]["SendRequest"];
-            };
-        };
+        requestBody: components["requestBodies"]["Send"];
         responses: {
-            /** @description This key has sent this packet before. The first answer again, without moving money. */
-            200: {
-                headers: {
-                    "Idempotent-Replayed": components["headers"]["IdempotentReplayed"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SentPacket"];
-                };
-            };
-            /** @description The packet is paid for and can be grabbed. */
-            201: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["SentPacket"];
-                };
-            };
-            /** @description The body or the key is not valid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidRequestProblem"];
-                };
-            };
+            200: components["responses"]["PacketReplayed"];
+            201: components["responses"]["PacketSent"];
+            400: components["responses"]["InvalidSend"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["InsufficientBalance"];
             405: components["responses"]["MethodNotAllowed"];
@@ -1076,19 +1430,8 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The packet. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    "Cache-Control": components["headers"]["CacheControl"];
-                    Vary: components["headers"]["Vary"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["Packet"];
-                };
-            };
-            304: components["responses"]["NotModified"];
+            200: components["responses"]["PacketShown"];
+            304: components["responses"]["PacketNotModified"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotARecipient"];
             404: components["responses"]["PacketNotFound"];
@@ -1111,44 +1454,12 @@ export interface operations {
             };
             cookie?: never;
         };
-        /** @description No body is the same as `{}`. */
-        requestBody?: {
-            content: {
-                "application/json": components["schemas"]["GrabRequest"];
-            };
-        };
+        requestBody?: components["requestBodies"]["Grab"];
         responses: {
-            /** @description The outcome. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["GrabResult"];
-                };
-            };
-            /** @description The body is not valid. */
-            400: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["InvalidRequestProblem"];
-                };
-            };
+            200: components["responses"]["GrabAnswered"];
+            400: components["responses"]["InvalidGrab"];
             401: components["responses"]["Unauthenticated"];
-            /**
-             * @description The packet has recipients, and the caller is not one of them, even if they are its sender. Or the passphrase is
-             *     wrong or missing. Recipients are checked first.
-             */
-            403: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"];
-                };
-            };
+            403: components["responses"]["GrabForbidden"];
             404: components["responses"]["PacketNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["PayloadTooLarge"];
@@ -1189,18 +1500,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of claims. */
-            200: {
-                headers: {
-                    ETag: components["headers"]["ETag"];
-                    "Cache-Control": components["headers"]["CacheControl"];
-                    Vary: components["headers"]["Vary"];
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["PacketClaims"];
-                };
-            };
+            200: components["responses"]["PacketClaimsPage"];
             304: components["responses"]["NotModified"];
             400: components["responses"]["InvalidPaging"];
             401: components["responses"]["Unauthenticated"];
@@ -1257,15 +1557,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of packets. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MyPackets"];
-                };
-            };
+            200: components["responses"]["SentPacketsPage"];
             400: components["responses"]["InvalidPaging"];
             401: components["responses"]["Unauthenticated"];
             405: components["responses"]["MethodNotAllowed"];
@@ -1294,15 +1586,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of claims. */
-            200: {
-                headers: {
-                    [name: string]: unknown;
-                };
-                content: {
-                    "application/json": components["schemas"]["MyClaims"];
-                };
-            };
+            200: components["responses"]["UserClaimsPage"];
             400: components["responses"]["InvalidPaging"];
             401: components["responses"]["Unauthenticated"];
             405: components["responses"]["MethodNotAllowed"];
@@ -1501,6 +1785,302 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listPacketsOfUser: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["SentPacketsPage"];
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    sendPacketForUser: {
+        parameters: {
+            query?: never;
+            header: {
+                /**
+                 * @description The client's id of this send. Keys are per user, so two users can use the same key.
+                 * @example new-year-2026-1
+                 */
+                "Idempotency-Key": components["parameters"]["IdempotencyKey"];
+            };
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["Send"];
+        responses: {
+            200: components["responses"]["PacketReplayed"];
+            201: components["responses"]["PacketSent"];
+            400: components["responses"]["InvalidSend"];
+            401: components["responses"]["Unauthenticated"];
+            402: components["responses"]["InsufficientBalance"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
+            422: components["responses"]["KeyReused"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getPacketForUser: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the answer that the client has.
+                 * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PacketShown"];
+            304: components["responses"]["PacketNotModified"];
+            400: components["responses"]["InvalidUserId"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["ForUserForbidden"];
+            404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    grabPacketForUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: components["requestBodies"]["Grab"];
+        responses: {
+            200: components["responses"]["GrabAnswered"];
+            400: components["responses"]["InvalidGrab"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["GrabForUserForbidden"];
+            404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listPacketClaimsForUser: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: {
+                /**
+                 * @description The `ETag` of the answer that the client has.
+                 * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PacketClaimsPage"];
+            304: components["responses"]["NotModified"];
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["ForUserForbidden"];
+            404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listClaimsOfUser: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["UserClaimsPage"];
+            400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    findPackets: {
+        parameters: {
+            query: {
+                /**
+                 * @description The reference that the packets were sent with.
+                 * @example order-17
+                 */
+                reference: components["parameters"]["Reference"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["FoundPacketsPage"];
+            400: components["responses"]["InvalidLookUp"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    getAnyPacket: {
+        parameters: {
+            query?: never;
+            header?: {
+                /**
+                 * @description The `ETag` of the answer that the client has.
+                 * @example "5f1c2b7a90d4e8361f2a7c9b04d5e6f8"
+                 */
+                "If-None-Match"?: components["parameters"]["IfNoneMatch"];
+            };
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["PacketShown"];
+            304: components["responses"]["PacketNotModified"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["PacketNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];

@@ -3,14 +3,14 @@ export function newKey(): string;
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
 /** @typedef {Schemas['ProblemCode']} ProblemCode */
 /** @typedef {Schemas['SendRequest']} SendRequest */
-/** @typedef {Schemas['SentPacket']} SentPacket */
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['GrabResult']} GrabResult */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
-/** @typedef {Schemas['MyPackets']} MyPackets */
-/** @typedef {Schemas['MyClaims']} MyClaims */
+/** @typedef {Schemas['SentPackets']} SentPackets */
+/** @typedef {Schemas['FoundPackets']} FoundPackets */
+/** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
@@ -61,15 +61,22 @@ export class Hongbao {
     /** @param {Options} [options] */
     constructor(options?: Options);
     /**
+     * For the operator: returns a client with the same options for which `userId` is the caller. It sends, grabs and views for that
+     * user, who needs no token: the answers are the user's own, and so are the keys of sends.
+     * @param {string} userId
+     * @returns {Hongbao}
+     */
+    forUser(userId: string): Hongbao;
+    /**
      * Sends a packet. The same key and body again return the first answer and move no money.
      * @param {SendRequest} body
      * @param {Call & {key: string}} call
-     * @returns {Promise<{packet: SentPacket, replayed: boolean}>}
+     * @returns {Promise<{packet: Packet, replayed: boolean}>}
      */
     send(body: SendRequest, { key, signal }: Call & {
         key: string;
     }): Promise<{
-        packet: SentPacket;
+        packet: Packet;
         replayed: boolean;
     }>;
     /**
@@ -111,15 +118,15 @@ export class Hongbao {
     /**
      * Returns one page of the packets that the caller sent.
      * @param {Page & Call} [page]
-     * @returns {Promise<MyPackets>}
+     * @returns {Promise<SentPackets>}
      */
-    myPackets(page?: Page & Call): Promise<MyPackets>;
+    myPackets(page?: Page & Call): Promise<SentPackets>;
     /**
      * Returns one page of the caller's claims.
      * @param {Page & Call} [page]
-     * @returns {Promise<MyClaims>}
+     * @returns {Promise<UserClaims>}
      */
-    myClaims(page?: Page & Call): Promise<MyClaims>;
+    myClaims(page?: Page & Call): Promise<UserClaims>;
     /**
      * For the operator: pays money into a wallet. The same id and amount again move no money.
      * @param {string} userId
@@ -152,19 +159,36 @@ export class Hongbao {
      * @returns {Promise<Movements>}
      */
     movements(userId: string, page?: Page & Call): Promise<Movements>;
+    /**
+     * For the operator: returns any packet.
+     * @param {string} packetId
+     * @param {Call} [call]
+     * @returns {Promise<Packet>}
+     */
+    anyPacket(packetId: string, { signal }?: Call): Promise<Packet>;
+    /**
+     * For the operator: returns one page of the packets that were sent with this reference.
+     * @param {string} reference
+     * @param {Page & Call} [page]
+     * @returns {Promise<FoundPackets>}
+     */
+    findPackets(reference: string, page?: Page & Call): Promise<FoundPackets>;
     #private;
 }
 export type Schemas = import("./api.d.ts").components["schemas"];
 export type ProblemCode = Schemas["ProblemCode"];
 export type SendRequest = Schemas["SendRequest"];
-export type SentPacket = Schemas["SentPacket"];
 export type Packet = Schemas["Packet"];
 export type PacketClaims = Schemas["PacketClaims"];
 export type PacketClaim = Schemas["PacketClaim"];
-export type GrabResult = Schemas["GrabResult"];
+/**
+ * The outcomes so far; any other one is "no slip".
+ */
+export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"];
 export type Wallet = Schemas["Wallet"];
-export type MyPackets = Schemas["MyPackets"];
-export type MyClaims = Schemas["MyClaims"];
+export type SentPackets = Schemas["SentPackets"];
+export type FoundPackets = Schemas["FoundPackets"];
+export type UserClaims = Schemas["UserClaims"];
 export type Movements = Schemas["Movements"];
 export type Page = {
     limit?: number | undefined;

@@ -3,18 +3,21 @@
 // Every request of this API can be repeated safely. The client therefore retries a request that got no answer, or the answer
 // `unavailable` or `too-many-requests`. It sends the same key and body again, after the time in Retry-After. If the last try
 // fails too, it throws: `Problem` if the service answered, `Unreachable` if no answer came.
+//
+// Answers grow: a later service may answer with fields and values that this client does not know. It passes them on. Treat an
+// unknown outcome of a grab as "no slip". A problem with an unknown code gets the code of its status.
 
 /** @typedef {import('./api.d.ts').components['schemas']} Schemas */
 /** @typedef {Schemas['ProblemCode']} ProblemCode */
 /** @typedef {Schemas['SendRequest']} SendRequest */
-/** @typedef {Schemas['SentPacket']} SentPacket */
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['GrabResult']} GrabResult */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
-/** @typedef {Schemas['MyPackets']} MyPackets */
-/** @typedef {Schemas['MyClaims']} MyClaims */
+/** @typedef {Schemas['SentPackets']} SentPackets */
+/** @typedef {Schemas['FoundPackets']} FoundPackets */
+/** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
@@ -112,9 +115,13 @@ export class Hongbao {
   #timeoutMs;
   #waitMaxMs;
   #onRetry;
+  #options;
+  /** @type {string | null} The user for whom the operator asks. */
+  #userId = null;
 
   /** @param {Options} [options] */
   constructor(options = {}) {
+    this.#options = options;
     this.#baseUrl = (options.baseUrl ?? '').replace(/\/$/, '');
     this.#headers = options.headers ?? (() => ({}));
     this.#fetch = options.fetch ?? globalThis.fetch;
@@ -125,13 +132,33 @@ export class Hongbao {
   }
 
   /**
+   * For the operator: returns a client with the same options for which `userId` is the caller. It sends, grabs and views for that
+   * user, who needs no token: the answers are the user's own, and so are the keys of sends.
+   * @param {string} userId
+   * @returns {Hongbao}
+   */
+  forUser(userId) {
+    const client = new Hongbao(this.#options);
+    client.#userId = userId;
+    return client;
+  }
+
+  /**
+   * The beginning of the paths of the user's own packets, or of their histories.
+   * @param {'' | '/me'} own the beginning for the caller themselves
+   */
+  #of(own) {
+    return this.#userId === null ? own : `/users/${encodeURIComponent(this.#userId)}`;
+  }
+
+  /**
    * Sends a packet. The same key and body again return the first answer and move no money.
    * @param {SendRequest} body
    * @param {Call & {key: string}} call
-   * @returns {Promise<{packet: SentPacket, replayed: boolean}>}
+   * @returns {Promise<{packet: Packet, replayed: boolean}>}
    */
   async send(body, { key, signal }) {
-    const response = await this.#request('POST', '/packets', { body, signal, headers: { 'Idempotency-Key': key } });
+    const response = await this.#request('POST', `${this.#of('')}/packets`, { body, signal, headers: { 'Idempotency-Key': key } });
     return { packet: await response.json(), replayed: response.headers.get('Idempotent-Replayed') === 'true' };
   }
 
@@ -143,7 +170,7 @@ export class Hongbao {
    */
   grab(packetId, { passphrase, signal } = {}) {
     const body = passphrase === undefined ? {} : { passphrase };
-    return this.#json('POST', `/packets/${encodeURIComponent(packetId)}/grab`, { body, signal });
+    return this.#json('POST', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/grab`, { body, signal });
   }
 
   /**
@@ -153,7 +180,7 @@ export class Hongbao {
    * @returns {Promise<Packet>}
    */
   packet(packetId, { signal } = {}) {
-    return this.#json('GET', `/packets/${encodeURIComponent(packetId)}`, { signal });
+    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}`, { signal });
   }
 
   /**
@@ -163,7 +190,7 @@ export class Hongbao {
    * @returns {Promise<PacketClaims>}
    */
   claims(packetId, page = {}) {
-    return this.#json('GET', `/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('')}/packets/${encodeURIComponent(packetId)}/claims${query(page)}`, { signal: page.signal });
   }
 
   /**
@@ -189,25 +216,25 @@ export class Hongbao {
    * @returns {Promise<Wallet>}
    */
   wallet({ signal } = {}) {
-    return this.#json('GET', '/me/wallet', { signal });
+    return this.#userId === null ? this.#json('GET', '/me/wallet', { signal }) : this.walletOf(this.#userId, { signal });
   }
 
   /**
    * Returns one page of the packets that the caller sent.
    * @param {Page & Call} [page]
-   * @returns {Promise<MyPackets>}
+   * @returns {Promise<SentPackets>}
    */
   myPackets(page = {}) {
-    return this.#json('GET', `/me/packets${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('/me')}/packets${query(page)}`, { signal: page.signal });
   }
 
   /**
    * Returns one page of the caller's claims.
    * @param {Page & Call} [page]
-   * @returns {Promise<MyClaims>}
+   * @returns {Promise<UserClaims>}
    */
   myClaims(page = {}) {
-    return this.#json('GET', `/me/claims${query(page)}`, { signal: page.signal });
+    return this.#json('GET', `${this.#of('/me')}/claims${query(page)}`, { signal: page.signal });
   }
 
   /**
@@ -254,6 +281,26 @@ export class Hongbao {
    */
   movements(userId, page = {}) {
     return this.#json('GET', `/wallets/${encodeURIComponent(userId)}/movements${query(page)}`, { signal: page.signal });
+  }
+
+  /**
+   * For the operator: returns any packet.
+   * @param {string} packetId
+   * @param {Call} [call]
+   * @returns {Promise<Packet>}
+   */
+  anyPacket(packetId, { signal } = {}) {
+    return this.#json('GET', `/operator/packets/${encodeURIComponent(packetId)}`, { signal });
+  }
+
+  /**
+   * For the operator: returns one page of the packets that were sent with this reference.
+   * @param {string} reference
+   * @param {Page & Call} [page]
+   * @returns {Promise<FoundPackets>}
+   */
+  findPackets(reference, page = {}) {
+    return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, { signal: page.signal });
   }
 
   /**
@@ -322,9 +369,10 @@ export class Hongbao {
   }
 }
 
-/** @param {Page} page */
-function query({ limit, cursor }) {
+/** @param {Page & {reference?: string}} page */
+function query({ reference, limit, cursor }) {
   const parameters = new URLSearchParams();
+  if (reference !== undefined) parameters.set('reference', reference);
   if (limit !== undefined) parameters.set('limit', String(limit));
   if (cursor) parameters.set('cursor', cursor);
   const text = parameters.toString();

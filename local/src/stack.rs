@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::Response;
-use lambda_http::{Body, Request};
+use lambda_http::{Body, Request, RequestExt};
 use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
@@ -131,6 +131,7 @@ impl fmt::Debug for Stack {
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
+        let request_id = request.lambda_context_ref().map(|context| context.request_id.clone()).unwrap_or_default();
         let response = match function {
             Function::Send => send::handle(&self.send, request).await,
             Function::Grab => grab::handle(&self.grab, request).await,
@@ -140,7 +141,7 @@ impl Invoke for Stack {
         match self.confirm() {
             Ok(()) => response,
             // The program ends soon, and says why.
-            Err(_) => problem::unavailable("The data folder can't be used any more."),
+            Err(_) => problem::unavailable(&request_id, "The data folder can't be used any more."),
         }
     }
 

@@ -37,6 +37,11 @@ def fixed_names(account):
             lambda: cache.describe_serverless_caches(ServerlessCacheName=name), "ServerlessCacheNotFoundFault"
         )
         yield "serverless cache", name, name if found else None
+    for right in ("read", "repair"):
+        name = f"{stack}-operate-{right}"
+        client = account.client("lambda")
+        found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
+        yield "function", name, name if found else None
     schedules = {one["Name"] for one in account.all("scheduler", "list_schedules", "Schedules", NamePrefix=f"{stack}-")}
     for run in [f"settle-{run + 1}" for run in range(account.number("SettleRanges"))] + ["audit"]:
         name = f"{stack}-{run}"

@@ -211,6 +211,8 @@ class Deployment:
         yield "without a token", "GET", "/me/wallet", {}
         yield "with a false token", "GET", "/me/wallet", {"Authorization": "Bearer e30.e30.e30"}
         yield "for the operator, unsigned", "GET", "/wallets/smoke", {}
+        yield "for a user, unsigned", "GET", "/users/smoke/packets", {}
+        yield "for any packet, unsigned", "GET", "/operator/packets?reference=smoke", {}
 
     def sign(self, method, url, data, headers):
         from botocore.auth import SigV4Auth

@@ -72,6 +72,7 @@ class Smoke:
         "grab",
         "replay",
         "look",
+        "for users",
         "passphrase",
         "refund",
         "wallets",
@@ -139,6 +140,7 @@ class Smoke:
 
     def send(self):
         packet = {"split": "random", "total_amount": self.slips * PER_SLIP, "count": self.slips, "greeting": "smoke"}
+        packet["reference"] = self.reference = f"smoke-{self.run}"
         key, self.packet = self.sent("rush", **packet)
         again = self.post(self.sender, "/packets", packet, Idempotency_Key=key)
         expect(answered(again, 200) == self.packet, f"a repeated send got another answer: {again}")
@@ -234,6 +236,22 @@ class Smoke:
             f"the best of the packet is {packet['best']}, but the largest slip {largest}",
         )
         return f"the claims are what the winners heard; the seed gives the commitment; best {money(largest)}"
+
+    def for_users(self):
+        """The operator, in place of a winner and for themselves."""
+        operate = self.place.operate
+        user = next(one for one in self.users if one.id in self.won)
+        shown = answered(operate("GET", f"/users/{user.id}{self.path}"), 200)
+        own = answered(self.get(user, self.path), 200)
+        # Each answer has its own time.
+        same = {name: value for name, value in own.items() if name != "now"}
+        expect(same == {name: shown.get(name) for name in same}, f"for a winner the packet is {shown}, and for themselves {own}")
+        again = answered(operate("POST", f"/users/{user.id}{self.path}/grab", {}), 200)
+        expect(again == self.won[user.id] | {"replayed": True}, f"for a winner the grab is {again}")
+        found = answered(operate("GET", f"/operator/packets?reference={self.reference}"), 200)["packets"]
+        expect([one["packet_id"] for one in found] == self.packets[:1], f"not the one packet of the reference: {found}")
+        answered(operate("GET", f"/operator{self.path}"), 200)
+        return "the operator sees and hears what a winner does, and finds the packet by its reference"
 
     def expires_in_s(self):
         """Long enough for the few requests that come before the expiry, also where answers are slow."""

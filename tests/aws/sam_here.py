@@ -54,7 +54,7 @@ OPERATOR, USER = sample("wallet"), sample("send")
 
 def authorizer(path, users):
     """The caller as API Gateway would state it; `None` if there is none."""
-    if path.startswith("/wallets/"):
+    if path.startswith(("/wallets/", "/users/", "/operator/")):
         return OPERATOR
     if len(users) != 1:
         return None

@@ -83,6 +83,7 @@ class Engine:
             "expires": expires,
             "word": body.get("passphrase"),
             "refunded": 0,
+            "reference": body.get("reference"),
         }
         self.done[user, key] = body, dict(packet)
         self.move(user, -total)
@@ -159,6 +160,24 @@ class Engine:
         ]
         return 200, {"claims": listed[1:] if self.fault == "a claim is not listed" else listed, "next_cursor": None}
 
+    def operate_packets(self, path, query, body):
+        """For a user, or any packet."""
+        if path == "/operator/packets":
+            [reference] = urllib.parse.parse_qs(query)["reference"]
+            fits = [
+                of["packet"]
+                for of in self.packets.values()
+                if of["reference"] == reference
+            ]
+            return 200, {"packets": fits[self.fault == "a reference finds nothing" :], "next_cursor": None}
+        owner, (id_, *rest) = None, path.removeprefix("/operator/packets/").split("/")
+        if path.startswith("/users/"):
+            _, _, owner, _, id_, *rest = path.split("/")
+        if rest == ["grab"]:
+            return self.grab("another" if self.fault == "a grab for a user is another's" else owner, id_, body)
+        status, packet = self.look(id_)
+        return status, packet | ({"claimed_count": 0} if owner and self.fault == "a view for a user is another" else {})
+
     def answer(self, method, path, query, headers, body, user, operator):
         with self.lock:
             self.requests += 1
@@ -167,6 +186,10 @@ class Engine:
             if path.startswith("/wallets/"):
                 open_ = self.fault == "the operator's door is open"
                 return self.operate(method, path, body) if operator or open_ else (403, {"message": "Forbidden"})
+            if path.startswith(("/users/", "/operator/")):
+                if not operator:
+                    return 403, {"message": "Forbidden"}
+                return self.operate_packets(path, query, body)
             if user is None:
                 return 401, {"message": "Unauthorized"}
             if path == "/me/wallet":

@@ -90,8 +90,9 @@ def test_each_route_is_throttled_and_the_stage_has_no_other(stack, operations):
     assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
-    # Routes that cost or move money have their own limits.
-    assert set(special) == {key for key in operations if not key.startswith("GET") or "/wallets/" in key}
+    # Routes that cost or move money have their own limits, and so have the operator's own views.
+    own = ("GET /wallets/", "GET /operator/")
+    assert set(special) == {key for key in operations if not key.startswith("GET") or key.startswith(own)}
 
 
 def test_the_access_log_is_json_without_tokens_or_users(stack):
@@ -121,12 +122,12 @@ def test_pages_may_call_only_from_the_given_origins(stack, body):
     assert cors["allowMethods"] == ["GET", "POST"] and "allowCredentials" not in cors
 
 
-RIGHTS = ("Read", "Money", "Repair")
+RIGHTS = ("Read", "Money", "Users", "Repair")
 
 
 @pytest.fixture(scope="module")
 def rights(stack):
-    """The statements of the operator's three policies."""
+    """The statements of the operator's four policies."""
     found = {}
     for right in RIGHTS:
         arn = stack.outputs[f"Operator{right}PolicyArn"]
@@ -135,10 +136,12 @@ def rights(stack):
     return found
 
 
-def test_the_operators_rights_are_three(stack, operations, rights):
+def test_the_operators_rights_are_four(stack, operations, rights):
     def of_route(key, operation):
         if operation["security"] != OPERATOR:
             return set()
+        if "/users/" in key:
+            return {"Users"}
         return {"Read"} if key.startswith("GET ") else {"Money"}
 
     def having(action, resource):

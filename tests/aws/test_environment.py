@@ -4,8 +4,9 @@ import re
 
 import pytest
 
-# Set only where the functions sign in with tokens.
+# Set only where the password of Redis may change.
 OF_PASSWORDS = {"REDIS_SECRET"}
+# Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "operate"}
 

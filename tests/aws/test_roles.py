@@ -65,7 +65,7 @@ def test_writes_need_a_transaction_and_the_functions_own_keys(stack, roles, acti
     for program, statements in roles.items():
         written = {key for entry in actions[program] for key in entry.get("keys", [])}
         for action in WRITES:
-            for key in ("USER#", "PACKET#", "PART#", "SLIPS#", "OTHER#"):
+            for key in ("USER#", "PACKET#", "PART#", "SLIPS#", "REF#", "OTHER#"):
                 alone = {"dynamodb:LeadingKeys": [key + "x"]}
                 assert not allows(statements, action, arn_of(stack), alone), f"{program}: {action} alone"
                 allowed = allows(statements, action, arn_of(stack), alone | TRANSACTION)

@@ -204,6 +204,7 @@ fn answer_of(answer: Result<Answered, Error>) -> GrabAnswer {
         }
         Ok(Answered::SoldOut { .. }) => GrabAnswer::SoldOut,
         Ok(Answered::Expired { .. }) => GrabAnswer::Expired,
+        Ok(Answered::Other) => GrabAnswer::Wrong("an unknown outcome".to_owned()),
         Err(error) => GrabAnswer::Wrong(shared::error_chain(&error)),
     }
 }

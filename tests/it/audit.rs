@@ -9,7 +9,8 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, PacketId, UserId};
+use shared::domain::{Amount, Labels, PacketId, UserId};
+use shared::service::NewPacket;
 use tests::books::{auditor, full_report};
 use tests::{Promises, World, audit, packet, user, users};
 use tokio::time::Instant;
@@ -40,7 +41,7 @@ enum Tampering {
 
 use Kind::{
     Amounts, ClaimWithoutDecision, Closing, Conservation, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
-    NoWallet, Orphan, Refunds, SendKeys, UnknownItem, Wallet,
+    NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 
@@ -50,7 +51,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
-const CASES: [Case; 16] = [
+const CASES: [Case; 17] = [
     (
         "USER#ann",
         "WALLET",
@@ -136,6 +137,8 @@ const CASES: [Case; 16] = [
             (Says("status", "half"), Malformed),
             (Says("seed", "x"), Malformed),
             (Says("packet_id", NO_PACKET), Malformed),
+            (Says("reference", "order-18"), Reference),
+            (Says("reference", "a b"), Malformed),
             (Gone, Orphan),
         ],
     ),
@@ -153,6 +156,19 @@ const CASES: [Case; 16] = [
             (Says("best_user", "zoe"), Closing),
             (Without("best_slip"), Closing),
             (Says("status", "open"), Malformed),
+        ],
+    ),
+    (
+        "REF#",
+        "",
+        &[
+            (Gone, Reference),
+            (More("at"), Reference),
+            (Without("packet_id"), Reference),
+            (Says("packet_id", NO_PACKET), Reference),
+            (Copied("REF#order-18", "{id}"), Reference),
+            (Copied("", NO_PACKET), Orphan),
+            (Copied("REF#a b", "{id}"), UnknownItem),
         ],
     ),
     (
@@ -174,7 +190,8 @@ async fn ledger() -> World {
     let world = World::single().await;
     let process = world.process();
     let promises = Promises::default();
-    let over = process.send_funded(packet(&user("sam"), 1_000, 10)).await;
+    let labels = Labels { reference: Some("order-17".parse().unwrap()), ..Labels::default() };
+    let over = process.send_funded(NewPacket { labels, ..packet(&user("sam"), 1_000, 10) }).await;
     for name in ["ann", "bob"] {
         promises.grab(&process, over.id, &user(name)).await.unwrap();
     }
@@ -341,6 +358,7 @@ impl Traffic {
             round += 1;
             let mut short = packet(&sender, 10_000, 12);
             short.expires_in = Duration::from_millis(200);
+            short.labels.reference = Some("order-17".parse().unwrap());
             let terms = process.send_funded(short).await;
             let grabs = users.iter().map(|user| process.grab(terms.id, user));
             let grabbed = futures::future::join_all(grabs).await;

@@ -17,4 +17,5 @@ mod packet;
 mod paths;
 mod replay;
 mod send;
+mod users;
 mod wallets;

@@ -391,7 +391,7 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
     }
     for name in ["u0", "sam"] {
         process.fund(&user(name), 77).await;
-        process.wallets.withdraw(&user(name), &"out".parse().unwrap(), Amount::new(7)).await.unwrap();
+        process.wallets.withdraw(&user(name), &"out".parse().unwrap(), Amount::new(7), None).await.unwrap();
     }
     world.expired(&short).await;
     process.settle().await;

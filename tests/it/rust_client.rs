@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use client::{Caller, Client, Error, GrabResult, PacketClaim, Page, ProblemCode, Retries, SendRequest, Split, Status};
+use client::{
+    Caller, Client, Error, GrabResult, Packet, PacketClaim, Page, ProblemCode, Retries, SendRequest, Split, Status,
+};
 use local::{Local, Options};
 use serde_json::{Value, json};
 use shared::http::Code;
@@ -32,12 +34,16 @@ async fn every_operation_is_called_and_its_answer_reads() {
         passphrase: Some("芝麻开门".to_owned()),
         recipients: Some(vec!["bob".to_owned(), "a{b}".to_owned()]),
         expires_in_s: Some(600),
+        cover: Some("spring".to_owned()),
+        reference: Some("order-17".to_owned()),
+        metadata: Some([("channel".to_owned(), "app".to_owned())].into()),
         ..SendRequest::new(Split::Equal, 300, 3)
     };
     let sent = alice.send("k", &body).await.unwrap();
     let again = alice.send("k", &body).await.unwrap();
     assert_eq!((sent.replayed, again.replayed, &sent.packet), (false, true, &again.packet));
     let id = sent.packet.packet_id.as_str();
+    assert_eq!((&sent.packet.metadata, &sent.packet.now), (&body.metadata, &None));
 
     let refused = bob.grab(id, Some("sesame")).await.unwrap_err();
     assert_eq!(refused.code(), Some(ProblemCode::WrongPassphrase));
@@ -46,10 +52,13 @@ async fn every_operation_is_called_and_its_answer_reads() {
         assert!(matches!(grabbed, GrabResult::Grabbed { amount: 100, replayed: false, .. }), "{grabbed:?}");
     }
     let seen = alice.packet(id).await.unwrap();
-    assert_eq!((seen.sent.status, seen.claimed_count, seen.mine, seen.best), (Status::Open, 2, None, None));
+    assert_eq!((seen.status, seen.claimed_count, seen.mine, seen.best), (Status::Open, 2, None, None));
     assert_eq!((seen.split_version, seen.slip_cap), (1, 20_000));
     assert_eq!(seen.recipients, Some(vec!["a{b}".to_owned(), "bob".to_owned()]));
-    assert_eq!(bob.packet(id).await.unwrap().mine.map(|mine| mine.amount), Some(100));
+    assert_eq!((seen.cover.as_deref(), seen.has_passphrase, seen.now.is_some()), (Some("spring"), true, true));
+    let bobs = bob.packet(id).await.unwrap();
+    assert_eq!(bobs.mine.as_ref().map(|mine| (mine.amount, &*mine.currency)), Some((100, "CNY")));
+    assert_eq!((bobs.reference, bobs.recipients, bobs.metadata), (None, None, None));
 
     let mut claims: Vec<PacketClaim> = Vec::new();
     let mut cursor = None;
@@ -68,6 +77,23 @@ async fn every_operation_is_called_and_its_answer_reads() {
     let movements = operator.movements("alice", Page::default()).await.unwrap().movements;
     assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
     assert!(movements.iter().any(|movement| movement.by.as_deref().is_some_and(|by| by.starts_with("arn:"))));
+
+    // For a user, and for the operator.
+    let (for_alice, for_bob) = (operator.for_user("alice"), operator.for_user("a{b}"));
+    assert!(for_alice.send("k", &body).await.unwrap().replayed);
+    let again = for_bob.grab(id, None).await.unwrap();
+    assert!(matches!(again, GrabResult::Grabbed { amount: 100, replayed: true, .. }), "{again:?}");
+    assert_eq!(for_bob.packet(id).await.unwrap().mine.map(|mine| mine.amount), Some(100));
+    assert_eq!(for_bob.claims(id, Page::default()).await.unwrap().claims, claims);
+    let both = [for_alice.my_packets(Page::default()).await.unwrap(), alice.my_packets(Page::default()).await.unwrap()];
+    assert_eq!(both[0], both[1]);
+    assert_eq!(for_bob.my_claims(Page::default()).await.unwrap().claims[0].packet_id, id);
+    assert_eq!(for_bob.wallet().await.unwrap().balance, 100);
+    let any = operator.any_packet(id).await.unwrap();
+    assert_eq!((any.reference.as_deref(), &any.metadata, any.mine), (Some("order-17"), &body.metadata, None));
+    let page = Page { limit: Some(1), cursor: None };
+    let found = operator.find_packets("order-17", page).await.unwrap();
+    assert_eq!(found.packets.iter().map(|packet| &*packet.packet_id).collect::<Vec<_>>(), [id]);
 
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
@@ -120,7 +146,8 @@ async fn a_request_without_an_answer_is_retried_with_the_same_key_and_body() {
     let problem = |code: &str| json!({"code": code, "detail": "", "status": 0, "title": "", "type": ""});
     let sent = json!({
         "packet_id": "p", "sender_id": "a", "split": "random", "currency": "CNY", "total_amount": 100, "count": 2,
-        "greeting": "", "created_at": "x", "expires_at": "y", "status": "open", "commitment": "c"
+        "greeting": "", "created_at": "x", "expires_at": "y", "status": "open", "commitment": "c", "split_version": 1,
+        "slip_cap": 100, "has_passphrase": false, "claimed_count": 0, "claimed_amount": 0, "refunded_amount": 0
     });
     let (url, served) = service(vec![
         String::new(),
@@ -167,4 +194,50 @@ async fn useless_retries_are_not_made() {
     let error = once.send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     assert_eq!(served.await.unwrap().len(), 1);
+}
+
+/// The answers of a later version have more fields and values.
+#[test]
+fn an_answer_of_a_later_version_reads() {
+    let shown = &SPEC.document["components"]["responses"]["PacketShown"]["content"]["application/json"]["examples"];
+    let mut packet = shown["open"]["value"].clone();
+    for (field, value) in [("status", json!("resting")), ("split", json!("thirds")), ("later", json!({"a": [1]}))] {
+        packet[field] = value;
+    }
+    packet["mine"]["later"] = json!(1);
+    let packet: Packet = serde_json::from_value(packet).unwrap();
+    assert_eq!((packet.status, packet.split, packet.claimed_count), (Status::Other, Split::Other, 2));
+    for outcome in [
+        json!({"outcome": "resting", "packet_id": "p", "until": "x"}),
+        json!({"outcome": "resting", "slip": {"a": 1}, "amount": "much"}),
+    ] {
+        assert_eq!(serde_json::from_value::<GrabResult>(outcome).unwrap(), GrabResult::Other);
+    }
+    let grabbed = json!({
+        "outcome": "grabbed", "packet_id": "p", "slip": 3, "amount": 5, "currency": "CNY", "grabbed_at": "x",
+        "replayed": false, "later": null
+    });
+    assert!(matches!(serde_json::from_value(grabbed), Ok(GrabResult::Grabbed { slip: 3, amount: 5, .. })));
+    // Nobody can ask for what only an answer can have.
+    assert!(serde_json::to_value(SendRequest::new(Split::Other, 1, 1)).is_err());
+}
+
+#[tokio::test]
+async fn a_problem_of_a_later_version_counts_as_its_status_says() {
+    for (status, expected) in [
+        ("403 Forbidden", ProblemCode::Forbidden),
+        ("503 Service Unavailable", ProblemCode::Unavailable),
+        ("422 Unprocessable Entity", ProblemCode::IdempotencyKeyReused),
+    ] {
+        let body = json!({"code": "later", "detail": "what it is", "request_id": "r", "later": 1, "errors": []});
+        let (url, served) = service(vec![answer(status, "", &body)]).await;
+        let alice = client(&url, by("alice")).retrying(Retries::NONE);
+        let error = alice.send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
+        let Error::Problem(problem) = error else { panic!("{error:?}") };
+        assert_eq!(
+            (problem.code, &*problem.detail, problem.request_id.as_deref()),
+            (expected, "what it is", Some("r"))
+        );
+        served.await.unwrap();
+    }
 }

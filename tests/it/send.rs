@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::domain::{Amount, Passphrase, RequestKey};
+use shared::domain::{Amount, Labels, Passphrase, RequestKey};
 use shared::ledger::MovementOutcome;
 use shared::service::{NewPacket, SendOutcome};
 use tests::{World, audit, packet, user};
@@ -68,6 +68,9 @@ async fn a_key_stands_for_one_request() {
         NewPacket { passphrase: Some(Passphrase::new("other")), ..wanted() },
         NewPacket { recipients: None, ..wanted() },
         NewPacket { recipients: Some([user("ann")].into()), ..wanted() },
+        NewPacket { labels: Labels { cover: Some("a".parse().unwrap()), ..Labels::default() }, ..wanted() },
+        NewPacket { labels: Labels { reference: Some("a".parse().unwrap()), ..Labels::default() }, ..wanted() },
+        NewPacket { labels: Labels { metadata: Some([].into()), ..Labels::default() }, ..wanted() },
     ];
     for other in others {
         let shown = format!("{other:?}");

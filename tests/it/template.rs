@@ -112,7 +112,7 @@ fn the_routes_are_those_of_the_document_and_of_the_local_gateway() {
     assert_eq!(of_document.collect::<BTreeSet<Route>>(), of_template);
 
     let of_gateway = ROUTES.map(|route| {
-        let who = if route.path.starts_with("/wallets/") { OPERATOR } else { USER };
+        let who = if local::gateway::routes::is_operators(route.path) { OPERATOR } else { USER };
         (route.method.to_owned(), route.path.to_owned(), name(route.function).to_owned(), who)
     });
     assert_eq!(BTreeSet::from(of_gateway), of_template);

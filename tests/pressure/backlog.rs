@@ -90,6 +90,7 @@ async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
             expires_in: Duration::from_hours(24),
             passphrase: None,
             recipients: None,
+            labels: shared::domain::Labels::default(),
         };
         match send.send(packet, &format!("key-{left}").parse().unwrap()).await.unwrap() {
             SendOutcome::Sent(terms) => parts.extend(terms.id.parts().map(|part| (part, terms.count))),

@@ -54,6 +54,7 @@ pub fn packet(sender: &UserId, total: u64, count: u32) -> NewPacket {
         expires_in: Duration::from_hours(1),
         passphrase: None,
         recipients: None,
+        labels: shared::domain::Labels::default(),
     }
 }
 

@@ -138,6 +138,36 @@ test('each method sends its request', async () => {
   ]);
 });
 
+test('a client for a user sends the operator’s requests for them', async () => {
+  const good = () => answer(200, { claims: [], packets: [], next_cursor: null })();
+  const { client: operator, seen } = serving(Array(12).fill(good));
+  const bob = operator.forUser('a|b');
+  await bob.send(terms, { key: 'k-1' });
+  await bob.grab('P', { passphrase: '芝麻' });
+  await bob.packet('P');
+  for await (const claim of bob.allClaims('P')) assert.fail(String(claim));
+  await bob.myPackets({ limit: 3, cursor: 'c' });
+  await bob.myClaims();
+  await bob.wallet();
+  await operator.anyPacket('P');
+  await operator.findPackets('order:17', { limit: 1, cursor: 'c' });
+  await operator.packet('P');
+  assert.deepEqual(seen.map(({ method, url, body }) => `${method} ${new URL(url).pathname}${new URL(url).search} ${body ?? ''}`.trim()), [
+    `POST /users/a%7Cb/packets ${JSON.stringify(terms)}`, 'POST /users/a%7Cb/packets/P/grab {"passphrase":"芝麻"}', 'GET /users/a%7Cb/packets/P',
+    'GET /users/a%7Cb/packets/P/claims?limit=100', 'GET /users/a%7Cb/packets?limit=3&cursor=c', 'GET /users/a%7Cb/claims', 'GET /wallets/a%7Cb',
+    'GET /operator/packets/P', 'GET /operator/packets?reference=order%3A17&limit=1&cursor=c', 'GET /packets/P',
+  ]);
+  assert.equal(seen[0]?.key, 'k-1');
+});
+
+test('answers of a later version are passed on, and an unknown code counts like its status', async () => {
+  const later = { outcome: 'resting', packet_id: 'P', until: 'x' };
+  const { client } = serving([answer(200, later), refusal('later', 403), refusal('later', 503), answer(200, PACKET)]);
+  assert.deepEqual(await client.grab('P'), later);
+  await assert.rejects(client.grab('P'), { code: 'forbidden', message: 'about later' });
+  assert.deepEqual(await client.packet('P'), PACKET, 'a 503 is repeated, whatever its code');
+});
+
 test('allClaims reads page by page and yields each claim once', async () => {
   const page = (/** @type {number[]} */ slips, /** @type {string | null} */ next) => answer(200, { claims: slips.map((slip) => ({ slip })), next_cursor: next });
   const { client, seen } = serving([page([0, 1], 'x'), page([2], 'y'), page([], null)]);

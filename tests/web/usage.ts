@@ -20,7 +20,24 @@ export async function use(): Promise<string> {
     case 'expired':
       // @ts-expect-error: a loser has no amount.
       return String(result.amount);
+    default:
+      // An outcome of a later version.
+      return 'no slip';
   }
+}
+
+/** The operator of an app without user tokens. */
+export async function actForUsers(operator: Hongbao): Promise<string | null> {
+  const bob = operator.forUser('bob');
+  const { packet } = await bob.send({ ...body, cover: 'spring', reference: 'order-17', metadata: { channel: 'app' } }, { key: newKey() });
+  // @ts-expect-error: metadata has only texts.
+  void bob.send({ ...body, metadata: { channel: 7 } }, { key: newKey() });
+  await bob.grab(packet.packet_id);
+  const found = await operator.findPackets('order-17', { limit: 1 });
+  const any = await operator.anyPacket(packet.packet_id);
+  // @ts-expect-error: the reference is shown to some viewers only, and may be null.
+  void any.reference.length;
+  return found.packets[0]?.cover ?? any.now ?? null;
 }
 
 /** Handles every code, so that a new code in the contract fails to compile here. */

@@ -10,8 +10,8 @@ import { explain } from './problems.js';
 const PAGE = 20;
 const TOP_UP = 100_000;
 
-/** @typedef {import('../client/hongbao.js').MyPackets['packets'][number]} Sent */
-/** @typedef {import('../client/hongbao.js').MyClaims['claims'][number]} Received */
+/** @typedef {import('../client/hongbao.js').Packet} Sent */
+/** @typedef {import('../client/hongbao.js').UserClaims['claims'][number]} Received */
 
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} tab */
 export async function mineScreen(root, signal, tab = 'received') {
@@ -102,9 +102,13 @@ function nothing(tab) {
   );
 }
 
+/** The states that this page has words for. */
+const STATUSES = /** @type {const} */ (['open', 'sold_out', 'expired', 'settled']);
+
 /** @param {Sent} packet */
 function sentRow(packet) {
-  const { packet_id, greeting, total_amount, count, claimed_count, refunded_amount, status, created_at } = packet;
+  const { packet_id, greeting, total_amount, count, claimed_count, refunded_amount, created_at } = packet;
+  const status = STATUSES.find((known) => known === packet.status);
   return h(
     'li',
     null,
@@ -114,7 +118,7 @@ function sentRow(packet) {
       h('span', { class: 'name' }, greeting || t('send.greeting.default')),
       h('span', { class: 'got' }, money(-total_amount)),
       h('time', { datetime: created_at }, moment(created_at)),
-      h('span', { class: `tag ${status}` }, t(`status.${status}`)),
+      status && h('span', { class: `tag ${status}` }, t(`status.${status}`)),
       h('span', { class: 'hint' }, t('mine.claimed', { claimed: number(claimed_count), count: number(count) })),
       refunded_amount > 0 && h('span', { class: 'back' }, t('mine.refunded', { amount: money(refunded_amount) })),
     ),

@@ -54,7 +54,7 @@ async function check(result, signal, packetId) {
   for await (const claim of api.allClaims(packetId, { signal })) claims.push(claim);
   const terms = {
     version: packet.split_version,
-    split: packet.split,
+    split: /** @type {import('./split.js').Split} */ (packet.split),
     total: BigInt(packet.total_amount),
     count: packet.count,
     cap: BigInt(packet.slip_cap),
@@ -91,7 +91,7 @@ async function check(result, signal, packetId) {
 function inputs(packet, committed) {
   const hex = (/** @type {string | null} */ text) => h('code', { class: 'hex' }, text ?? '');
   const rows = /** @type {[import('./i18n.js').Key, Node | string][]} */ ([
-    ['send.split', t(`send.${packet.split}`)],
+    ['send.split', t(packet.split === 'equal' ? 'send.equal' : 'send.random')],
     ['send.total', money(packet.total_amount)],
     ['send.count', number(packet.count)],
     ['verify.cap', money(packet.slip_cap)],

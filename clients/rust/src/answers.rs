@@ -1,6 +1,10 @@
 //! The bodies of requests and answers, as in `openapi.yaml`. Amounts are in minor units, times in RFC 3339.
+//!
+//! Answers grow: a later service may answer with more fields, which are ignored, and with values that this client does not know.
 
 #![expect(missing_docs, reason = "the fields are those of the contract")]
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +16,9 @@ pub enum Split {
     Random,
     /// Into equal slips, as far as the amount allows.
     Equal,
+    /// In a way that this client does not know.
+    #[serde(other, skip_serializing)]
+    Other,
 }
 
 /// The state of a packet.
@@ -26,6 +33,9 @@ pub enum Status {
     Expired,
     /// It is past its expiry, and every slip is claimed or refunded.
     Settled,
+    /// One that this client does not know.
+    #[serde(other)]
+    Other,
 }
 
 /// A packet to send.
@@ -49,18 +59,38 @@ pub struct SendRequest {
     /// The only users who may grab.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recipients: Option<Vec<String>>,
+    /// The look of the packet, for everybody: at most 32 of `[a-z0-9-]`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cover: Option<String>,
+    /// What it belongs to in the sender's app: at most 64 of `[A-Za-z0-9_.:-]`. The sender and the operator see it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
+    /// At most 10 texts of at most 200 characters, under keys of at most 40. The sender and the operator see them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
 }
 
 impl SendRequest {
     /// A packet that any user can grab for a day.
     pub const fn new(split: Split, total_amount: u64, count: u32) -> Self {
-        Self { split, total_amount, count, greeting: None, expires_in_s: None, passphrase: None, recipients: None }
+        Self {
+            split,
+            total_amount,
+            count,
+            greeting: None,
+            expires_in_s: None,
+            passphrase: None,
+            recipients: None,
+            cover: None,
+            reference: None,
+            metadata: None,
+        }
     }
 }
 
-/// A packet, as a send answers it.
+/// A packet, as its viewer sees it.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct SentPacket {
+pub struct Packet {
     pub packet_id: String,
     pub sender_id: String,
     pub split: Split,
@@ -68,29 +98,32 @@ pub struct SentPacket {
     pub total_amount: u64,
     pub count: u32,
     pub greeting: String,
+    pub cover: Option<String>,
     pub created_at: String,
+    pub starts_at: Option<String>,
     pub expires_at: String,
+    pub closed_at: Option<String>,
     pub status: Status,
     pub commitment: String,
-}
-
-/// A packet, as the caller sees it.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct Packet {
-    #[serde(flatten)]
-    pub sent: SentPacket,
     /// The version of the split's algorithm.
     pub split_version: u8,
     /// The most that a slip could hold when the packet was sent.
     pub slip_cap: u64,
+    pub has_passphrase: bool,
     pub claimed_count: u32,
     pub claimed_amount: u64,
     pub refunded_amount: u64,
     pub mine: Option<Mine>,
     pub best: Option<Best>,
     pub seed: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Only for the sender and the operator.
+    pub reference: Option<String>,
+    /// Only for the sender and the operator, and not in lists.
     pub recipients: Option<Vec<String>>,
+    /// Only for the sender and the operator, and not in lists.
+    pub metadata: Option<BTreeMap<String, String>>,
+    /// The server's time, in the view of a single packet.
+    pub now: Option<String>,
 }
 
 /// The caller's own slip.
@@ -98,6 +131,7 @@ pub struct Packet {
 pub struct Mine {
     pub slip: u32,
     pub amount: u64,
+    pub currency: String,
     pub grabbed_at: String,
 }
 
@@ -118,6 +152,9 @@ pub enum GrabResult {
     SoldOut { packet_id: String },
     /// The packet is past its expiry.
     Expired { packet_id: String },
+    /// An outcome that this client does not know: the caller has no slip.
+    #[serde(other)]
+    Other,
 }
 
 /// A claim in a packet's list.
@@ -126,6 +163,7 @@ pub struct PacketClaim {
     pub user_id: String,
     pub slip: u32,
     pub amount: u64,
+    pub currency: String,
     pub grabbed_at: String,
     pub best: bool,
 }
@@ -152,45 +190,37 @@ pub struct Totals {
     pub amount: u64,
 }
 
-/// A packet in its sender's history.
+/// A page of the packets that a user sent.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct MyPacket {
-    pub packet_id: String,
-    pub split: Split,
-    pub total_amount: u64,
-    pub count: u32,
-    pub greeting: String,
-    pub created_at: String,
-    pub expires_at: String,
-    pub status: Status,
-    pub claimed_count: u32,
-    pub claimed_amount: u64,
-    pub refunded_amount: u64,
-}
-
-/// A page of the packets that the caller sent.
-#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct MyPackets {
-    pub packets: Vec<MyPacket>,
+pub struct SentPackets {
+    pub packets: Vec<Packet>,
     pub next_cursor: Option<String>,
     pub totals: Totals,
 }
 
+/// A page of the packets with a reference.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct FoundPackets {
+    pub packets: Vec<Packet>,
+    pub next_cursor: Option<String>,
+}
+
 /// A claim in its winner's history.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct MyClaim {
+pub struct UserClaim {
     pub packet_id: String,
     pub sender_id: String,
     pub slip: u32,
     pub amount: u64,
+    pub currency: String,
     pub grabbed_at: String,
     pub greeting: String,
 }
 
-/// A page of the caller's claims.
+/// A page of a user's claims.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
-pub struct MyClaims {
-    pub claims: Vec<MyClaim>,
+pub struct UserClaims {
+    pub claims: Vec<UserClaim>,
     pub next_cursor: Option<String>,
     pub totals: Totals,
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::RETRY_AFTER;
 use http::{Response, StatusCode};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// Why a call failed.
 #[derive(Debug, thiserror::Error)]
@@ -88,15 +89,18 @@ impl ProblemCode {
         matches!(self, Self::Unavailable | Self::TooManyRequests)
     }
 
-    /// The code of an answer that has none: it came from API Gateway itself or from a proxy.
+    /// The code of an answer that has none, because it came from API Gateway itself or from a proxy. Also that of an answer with a
+    /// code that this client does not know.
     const fn of_status(status: StatusCode) -> Self {
         match status.as_u16() {
             400 => Self::InvalidRequest,
             401 => Self::Unauthenticated,
+            402 => Self::InsufficientBalance,
             403 => Self::Forbidden,
             404 => Self::RouteNotFound,
             405 => Self::MethodNotAllowed,
             413 => Self::PayloadTooLarge,
+            422 => Self::IdempotencyKeyReused,
             429 => Self::TooManyRequests,
             502..=504 => Self::Unavailable,
             _ => Self::Internal,
@@ -141,12 +145,18 @@ impl Problem {
         #[derive(Default, Deserialize)]
         #[serde(default)]
         struct Body {
+            #[serde(deserialize_with = "known")]
             code: Option<ProblemCode>,
             detail: String,
             /// API Gateway's name for `detail`.
             message: String,
             errors: Vec<FieldError>,
             request_id: Option<String>,
+        }
+        /// A code, if this client knows it.
+        fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProblemCode>, D::Error> {
+            let code: Value = Deserialize::deserialize(deserializer)?;
+            Ok(serde_json::from_value(code).ok())
         }
         let status = response.status();
         let seconds = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());

@@ -17,8 +17,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use answers::{
-    Best, GrabResult, Mine, Movement, Movements, MyClaim, MyClaims, MyPacket, MyPackets, Packet, PacketClaim,
-    PacketClaims, SendRequest, SentPacket, Split, Status, Totals, Wallet,
+    Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest,
+    SentPackets, Split, Status, Totals, UserClaim, UserClaims, Wallet,
 };
 pub use error::{Error, FieldError, Problem, ProblemCode};
 pub use transport::Transport;
@@ -74,7 +74,7 @@ pub struct Page<'a> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sent {
     /// The packet.
-    pub packet: SentPacket,
+    pub packet: Packet,
     /// Whether an earlier request with this key sent it. Then this request moved no money.
     pub replayed: bool,
 }
@@ -85,13 +85,15 @@ pub struct Client<T = reqwest::Client> {
     transport: T,
     base_url: String,
     caller: Caller,
+    /// The user for whom the operator asks.
+    user_id: Option<String>,
     retries: Retries,
 }
 
 impl<T: Transport> Client<T> {
     /// A client of the API at `base_url`. The timeouts of `transport` bound each try.
     pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
-        Self { transport, base_url: base_url.into(), caller, retries: Retries::default() }
+        Self { transport, base_url: base_url.into(), caller, user_id: None, retries: Retries::default() }
     }
 
     /// The same client for another caller.
@@ -103,6 +105,16 @@ impl<T: Transport> Client<T> {
         Self { caller, ..self.clone() }
     }
 
+    /// For the operator: the same client for a user, who needs no token. It sends, grabs and views for them: the answers are the user's
+    /// own, and so are the keys of sends.
+    #[must_use]
+    pub fn for_user(&self, user_id: impl Into<String>) -> Self
+    where
+        T: Clone,
+    {
+        Self { user_id: Some(user_id.into()), ..self.clone() }
+    }
+
     /// The same client with other retries.
     #[must_use]
     pub fn retrying(self, retries: Retries) -> Self {
@@ -111,7 +123,8 @@ impl<T: Transport> Client<T> {
 
     /// Sends a packet. The same key and body again, also after an error, return the first answer and move no money.
     pub async fn send(&self, key: &str, body: &SendRequest) -> Result<Sent, Error> {
-        let request = self.request(Method::POST, "/packets").header("idempotency-key", key);
+        let path = format!("{}/packets", self.of(""));
+        let request = self.request(Method::POST, &path).header("idempotency-key", key);
         let response = self.ask(with_json(request, body)?).await?;
         let replayed = response.headers().contains_key("idempotent-replayed");
         Ok(Sent { packet: read(&response)?, replayed })
@@ -124,33 +137,36 @@ impl<T: Transport> Client<T> {
             #[serde(skip_serializing_if = "Option::is_none")]
             passphrase: Option<&'a str>,
         }
-        let path = format!("/packets/{}/grab", segment(packet_id));
+        let path = format!("{}/packets/{}/grab", self.of(""), segment(packet_id));
         self.answer(with_json(self.request(Method::POST, &path), &Body { passphrase })?).await
     }
 
     /// Returns a packet.
     pub async fn packet(&self, packet_id: &str) -> Result<Packet, Error> {
-        self.get(&format!("/packets/{}", segment(packet_id))).await
+        self.get(&format!("{}/packets/{}", self.of(""), segment(packet_id))).await
     }
 
     /// Returns one page of a packet's claims, in the order of the slips.
     pub async fn claims(&self, packet_id: &str, page: Page<'_>) -> Result<PacketClaims, Error> {
-        self.page(&format!("/packets/{}/claims", segment(packet_id)), page).await
+        self.page(&format!("{}/packets/{}/claims", self.of(""), segment(packet_id)), page).await
     }
 
     /// Returns the caller's wallet.
     pub async fn wallet(&self) -> Result<Wallet, Error> {
-        self.get("/me/wallet").await
+        match &self.user_id {
+            Some(user_id) => self.wallet_of(user_id).await,
+            None => self.get("/me/wallet").await,
+        }
     }
 
     /// Returns one page of the packets that the caller sent.
-    pub async fn my_packets(&self, page: Page<'_>) -> Result<MyPackets, Error> {
-        self.page("/me/packets", page).await
+    pub async fn my_packets(&self, page: Page<'_>) -> Result<SentPackets, Error> {
+        self.page(&format!("{}/packets", self.of("/me")), page).await
     }
 
     /// Returns one page of the caller's claims.
-    pub async fn my_claims(&self, page: Page<'_>) -> Result<MyClaims, Error> {
-        self.page("/me/claims", page).await
+    pub async fn my_claims(&self, page: Page<'_>) -> Result<UserClaims, Error> {
+        self.page(&format!("{}/claims", self.of("/me")), page).await
     }
 
     /// For the operator: pays money into a wallet. The same id and amount again move no money.
@@ -173,6 +189,16 @@ impl<T: Transport> Client<T> {
         self.page(&format!("/wallets/{}/movements", segment(user_id)), page).await
     }
 
+    /// For the operator: returns any packet.
+    pub async fn any_packet(&self, packet_id: &str) -> Result<Packet, Error> {
+        self.get(&format!("/operator/packets/{}", segment(packet_id))).await
+    }
+
+    /// For the operator: returns one page of the packets that were sent with this reference.
+    pub async fn find_packets(&self, reference: &str, page: Page<'_>) -> Result<FoundPackets, Error> {
+        self.query("/operator/packets", Some(format!("reference={}", segment(reference))), page).await
+    }
+
     async fn movement(&self, user_id: &str, kind: &str, id: &str, amount: u64) -> Result<Wallet, Error> {
         #[derive(Serialize)]
         struct Body {
@@ -182,10 +208,19 @@ impl<T: Transport> Client<T> {
         self.answer(with_json(self.request(Method::PUT, &path), &Body { amount })?).await
     }
 
+    /// The beginning of the paths of a user's own packets, or of their histories. `own` is that of the caller themselves.
+    fn of(&self, own: &str) -> String {
+        self.user_id.as_ref().map_or_else(|| own.to_owned(), |user_id| format!("/users/{}", segment(user_id)))
+    }
+
     async fn page<V: DeserializeOwned>(&self, path: &str, page: Page<'_>) -> Result<V, Error> {
+        self.query(path, None, page).await
+    }
+
+    async fn query<V: DeserializeOwned>(&self, path: &str, filter: Option<String>, page: Page<'_>) -> Result<V, Error> {
         let limit = page.limit.map(|limit| format!("limit={limit}"));
         let cursor = page.cursor.map(|cursor| format!("cursor={}", segment(cursor)));
-        let query: Vec<String> = limit.into_iter().chain(cursor).collect();
+        let query: Vec<String> = filter.into_iter().chain(limit).chain(cursor).collect();
         self.get(&format!("{path}?{}", query.join("&"))).await
     }
 

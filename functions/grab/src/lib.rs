@@ -1,6 +1,6 @@
-//! `POST /packets/{packet_id}/grab`: a user grabs a slip.
+//! `POST /packets/{packet_id}/grab`: a user grabs a slip, or the operator does it for them.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
 mod ending;
 mod metric;
@@ -10,7 +10,7 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{Answer, Code, Problem, Route, before_deadline, caller, given, parse_body, respond, route};
+use shared::http::{Answer, Code, Problem, Route, before_deadline, given, parse_body, respond, route, user_of};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -59,8 +59,8 @@ fn end_of(problem: &Problem) -> GrabEnd {
 }
 
 async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request) -> Result<Answer, Problem> {
-    let Route::Grab(packet_id) = route(request)? else { return Err(Problem::route_not_found()) };
-    let user = caller(request)?;
+    let Route::Grab(who, packet_id) = route(request)? else { return Err(Problem::route_not_found()) };
+    let user = user_of(request, who)?;
     let passphrase = passphrase(request)?;
     let packet_id: PacketId = packet_id.parse().map_err(|_| Problem::packet_not_found())?;
     let passphrase = passphrase.map(|text| PassphraseDigest::new(packet_id, &Passphrase::new(&text)));

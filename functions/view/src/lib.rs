@@ -1,17 +1,18 @@
-//! `GET /packets/…` and `GET /me/…`: users view packets and their own data. Also serves API Gateway's `$default` route,
-//! so that unknown paths receive this API's own answers.
+//! `GET /packets/…` and `GET /me/…`: users view packets and their own data. `GET /users/…` and `GET /operator/packets…`: the
+//! operator does it for them, and views any packet. Also serves API Gateway's `$default` route, so that unknown paths receive this
+//! API's own answers.
 
 use std::time::Instant;
 
 use lambda_http::{Body, Request, Response};
 use serde::Serialize;
-use shared::domain::{PacketId, UserId};
+use shared::domain::{PacketId, Reference, UserId};
 use shared::http::{
-    Answer, ClaimRow, Keeping, Page, Problem, Route, SentRow, Totals, ViewBody, WalletBody, before_deadline, caller,
-    page, respond, route,
+    Answer, ClaimRow, Keeping, PacketBody, Page, Problem, Route, Totals, Viewer, WalletBody, before_deadline, caller,
+    operator, page, parameter, respond, route, user_of,
 };
-use shared::ports::{HotStore, Table};
-use shared::service::{ClaimsView, Status, ViewPackets, Viewed};
+use shared::ports::{Clock, HotStore, System, Table};
+use shared::service::{ClaimsView, PacketView, Status, ViewPackets, Viewed};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {
@@ -23,9 +24,10 @@ struct ClaimsBody<'a> {
 
 #[derive(Serialize)]
 struct PacketsBody<'a> {
-    packets: Vec<SentRow<'a>>,
+    packets: Vec<PacketBody<'a>>,
     next_cursor: Option<String>,
-    totals: Totals,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<Totals>,
 }
 
 /// Answers a request of the view function.
@@ -37,14 +39,29 @@ pub async fn handle<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: Re
 
 async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Request) -> Result<Answer, Problem> {
     match route(request)? {
-        Route::Packet(id) => packet(view, caller(request)?, packet_id(id)?).await,
-        Route::PacketClaims(id) => packet_claims(view, request, caller(request)?, packet_id(id)?).await,
+        Route::Packet(who, id) => {
+            let viewer = user_of(request, who)?;
+            packet(&shown(view.packet(packet_id(id)?, &viewer).await?)?, Viewer::User(&viewer))
+        }
+        Route::AnyPacket(id) => {
+            operator(request)?;
+            let found = view.any_packet(packet_id(id)?).await?;
+            packet(&found.ok_or_else(Problem::packet_not_found)?, Viewer::Operator)
+        }
+        Route::Referenced => {
+            operator(request)?;
+            referenced(view, request, parameter(request, "reference")?).await
+        }
+        Route::PacketClaims(who, id) => {
+            let viewer = user_of(request, who)?;
+            packet_claims(view, request, viewer, packet_id(id)?).await
+        }
         Route::MyWallet => {
             let user = caller(request)?;
             Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
         }
-        Route::MyPackets => my_packets(view, request, caller(request)?).await,
-        Route::MyClaims => my_claims(view, request, caller(request)?).await,
+        Route::Packets(who) => packets_of(view, request, user_of(request, who)?).await,
+        Route::Claims(who) => claims_of(view, request, user_of(request, who)?).await,
         Route::Preflight => Ok(Answer::nothing()),
         _ => Err(Problem::route_not_found()),
     }
@@ -62,14 +79,9 @@ fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
     }
 }
 
-async fn packet<T: Table, H: HotStore>(
-    view: &ViewPackets<T, H>,
-    viewer: UserId,
-    id: PacketId,
-) -> Result<Answer, Problem> {
-    let packet = shown(view.packet(id, &viewer).await?)?;
-    let keeping = if packet.status == Status::Settled { Keeping::ForADay } else { Keeping::UntilAsked };
-    Ok(Answer::ok(&ViewBody::new(&packet, &viewer))?.to_keep(keeping))
+fn packet(view: &PacketView, viewer: Viewer) -> Result<Answer, Problem> {
+    let keeping = if view.status == Status::Settled { Keeping::ForADay } else { Keeping::UntilAsked };
+    Ok(Answer::ok_at(&PacketBody::single(view, viewer), System.now())?.to_keep(keeping))
 }
 
 async fn packet_claims<T: Table, H: HotStore>(
@@ -80,16 +92,16 @@ async fn packet_claims<T: Table, H: HotStore>(
 ) -> Result<Answer, Problem> {
     let list = format!("claims of packet {id}");
     let page = page(request, &list)?;
-    let ClaimsView { claims, is_final } = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
+    let ClaimsView { terms, claims, is_final } = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
     let answer = Answer::ok(&ClaimsBody {
-        claims: claims.rows.iter().map(ClaimRow::of_packet).collect(),
+        claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),
         next_cursor: claims.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: None,
     })?;
     Ok(answer.to_keep(if is_final { Keeping::ForADay } else { Keeping::UntilAsked }))
 }
 
-async fn my_packets<T: Table, H: HotStore>(
+async fn packets_of<T: Table, H: HotStore>(
     view: &ViewPackets<T, H>,
     request: &Request,
     user: UserId,
@@ -98,13 +110,28 @@ async fn my_packets<T: Table, H: HotStore>(
     let page = page(request, &list)?;
     let (slice, wallet) = view.sent(&user, page.cursor, page.limit).await?;
     Answer::ok(&PacketsBody {
-        packets: slice.rows.iter().map(SentRow::from).collect(),
+        packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::User(&user))).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
-        totals: Totals { count: wallet.sent_count, amount: wallet.sent_amount },
+        totals: Some(Totals { count: wallet.sent_count, amount: wallet.sent_amount }),
     })
 }
 
-async fn my_claims<T: Table, H: HotStore>(
+async fn referenced<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
+    request: &Request,
+    reference: Reference,
+) -> Result<Answer, Problem> {
+    let list = format!("packets with reference {reference}");
+    let page = page(request, &list)?;
+    let slice = view.referenced(&reference, page.cursor, page.limit).await?;
+    Answer::ok(&PacketsBody {
+        packets: slice.rows.iter().map(|packet| PacketBody::listed(packet, Viewer::Operator)).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+        totals: None,
+    })
+}
+
+async fn claims_of<T: Table, H: HotStore>(
     view: &ViewPackets<T, H>,
     request: &Request,
     user: UserId,
@@ -113,7 +140,7 @@ async fn my_claims<T: Table, H: HotStore>(
     let page = page(request, &list)?;
     let (slice, wallet) = view.claimed(&user, page.cursor, page.limit).await?;
     Answer::ok(&ClaimsBody {
-        claims: slice.rows.iter().map(ClaimRow::of_user).collect(),
+        claims: slice.rows.iter().map(|record| ClaimRow::of_user(record, view.currency())).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
         totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
     })

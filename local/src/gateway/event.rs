@@ -21,7 +21,7 @@ use lambda_http::request::LambdaRequest;
 use lambda_http::{Context, Request, RequestExt};
 use percent_encoding::percent_decode_str;
 
-use super::routes::Match;
+use super::routes::{self, Match};
 
 /// The header that replaces a signed-in user's token.
 pub const USER_HEADER: HeaderName = HeaderName::from_static("x-user-id");
@@ -130,7 +130,7 @@ pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
 /// caller; without exactly one value there is no caller.
 fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
     let mut authorizer = ApiGatewayRequestAuthorizer::default();
-    if raw_path.starts_with("/wallets/") {
+    if routes::is_operators(raw_path) {
         let mut iam = ApiGatewayRequestAuthorizerIamDescription::default();
         iam.access_key = Some("AKIALOCAL".to_owned());
         iam.account_id = Some(ACCOUNT.to_owned());
@@ -187,7 +187,6 @@ mod tests {
     use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
     use proptest::prelude::*;
 
-    use super::super::routes;
     use super::*;
 
     fn convert(request: http::Request<&[u8]>) -> Result<Request, UriTooLong> {
@@ -319,7 +318,13 @@ mod tests {
 
     #[test]
     fn the_operators_routes_are_signed_and_have_no_user() {
-        for path in ["/wallets/alice", "/wallets/alice/nothing", "/wallets%2Falice"] {
+        for path in [
+            "/wallets/alice",
+            "/wallets/alice/nothing",
+            "/wallets%2Falice",
+            "/users/alice/packets",
+            "/operator/packets",
+        ] {
             let request = convert(get(path).header(USER_HEADER, "mallory").body(&b""[..]).unwrap()).unwrap();
             let authorizer = context(&request).authorizer.unwrap();
             assert!(authorizer.iam.is_some() && authorizer.jwt.is_none(), "{path}");

@@ -1,4 +1,4 @@
-//! The gateway's own errors, in the same form as the functions' errors.
+//! The gateway's own errors, in the same form as the functions' errors. Each carries the id of its request.
 
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -7,49 +7,50 @@ use serde_json::{Value, json};
 use shared::http::Code;
 
 /// The request's body is larger than any route allows.
-pub fn too_large() -> Response<Body> {
-    of(Code::PayloadTooLarge, "The body is too large for every route.")
+pub fn too_large(request_id: &str) -> Response<Body> {
+    of(request_id, Code::PayloadTooLarge, "The body is too large for every route.")
 }
 
 /// The request's path and query are too long for every route. No function answers this, so the gateway has its own
 /// code.
-pub fn uri_too_long() -> Response<Body> {
+pub fn uri_too_long(request_id: &str) -> Response<Body> {
     let detail = "The path and query are too long for every route.";
-    response(StatusCode::URI_TOO_LONG, &body(StatusCode::URI_TOO_LONG, "uri-too-long", "URI too long", detail))
+    let status = StatusCode::URI_TOO_LONG;
+    response(status, &body(request_id, status, "uri-too-long", "URI too long", detail))
 }
 
 /// The request is for another host. No function answers this, so the gateway has its own code.
-pub fn misdirected() -> Response<Body> {
+pub fn misdirected(request_id: &str) -> Response<Body> {
     let status = StatusCode::MISDIRECTED_REQUEST;
     let detail = "The local stack answers only under its own address.";
-    response(status, &body(status, "misdirected", "Misdirected request", detail))
+    response(status, &body(request_id, status, "misdirected", "Misdirected request", detail))
 }
 
 /// A page of another site makes the request.
-pub fn other_site() -> Response<Body> {
-    of(Code::Forbidden, "The local stack takes no requests of other sites' pages.")
+pub fn other_site(request_id: &str) -> Response<Body> {
+    of(request_id, Code::Forbidden, "The local stack takes no requests of other sites' pages.")
 }
 
 /// The body did not come in time. Only a server has this problem, so the gateway has its own code.
-pub fn too_slow() -> Response<Body> {
+pub fn too_slow(request_id: &str) -> Response<Body> {
     let status = StatusCode::REQUEST_TIMEOUT;
     let detail = "The body did not come in time.";
-    response(status, &body(status, "request-timeout", "Request timeout", detail))
+    response(status, &body(request_id, status, "request-timeout", "Request timeout", detail))
 }
 
 /// The request's body can't be read.
-pub fn unreadable() -> Response<Body> {
-    of(Code::InvalidRequest, "The body cannot be read.")
+pub fn unreadable(request_id: &str) -> Response<Body> {
+    of(request_id, Code::InvalidRequest, "The body cannot be read.")
 }
 
 /// The body does not describe a rush.
-pub fn no_race() -> Response<Body> {
-    of(Code::InvalidRequest, "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.")
+pub fn no_race(request_id: &str) -> Response<Body> {
+    of(request_id, Code::InvalidRequest, "The body must be {users: 1 to 5000, count: 1 to 1000, total_amount}.")
 }
 
 /// A local route does not have the request's method.
-pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
-    with(of(Code::MethodNotAllowed, "This route does not have this method."), ALLOW, allowed)
+pub fn method_not_allowed(request_id: &str, allowed: &'static str) -> Response<Body> {
+    with(of(request_id, Code::MethodNotAllowed, "This route does not have this method."), ALLOW, allowed)
 }
 
 /// The gateway already serves the most requests that it allows. The answer is API Gateway's, with a time to retry.
@@ -60,25 +61,23 @@ pub fn too_many_requests() -> Response<Body> {
 }
 
 /// A dependency of the request does not answer.
-pub fn unavailable(detail: &str) -> Response<Body> {
-    with(of(Code::Unavailable, detail), RETRY_AFTER, "1")
+pub fn unavailable(request_id: &str, detail: &str) -> Response<Body> {
+    with(of(request_id, Code::Unavailable, detail), RETRY_AFTER, "1")
 }
 
 /// A handler panicked; the log has the cause under `request_id`.
 pub fn internal(request_id: &str) -> Response<Body> {
-    let code = Code::Internal;
-    let mut body = body(code.status(), code.name(), code.title(), "Something went wrong on our side.");
-    body["request_id"] = request_id.into();
-    response(code.status(), &body)
+    of(request_id, Code::Internal, "Something went wrong on our side.")
 }
 
-fn of(code: Code, detail: &str) -> Response<Body> {
-    response(code.status(), &body(code.status(), code.name(), code.title(), detail))
+fn of(request_id: &str, code: Code, detail: &str) -> Response<Body> {
+    response(code.status(), &body(request_id, code.status(), code.name(), code.title(), detail))
 }
 
-fn body(status: StatusCode, code: &str, title: &str, detail: &str) -> Value {
+fn body(request_id: &str, status: StatusCode, code: &str, title: &str, detail: &str) -> Value {
     let kind = format!("urn:hongbao:problem:{code}");
-    json!({"type": kind, "title": title, "status": status.as_u16(), "detail": detail, "code": code})
+    let status = status.as_u16();
+    json!({"type": kind, "title": title, "status": status, "detail": detail, "code": code, "request_id": request_id})
 }
 
 fn response(status: StatusCode, body: &Value) -> Response<Body> {

@@ -9,7 +9,7 @@ pub enum Function {
     Send,
     /// Grabs slips.
     Grab,
-    /// Shows packets, claims and the caller's own wallet.
+    /// Shows packets, claims and the caller's own wallet; any packet to the operator.
     View,
     /// Moves money and shows wallets for the operator.
     Wallet,
@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 11] = [
+pub const ROUTES: [Route; 19] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -43,7 +43,24 @@ pub const ROUTES: [Route; 11] = [
     route("PUT", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Function::Wallet),
     route("GET", "/wallets/{user_id}", Function::Wallet),
     route("GET", "/wallets/{user_id}/movements", Function::Wallet),
+    route("POST", "/users/{user_id}/packets", Function::Send),
+    route("POST", "/users/{user_id}/packets/{packet_id}/grab", Function::Grab),
+    route("GET", "/users/{user_id}/packets", Function::View),
+    route("GET", "/users/{user_id}/packets/{packet_id}", Function::View),
+    route("GET", "/users/{user_id}/packets/{packet_id}/claims", Function::View),
+    route("GET", "/users/{user_id}/claims", Function::View),
+    route("GET", "/operator/packets", Function::View),
+    route("GET", "/operator/packets/{packet_id}", Function::View),
 ];
+
+/// The beginnings of the operator's paths.
+const OPERATORS: [&str; 3] = ["/wallets/", "/users/", "/operator/"];
+
+/// Whether only the operator may call the routes of a decoded path.
+#[must_use]
+pub fn is_operators(path: &str) -> bool {
+    OPERATORS.iter().any(|beginning| path.starts_with(beginning))
+}
 
 /// The function for all other requests.
 pub const DEFAULT: Function = Function::View;

@@ -104,6 +104,19 @@ struct Shared<S> {
     under_way: mpsc::Sender<()>,
 }
 
+/// A request's arrival.
+struct Arrival {
+    at: Timestamp,
+    request_id: String,
+}
+
+impl<S> Shared<S> {
+    fn arrival(&self) -> Arrival {
+        let (at, number) = (Timestamp::now(), self.requests.fetch_add(1, Ordering::Relaxed));
+        Arrival { at, request_id: format!("{:x}-{number}", at.as_millisecond()) }
+    }
+}
+
 async fn accept<S: Invoke>(
     listener: TcpListener,
     stack: Arc<S>,
@@ -156,11 +169,14 @@ fn serve_connection<S: Invoke>(
         let shared = Arc::clone(&shared);
         async move {
             let (parts, body) = request.into_parts();
+            let arrival = shared.arrival();
             let response = match shared.names.check(&parts) {
-                Err(NotOurs::Host) => to_hyper(problem::misdirected()),
-                Err(NotOurs::Origin) => to_hyper(problem::other_site()),
-                Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => race(&shared, body).await,
-                Ok(()) => to_hyper(answer(shared, client, parts, body).await),
+                Err(NotOurs::Host) => to_hyper(problem::misdirected(&arrival.request_id)),
+                Err(NotOurs::Origin) => to_hyper(problem::other_site(&arrival.request_id)),
+                Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => {
+                    race(&shared, &arrival, body).await
+                }
+                Ok(()) => to_hyper(answer(shared, client, &arrival, parts, body).await),
             };
             Ok::<_, Infallible>(response)
         }
@@ -178,37 +194,41 @@ fn serve_connection<S: Invoke>(
     });
 }
 
-async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Parts, body: Incoming) -> Response<Body> {
+async fn answer<S: Invoke>(
+    shared: Arc<Shared<S>>,
+    client: SocketAddr,
+    Arrival { at, request_id }: &Arrival,
+    parts: Parts,
+    body: Incoming,
+) -> Response<Body> {
     match (parts.uri.path(), &parts.method) {
         // The health route answers even under overload.
         (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
-        (HEALTH, _) => return problem::method_not_allowed("GET"),
+        (HEALTH, _) => return problem::method_not_allowed(request_id, "GET"),
         _ => {}
     }
-    let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long() };
+    let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long(request_id) };
     // Before the permit, as on AWS: a function runs once its event is complete. So a slow body keeps nobody waiting.
-    let body = match read(body).await {
+    let body = match read(request_id, body).await {
         Ok(body) => body,
         Err(problem) => return problem,
     };
     let Ok(permit) = shared.limiter.acquire().await else { return problem::too_many_requests() };
-    let number = shared.requests.fetch_add(1, Ordering::Relaxed);
-    let at = Timestamp::now();
-    let request_id = format!("{:x}-{number}", at.as_millisecond());
     match (raw_path.as_str(), &parts.method) {
         (SETTLE, &Method::POST) => {
-            return run(&shared, permit, &request_id, |stack| async move {
+            let id = request_id.clone();
+            return run(&shared, permit, request_id, |stack| async move {
                 match stack.settle().await {
                     Ok(report) => json_response(&report),
                     Err(error) => {
                         tracing::error!(%error, "settle failed");
-                        problem::unavailable("Settle could not run. The log has the reason.")
+                        problem::unavailable(&id, "Settle could not run. The log has the reason.")
                     }
                 }
             })
             .await;
         }
-        (SETTLE | RUSH, _) => return problem::method_not_allowed("POST"),
+        (SETTLE | RUSH, _) => return problem::method_not_allowed(request_id, "POST"),
         _ => {}
     }
     if let Some(file) = page::answer(&parts, &raw_path, || shared.stack.limits()) {
@@ -216,11 +236,11 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
-    let origin = Origin { client, server: shared.address, request_id: &request_id, at };
+    let origin = Origin { client, server: shared.address, request_id, at: *at };
     let event = event::event(parts, raw_path, matched, &body, origin);
-    let request = event::request(event, &request_id);
+    let request = event::request(event, request_id);
     let mut response =
-        run(&shared, permit, &request_id, |stack| async move { stack.call(function, request).await }).await;
+        run(&shared, permit, request_id, |stack| async move { stack.call(function, request).await }).await;
     if response.headers().contains_key(VARY) {
         // An answer that depends on the token depends here on the header that replaces it.
         response.headers_mut().append(VARY, HeaderValue::from_name(event::USER_HEADER));
@@ -229,12 +249,13 @@ async fn answer<S: Invoke>(shared: Arc<Shared<S>>, client: SocketAddr, parts: Pa
 }
 
 /// Starts a rush, whose lines are the body. A rush whose packet is refused is answered like the send.
-async fn race<S: Invoke>(shared: &Arc<Shared<S>>, body: Incoming) -> Response<Outgoing> {
-    let body = match read(body).await {
+async fn race<S: Invoke>(shared: &Arc<Shared<S>>, arrival: &Arrival, body: Incoming) -> Response<Outgoing> {
+    let request_id = &arrival.request_id;
+    let body = match read(request_id, body).await {
         Ok(body) => body,
         Err(problem) => return to_hyper(problem),
     };
-    let Some(race) = Race::parse(&body) else { return to_hyper(problem::no_race()) };
+    let Some(race) = Race::parse(&body) else { return to_hyper(problem::no_race(request_id)) };
     let Ok(place) = Arc::clone(&shared.rush).try_acquire_owned() else { return to_hyper(problem::too_many_requests()) };
     let (stack, address, under_way) = (Arc::clone(&shared.stack), shared.address, shared.under_way.clone());
     let (sent, is_sent) = oneshot::channel();
@@ -253,7 +274,7 @@ async fn race<S: Invoke>(shared: &Arc<Shared<S>>, body: Incoming) -> Response<Ou
     let channel = match is_sent.await {
         Ok(Ok(channel)) => channel,
         Ok(Err(refused)) => return to_hyper(refused),
-        Err(_) => return to_hyper(problem::internal("rush")),
+        Err(_) => return to_hyper(problem::internal(request_id)),
     };
     let mut response = Response::new(Either::Right(channel));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
@@ -289,18 +310,18 @@ where
 }
 
 /// The whole body, or the problem with it.
-async fn read(body: Incoming) -> Result<Vec<u8>, Response<Body>> {
-    match timeout(BODY_WITHIN, read_all(body)).await {
+async fn read(request_id: &str, body: Incoming) -> Result<Vec<u8>, Response<Body>> {
+    match timeout(BODY_WITHIN, read_all(request_id, body)).await {
         Ok(read) => read,
-        Err(_) => Err(problem::too_slow()),
+        Err(_) => Err(problem::too_slow(request_id)),
     }
 }
 
-async fn read_all(mut body: Incoming) -> Result<Vec<u8>, Response<Body>> {
+async fn read_all(request_id: &str, mut body: Incoming) -> Result<Vec<u8>, Response<Body>> {
     let mut bytes = Vec::new();
     let mut total = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(frame) = frame else { return Err(problem::unreadable()) };
+        let Ok(frame) = frame else { return Err(problem::unreadable(request_id)) };
         let Ok(data) = frame.into_data() else { continue };
         total += data.len();
         if total > BODY_BYTES_READ {
@@ -310,7 +331,7 @@ async fn read_all(mut body: Incoming) -> Result<Vec<u8>, Response<Body>> {
             bytes.extend_from_slice(&data);
         }
     }
-    if total > BODY_BYTES_MAX { Err(problem::too_large()) } else { Ok(bytes) }
+    if total > BODY_BYTES_MAX { Err(problem::too_large(request_id)) } else { Ok(bytes) }
 }
 
 fn json_response(value: &impl Serialize) -> Response<Body> {

@@ -3,6 +3,7 @@
 
 mod amounts;
 mod id;
+mod labels;
 mod limits;
 mod money;
 mod packet;
@@ -16,6 +17,7 @@ mod wallet;
 
 pub use amounts::{Amounts, AmountsError};
 pub use id::{IdError, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
+pub use labels::{Cover, LabelError, Labels, Reference};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
 pub use money::Amount;
 pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};

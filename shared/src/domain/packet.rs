@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::id::{PacketId, UserId};
+use super::labels::Labels;
 use super::money::Amount;
 use super::split::{self, Seed, Split};
 use super::text::Passphrase;
@@ -110,6 +111,8 @@ pub struct Terms {
     pub ack: AckMode,
     /// Who may grab it.
     pub guard: Guard,
+    /// What the sender's app wrote on it.
+    pub labels: Labels,
 }
 
 impl Terms {
@@ -139,6 +142,7 @@ impl Terms {
             expires_at: Timestamp::from_ms(20),
             ack: AckMode::Ledger,
             guard: Guard::default(),
+            labels: Labels::default(),
         }
     }
 }

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::problem::{Code, Problem};
 use super::request::{request_id, signer};
 use super::route::{Route, route};
-use crate::domain::PacketId;
+use crate::domain::{PacketId, Timestamp, UserId};
 use crate::service::Failure;
 
 /// An answer that went well.
@@ -21,6 +21,8 @@ pub struct Answer {
     headers: Vec<(HeaderName, HeaderValue)>,
     body: Vec<u8>,
     keeping: Option<Keeping>,
+    /// The tag of the body, if it is not one of its every byte.
+    weak_tag: Option<String>,
     /// How the request ended, for the log.
     outcome: &'static str,
     /// The packet, if the request's path does not name it.
@@ -52,12 +54,25 @@ impl Answer {
     pub fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, Problem> {
         let body =
             serde_json::to_vec(body).map_err(|_| Problem::new(Code::Internal, "Something went wrong on our side."))?;
-        Ok(Self { status, headers: Vec::new(), body, keeping: None, outcome: "ok", packet_id: None, slip: None })
+        Ok(Self { status, body, ..Self::nothing() })
     }
 
     /// 200 with `body` as JSON.
     pub fn ok(body: &impl Serialize) -> Result<Self, Problem> {
         Self::json(StatusCode::OK, body)
+    }
+
+    /// 200 with `body` as JSON and the server's time `now` as its last field. The time is no part of the answer's tag, or no client
+    /// would ever have the current answer. The tag is therefore weak (RFC 9110, 8.8.1).
+    pub fn ok_at(body: &impl Serialize, now: Timestamp) -> Result<Self, Problem> {
+        #[derive(Serialize)]
+        struct Dated<'a, B> {
+            #[serde(flatten)]
+            body: &'a B,
+            now: String,
+        }
+        let weak_tag = Some(format!("W/{}", tag(&Self::ok(body)?.body)));
+        Ok(Self { weak_tag, ..Self::ok(&Dated { body, now: now.to_string() })? })
     }
 
     /// 204, without a body.
@@ -68,6 +83,7 @@ impl Answer {
             headers: Vec::new(),
             body: Vec::new(),
             keeping: None,
+            weak_tag: None,
             outcome: "ok",
             packet_id: None,
             slip: None,
@@ -99,7 +115,7 @@ impl Answer {
         self
     }
 
-    /// An answer that the client may keep. It carries a strong `ETag`; a client that has it already receives 304.
+    /// An answer that the client may keep. It carries an `ETag`; a client that has it already receives 304.
     #[must_use]
     pub const fn to_keep(mut self, keeping: Keeping) -> Self {
         self.keeping = Some(keeping);
@@ -108,9 +124,9 @@ impl Answer {
 
     /// The response to `request`.
     fn into_response(self, request: &Request) -> Response<Body> {
-        let Self { status, mut headers, body, keeping, .. } = self;
+        let Self { status, mut headers, body, keeping, weak_tag, .. } = self;
         let Some(keeping) = keeping else { return response(status, "application/json", headers, body) };
-        let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&body)[..16]));
+        let tag = weak_tag.unwrap_or_else(|| tag(&body));
         let is_known = names_tag(request.headers(), &tag);
         headers.push((CACHE_CONTROL, HeaderValue::from_static(keeping.cache_control())));
         // Another user on the same machine receives an answer of their own.
@@ -126,17 +142,28 @@ impl Answer {
     }
 }
 
-/// Whether a request's `If-None-Match` says that its client has the answer with this `tag`. A weak tag counts too (RFC 9110,
+/// A strong tag of these bytes.
+fn tag(bytes: &[u8]) -> String {
+    format!("\"{}\"", hex::encode(&Sha256::digest(bytes)[..16]))
+}
+
+/// A tag without the mark of a weak one.
+fn opaque(tag: &str) -> &str {
+    tag.strip_prefix("W/").unwrap_or(tag)
+}
+
+/// Whether a request's `If-None-Match` says that its client has the answer with this `tag`. Weak tags count too (RFC 9110,
 /// 13.1.2).
 pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     let lists = headers.get_all(IF_NONE_MATCH).iter().filter_map(|list| list.to_str().ok());
     let mut tags = lists.flat_map(|list| list.split(',')).map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+    tags.any(|known| known == "*" || opaque(known) == opaque(tag))
 }
 
 /// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the packet, the slip, the
-/// outcome, the duration, a problem's cause, and the signer of an operator's request. Nothing else that a client sent is logged. Packet
-/// and slip are in the lines of every function that has to do with a hold, so a query for both finds what became of it.
+/// outcome, the duration, a problem's cause, and the signer of an operator's request, with the user for whom they ask. Nothing else
+/// that a client sent is logged. Packet and slip are in the lines of every function that has to do with a hold, so a query for both
+/// finds what became of it.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);
@@ -162,16 +189,16 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
         return;
     }
     let request_id = request_id(request);
+    // A malformed id is any text that a client chose, so it is not logged.
+    let route = route(request).ok();
     let packet_id = match result {
         Ok(Answer { packet_id: Some(id), .. }) => Some(*id),
-        // A malformed id is any text that a client chose, so it is not logged.
-        _ => match route(request) {
-            Ok(Route::Grab(id) | Route::Packet(id) | Route::PacketClaims(id)) => id.parse().ok(),
-            _ => None,
-        },
+        _ => route.and_then(Route::packet_id).and_then(|id| id.parse().ok()),
     };
     let packet_id = packet_id.map(tracing::field::display::<PacketId>);
     let by = signer(request).map(tracing::field::display);
+    let on_behalf_of = route.and_then(Route::on_behalf_of).and_then(|id| id.parse().ok());
+    let on_behalf_of = on_behalf_of.map(tracing::field::display::<UserId>);
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
     let (outcome, slip, cause) = match result {
         Ok(answer) => (answer.outcome, answer.slip, None),
@@ -187,6 +214,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
                 packet_id,
                 slip,
                 by,
+                on_behalf_of,
                 outcome,
                 duration_us,
                 cause,
@@ -194,10 +222,31 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             );
         }
         Some(Code::Unavailable) => {
-            tracing::warn!(request_id, packet_id, slip, by, outcome, duration_us, cause, "a request was not answered");
+            tracing::warn!(
+                request_id,
+                packet_id,
+                slip,
+                by,
+                on_behalf_of,
+                outcome,
+                duration_us,
+                cause,
+                "a request was not answered"
+            );
         }
-        Some(_) => tracing::info!(request_id, packet_id, by, outcome, duration_us, "a request was refused"),
-        None => tracing::info!(request_id, packet_id, slip, by, outcome, duration_us, "a request was answered"),
+        Some(_) => {
+            tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was refused");
+        }
+        None => tracing::info!(
+            request_id,
+            packet_id,
+            slip,
+            by,
+            on_behalf_of,
+            outcome,
+            duration_us,
+            "a request was answered"
+        ),
     }
 }
 
@@ -252,6 +301,28 @@ mod tests {
         for other in [&["\"x\""][..], &[""], &["a5801e62e5b32db97edaa7ccee25ec54"], &["\"a5801e62e5b32db9\""]] {
             assert_eq!(answer(other).status(), StatusCode::OK, "{other:?}");
         }
+    }
+
+    #[test]
+    fn the_time_of_an_answer_is_no_part_of_its_tag() {
+        #[derive(Serialize)]
+        struct Content {
+            count: u32,
+        }
+        let ask = |count: u32, now: u64, known: Option<&HeaderValue>| {
+            let mut request = Request::new(Body::Empty);
+            request.headers_mut().extend(known.map(|known| (IF_NONE_MATCH, known.clone())));
+            let answer = Answer::ok_at(&Content { count }, Timestamp::from_ms(now));
+            respond(&request, answer.map(|answer| answer.to_keep(Keeping::UntilAsked)), Duration::ZERO)
+        };
+        let first = ask(1, 0, None);
+        assert_eq!(first.body(), &Body::Text(r#"{"count":1,"now":"1970-01-01T00:00:00.000Z"}"#.to_owned()));
+        let tag = &first.headers()[ETAG];
+        assert!(tag.to_str().unwrap().starts_with("W/\""), "{tag:?}");
+        let later = ask(1, 7, Some(tag));
+        assert_eq!((later.status(), &later.headers()[ETAG]), (StatusCode::NOT_MODIFIED, tag));
+        assert_eq!(ask(1, 7, None).headers()[ETAG], tag);
+        assert_eq!(ask(2, 0, Some(tag)).status(), StatusCode::OK);
     }
 
     #[test]

@@ -87,6 +87,8 @@ fn not_an_object() -> Problem {
 fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
     let text = error.inner().to_string();
     let quoted = || text.split('`').nth(1).unwrap_or_default().chars().take(64).collect::<String>();
+    // A client chooses the keys in it.
+    let place = || error.path().to_string().chars().take(64).collect::<String>();
     for (prefix, reason) in
         [("missing field", "is required"), ("unknown field", "is not known"), ("duplicate field", "is given twice")]
     {
@@ -95,9 +97,9 @@ fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
         }
     }
     match error.inner().classify() {
-        serde_json::error::Category::Data => Problem::field(error.path().to_string(), "has the wrong type"),
+        serde_json::error::Category::Data => Problem::field(place(), "has the wrong type"),
         // A number of a field that takes none. For the parser it is no JSON if even a float can't hold it.
-        _ if text.starts_with("number out of range") => Problem::field(error.path().to_string(), "has the wrong type"),
+        _ if text.starts_with("number out of range") => Problem::field(place(), "has the wrong type"),
         _ => not_an_object(),
     }
 }

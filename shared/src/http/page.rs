@@ -42,17 +42,29 @@ fn fingerprint(list: &str, place: &str) -> [u8; LIST_BYTES] {
     std::array::from_fn(|i| digest[i])
 }
 
+/// The values of a parameter of the query.
+fn values<'a>(request: &'a Request, name: &str) -> Vec<&'a str> {
+    request.query_string_parameters_ref().and_then(|query| query.all(name)).unwrap_or_default()
+}
+
+/// The one value of a parameter of the query that a request must have.
+pub fn parameter<V: FromStr<Err: Display>>(request: &Request, name: &str) -> Result<V, Problem> {
+    match values(request, name)[..] {
+        [] => Err(Problem::field(name, "is required")),
+        [text] => text.parse().map_err(|error| Problem::field(name, format!("{error}"))),
+        _ => Err(Problem::field(name, "is given twice")),
+    }
+}
+
 /// The page of `list` (a name that no other list has) that `limit` and `cursor` in the query ask for.
 pub fn page<C: FromStr + Display>(request: &Request, list: &str) -> Result<Page<C>, Problem> {
-    let query = request.query_string_parameters_ref();
-    let values = |name: &str| query.and_then(|query| query.all(name)).unwrap_or_default();
     let mut fields = fields();
-    let limit = match values("limit")[..] {
+    let limit = match values(request, "limit")[..] {
         [] => Some(LIMIT_DEFAULT),
         [text] => fields.check("limit", parse_limit(text), "must be an integer from 1 to 100"),
         _ => fields.check("limit", None, "is given twice"),
     };
-    let cursor = match values("cursor")[..] {
+    let cursor = match values(request, "cursor")[..] {
         [] => None,
         [text] => fields.check("cursor", decode(list, text), "is not a cursor of this list"),
         _ => fields.check("cursor", None, "is given twice"),

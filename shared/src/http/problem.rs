@@ -173,7 +173,7 @@ impl Problem {
             detail: &self.detail,
             code,
             errors: &self.errors,
-            request_id: (self.code == Code::Internal).then_some(request_id),
+            request_id: Some(request_id).filter(|id| !id.is_empty()),
         }
     }
 }

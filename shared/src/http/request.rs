@@ -2,6 +2,7 @@ use lambda_http::request::RequestContext;
 use lambda_http::{Request, RequestExt};
 
 use super::problem::{Code, Problem};
+use super::route::Who;
 use crate::domain::{Signer, UserId};
 
 /// The id under which API Gateway knows the request.
@@ -45,6 +46,17 @@ pub(super) fn signer(request: &Request) -> Option<Signer> {
     };
     let iam = authorizer?.iam.as_ref().filter(|iam| iam.cognito_identity.is_none())?;
     iam.user_arn.as_deref()?.parse().ok()
+}
+
+/// The user whose request it is. Only the operator's request can name one in its path.
+pub fn user_of(request: &Request, who: Who) -> Result<UserId, Problem> {
+    match who {
+        Who::Caller => caller(request),
+        Who::User(id) => {
+            operator(request)?;
+            id.parse().map_err(|error| Problem::field("user_id", format!("{error}")))
+        }
+    }
 }
 
 /// The one value of a header; `None` if it is absent, given twice, or not text.

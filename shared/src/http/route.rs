@@ -4,23 +4,38 @@ use lambda_http::{Request, RequestExt};
 
 use super::problem::{Code, Problem};
 
+/// Whose request it is. The text in the path is not checked yet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Who<'a> {
+    /// That of the signed-in user who makes it.
+    Caller,
+    /// That of the user in the path, for whom the operator makes it.
+    User(&'a str),
+}
+
 /// A route of the API, with the texts in its path. They are not checked yet.
+///
+/// Each route that has a [`Who`] exists twice: for the caller, and under `/users/{user_id}` for the operator.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Route<'a> {
-    /// `POST /packets`
-    Send,
-    /// `POST /packets/{packet_id}/grab`
-    Grab(&'a str),
-    /// `GET /packets/{packet_id}`
-    Packet(&'a str),
-    /// `GET /packets/{packet_id}/claims`
-    PacketClaims(&'a str),
+    /// `POST /packets`, `POST /users/{user_id}/packets`
+    Send(Who<'a>),
+    /// `POST /packets/{packet_id}/grab`, `POST /users/{user_id}/packets/{packet_id}/grab`
+    Grab(Who<'a>, &'a str),
+    /// `GET /packets/{packet_id}`, `GET /users/{user_id}/packets/{packet_id}`
+    Packet(Who<'a>, &'a str),
+    /// `GET /packets/{packet_id}/claims`, `GET /users/{user_id}/packets/{packet_id}/claims`
+    PacketClaims(Who<'a>, &'a str),
     /// `GET /me/wallet`
     MyWallet,
-    /// `GET /me/packets`
-    MyPackets,
-    /// `GET /me/claims`
-    MyClaims,
+    /// `GET /me/packets`, `GET /users/{user_id}/packets`
+    Packets(Who<'a>),
+    /// `GET /me/claims`, `GET /users/{user_id}/claims`
+    Claims(Who<'a>),
+    /// `GET /operator/packets/{packet_id}`
+    AnyPacket(&'a str),
+    /// `GET /operator/packets`
+    Referenced,
     /// `PUT /wallets/{user_id}/deposits/{deposit_id}`
     Deposit(&'a str, &'a str),
     /// `PUT /wallets/{user_id}/withdrawals/{withdrawal_id}`
@@ -32,6 +47,29 @@ pub enum Route<'a> {
     /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
     /// them only in an answer of 2xx.
     Preflight,
+}
+
+impl<'a> Route<'a> {
+    /// The packet in the path.
+    pub const fn packet_id(self) -> Option<&'a str> {
+        match self {
+            Self::Grab(_, id) | Self::Packet(_, id) | Self::PacketClaims(_, id) | Self::AnyPacket(id) => Some(id),
+            _ => None,
+        }
+    }
+
+    /// The user in the path for whom the operator makes the request.
+    pub const fn on_behalf_of(self) -> Option<&'a str> {
+        match self {
+            Self::Send(Who::User(id))
+            | Self::Grab(Who::User(id), _)
+            | Self::Packet(Who::User(id), _)
+            | Self::PacketClaims(Who::User(id), _)
+            | Self::Packets(Who::User(id))
+            | Self::Claims(Who::User(id)) => Some(id),
+            _ => None,
+        }
+    }
 }
 
 /// The route of a request. Every function asks for it: API Gateway's `$default` route sends the requests that match no other
@@ -50,26 +88,44 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
     if segments.contains(&"") {
         return Err(Problem::route_not_found());
     }
-    let (method, allow, route) = match segments[..] {
-        ["packets"] => (Method::POST, "POST", Route::Send),
-        ["packets", id] => (Method::GET, "GET", Route::Packet(id)),
-        ["packets", id, "grab"] => (Method::POST, "POST", Route::Grab(id)),
-        ["packets", id, "claims"] => (Method::GET, "GET", Route::PacketClaims(id)),
-        ["me", "wallet"] => (Method::GET, "GET", Route::MyWallet),
-        ["me", "packets"] => (Method::GET, "GET", Route::MyPackets),
-        ["me", "claims"] => (Method::GET, "GET", Route::MyClaims),
-        ["wallets", user] => (Method::GET, "GET", Route::Wallet(user)),
-        ["wallets", user, "movements"] => (Method::GET, "GET", Route::Movements(user)),
-        ["wallets", user, "deposits", id] => (Method::PUT, "PUT", Route::Deposit(user, id)),
-        ["wallets", user, "withdrawals", id] => (Method::PUT, "PUT", Route::Withdrawal(user, id)),
+    let (allow, route) = match segments[..] {
+        // The only path with two methods.
+        ["users", user, "packets"] => {
+            let who = Who::User(user);
+            let is_read = *request.method() == Method::GET;
+            ("GET, POST", if is_read { Route::Packets(who) } else { Route::Send(who) })
+        }
+        ["users", user, "claims"] => ("GET", Route::Claims(Who::User(user))),
+        ["users", user, "packets", ref rest @ ..] => of_packet(Who::User(user), rest)?,
+        ["packets"] => ("POST", Route::Send(Who::Caller)),
+        ["packets", ref rest @ ..] => of_packet(Who::Caller, rest)?,
+        ["me", "wallet"] => ("GET", Route::MyWallet),
+        ["me", "packets"] => ("GET", Route::Packets(Who::Caller)),
+        ["me", "claims"] => ("GET", Route::Claims(Who::Caller)),
+        ["operator", "packets"] => ("GET", Route::Referenced),
+        ["operator", "packets", id] => ("GET", Route::AnyPacket(id)),
+        ["wallets", user] => ("GET", Route::Wallet(user)),
+        ["wallets", user, "movements"] => ("GET", Route::Movements(user)),
+        ["wallets", user, "deposits", id] => ("PUT", Route::Deposit(user, id)),
+        ["wallets", user, "withdrawals", id] => ("PUT", Route::Withdrawal(user, id)),
         _ => return Err(Problem::route_not_found()),
     };
-    if *request.method() == method {
+    if allow.split(", ").any(|method| request.method() == method) {
         Ok(route)
     } else {
         let detail = format!("This route allows only {allow}.");
         Err(Problem { allow: Some(allow), ..Problem::new(Code::MethodNotAllowed, detail) })
     }
+}
+
+/// The only method of a path behind a packet's, and its route.
+fn of_packet<'a>(who: Who<'a>, rest: &[&'a str]) -> Result<(&'static str, Route<'a>), Problem> {
+    Ok(match *rest {
+        [id] => ("GET", Route::Packet(who, id)),
+        [id, "grab"] => ("POST", Route::Grab(who, id)),
+        [id, "claims"] => ("GET", Route::PacketClaims(who, id)),
+        _ => return Err(Problem::route_not_found()),
+    })
 }
 
 #[cfg(test)]
@@ -86,17 +142,28 @@ mod tests {
 
     #[test]
     fn routes_are_found() {
-        assert_eq!(route(&of(Method::POST, "/packets")).unwrap(), Route::Send);
-        assert_eq!(route(&of(Method::POST, "/packets/x/grab")).unwrap(), Route::Grab("x"));
-        assert_eq!(route(&of(Method::PUT, "/wallets/a{b}/deposits/d")).unwrap(), Route::Deposit("a{b}", "d"));
+        for (method, path, expected) in [
+            (Method::POST, "/packets", Route::Send(Who::Caller)),
+            (Method::POST, "/packets/x/grab", Route::Grab(Who::Caller, "x")),
+            (Method::POST, "/users/a{b}/packets", Route::Send(Who::User("a{b}"))),
+            (Method::GET, "/users/me/packets", Route::Packets(Who::User("me"))),
+            (Method::GET, "/users/a/packets/grab", Route::Packet(Who::User("a"), "grab")),
+            (Method::POST, "/users/a/packets/x/grab", Route::Grab(Who::User("a"), "x")),
+            (Method::GET, "/operator/packets/x", Route::AnyPacket("x")),
+            (Method::PUT, "/wallets/a{b}/deposits/d", Route::Deposit("a{b}", "d")),
+        ] {
+            assert_eq!(route(&of(method, path)).unwrap(), expected, "{path}");
+        }
     }
 
     #[test]
     fn what_is_none_is_said_to_be_none() {
         let paths =
             ["", "/", "packets", "/packets/x/", "/packets/a/b/grab", "/me", "/ME/wallet", "/wallets/a/deposits"];
-        let empty_parameters = ["/packets/", "/packets//grab", "/wallets//deposits/d", "/wallets/a/deposits/"];
-        for path in paths.into_iter().chain(empty_parameters) {
+        let behind_packets =
+            ["/packets/a/grab/b", "/users", "/users/a", "/users/a/wallet", "/users/a/packets/b/c", "/operator"];
+        let empty_parameters = ["/packets/", "/packets//grab", "/wallets//deposits/d", "/users//packets"];
+        for path in paths.into_iter().chain(behind_packets).chain(empty_parameters) {
             assert_eq!(route(&of(Method::GET, path)).unwrap_err().code, Code::RouteNotFound, "{path}");
         }
     }
@@ -109,7 +176,7 @@ mod tests {
         request.headers_mut().insert("access-control-request-method", "POST".parse().unwrap());
         assert_eq!(route(&request).unwrap(), Route::Preflight);
         *request.method_mut() = Method::POST;
-        assert_eq!(route(&request).unwrap(), Route::Grab("x"));
+        assert_eq!(route(&request).unwrap(), Route::Grab(Who::Caller, "x"));
     }
 
     #[test]
@@ -117,5 +184,8 @@ mod tests {
         let problem = route(&of(Method::DELETE, "/packets/x/grab")).unwrap_err();
         assert_eq!((problem.code, problem.allow), (Code::MethodNotAllowed, Some("POST")));
         assert!(route(&of(Method::HEAD, "/me/wallet")).is_err());
+        for method in [Method::PUT, Method::HEAD] {
+            assert_eq!(route(&of(method, "/users/a/packets")).unwrap_err().allow, Some("GET, POST"));
+        }
     }
 }

@@ -1,18 +1,20 @@
 //! The bodies of answers, in the field order of the contract.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Serialize, Serializer};
 
-use crate::domain::{Amount, Best, Claim, ClaimRecord, Movement, PacketId, Signer, Terms, Timestamp, UserId, Wallet};
-use crate::service::{ListedClaim, PacketView, SentRecord, Status};
+use crate::domain::{
+    Amount, Best, Claim, ClaimRecord, Cover, Movement, PacketId, Reference, Signer, Terms, Timestamp, UserId, Wallet,
+};
+use crate::service::{ListedClaim, PacketView};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(at)
 }
 
-/// A packet, as the answer to its send shows it.
+/// A packet. Wherever one is shown, it has these fields; what it does not have is `null`.
 #[derive(Serialize)]
 pub struct PacketBody<'a> {
     packet_id: PacketId,
@@ -22,17 +24,81 @@ pub struct PacketBody<'a> {
     total_amount: Amount,
     count: u32,
     greeting: &'a str,
+    cover: Option<&'a Cover>,
     #[serde(serialize_with = "rfc3339")]
     created_at: Timestamp,
+    // Packets that start later, and packets that the operator ends, are still to come.
+    starts_at: (),
     #[serde(serialize_with = "rfc3339")]
     expires_at: Timestamp,
+    closed_at: (),
     status: &'static str,
     commitment: String,
+    split_version: u8,
+    slip_cap: Amount,
+    has_passphrase: bool,
+    claimed_count: u32,
+    claimed_amount: Amount,
+    refunded_amount: Amount,
+    mine: Option<MineView<'a>>,
+    best: Option<BestView<'a>>,
+    seed: Option<String>,
+    #[serde(flatten)]
+    private: Option<PrivateFields<'a>>,
+}
+
+/// The fields of a packet that only its sender and the operator see.
+#[derive(Serialize)]
+struct PrivateFields<'a> {
+    reference: Option<&'a Reference>,
+    #[serde(flatten)]
+    long: Option<LongFields<'a>>,
+}
+
+/// The fields of a packet that lists leave out.
+#[derive(Serialize)]
+struct LongFields<'a> {
+    recipients: Option<&'a BTreeSet<UserId>>,
+    metadata: Option<&'a BTreeMap<String, String>>,
+}
+
+/// For whom a packet is shown.
+#[derive(Clone, Copy, Debug)]
+pub enum Viewer<'a> {
+    /// A user.
+    User(&'a UserId),
+    /// The operator, who sees what the sender sees.
+    Operator,
+}
+
+impl Viewer<'_> {
+    fn sees_all_of(self, terms: &Terms) -> bool {
+        match self {
+            Self::User(user) => *user == terms.sender,
+            Self::Operator => true,
+        }
+    }
 }
 
 impl<'a> PacketBody<'a> {
-    /// The packet with these terms and this status.
-    pub fn new(terms: &'a Terms, status: Status) -> Self {
+    /// A packet by itself. The seed and the luckiest claim are shown once every slip is decided.
+    pub fn single(view: &'a PacketView, viewer: Viewer) -> Self {
+        let long = LongFields {
+            recipients: view.terms.guard.recipients.as_ref(),
+            metadata: view.terms.labels.metadata.as_ref(),
+        };
+        Self::new(view, viewer, Some(long))
+    }
+
+    /// A packet in a list.
+    pub fn listed(view: &'a PacketView, viewer: Viewer) -> Self {
+        Self::new(view, viewer, None)
+    }
+
+    fn new(view: &'a PacketView, viewer: Viewer, long: Option<LongFields<'a>>) -> Self {
+        let PacketView { terms, status, summary, mine, is_decided } = view;
+        let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
+        let private = PrivateFields { reference: terms.labels.reference.as_ref(), long };
         Self {
             packet_id: terms.id,
             sender_id: &terms.sender,
@@ -41,26 +107,40 @@ impl<'a> PacketBody<'a> {
             total_amount: terms.total,
             count: terms.count,
             greeting: &terms.greeting,
+            cover: terms.labels.cover.as_ref(),
             created_at: terms.created_at,
+            starts_at: (),
             expires_at: terms.expires_at,
+            closed_at: (),
             status: status.name(),
             commitment: hex::encode(terms.commitment()),
+            split_version: terms.split_version,
+            slip_cap: terms.cap,
+            has_passphrase: terms.guard.passphrase.is_some(),
+            claimed_count: summary.claimed_count,
+            claimed_amount: summary.claimed_amount,
+            refunded_amount: summary.refunded_amount,
+            mine: mine.as_ref().map(|claim| MineView::new(claim, &terms.currency)),
+            best: summary.best.as_ref().filter(|_| *is_decided).map(best),
+            seed: is_decided.then(|| hex::encode(terms.seed.0)),
+            private: viewer.sees_all_of(terms).then_some(private),
         }
     }
 }
 
 /// The viewer's own slip.
 #[derive(Serialize)]
-pub struct MineView {
+pub struct MineView<'a> {
     slip: u32,
     amount: Amount,
+    currency: &'a str,
     #[serde(serialize_with = "rfc3339")]
     grabbed_at: Timestamp,
 }
 
-impl From<&Claim> for MineView {
-    fn from(claim: &Claim) -> Self {
-        Self { slip: claim.slip, amount: claim.amount, grabbed_at: claim.at }
+impl<'a> MineView<'a> {
+    const fn new(claim: &Claim, currency: &'a str) -> Self {
+        Self { slip: claim.slip, amount: claim.amount, currency, grabbed_at: claim.at }
     }
 }
 
@@ -68,44 +148,6 @@ impl From<&Claim> for MineView {
 struct BestView<'a> {
     user_id: &'a UserId,
     amount: Amount,
-}
-
-/// A packet, as one of its viewers sees it.
-#[derive(Serialize)]
-pub struct ViewBody<'a> {
-    #[serde(flatten)]
-    packet: PacketBody<'a>,
-    split_version: u8,
-    slip_cap: Amount,
-    claimed_count: u32,
-    claimed_amount: Amount,
-    refunded_amount: Amount,
-    mine: Option<MineView>,
-    best: Option<BestView<'a>>,
-    seed: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recipients: Option<&'a BTreeSet<UserId>>,
-}
-
-impl<'a> ViewBody<'a> {
-    /// What `viewer` may see. The seed and the luckiest claim are shown once every slip is decided, and the recipients only to the
-    /// sender.
-    pub fn new(view: &'a PacketView, viewer: &UserId) -> Self {
-        let PacketView { terms, status, summary, mine, is_decided } = view;
-        let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
-        Self {
-            packet: PacketBody::new(terms, *status),
-            split_version: terms.split_version,
-            slip_cap: terms.cap,
-            claimed_count: summary.claimed_count,
-            claimed_amount: summary.claimed_amount,
-            refunded_amount: summary.refunded_amount,
-            mine: mine.as_ref().map(MineView::from),
-            best: summary.best.as_ref().filter(|_| *is_decided).map(best),
-            seed: is_decided.then(|| hex::encode(terms.seed.0)),
-            recipients: terms.guard.recipients.as_ref().filter(|_| terms.sender == *viewer),
-        }
-    }
 }
 
 /// A claim in a packet's list, or in its owner's.
@@ -118,7 +160,7 @@ pub struct ClaimRow<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     user_id: Option<&'a UserId>,
     #[serde(flatten)]
-    claim: MineView,
+    claim: MineView<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     best: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,53 +169,17 @@ pub struct ClaimRow<'a> {
 
 impl<'a> ClaimRow<'a> {
     /// A claim as a packet's list shows it.
-    pub fn of_packet(listed: &'a ListedClaim) -> Self {
-        let claim = MineView::from(&listed.claim);
+    pub fn of_packet(listed: &'a ListedClaim, currency: &'a str) -> Self {
+        let claim = MineView::new(&listed.claim, currency);
         let (user_id, best) = (Some(&listed.user), Some(listed.best));
         Self { packet_id: None, sender_id: None, user_id, claim, best, greeting: None }
     }
 
     /// A claim as its owner's history shows it.
-    pub fn of_user(record: &'a ClaimRecord) -> Self {
-        let claim = MineView::from(&record.claim);
+    pub fn of_user(record: &'a ClaimRecord, currency: &'a str) -> Self {
+        let claim = MineView::new(&record.claim, currency);
         let (packet_id, sender_id, greeting) = (Some(record.packet_id), Some(&record.sender), Some(&*record.greeting));
         Self { packet_id, sender_id, user_id: None, claim, best: None, greeting }
-    }
-}
-
-/// A packet in its sender's history.
-#[derive(Serialize)]
-pub struct SentRow<'a> {
-    packet_id: PacketId,
-    split: &'static str,
-    total_amount: Amount,
-    count: u32,
-    greeting: &'a str,
-    #[serde(serialize_with = "rfc3339")]
-    created_at: Timestamp,
-    #[serde(serialize_with = "rfc3339")]
-    expires_at: Timestamp,
-    status: &'static str,
-    claimed_count: u32,
-    claimed_amount: Amount,
-    refunded_amount: Amount,
-}
-
-impl<'a> From<&'a SentRecord> for SentRow<'a> {
-    fn from(SentRecord { terms, status, summary }: &'a SentRecord) -> Self {
-        Self {
-            packet_id: terms.id,
-            split: terms.split.name(),
-            total_amount: terms.total,
-            count: terms.count,
-            greeting: &terms.greeting,
-            created_at: terms.created_at,
-            expires_at: terms.expires_at,
-            status: status.name(),
-            claimed_count: summary.claimed_count,
-            claimed_amount: summary.claimed_amount,
-            refunded_amount: summary.refunded_amount,
-        }
     }
 }
 
@@ -228,7 +234,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::domain::{Guard, Seed, Summary};
+    use crate::domain::{Guard, Labels, Seed, Summary};
+    use crate::service::Status;
 
     /// A packet that was sent by another version, under another cap than today's.
     fn view(is_decided: bool) -> PacketView {
@@ -238,6 +245,11 @@ mod tests {
             seed: Seed([3; 32]),
             cap: Amount::new(321),
             guard: Guard { passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
+            labels: Labels {
+                cover: Some("spring".parse().unwrap()),
+                reference: Some("order-17".parse().unwrap()),
+                metadata: Some([("k".to_owned(), "v".to_owned())].into()),
+            },
             ..Terms::sample()
         };
         let summary = Summary {
@@ -249,7 +261,8 @@ mod tests {
     }
 
     fn shown(view: &PacketView, viewer: &str) -> Value {
-        serde_json::to_value(ViewBody::new(view, &viewer.parse().unwrap())).unwrap()
+        let user = viewer.parse().unwrap();
+        serde_json::to_value(PacketBody::single(view, Viewer::User(&user))).unwrap()
     }
 
     #[test]
@@ -259,13 +272,36 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_and_the_best_wait_for_the_end_and_the_recipients_are_the_senders() {
-        let (open, decided) = (shown(&view(false), "bob"), shown(&view(true), "ann"));
-        assert_eq!((&open["seed"], &open["best"], open.get("recipients")), (&Value::Null, &Value::Null, None));
+    fn the_seed_and_the_best_wait_for_the_end() {
+        let (open, decided) = (shown(&view(false), "bob"), shown(&view(true), "bob"));
+        assert_eq!((&open["seed"], &open["best"]), (&Value::Null, &Value::Null));
+        assert_eq!((&open["starts_at"], &open["closed_at"]), (&Value::Null, &Value::Null));
         assert_eq!(decided["seed"], json!("03".repeat(32)));
+        assert_eq!(decided["best"], json!({"user_id": "bob", "amount": 250}));
+    }
+
+    #[test]
+    fn what_the_sender_wrote_for_their_app_is_theirs_and_the_operators() {
+        let view = view(false);
+        let bob = shown(&view, "bob");
+        assert_eq!(bob["cover"], "spring");
+        for field in ["reference", "recipients", "metadata"] {
+            assert_eq!(bob.get(field), None, "{field}");
+        }
+        let sender = shown(&view, "ann");
+        assert_eq!(sender, serde_json::to_value(PacketBody::single(&view, Viewer::Operator)).unwrap());
         assert_eq!(
-            (&decided["best"], &decided["recipients"]),
-            (&json!({"user_id": "bob", "amount": 250}), &json!(["bob"]))
+            (&sender["reference"], &sender["recipients"], &sender["metadata"]),
+            (&json!("order-17"), &json!(["bob"]), &json!({"k": "v"}))
         );
+        let listed = serde_json::to_value(PacketBody::listed(&view, Viewer::Operator)).unwrap();
+        assert_eq!(listed["reference"], "order-17");
+        assert_eq!((listed.get("recipients"), listed.get("metadata")), (None, None));
+        // What is missing is shown as null, so that a client need not tell two cases apart.
+        let plain = PacketView { terms: Arc::new(Terms { sender: "ann".parse().unwrap(), ..Terms::sample() }), ..view };
+        let sender = shown(&plain, "ann");
+        for field in ["cover", "reference", "recipients", "metadata"] {
+            assert_eq!(sender.get(field), Some(&Value::Null), "{field}");
+        }
     }
 }

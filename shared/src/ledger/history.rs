@@ -1,12 +1,13 @@
+use std::collections::HashMap;
 use std::fmt;
 use std::str::FromStr;
 
 use serde_dynamo::AttributeValue;
 
-use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem};
+use super::items::{self, ClaimItem, OutsideItem, ReferenceItem, RefundItem, SentItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{ClaimRecord, Movement, MovementKind, PacketId, RequestKey, UserId};
-use crate::ports::{Item, Query, Table};
+use crate::domain::{Claim, ClaimRecord, Movement, MovementKind, PacketId, Reference, RequestKey, UserId};
+use crate::ports::{Item, Key, Query, Table};
 
 /// A piece of a list, and where the next one starts.
 #[derive(Clone, Debug)]
@@ -71,6 +72,42 @@ impl<T: Table> Ledger<T> {
         let rows = self.newest(user, keys::SENT, after, limit).await?;
         let rows = rows.into_iter().map(|item| Ok(items::read::<SentItem>(item)?.packet_id));
         Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
+    }
+
+    /// Up to `limit` of the packets with a reference, the newest first, before `before`.
+    pub async fn referenced(
+        &self,
+        reference: &Reference,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<Slice<PacketId, PacketId>, LedgerError> {
+        let query = Query {
+            pk: keys::references(reference),
+            sk_prefix: "",
+            after: before.map(|id| id.to_string()),
+            descending: true,
+            limit: Some(limit + 1),
+        };
+        let rows = self.table.query(query).await?.into_iter();
+        let rows = rows.map(|item| Ok(items::read::<ReferenceItem>(item)?.packet_id));
+        Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
+    }
+
+    /// A user's claims of these packets (at most 100), by packet.
+    pub async fn claims_of(
+        &self,
+        user: &UserId,
+        ids: impl IntoIterator<Item = PacketId>,
+    ) -> Result<HashMap<PacketId, Claim>, LedgerError> {
+        let keys: Vec<Key> = ids.into_iter().map(|id| keys::claim(user, id)).collect();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let read = |item| {
+            let item: ClaimItem = items::read(item)?;
+            Ok((item.packet_id, item.claim()))
+        };
+        self.table.batch_get(keys).await?.into_iter().map(read).collect()
     }
 
     /// Up to `limit` of the slips that a user claimed, those of the newest packets first, before packet `before`.

@@ -1,13 +1,15 @@
 //! The items as they are stored, without their keys. Numbers are integers, seeds and digests lower-case hex.
 
+use std::collections::BTreeMap;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Decision, Guard, Owner, PacketId, PassphraseDigest, Seed, Signer, Split, Terms, Timestamp,
-    UserId,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Labels, Owner, PacketId, PassphraseDigest, Reference, Seed, Signer,
+    Split, Terms, Timestamp, UserId,
 };
 use crate::ports::Item;
 
@@ -36,6 +38,12 @@ pub struct PacketItem {
     pub passphrase_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recipients: Option<Vec<UserId>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cover: Option<Cover>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<BTreeMap<String, String>>,
     /// [`OPEN`] or [`SETTLED`].
     pub status: String,
     /// The packet's place in the index of packets that are not settled. Absent once it is settled.
@@ -79,6 +87,9 @@ impl PacketItem {
             ack: terms.ack,
             passphrase_digest: terms.guard.passphrase.map(|digest| hex::encode(digest.0)),
             recipients: terms.guard.recipients.as_ref().map(|users| users.iter().cloned().collect()),
+            cover: terms.labels.cover.clone(),
+            reference: terms.labels.reference.clone(),
+            metadata: terms.labels.metadata.clone(),
             status: OPEN.to_owned(),
             due_shard: Some(super::keys::due_shard(terms.id.partition())),
             settling: None,
@@ -104,6 +115,7 @@ impl PacketItem {
                 passphrase: self.passphrase_digest.map(|hex| bytes32(&hex).map(PassphraseDigest)).transpose()?,
                 recipients: self.recipients.map(|users| users.into_iter().collect()),
             },
+            labels: Labels { cover: self.cover, reference: self.reference, metadata: self.metadata },
         })
     }
 }
@@ -169,6 +181,13 @@ impl ClaimItem {
 pub struct SentItem {
     pub packet_id: PacketId,
     pub amount: Amount,
+    pub at: Timestamp,
+}
+
+/// That a packet has a reference, under the reference. Written by send.
+#[derive(Deserialize, Serialize)]
+pub struct ReferenceItem {
+    pub packet_id: PacketId,
     pub at: Timestamp,
 }
 

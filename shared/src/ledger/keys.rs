@@ -2,7 +2,7 @@
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
-use crate::domain::{PARTITIONS, PacketId, PartId, Partition, RequestKey, UserId};
+use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, UserId};
 use crate::ports::Key;
 
 /// The primary key's attributes.
@@ -49,6 +49,16 @@ pub fn packet(id: PacketId) -> Key {
 /// The packet whose terms lie under a partition key.
 pub fn packet_of(pk: &str) -> Option<PacketId> {
     pk.strip_prefix(PACKET)?.parse().ok()
+}
+
+/// All packets with a reference.
+pub fn references(reference: &Reference) -> String {
+    format!("REF#{reference}")
+}
+
+/// That a packet has a reference; the sort key is the packet's id. Written by a send with a reference, never changed.
+pub fn reference(reference: &Reference, id: PacketId) -> Key {
+    Key { pk: references(reference), sk: id.to_string() }
 }
 
 /// The amounts of one part's slips. Written by send, never changed. Each part has a key of its own, so that no single key takes a

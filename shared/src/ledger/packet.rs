@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use super::commit::Committed;
-use super::items::{self, AmountsItem, PacketItem, SendKeyItem, SentItem};
+use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
 use crate::ports::{Bound, Key, Query, Reason, Table, Write};
@@ -56,7 +56,7 @@ pub struct Due {
 
 impl<T: Table> Ledger<T> {
     /// Creates a packet and takes its money from the sender's wallet, all in one transaction: the key, the terms, the
-    /// amounts, the debit, the wallet.
+    /// amounts, the debit, the wallet. A packet with a reference has one item more.
     pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
         let SendRequest { terms, amounts, key, body_hash } = request;
         let total = items::signed(terms.total)?;
@@ -75,6 +75,10 @@ impl<T: Table> Ledger<T> {
         for (part, amounts) in terms.id.parts().zip(*amounts) {
             let item = AmountsItem { amounts: amounts.as_bytes().to_vec().into() };
             writes.push(Write::PutNew { key: keys::amounts(part), item: items::write(&item)? });
+        }
+        if let Some(reference) = &terms.labels.reference {
+            let item = ReferenceItem { packet_id: terms.id, at: terms.created_at };
+            writes.push(Write::PutNew { key: keys::reference(reference, terms.id), item: items::write(&item)? });
         }
         match self.commit(&writes).await? {
             Committed::Yes => Ok(SendOutcome::Sent),

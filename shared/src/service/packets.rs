@@ -106,7 +106,7 @@ fn panicked() -> Failure {
 
 fn terms_bytes(terms: &Arc<Terms>) -> usize {
     let recipients = terms.guard.recipients.iter().flatten();
-    512 + recipients.map(|user| user.as_str().len() + 32).sum::<usize>()
+    512 + recipients.map(|user| user.as_str().len() + 32).sum::<usize>() + terms.labels.bytes()
 }
 
 #[cfg(all(test, feature = "memory"))]

@@ -8,7 +8,7 @@ use super::Failure;
 use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
-    AckMode, Amount, Amounts, Guard, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase, PassphraseDigest,
+    AckMode, Amount, Amounts, Guard, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase, PassphraseDigest,
     RequestKey, SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
 };
 use crate::ledger;
@@ -44,6 +44,8 @@ pub struct NewPacket {
     pub passphrase: Option<Passphrase>,
     /// The only users who may grab it, if any are named.
     pub recipients: Option<BTreeSet<UserId>>,
+    /// What the sender's app writes on it.
+    pub labels: Labels,
 }
 
 /// How a send ended.
@@ -130,6 +132,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
                 passphrase: request.passphrase.map(|passphrase| PassphraseDigest::new(id, &passphrase)),
                 recipients: request.recipients,
             },
+            labels: request.labels,
         }
     }
 }
@@ -146,7 +149,8 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 /// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
 /// are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
-    let NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients } = request;
+    let NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients, labels } = request;
+    let Labels { cover, reference, metadata } = labels;
     let mut hash = Sha256::new();
     // Each text follows its length, so that no two different requests give the same bytes.
     let mut field = |text: &str| {
@@ -171,5 +175,89 @@ fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
             field(user.as_str());
         }
     }
+    // No user id has a `#`, so no recipient can be taken for one of these tags.
+    if let Some(cover) = cover {
+        field("#cover");
+        field(cover.as_str());
+    }
+    if let Some(reference) = reference {
+        field("#reference");
+        field(reference.as_str());
+    }
+    if let Some(metadata) = metadata {
+        field("#metadata");
+        field(&metadata.len().to_string());
+        for (key, value) in metadata {
+            field(key);
+            field(value);
+        }
+    }
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted() -> NewPacket {
+        NewPacket {
+            sender: "alice".parse().unwrap(),
+            split: Split::Random,
+            total: Amount::new(1_000),
+            count: 3,
+            greeting: "恭喜".to_owned(),
+            expires_in: Duration::from_hours(24),
+            passphrase: Some(Passphrase::new("abc")),
+            recipients: Some(["bob", "ann"].map(|user| user.parse().unwrap()).into()),
+            labels: Labels::default(),
+        }
+    }
+
+    fn hash(packet: &NewPacket) -> String {
+        hex::encode(body_hash(packet, &"k1".parse().unwrap()))
+    }
+
+    /// Otherwise a send would not be recognised if it is repeated after an upgrade. The values come from another implementation.
+    #[test]
+    fn a_send_is_hashed_as_by_every_version_before() {
+        assert_eq!(hash(&wanted()), "9d955d324fc26aec8c6b14c2a25011e9935c57efa5a83ef7506e6490c348aba0");
+        let labels = Labels {
+            cover: Some("spring".parse().unwrap()),
+            reference: Some("order-17".parse().unwrap()),
+            metadata: Some([("k".to_owned(), "v".to_owned())].into()),
+        };
+        assert_eq!(
+            hash(&NewPacket { labels, ..wanted() }),
+            "01aed22c069915da6cdcbbccbb4d286d117a46019d10b7c75f670dacbf381e12"
+        );
+    }
+
+    #[test]
+    fn no_two_sends_have_the_same_hash() {
+        let labels = |cover: Option<&str>, reference: Option<&str>, metadata: Option<&[(&str, &str)]>| Labels {
+            cover: cover.map(|text| text.parse().unwrap()),
+            reference: reference.map(|text| text.parse().unwrap()),
+            metadata: metadata.map(|pairs| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()),
+        };
+        let with = |labels: Labels| NewPacket { labels, ..wanted() };
+        let users = |users: &[&str]| {
+            let recipients = Some(users.iter().map(|user| user.parse().unwrap()).collect());
+            NewPacket { recipients, ..wanted() }
+        };
+        let sends = [
+            wanted(),
+            users(&["ann", "bob", "cover", "spring"]),
+            NewPacket { recipients: None, ..wanted() },
+            with(labels(Some("spring"), None, None)),
+            with(labels(None, Some("spring"), None)),
+            with(labels(None, None, Some(&[]))),
+            with(labels(None, None, Some(&[("a", "b")]))),
+            with(labels(None, None, Some(&[("a", ""), ("b", "")]))),
+            with(labels(None, None, Some(&[("#cover", "spring")]))),
+            with(labels(Some("spring"), None, Some(&[("#reference", "x")]))),
+            with(labels(Some("spring"), Some("x"), None)),
+        ];
+        let hashes: BTreeSet<String> = sends.iter().map(hash).collect();
+        assert_eq!(hashes.len(), sends.len());
+    }
 }

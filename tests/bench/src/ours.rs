@@ -132,6 +132,7 @@ impl Engine {
             expires_in: PACKET_EXPIRES_IN,
             passphrase: None,
             recipients: None,
+            labels: shared::domain::Labels::default(),
         };
         let key: RequestKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
         match self.send.send(packet, &key).await? {

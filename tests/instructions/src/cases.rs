@@ -152,6 +152,7 @@ async fn send(stores: &Stores<MemoryTable, MemoryHot>, slips: u32) -> Result<Arc
         expires_in: Duration::from_hours(1),
         passphrase: None,
         recipients: None,
+        labels: shared::domain::Labels::default(),
     };
     match SendPacket::new(stores.clone(), policy).send(packet, &key).await? {
         SendOutcome::Sent(terms) => Ok(terms),

@@ -130,6 +130,20 @@ async fn a_user_id_in_a_path_is_valid_or_refused() {
             let answer = api.raw("GET", target.as_bytes(), &[], b"").await;
             assert_eq!(answer.refused(400, "invalid-request"), ["user_id"], "{target}");
         }
+        let id = "38FS4S83HF3Y07WMYNH727QYT0";
+        for (method, tail) in [
+            ("POST", "packets"),
+            ("GET", "packets"),
+            ("GET", "claims"),
+            ("GET", &format!("packets/{id}")),
+            ("POST", &format!("packets/{id}/grab")),
+            ("GET", &format!("packets/{id}/claims")),
+        ] {
+            let target = format!("/users/{user}/{tail}");
+            let body = if tail == "packets" { random(10, 1).to_string() } else { String::new() };
+            let answer = api.raw(method, target.as_bytes(), &[("idempotency-key", b"k")], body.as_bytes()).await;
+            assert_eq!(answer.refused(400, "invalid-request"), ["user_id"], "{target}");
+        }
         for kind in ["deposits", "withdrawals"] {
             let answer = api.raw("PUT", format!("/wallets/{user}/{kind}/x").as_bytes(), &[], b"{\"amount\":1}").await;
             assert_eq!(answer.refused(400, "invalid-request"), ["user_id"]);
@@ -142,6 +156,8 @@ async fn a_user_id_in_a_path_is_valid_or_refused() {
         ("PUT", "/wallets/a%2Fb/deposits/x"),
         ("PUT", "/wallets/a/deposits/x%2Fy"),
         ("PUT", "/wallets/a/withdrawals/x%2fy"),
+        ("POST", "/users/a%2Fb/packets"),
+        ("GET", "/users/a%2Fb/claims"),
     ] {
         let answer = api.raw(method, target.as_bytes(), &[], b"{\"amount\":1}").await;
         answer.refused(404, "route-not-found");

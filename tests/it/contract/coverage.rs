@@ -7,25 +7,33 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use lambda_http::http::Response;
 use lambda_http::{Body, Request};
 use local::dynamodb::DynamoDb;
+use local::gateway::routes::Function;
 use serde_json::{Value, json};
 use shared::config::Config;
 use shared::domain::{PacketId, Timestamp};
-use shared::wiring::{LedgerWiring, dynamodb_at};
+use shared::wiring::{Wiring, dynamodb_at};
 
 use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
 /// Statuses that only API Gateway itself answers: it throttles; the functions only count wrong passphrases.
-const NOT_CAUSED_HERE: [(&str, u16); 10] = [
+const NOT_CAUSED_HERE: [(&str, u16); 17] = [
     ("deposit", 429),
+    ("findPackets", 429),
+    ("getAnyPacket", 429),
     ("getMyWallet", 429),
     ("getPacket", 429),
+    ("getPacketForUser", 429),
     ("getWallet", 429),
+    ("listClaimsOfUser", 429),
     ("listMovements", 429),
     ("listMyClaims", 429),
     ("listMyPackets", 429),
     ("listPacketClaims", 429),
+    ("listPacketClaimsForUser", 429),
+    ("listPacketsOfUser", 429),
     ("sendPacket", 429),
+    ("sendPacketForUser", 429),
     ("withdraw", 429),
 ];
 
@@ -53,7 +61,8 @@ impl Tour {
 }
 
 fn without_request_id(mut problem: Value) -> Value {
-    problem.as_object_mut().unwrap().remove("request_id");
+    let id = problem.as_object_mut().unwrap().remove("request_id");
+    assert!(id.is_some_and(|id| id.is_string()), "{problem}");
     problem
 }
 
@@ -64,7 +73,7 @@ async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
     let packets = Packets::of(&api).await;
     as_documented(&mut tour, &api, &packets).await;
     refused(&mut tour, &api, &packets).await;
-    not_the_operator(&mut tour, &api).await;
+    not_the_operator(&mut tour, &api, &packets).await;
     broken(&mut tour, &api).await;
     without_a_ledger(&mut tour).await;
 
@@ -121,15 +130,40 @@ fn send<'a>(api: &'a Api, key: &str) -> Call<'a> {
     api.post("/packets").by("alice").key(key).json(&random(100, 10))
 }
 
+fn send_for<'a>(api: &'a Api, user: &str, key: &str) -> Call<'a> {
+    api.post(format!("/users/{user}/packets")).key(key).json(&random(100, 10))
+}
+
+fn grab_for<'a>(api: &'a Api, user: &str, packet: &str) -> Call<'a> {
+    api.post(format!("/users/{user}/packets/{packet}/grab"))
+}
+
+/// What the operator views for a user, and for themselves.
+fn operator_views<'a>(api: &'a Api, user: &str, packet: &str, reference: &str) -> Vec<Call<'a>> {
+    let paths = [
+        format!("/users/{user}/packets/{packet}"),
+        format!("/users/{user}/packets/{packet}/claims"),
+        format!("/users/{user}/packets"),
+        format!("/users/{user}/claims"),
+        format!("/operator/packets/{packet}"),
+        format!("/operator/packets?reference={reference}"),
+    ];
+    paths.into_iter().map(|path| api.get(path)).collect()
+}
+
 fn movement<'a>(api: &'a Api, path: &str, amount: u64) -> Call<'a> {
     api.put(format!("/wallets/alice/{path}")).json(&json!({"amount": amount}))
 }
 
 async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     let Packets { open, .. } = packets;
-    let first = vec![send(api, "k"), movement(api, "deposits/d", 10), movement(api, "withdrawals/w", 10)];
+    let of_all = || {
+        let movements = [movement(api, "deposits/d", 10), movement(api, "withdrawals/w", 10)];
+        movements.into_iter().chain([send(api, "k"), send_for(api, "alice", "u")]).collect::<Vec<_>>()
+    };
+    let first = of_all();
     tour.all(201, first).await;
-    let again = vec![send(api, "k"), movement(api, "deposits/d", 10), movement(api, "withdrawals/w", 10)];
+    let again = of_all();
     tour.all(200, again).await;
     let views = vec![
         api.grab("bob", open),
@@ -142,9 +176,14 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/wallets/bob/movements"),
     ];
     tour.all(200, views).await;
+    tour.all(200, vec![grab_for(api, "carol", open)]).await;
+    tour.all(200, operator_views(api, "carol", open, "order-17")).await;
     let known = vec![
         api.view("bob", open).header("if-none-match", "*"),
         api.get(format!("/packets/{open}/claims")).by("bob").header("if-none-match", "*"),
+        api.get(format!("/users/bob/packets/{open}")).header("if-none-match", "*"),
+        api.get(format!("/users/bob/packets/{open}/claims")).header("if-none-match", "*"),
+        api.get(format!("/operator/packets/{open}")).header("if-none-match", "*"),
     ];
     tour.all(304, known).await;
 }
@@ -165,6 +204,14 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         movement(api, "deposits/bad", 0),
         movement(api, "deposits/b.d", 1),
         movement(api, "withdrawals/bad", 0),
+        send_for(api, "alice", "b.d"),
+        grab_for(api, "bob", open).body("[]"),
+        api.get(format!("/users/a%20b/packets/{open}")),
+        api.get(format!("/users/bob/packets/{open}/claims?limit=0")),
+        api.get("/users/bob/packets?cursor=AAAA"),
+        api.get("/users/bob/claims?limit=101"),
+        api.get("/operator/packets"),
+        api.get("/operator/packets?reference=a%20b"),
     ];
     tour.all(400, bad).await;
     too_full(tour, api).await;
@@ -180,7 +227,8 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
     ];
     tour.all(401, nobody).await;
     let poor = send(api, "poor").json(&random(10_000, 10));
-    tour.all(402, vec![poor, movement(api, "withdrawals/poor", 10_000)]).await;
+    let poor_user = send_for(api, "alice", "poor").json(&random(10_000, 10));
+    tour.all(402, vec![poor, poor_user, movement(api, "withdrawals/poor", 10_000)]).await;
     let others =
         vec![api.grab("eve", guarded), api.grab("bob", guarded), api.view("eve", guarded), claims(guarded).by("eve")];
     tour.all(403, others).await;
@@ -193,6 +241,13 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/wallets/a%2Fb/movements"),
         movement(api, "deposits/a%2Fb", 1),
         movement(api, "withdrawals/a%2Fb", 1),
+        send_for(api, "a%2Fb", "k"),
+        grab_for(api, "bob", absent),
+        api.get(format!("/users/bob/packets/{absent}")),
+        api.get(format!("/users/bob/packets/{absent}/claims")),
+        api.get("/users/a%2Fb/packets"),
+        api.get("/users/a%2Fb/claims"),
+        api.get(format!("/operator/packets/{absent}")),
     ];
     tour.all(404, nowhere).await;
     let paths: BTreeSet<&str> = SPEC.operations().iter().map(|operation| operation.path).collect();
@@ -203,6 +258,8 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.grab("bob", open),
         movement(api, "deposits/large", 1),
         movement(api, "withdrawals/large", 1),
+        send_for(api, "alice", "large"),
+        grab_for(api, "bob", open),
     ]
     .map(|call| call.body(large.clone()));
     tour.all(413, large.into()).await;
@@ -210,13 +267,15 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         send(api, "k").json(&random(101, 10)),
         movement(api, "deposits/d", 11),
         movement(api, "withdrawals/w", 11),
+        send_for(api, "alice", "u").json(&random(101, 10)),
     ];
     tour.all(422, reused).await;
     let guess = || api.grab("bob", guarded).json(&json!({"passphrase": "a guess"}));
     for _ in 0..10 {
         guess().await.refused(403, "wrong-passphrase");
     }
-    tour.all(429, vec![guess()]).await;
+    // The tries are the user's, by whichever route.
+    tour.all(429, vec![guess(), grab_for(api, "bob", guarded).json(&json!({"passphrase": "a guess"}))]).await;
 }
 
 /// A wallet as full as deposits can make it.
@@ -225,28 +284,49 @@ async fn too_full(tour: &mut Tour, api: &Api) {
     tour.saw(400, &api.put("/wallets/rich/deposits/d").json(&json!({"amount": 1})).await);
 }
 
-/// The local stack treats every request on the operator's routes as signed, so this test calls the handler itself.
-async fn not_the_operator(tour: &mut Tour, api: &Api) {
-    let config = Config::for_the_ledger(|name| (name == "TABLE_NAME").then(|| "hongbao".to_owned())).unwrap();
-    let wallets = LedgerWiring::new(config, dynamodb_at(api.local.dynamodb_url())).wallets();
+/// The local stack treats every request on the operator's routes as signed, so this test calls the handlers themselves.
+async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
+    let (table, redis) = ("hongbao".to_owned(), api.local.redis_url());
+    let config = Config::for_both_stores(|name| match name {
+        "TABLE_NAME" => Some(table.clone()),
+        "REDIS_URL" => Some(redis.to_owned()),
+        _ => None,
+    });
+    let wiring = Wiring::new(config.unwrap(), dynamodb_at(api.local.dynamodb_url())).unwrap();
+    let (send, grab, view) = (wiring.send_packet(), wiring.grab_slip(), wiring.view_packets());
+    let wallets = wiring.ledger_wiring().wallets();
     let event: Value =
         serde_json::from_str(&std::fs::read_to_string(crate::repository("events/wallet.json")).unwrap()).unwrap();
     let user = json!({"jwt": {"claims": {"sub": "alice"}, "scopes": null}});
+    let packet = |tail: &str| format!("/users/alice/packets/{}{tail}", packets.open);
     for (method, path) in [
-        ("GET", "/wallets/alice"),
-        ("GET", "/wallets/alice/movements"),
-        ("PUT", "/wallets/alice/deposits/x"),
-        ("PUT", "/wallets/alice/withdrawals/x"),
+        ("GET", "/wallets/alice".to_owned()),
+        ("GET", "/wallets/alice/movements".to_owned()),
+        ("PUT", "/wallets/alice/deposits/x".to_owned()),
+        ("PUT", "/wallets/alice/withdrawals/x".to_owned()),
+        ("POST", "/users/alice/packets".to_owned()),
+        ("POST", packet("/grab")),
+        ("GET", packet("")),
+        ("GET", packet("/claims")),
+        ("GET", "/users/alice/packets".to_owned()),
+        ("GET", "/users/alice/claims".to_owned()),
+        ("GET", format!("/operator/packets/{}", packets.open)),
+        ("GET", "/operator/packets".to_owned()),
     ] {
         for (status, authorizer) in [(401, Value::Null), (403, user.clone())] {
             let mut event = event.clone();
-            event["rawPath"] = path.into();
-            event["requestContext"]["http"]["path"] = path.into();
+            event["rawPath"] = (*path).into();
+            event["requestContext"]["http"]["path"] = (*path).into();
             event["requestContext"]["http"]["method"] = method.into();
             event["requestContext"]["authorizer"] = authorizer;
             let request: Request = local::gateway::event::request(serde_json::from_value(event).unwrap(), "r");
-            let answer = wallet::handle(&wallets, request).await;
-            tour.saw(status, &of_handler(method, path, answer));
+            let answer = match local::gateway::routes::find(method, &path).function {
+                Function::Send => send::handle(&send, request).await,
+                Function::Grab => grab::handle(&grab, request).await,
+                Function::View => view::handle(&view, request).await,
+                Function::Wallet => wallet::handle(&wallets, request).await,
+            };
+            tour.saw(status, &of_handler(method, &path, answer));
         }
     }
 }
@@ -281,8 +361,12 @@ async fn broken(tour: &mut Tour, api: &Api) {
         api.get("/wallets/broken/movements"),
         put("deposits/d"),
         put("withdrawals/w"),
+        send_for(api, "broken", "k"),
+        grab_for(api, "bob", &packet),
     ];
+    api.put_item("REF#broken", &packet, &[]).await;
     tour.all(500, calls).await;
+    tour.all(500, operator_views(api, "broken", &packet, "broken")).await;
     api.put_item("USER#broken", "WALLET", &[("balance", AttributeValue::S("x".to_owned()))]).await;
     tour.all(500, vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken")]).await;
 }
@@ -306,6 +390,9 @@ async fn without_a_ledger(tour: &mut Tour) {
         api.get("/wallets/bob/movements"),
         movement(&api, "deposits/d", 10),
         movement(&api, "withdrawals/w", 10),
+        send_for(&api, "alice", "k-2"),
+        grab_for(&api, "bob", &packet),
     ];
     tour.all(503, calls).await;
+    tour.all(503, operator_views(&api, "bob", &packet, "order-17")).await;
 }

@@ -4,6 +4,7 @@ use super::api::{Api, random, text, with};
 use serde_json::json;
 
 struct List {
+    /// With the beginning of the query.
     path: String,
     user: &'static str,
     cursor: String,
@@ -19,6 +20,12 @@ async fn lists(api: &Api) -> Vec<List> {
         }
         packets.push(packet);
     }
+    for key in ["r1", "r2", "r3"] {
+        for reference in ["order-17", "order-18"] {
+            let body = with(random(10, 1), &json!({"reference": reference}));
+            api.packet("carol", &format!("{key}-{reference}"), &body).await;
+        }
+    }
     api.packet("bob", "k", &random(10, 1)).await;
     api.packet("bob", "k-2", &random(10, 1)).await;
     let mut lists = Vec::new();
@@ -31,8 +38,14 @@ async fn lists(api: &Api) -> Vec<List> {
         ("/me/claims".to_owned(), "bob"),
         ("/wallets/alice/movements".to_owned(), ""),
         ("/wallets/bob/movements".to_owned(), ""),
+        ("/users/carol/packets".to_owned(), ""),
+        ("/users/carol/claims".to_owned(), ""),
+        (format!("/users/carol/packets/{}/claims", packets[2]), ""),
+        ("/operator/packets?reference=order-17".to_owned(), ""),
+        ("/operator/packets?reference=order-18".to_owned(), ""),
     ] {
-        let page = api.get(format!("{path}?limit=1")).by(user).await.expect(200);
+        let path = if path.contains('?') { format!("{path}&") } else { format!("{path}?") };
+        let page = api.get(format!("{path}limit=1")).by(user).await.expect(200);
         lists.push(List { path, user, cursor: text(&page["next_cursor"]) });
     }
     lists
@@ -43,7 +56,7 @@ async fn a_limit_is_from_1_to_100() {
     let api = Api::start().await;
     for List { path, user, .. } in lists(&api).await {
         for good in ["1", "2", "100"] {
-            api.get(format!("{path}?limit={good}")).by(user).await.expect(200);
+            api.get(format!("{path}limit={good}")).by(user).await.expect(200);
         }
         for bad in [
             "0",
@@ -66,17 +79,17 @@ async fn a_limit_is_from_1_to_100() {
             "1,2",
             "1;2",
         ] {
-            let answer = api.get(format!("{path}?limit={bad}")).by(user).await;
+            let answer = api.get(format!("{path}limit={bad}")).by(user).await;
             assert_eq!(answer.refused(400, "invalid-request"), ["limit"], "{bad}");
         }
         for bad in ["limit", "limit=1&limit=1", "limit=1&limit=2", "limit=5&limit="] {
-            let answer = api.get(format!("{path}?{bad}")).by(user).await;
+            let answer = api.get(format!("{path}{bad}")).by(user).await;
             assert_eq!(answer.refused(400, "invalid-request"), ["limit"], "{bad}");
         }
-        let both = api.get(format!("{path}?cursor=!&limit=0")).by(user).await;
+        let both = api.get(format!("{path}cursor=!&limit=0")).by(user).await;
         assert_eq!(both.refused(400, "invalid-request"), ["limit", "cursor"]);
         // Unknown query parameters are ignored.
-        api.get(format!("{path}?x=1&&=&%ff=%fe")).by(user).await.expect(200);
+        api.get(format!("{path}x=1&&=&%ff=%fe")).by(user).await.expect(200);
     }
 }
 
@@ -85,7 +98,7 @@ async fn a_cursor_must_come_from_the_same_list() {
     let api = Api::start().await;
     let lists = lists(&api).await;
     for (i, list) in lists.iter().enumerate() {
-        let ask = |cursor: &str| api.get(format!("{}?limit=1&cursor={cursor}", list.path)).by(list.user);
+        let ask = |cursor: &str| api.get(format!("{}limit=1&cursor={cursor}", list.path)).by(list.user);
         assert!(list.cursor.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')));
         ask(&list.cursor).await.expect(200);
         let mut bad: Vec<String> = [
@@ -146,7 +159,7 @@ fn swap_case(text: &str) -> String {
 async fn a_cursor_still_fits_when_the_list_has_grown() {
     let api = Api::start().await;
     let list = &lists(&api).await[2];
-    let ask = || api.get(format!("{}?cursor={}", list.path, list.cursor)).by(list.user);
+    let ask = || api.get(format!("{}cursor={}", list.path, list.cursor)).by(list.user);
     let before = ask().await.expect(200);
     api.packet("alice", "new", &with(random(10, 1), &json!({"greeting": "new"}))).await;
     let after = ask().await.expect(200);

@@ -1,5 +1,7 @@
 //! `GET /me/wallet`, `GET /me/packets`, `GET /me/claims`
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::api::{Api, random, text, with};
@@ -37,9 +39,18 @@ async fn sent_packets_are_listed_newest_first_with_totals_over_all() {
         let rows = api.all("alice", "/me/packets", "packets", limit).await;
         assert_eq!(rows.len(), 7);
         for (row, packet) in rows.iter().zip(&packets) {
-            for field in ["packet_id", "split", "total_amount", "count", "greeting", "created_at", "expires_at"] {
-                assert_eq!(row[field], packet[field], "{field}");
+            // A row is the packet, without what only the packet by itself shows.
+            let names = |packet: &Value| packet.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
+            let long = names(packet).difference(&names(row)).cloned().collect::<Vec<_>>();
+            assert_eq!(
+                (long, names(row).is_subset(&names(packet))),
+                (vec!["metadata".into(), "recipients".into()], true)
+            );
+            for (field, value) in row.as_object().unwrap() {
+                let changes = ["status", "claimed_count", "claimed_amount", "best", "seed"];
+                assert!(changes.contains(&&**field) || *value == packet[field], "{field}");
             }
+            assert_eq!(row["seed"].is_string(), row["packet_id"] == taken);
             let (status, count, amount) = match &row["packet_id"] {
                 id if *id == taken => ("sold_out", 2, row["total_amount"].clone()),
                 id if *id == half => ("open", 1, other["amount"].clone()),
@@ -63,7 +74,7 @@ async fn grabbed_slips_are_listed_newest_packet_first_with_totals_over_all() {
         let grabbed = api.grab("bob", &packet).await.expect(200);
         grabs.push(json!({
             "packet_id": packet, "sender_id": "alice", "slip": grabbed["slip"], "amount": grabbed["amount"],
-            "grabbed_at": grabbed["grabbed_at"], "greeting": format!("no {i}")
+            "currency": "CNY", "grabbed_at": grabbed["grabbed_at"], "greeting": format!("no {i}")
         }));
     }
     grabs.sort_by_key(|claim| std::cmp::Reverse(text(&claim["packet_id"])));
@@ -77,4 +88,30 @@ async fn grabbed_slips_are_listed_newest_packet_first_with_totals_over_all() {
     assert_eq!(api.balance("bob").await, i64::try_from(sum).unwrap());
     let alice: Value = api.get("/me/claims").by("alice").await.expect(200);
     assert_eq!(alice["claims"], json!([]));
+}
+
+#[tokio::test]
+async fn a_sent_packet_shows_the_senders_own_slip() {
+    let api = Api::start().await;
+    let mut slips = Vec::new();
+    for (key, body) in [("open", random(1_000, 5)), ("over", with(random(1_000, 5), &json!({"expires_in_s": 1})))] {
+        let packet = api.packet("alice", key, &body).await;
+        let grabbed = api.grab("alice", &packet).await.expect(200);
+        api.grab("bob", &packet).await;
+        slips.push((packet, grabbed));
+    }
+    api.until("alice", &slips[1].0, "settled").await;
+    for _ in 0..2 {
+        let rows = api.all("alice", "/me/packets", "packets", 1).await;
+        for (packet, grabbed) in &slips {
+            let row = rows.iter().find(|row| row["packet_id"] == *packet).unwrap();
+            for field in ["slip", "amount", "currency", "grabbed_at"] {
+                assert_eq!(row["mine"][field], grabbed[field], "{field}");
+            }
+            let view = api.view("alice", packet).await.expect(200);
+            assert_eq!((&row["mine"], &row["best"], &row["seed"]), (&view["mine"], &view["best"], &view["seed"]));
+        }
+        // Also from the ledger only.
+        api.flush().await;
+    }
 }

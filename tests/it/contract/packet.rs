@@ -14,8 +14,13 @@ async fn a_packet_shows_its_terms_and_its_state() {
     let packet = text(&sent["packet_id"]);
     let stands = |view: &Value, status: &str, count: u64, amount: u64| {
         for (field, value) in sent.as_object().unwrap() {
-            if field != "status" {
-                assert_eq!(view[field], *value, "{field}");
+            let changes = ["status", "claimed_count", "claimed_amount", "mine", "best", "seed"];
+            // The viewers here are not the sender.
+            let is_private = ["reference", "recipients", "metadata"].contains(&&**field);
+            if is_private {
+                assert_eq!(view.get(field), None, "{field}");
+            } else if !changes.contains(&&**field) {
+                assert_eq!(view.get(field), Some(value), "{field}");
             }
         }
         assert_eq!((&view["status"], &view["refunded_amount"]), (&json!(status), &json!(0)));
@@ -30,7 +35,9 @@ async fn a_packet_shows_its_terms_and_its_state() {
         stands(&view, "open", i as u64, claimed);
         let grabbed = api.grab(user, &packet).await.expect(200);
         claimed += grabbed["amount"].as_u64().unwrap();
-        let mine = json!({"slip": grabbed["slip"], "amount": grabbed["amount"], "grabbed_at": grabbed["grabbed_at"]});
+        let mine = json!({
+            "slip": grabbed["slip"], "amount": grabbed["amount"], "currency": "CNY", "grabbed_at": grabbed["grabbed_at"]
+        });
         assert_eq!(api.view(user, &packet).await.expect(200)["mine"], mine);
         grabs.push((user, grabbed));
     }
@@ -117,8 +124,8 @@ async fn claims_are_listed_in_slip_order_each_once() {
         let user = format!("user{i}");
         let grabbed = api.grab(&user, &packet).await.expect(200);
         grabs.push(json!({
-            "user_id": user, "slip": grabbed["slip"], "amount": grabbed["amount"], "grabbed_at": grabbed["grabbed_at"],
-            "best": false
+            "user_id": user, "slip": grabbed["slip"], "amount": grabbed["amount"], "currency": "CNY",
+            "grabbed_at": grabbed["grabbed_at"], "best": false
         }));
     }
     grabs.sort_by_key(|claim| claim["slip"].as_u64());
@@ -173,4 +180,38 @@ async fn an_unchanged_view_is_answered_304() {
         let tag = settled.header("etag").unwrap();
         assert_eq!(api.get(path).by("bob").header("if-none-match", tag).await.status, 304);
     }
+}
+
+#[tokio::test]
+async fn what_the_sender_wrote_is_shown_to_whom_it_is_for() {
+    let api = Api::start().await;
+    let body = with(
+        random(100, 2),
+        &json!({
+            "recipients": ["bob"], "passphrase": "abc", "cover": "spring", "reference": "order-17",
+            "metadata": {"channel": "app", "#cover": "红包\u{0}"}
+        }),
+    );
+    let sent = api.send("alice", "k", &body).await;
+    let packet = text(&sent["packet_id"]);
+    let mine = api.view("alice", &packet).await.expect(200);
+    for shown in [&sent, &mine] {
+        for field in ["cover", "reference", "metadata", "recipients"] {
+            assert_eq!(shown[field], body[field], "{field}");
+        }
+        assert_eq!(shown["has_passphrase"], true);
+    }
+    let bobs = api.view("bob", &packet).await.expect(200);
+    assert_eq!((&bobs["cover"], &bobs["has_passphrase"]), (&json!("spring"), &json!(true)));
+    let row = api.get("/me/packets").by("alice").await.expect(200)["packets"][0].clone();
+    assert_eq!((&row["cover"], &row["reference"]), (&json!("spring"), &json!("order-17")));
+    for (shown, hidden) in [(&bobs, "reference"), (&bobs, "metadata"), (&bobs, "recipients"), (&row, "metadata")] {
+        assert_eq!(shown.get(hidden), None, "{hidden}");
+    }
+    // The send's answer is the packet as it was, without the time.
+    let mut first = with(mine.clone(), &json!({}));
+    first.as_object_mut().unwrap().remove("now");
+    assert_eq!(sent, first);
+    let now: jiff::Timestamp = text(&mine["now"]).parse().unwrap();
+    assert!(now >= text(&mine["created_at"]).parse().unwrap() && now <= jiff::Timestamp::now());
 }

@@ -109,6 +109,12 @@ async fn the_same_request_under_the_same_key_is_one_packet() {
         ("passphrase", json!("开门")),
         ("recipients", json!(["bob"])),
         ("recipients", json!(["bob", "carol", "dave"])),
+        // Names of fields are no recipients.
+        ("recipients", json!(["bob", "carol", "cover", "spring"])),
+        ("cover", json!("spring")),
+        ("reference", json!("spring")),
+        ("metadata", json!({})),
+        ("metadata", json!({"cover": "spring"})),
     ] {
         send(&with(body.clone(), &json!({field: value})).to_string()).await.refused(422, "idempotency-key-reused");
     }

@@ -17,7 +17,37 @@ const INTERNALS: [&str; 24] = [
     "PACKET#", "PART#", "SLIPS#", "USER#", "KEY#", "hb:", "redis", "Redis", "DynamoDB", "panic",
 ];
 
-pub static SPEC: LazyLock<Spec> = LazyLock::new(Spec::load);
+/// The document as our own answers must follow it: without what it leaves open for later versions.
+pub static SPEC: LazyLock<Spec> = LazyLock::new(|| {
+    let mut document = Spec::load();
+    close(&mut document.document);
+    document
+});
+
+/// The document as clients read it.
+pub static AS_PUBLISHED: LazyLock<Spec> = LazyLock::new(Spec::load);
+
+/// Closes the schemas of answers, and drops the alternatives that stand for values which the document does not know yet.
+fn close(document: &mut Value) {
+    for schema in document["components"]["schemas"].as_object_mut().unwrap().values_mut() {
+        let schema = schema.as_object_mut().unwrap();
+        if schema.get("type").is_some_and(|kind| kind == "object") {
+            schema.entry("additionalProperties").or_insert(json!(false));
+        }
+    }
+    drop_future(document);
+}
+
+fn drop_future(value: &mut Value) {
+    if let Some(alternatives) = value.get_mut("anyOf").and_then(Value::as_array_mut) {
+        alternatives.retain(|alternative| alternative.get("x-hongbao-future").is_none());
+    }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(drop_future),
+        Value::Array(items) => items.iter_mut().for_each(drop_future),
+        _ => {}
+    }
+}
 
 /// An answer, with its request.
 #[derive(Clone, Debug)]

@@ -21,7 +21,7 @@ fn costs() -> Value {
 
 /// The bytes of a line as it was printed.
 fn bytes(log: &str, of: impl Fn(&Value) -> bool) -> u64 {
-    let line = log.lines().filter(|line| serde_json::from_str(line).is_ok_and(|line| of(&line))).next_back();
+    let line = log.lines().rfind(|line| serde_json::from_str(line).is_ok_and(|line| of(&line)));
     line.unwrap_or_else(|| panic!("no such line: {log}")).len() as u64
 }
 
@@ -55,26 +55,26 @@ async fn the_costs_are_computed_from_what_functions_print() {
     // The first two are not typical: a process counts its start too.
     grab.answer(&grab_of(PLACEHOLDER, USER)).await.refused(404, "packet-not-found");
     grab.answer(&grab_of(&packet, USER)).await.expect(200);
-    let win = grab.log();
-    let count = metrics(json_lines(&win)).len();
-    let mut lost = 0;
+    let log_of_win = grab.log();
+    let count = metrics(json_lines(&log_of_win)).len();
+    let mut losers = 0;
     while metrics(json_lines(&grab.log())).len() == count {
-        lost += 1;
-        grab.answer(&grab_of(&packet, &format!("{}{lost:03}", &USER[3..]))).await.expect(200);
+        losers += 1;
+        grab.answer(&grab_of(&packet, &format!("{}{losers:03}", &USER[3..]))).await.expect(200);
     }
-    let loss = grab.log();
+    let log_of_loss = grab.log();
     let line = |outcome: &'static str| move |line: &Value| line["fields"]["outcome"] == outcome;
     let metric = |outcome: &'static str| move |line: &Value| line["Outcome"] == outcome;
     let measured = [
-        ("win-log", bytes(&win, line("grabbed"))),
-        ("win-metrics", bytes(&win, metric("grabbed"))),
-        ("loss-log", bytes(&loss, line("sold_out"))),
-        ("loss-metrics", bytes(&loss, metric("sold_out"))),
+        ("win-log", bytes(&log_of_win, line("grabbed"))),
+        ("win-metrics", bytes(&log_of_win, metric("grabbed"))),
+        ("loss-log", bytes(&log_of_loss, line("sold_out"))),
+        ("loss-metrics", bytes(&log_of_loss, metric("sold_out"))),
         ("access-log", access_line().len() as u64),
     ];
     println!("{measured:?}");
     let costs = costs();
-    assert_eq!(costs["inputs"]["losses-a-line"], lost);
+    assert_eq!(costs["inputs"]["losses-a-line"], losers);
     for (name, bytes) in measured {
         let stated = costs["inputs"][name].as_u64().unwrap();
         assert!(stated.abs_diff(bytes) <= TOLERANCE, "{name}: {bytes} bytes, the script says {stated}");

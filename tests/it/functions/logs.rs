@@ -69,6 +69,10 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     let with_packet = with_packet.iter().filter(|line| line["fields"]["packet_id"].is_string());
     assert_eq!(with_packet.count(), sends.count(), "a send logs its packet");
 
+    let for_u3 = json_lines(&walked.logs["grab"]);
+    let for_u3 = for_u3.iter().map(|line| &line["fields"]).find(|fields| fields["on_behalf_of"] == "u3").unwrap();
+    assert_eq!(for_u3["by"], sample("wallet", "")["requestContext"]["authorizer"]["iam"]["userArn"]);
+
     let metrics = metrics(json_lines(&walked.logs["grab"]));
     let sum = |name: &str| sum(&metrics, name);
     let mut grabs: BTreeMap<&str, u64> = BTreeMap::new();

@@ -116,7 +116,9 @@ impl Walk {
     ) -> Value {
         let mut event = sample(if caller.is_some() { "send" } else { "wallet" }, "");
         let id = format!("request-{}", self.requests.len());
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         event["rawPath"] = path.into();
+        event["rawQueryString"] = query.into();
         event["headers"]["authorization"] = format!("Bearer {}", secret("a user's token")).into();
         event["headers"]["idempotency-key"] = format!("{}-{}", secret("an idempotency key"), number(body)).into();
         event["body"] = body.into();
@@ -130,7 +132,7 @@ impl Walk {
         let function = if name == PROMISING { &self.promising } else { &self.functions[name].0 };
         let answer = function.answer(&event).await;
         let name = if name == PROMISING { "send" } else { name };
-        let packet = path.split('/').nth(2).filter(|_| path.starts_with("/packets/")).map(str::to_owned);
+        let packet = path.split_once("packets/").and_then(|(_, rest)| rest.split('/').next()).map(str::to_owned);
         self.requests.push((id, name, packet, status));
         answer.expect(status)
     }
@@ -153,6 +155,16 @@ impl Walk {
                 self.ask(("view", Some(user)), ("GET", path), "", 200).await;
             }
         }
+        for path in [
+            format!("/users/u1/packets/{packet}"),
+            format!("/users/u1/packets/{packet}/claims"),
+            "/users/alice/packets".to_owned(),
+            "/users/u1/claims".to_owned(),
+            format!("/operator/packets/{packet}"),
+            "/operator/packets?reference=order-17".to_owned(),
+        ] {
+            self.ask(("view", None), ("GET", &path), "", 200).await;
+        }
     }
 
     /// Runs a command of the operator, which must be all right.
@@ -166,7 +178,7 @@ impl Walk {
         let wanted = |count: u32, expires_in_s: u32| {
             json!({
                 "split": "equal", "total_amount": count * 100, "count": count, "greeting": secret("a body's text"),
-                "passphrase": secret("a passphrase"), "expires_in_s": expires_in_s
+                "passphrase": secret("a passphrase"), "expires_in_s": expires_in_s, "reference": "order-17"
             })
         };
         let words = json!({"passphrase": secret("a passphrase")}).to_string();
@@ -185,6 +197,8 @@ impl Walk {
 
         let sent = self.send("send", wanted(3, 3_600), 201).await;
         self.send("send", wanted(3, 3_600), 200).await;
+        let again = ("POST", "/users/alice/packets");
+        self.ask(("send", None), again, &wanted(3, 3_600).to_string(), 200).await;
         let packet = sent["packet_id"].as_str().unwrap().to_owned();
         self.grab("u1", &packet, &broken, 400).await;
         self.grab("u1", &packet, &wrong, 403).await;
@@ -194,9 +208,9 @@ impl Walk {
         // Redis loses everything: the packet is loaded again, with the claimed slip.
         let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
         assert_eq!(self.grab("u1", &packet, &words, 200).await["replayed"], true);
-        for user in ["u2", "u3"] {
-            assert_eq!(self.grab(user, &packet, &words, 200).await["outcome"], "grabbed");
-        }
+        assert_eq!(self.grab("u2", &packet, &words, 200).await["outcome"], "grabbed");
+        let for_u3 = ("POST", &*format!("/users/u3/packets/{packet}/grab"));
+        assert_eq!(self.ask(("grab", None), for_u3, &words, 200).await["outcome"], "grabbed");
         self.invoke("settle", "{}").await;
         assert_eq!(self.grab("u4", &packet, &words, 200).await["outcome"], "sold_out");
         self.grab("u1", PLACEHOLDER, &words, 404).await;

@@ -1,6 +1,6 @@
 use lambda_http::{Body, Request};
 use serde_json::{Map, Value};
-use shared::domain::{Limits, MAX_MOVEMENT, Passphrase, Split};
+use shared::domain::{Cover, Labels, Limits, MAX_MOVEMENT, Passphrase, Reference, Split};
 use shared::http::{Code, Problem};
 use shared::service::NewPacket;
 
@@ -71,6 +71,14 @@ fn within_limits(packet: &NewPacket, limits: &Limits) {
     if let Some(recipients) = &packet.recipients {
         assert!((1..=Limits::RECIPIENTS_MAX).contains(&recipients.len()), "{packet:?}");
     }
+    if let Some(metadata) = &packet.labels.metadata {
+        assert!(metadata.len() <= Labels::METADATA_KEYS_MAX, "{packet:?}");
+        for (key, value) in metadata {
+            let (key, value) = (key.chars().count(), value.chars().count());
+            assert!((1..=Labels::METADATA_KEY_CHARS_MAX).contains(&key), "{packet:?}");
+            assert!(value <= Labels::METADATA_VALUE_CHARS_MAX, "{packet:?}");
+        }
+    }
 }
 
 /// Some of the characters that no greeting may have, wherever they stand.
@@ -80,14 +88,19 @@ fn is_never_plain(letter: char) -> bool {
 }
 
 fn as_asked(packet: &NewPacket, asked: &Map<String, Value>) {
-    let known = ["split", "total_amount", "count", "greeting", "expires_in_s", "passphrase", "recipients"];
-    only_known_fields(asked, &known);
+    let required = ["split", "total_amount", "count"];
+    let optional = ["greeting", "expires_in_s", "passphrase", "recipients", "cover", "reference", "metadata"];
+    only_known_fields(asked, &[&required[..], &optional].concat());
     assert_eq!(asked["split"], if packet.split == Split::Equal { "equal" } else { "random" });
     assert_eq!(asked["total_amount"], packet.total.minor_units());
     assert_eq!(asked["count"], packet.count);
     assert_eq!(asked.get("greeting").map_or(Some(""), Value::as_str), Some(&*packet.greeting));
     assert_eq!(asked.get("expires_in_s").map_or(Some(86_400), Value::as_u64), Some(packet.expires_in.as_secs()));
     assert_eq!(asked.get("passphrase").and_then(Value::as_str).map(Passphrase::new), packet.passphrase);
+    let Labels { cover, reference, metadata } = &packet.labels;
+    assert_eq!(asked.get("cover").and_then(Value::as_str), cover.as_ref().map(Cover::as_str));
+    assert_eq!(asked.get("reference").and_then(Value::as_str), reference.as_ref().map(Reference::as_str));
+    assert_eq!(asked.get("metadata").cloned(), metadata.as_ref().map(|metadata| serde_json::json!(metadata)));
     let recipients = asked.get("recipients").map(|users| users.as_array().unwrap());
     assert_eq!(recipients.map(Vec::len), packet.recipients.as_ref().map(std::collections::BTreeSet::len));
     for user in recipients.into_iter().flatten() {

@@ -111,6 +111,7 @@ fn terms() -> Terms {
         expires_at: Timestamp::from_ms(1_795_181_500_000),
         ack: AckMode::Ledger,
         guard: Guard::default(),
+        labels: shared::domain::Labels::default(),
     }
 }
 

@@ -3,8 +3,8 @@ use std::str::FromStr;
 
 use lambda_http::http::Method;
 use lambda_http::{Body, Request, RequestExt};
-use shared::domain::{PARTITIONS, PacketId, PartId, RequestKey, UserId};
-use shared::http::{Code, Route, route};
+use shared::domain::{Cover, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
+use shared::http::{Code, Route, Who, route};
 
 /// Ids, names of parts, and the paths that contain them.
 pub fn ids(data: &[u8]) {
@@ -22,6 +22,10 @@ pub fn ids(data: &[u8]) {
     assert_eq!(reads_one_way::<UserId>(text).is_some(), user && (1..=128).contains(&text.len()), "{text:?}");
     let key = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     assert_eq!(reads_one_way::<RequestKey>(text).is_some(), key && (1..=64).contains(&text.len()), "{text:?}");
+    let cover = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
+    assert_eq!(reads_one_way::<Cover>(text).is_some(), cover && (1..=32).contains(&text.len()), "{text:?}");
+    let reference = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte));
+    assert_eq!(reads_one_way::<Reference>(text).is_some(), reference && (1..=64).contains(&text.len()), "{text:?}");
     for method in [Method::GET, Method::POST, Method::PUT, Method::HEAD] {
         path(text, &method);
     }
@@ -40,7 +44,10 @@ fn path(text: &str, method: &Method) {
     let (wanted, path) = match route(&request) {
         Ok(found) => spelled(&found),
         Err(problem) if problem.code == Code::MethodNotAllowed => {
-            return assert!(problem.allow.is_some_and(|allowed| allowed != method.as_str()), "{text:?}");
+            return assert!(
+                problem.allow.is_some_and(|allowed| allowed.split(", ").all(|allowed| allowed != method.as_str())),
+                "{text:?}"
+            );
         }
         Err(problem) => return assert_eq!(problem.code, Code::RouteNotFound, "{text:?}"),
     };
@@ -48,18 +55,31 @@ fn path(text: &str, method: &Method) {
     assert!(!path.contains("//") && !path.ends_with('/'), "{text:?}");
 }
 
+/// The beginning of a path; `caller` is that of the caller's own.
+fn whose(who: &Who, caller: &str) -> String {
+    match who {
+        Who::Caller => caller.to_owned(),
+        Who::User(id) => format!("/users/{id}"),
+    }
+}
+
 fn spelled(route: &Route) -> (&'static str, String) {
     match route {
-        Route::Send => ("POST", "/packets".to_owned()),
-        Route::Grab(id) => ("POST", format!("/packets/{id}/grab")),
-        Route::Packet(id) => ("GET", format!("/packets/{id}")),
-        Route::PacketClaims(id) => ("GET", format!("/packets/{id}/claims")),
+        Route::Send(who) => ("POST", format!("{}/packets", whose(who, ""))),
+        Route::Grab(who, id) => ("POST", format!("{}/packets/{id}/grab", whose(who, ""))),
+        Route::Packet(who, id) => ("GET", format!("{}/packets/{id}", whose(who, ""))),
+        Route::PacketClaims(who, id) => ("GET", format!("{}/packets/{id}/claims", whose(who, ""))),
         Route::MyWallet => ("GET", "/me/wallet".to_owned()),
-        Route::MyPackets => ("GET", "/me/packets".to_owned()),
-        Route::MyClaims => ("GET", "/me/claims".to_owned()),
+        Route::Packets(who) => ("GET", format!("{}/packets", whose(who, "/me"))),
+        Route::Claims(who) => ("GET", format!("{}/claims", whose(who, "/me"))),
+        Route::AnyPacket(id) => ("GET", format!("/operator/packets/{id}")),
+        Route::Referenced => ("GET", "/operator/packets".to_owned()),
+        // It has headers, and none is given here.
+        Route::Preflight => ("OPTIONS", String::new()),
         Route::Deposit(user, id) => ("PUT", format!("/wallets/{user}/deposits/{id}")),
         Route::Withdrawal(user, id) => ("PUT", format!("/wallets/{user}/withdrawals/{id}")),
         Route::Wallet(user) => ("GET", format!("/wallets/{user}")),
         Route::Movements(user) => ("GET", format!("/wallets/{user}/movements")),
+        Route::Preflight => panic!("a preflight without its headers"),
     }
 }

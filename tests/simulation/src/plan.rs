@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Passphrase, Split, UserId};
+use shared::domain::{AckMode, Amount, Labels, Passphrase, Split, UserId};
 use shared::service::NewPacket;
 
 use crate::chance::Chance;
@@ -116,6 +116,8 @@ fn packet(chance: &Chance, number: u32, active: Duration) -> PacketPlan {
         expires_in: life,
         passphrase: chance.happens(200).then(|| Passphrase::new("open")),
         recipients,
+        // Some sends also write their reference.
+        labels: Labels { reference: (number != 1).then(|| "order-17".parse().unwrap()), ..Labels::default() },
     };
     // A rush: all grabs in a short time.
     let window = if chance.happens(500) { active / 20 } else { active };

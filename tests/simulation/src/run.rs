@@ -305,6 +305,7 @@ impl Run {
                 passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
                 recipients: new.recipients,
             },
+            labels: new.labels,
         }
     }
 

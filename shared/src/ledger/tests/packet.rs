@@ -1,6 +1,6 @@
 use super::*;
-use crate::domain::{Amounts, Best, Decision, Owner, PARTITIONS, PartId, Partition, Summary};
-use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, SendKeyItem, SentItem};
+use crate::domain::{Amounts, Best, Decision, Labels, Owner, PARTITIONS, PartId, Partition, Summary};
+use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
 use crate::ports::Bound;
 
@@ -41,6 +41,52 @@ async fn a_send_is_a_key_a_packet_a_debit_and_the_amounts() {
         put(part(1), &amounts),
     ];
     assert_eq!(ledger.written(), expected);
+}
+
+fn labelled() -> Terms {
+    let labels = Labels {
+        cover: Some("spring".parse().unwrap()),
+        reference: Some("order-17".parse().unwrap()),
+        metadata: Some([("k".to_owned(), String::new())].into()),
+    };
+    Terms { labels, ..terms() }
+}
+
+#[tokio::test]
+async fn a_send_with_a_reference_writes_one_item_more() {
+    let (plain, referenced) = (ledger(), ledger());
+    send(&plain, &terms()).await;
+    send(&referenced, &labelled()).await;
+    let (plain, referenced) = (plain.written(), referenced.written());
+    let key = keys::reference(&"order-17".parse().unwrap(), terms().id);
+    assert_eq!(key, Key { pk: "REF#order-17".to_owned(), sk: terms().id.to_string() });
+    let item = ReferenceItem { packet_id: terms().id, at: terms().created_at };
+    assert_eq!((referenced.len(), referenced.last()), (plain.len() + 1, Some(&put(key, &item))));
+    assert_eq!((&referenced[0], &referenced[2..5]), (&plain[0], &plain[2..5]));
+}
+
+#[tokio::test]
+async fn labels_read_as_they_were_sent_and_older_packets_have_none() {
+    let ledger = ledger();
+    ledger.holds(keys::packet(packet_id(1)), &PacketItem::new(&labelled()));
+    assert_eq!(ledger.packet(packet_id(1)).await.unwrap().unwrap().terms, labelled());
+    let older = items::write(&PacketItem::new(&terms())).unwrap();
+    assert!(["cover", "reference", "metadata"].iter().all(|name| !older.contains_key(*name)));
+}
+
+#[tokio::test]
+async fn packets_are_found_by_their_reference_newest_first() {
+    let ledger = ledger();
+    let reference = "order-17".parse().unwrap();
+    for n in [1, 2, 3] {
+        let item = ReferenceItem { packet_id: packet_id(n), at: at(n.into()) };
+        ledger.holds(keys::reference(&reference, packet_id(n)), &item);
+    }
+    let first = ledger.referenced(&reference, None, 2).await.unwrap();
+    assert_eq!((first.rows, first.next), (vec![packet_id(3), packet_id(2)], Some(packet_id(2))));
+    let last = ledger.referenced(&reference, first.next, 2).await.unwrap();
+    assert_eq!((last.rows, last.next), (vec![packet_id(1)], None));
+    assert_eq!(ledger.referenced(&"order-1".parse().unwrap(), None, 2).await.unwrap().rows, []);
 }
 
 #[tokio::test]

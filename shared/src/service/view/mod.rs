@@ -6,13 +6,14 @@ mod slips;
 #[cfg(all(test, feature = "memory"))]
 mod tests;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::evidence::{Depth, Evidence};
 use self::live::Live;
-use crate::domain::{Claim, ClaimRecord, PacketId, Summary, Terms, UserId, Wallet};
+use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Summary, Terms, UserId, Wallet};
 use crate::ledger::{Ledger, Packet, Slice};
 use crate::lock;
 use crate::ports::{HotStore, Table};
@@ -57,7 +58,7 @@ pub enum Viewed<V> {
     NotFound,
 }
 
-/// A packet as one of its viewers sees it.
+/// A packet as one of its viewers sees it, by itself or in a list.
 #[derive(Clone, Debug)]
 pub struct PacketView {
     /// Its terms. The HTTP edge leaves out what is secret in them.
@@ -87,21 +88,12 @@ pub struct ListedClaim {
 /// A page of a packet's list of claims.
 #[derive(Clone, Debug)]
 pub struct ClaimsView {
+    /// The packet's terms.
+    pub terms: Arc<Terms>,
     /// The page.
     pub claims: Slice<ListedClaim, u32>,
     /// Whether nothing of the list changes any more.
     pub is_final: bool,
-}
-
-/// A packet in its sender's history.
-#[derive(Clone, Debug)]
-pub struct SentRecord {
-    /// Its terms.
-    pub terms: Arc<Terms>,
-    /// Its state.
-    pub status: Status,
-    /// What its claims and refunds sum to.
-    pub summary: Summary,
 }
 
 /// The use case of viewing. While a packet changes, its state comes from the hot store; all else comes from the ledger.
@@ -128,13 +120,29 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        let shared = self.live.look(&terms, Depth::Whole).await?;
-        let mine = self.live.claim_of(&terms, &shared, viewer).await?;
+        Ok(Viewed::Shown(self.look(terms, Some(viewer), Depth::Whole).await?))
+    }
+
+    /// Any packet, for the operator; `None` if there is no such packet.
+    pub async fn any_packet(&self, id: PacketId) -> Result<Option<PacketView>, Failure> {
+        match self.live.stores().packets.terms(id).await? {
+            None => Ok(None),
+            Some(terms) => self.look(terms, None, Depth::Whole).await.map(Some),
+        }
+    }
+
+    /// A packet as a user sees it; without `viewer`: as the operator does.
+    async fn look(&self, terms: Arc<Terms>, viewer: Option<&UserId>, depth: Depth) -> Result<PacketView, Failure> {
+        let shared = self.live.look(&terms, depth).await?;
+        let mine = match viewer {
+            None => None,
+            Some(viewer) => self.live.claim_of(&terms, &shared, viewer).await?,
+        };
         let evidence = lock(&shared);
         let (summary, is_decided) = (evidence.summary(), evidence.is_decided());
         let status = status(&terms, &summary, is_decided, self.is_past(&terms, &evidence));
         drop(evidence);
-        Ok(Viewed::Shown(PacketView { terms, status, summary, mine, is_decided }))
+        Ok(PacketView { terms, status, summary, mine, is_decided })
     }
 
     /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
@@ -166,7 +174,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         let next = if more { claims.last().map(|(_, claim)| claim.slip) } else { None };
         let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
         let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
-        Ok(Viewed::Shown(ClaimsView { claims, is_final }))
+        Ok(Viewed::Shown(ClaimsView { terms, claims, is_final }))
     }
 
     /// A user's wallet.
@@ -180,29 +188,47 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         user: &UserId,
         before: Option<PacketId>,
         limit: u32,
-    ) -> Result<(Slice<SentRecord, PacketId>, Wallet), Failure> {
+    ) -> Result<(Slice<PacketView, PacketId>, Wallet), Failure> {
         let (ids, wallet) = futures::try_join!(self.ledger().sent(user, before, limit), self.ledger().wallet(user))?;
-        let mut packets = if ids.rows.is_empty() { Vec::new() } else { self.ledger().packets(&ids.rows).await? };
+        Ok((Slice { rows: self.listed(&ids.rows, Some(user)).await?, next: ids.next }, wallet))
+    }
+
+    /// Up to `limit` packets with a reference, the newest first, before `before`, for the operator.
+    pub async fn referenced(
+        &self,
+        reference: &Reference,
+        before: Option<PacketId>,
+        limit: u32,
+    ) -> Result<Slice<PacketView, PacketId>, Failure> {
+        let ids = self.ledger().referenced(reference, before, limit).await?;
+        Ok(Slice { rows: self.listed(&ids.rows, None).await?, next: ids.next })
+    }
+
+    /// The packets with these ids, the newest first, as a user sees them; without `viewer`: as the operator does.
+    async fn listed(&self, ids: &[PacketId], viewer: Option<&UserId>) -> Result<Vec<PacketView>, Failure> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut packets = self.ledger().packets(ids).await?;
         packets.sort_by_key(|packet| std::cmp::Reverse(packet.terms.id));
-        let rows = stream::iter(packets)
+        // No claim is added to a settled packet, so these are read together.
+        let settled = packets.iter().filter(|packet| packet.settled.is_some()).map(|packet| packet.terms.id);
+        let mine = match viewer {
+            None => HashMap::new(),
+            Some(viewer) => self.ledger().claims_of(viewer, settled).await?,
+        };
+        let mine = &mine;
+        stream::iter(packets)
             .map(|packet| async move {
                 let Packet { terms, settled } = packet;
-                let terms = Arc::new(terms);
-                if let Some(summary) = settled {
-                    let past = self.live.stores().clock.now() >= terms.expires_at;
-                    return Ok(SentRecord { status: status(&terms, &summary, true, past), terms, summary });
-                }
-                let shared = self.live.look(&terms, Depth::Reported).await?;
-                let evidence = lock(&shared);
-                let summary = evidence.summary();
-                let status = status(&terms, &summary, evidence.is_decided(), self.is_past(&terms, &evidence));
-                drop(evidence);
-                Ok::<_, Failure>(SentRecord { terms, status, summary })
+                let Some(summary) = settled else { return self.look(Arc::new(terms), viewer, Depth::Reported).await };
+                let past = self.live.stores().clock.now() >= terms.expires_at;
+                let (status, mine) = (status(&terms, &summary, true, past), mine.get(&terms.id).cloned());
+                Ok(PacketView { terms: Arc::new(terms), status, summary, mine, is_decided: true })
             })
             .buffered(PACKETS_AT_ONCE)
             .try_collect()
-            .await?;
-        Ok((Slice { rows, next: ids.next }, wallet))
+            .await
     }
 
     /// Up to `limit` slips that a user claimed, those of the newest packets first, before packet `before`; and their wallet,

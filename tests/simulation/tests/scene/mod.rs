@@ -133,6 +133,7 @@ impl Scene {
             expires_in: OPEN,
             passphrase: None,
             recipients: None,
+            labels: shared::domain::Labels::default(),
         };
         let key = format!("k{}", self.packets.fetch_add(1, Ordering::Relaxed));
         match self.send.send(packet, &key.parse().unwrap()).await.unwrap() {

@@ -1,0 +1,176 @@
+//! The body of a send: its shape, and its limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Display};
+use std::str::FromStr;
+use std::time::Duration;
+
+use lambda_http::Request;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use shared::domain::{Amount, Labels, Limits, Passphrase, Split, UserId, is_plain};
+use shared::http::{Code, Fields, Int, Problem, fields, given, parse_body};
+use shared::service::NewPacket;
+
+const BODY_BYTES_MAX: usize = 128 * 1_024;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SendBody {
+    split: String,
+    total_amount: Int,
+    count: Int,
+    #[serde(default, deserialize_with = "given")]
+    greeting: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    expires_in_s: Option<Int>,
+    #[serde(default, deserialize_with = "given")]
+    passphrase: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    recipients: Option<Vec<String>>,
+    #[serde(default, deserialize_with = "given")]
+    cover: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    reference: Option<String>,
+    #[serde(default, deserialize_with = "given")]
+    metadata: Option<Texts>,
+}
+
+/// The texts of an object in their order. A key that is there twice is there twice.
+struct Texts(Vec<(String, String)>);
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Reader;
+
+        impl<'de> Visitor<'de> for Reader {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of texts")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut object: A) -> Result<Texts, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(text) = object.next_entry()? {
+                    texts.push(text);
+                }
+                Ok(Texts(texts))
+            }
+        }
+
+        deserializer.deserialize_map(Reader)
+    }
+}
+
+/// The packet of a request's body, or the body's errors.
+pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<NewPacket, Problem> {
+    let body = parse_body(request, BODY_BYTES_MAX)?
+        .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
+    within_limits(sender, body, limits)
+}
+
+/// The packet, or all errors.
+fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
+    let mut fields = fields();
+    let split = match &*body.split {
+        "random" => Some(Split::Random),
+        "equal" => Some(Split::Equal),
+        _ => None,
+    };
+    let split = fields.check("split", split, "must be random or equal");
+    let count = body.count.within(1..=limits.count_max.into()).and_then(|count| u32::try_from(count).ok());
+    let count = fields.check("count", count, format!("must be an integer from 1 to {}", limits.count_max));
+    // The limits of the total depend on the count.
+    let total = count.and_then(|count| {
+        let most = limits.slip_amount_max.checked_mul(count.into())?.minor_units();
+        let total = body.total_amount.within(count.into()..=most).map(Amount::new);
+        fields.check("total_amount", total, format!("must be an integer from {count} to {most} for {count} slips"))
+    });
+    let greeting = body.greeting.unwrap_or_default();
+    let most = Limits::GREETING_CHARS_MAX;
+    let greeting = Some(greeting).filter(|text| text.chars().count() <= most && is_plain(text));
+    let reason = format!("must be at most {most} characters, without control or invisible characters");
+    let greeting = fields.check("greeting", greeting, reason);
+    let expires_in = match body.expires_in_s {
+        None => Some(Limits::EXPIRY_DEFAULT),
+        Some(seconds) => {
+            let most = Limits::EXPIRY_MAX.as_secs();
+            let expiry = seconds.within(1..=most).map(Duration::from_secs);
+            fields.check("expires_in_s", expiry, format!("must be an integer from 1 to {most}"))
+        }
+    };
+    let passphrase = match body.passphrase {
+        None => Some(None),
+        Some(text) => passphrase(&text, &mut fields).map(Some),
+    };
+    let recipients = match body.recipients {
+        None => Some(None),
+        Some(users) => recipients(&users, &mut fields).map(Some),
+    };
+    let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
+    fields.finish()?;
+    match (split, total, count, greeting, expires_in, passphrase, recipients) {
+        (
+            Some(split),
+            Some(total),
+            Some(count),
+            Some(greeting),
+            Some(expires_in),
+            Some(passphrase),
+            Some(recipients),
+        ) => Ok(NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients, labels }),
+        _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
+    }
+}
+
+/// The passphrase, normalised. Its limits are those of the normalised form.
+fn passphrase(text: &str, fields: &mut Fields) -> Option<Passphrase> {
+    let most = Limits::PASSPHRASE_CHARS_MAX;
+    let passphrase = Passphrase::new(text);
+    let good = (1..=most).contains(&passphrase.as_str().chars().count()) && !text.chars().any(char::is_control);
+    let reason = format!("must be 1 to {most} characters after normalisation, without control characters");
+    fields.check("passphrase", Some(passphrase).filter(|_| good), reason)
+}
+
+fn recipients(users: &[String], fields: &mut Fields) -> Option<BTreeSet<UserId>> {
+    let most = Limits::RECIPIENTS_MAX;
+    let good_number = (1..=most).contains(&users.len()).then_some(());
+    fields.check("recipients", good_number, format!("must be 1 to {most} user ids"))?;
+    let mut distinct = BTreeSet::new();
+    for (i, user) in users.iter().enumerate() {
+        let field = format!("recipients[{i}]");
+        let user: UserId = fields.check(&field, user.parse().ok(), "is not a user id")?;
+        fields.check(&field, distinct.insert(user).then_some(()), "is a duplicate")?;
+    }
+    Some(distinct)
+}
+
+/// The labels. Errors go to `fields`.
+fn labels(cover: Option<&str>, reference: Option<&str>, metadata: Option<Texts>, fields: &mut Fields) -> Labels {
+    let cover = cover.and_then(|text| label("cover", text, fields));
+    let reference = reference.and_then(|text| label("reference", text, fields));
+    let metadata = metadata.and_then(|texts| pairs(texts, fields));
+    Labels { cover, reference, metadata }
+}
+
+fn label<V: FromStr<Err: Display>>(field: &str, text: &str, fields: &mut Fields) -> Option<V> {
+    text.parse().map_or_else(|error: V::Err| fields.check(field, None, format!("{error}")), Some)
+}
+
+fn pairs(Texts(texts): Texts, fields: &mut Fields) -> Option<BTreeMap<String, String>> {
+    let most = Labels::METADATA_KEYS_MAX;
+    fields.check("metadata", (texts.len() <= most).then_some(()), format!("must have at most {most} keys"))?;
+    let mut pairs = BTreeMap::new();
+    for (key, value) in texts {
+        let most = Labels::METADATA_KEY_CHARS_MAX;
+        let good_key = (1..=most).contains(&key.chars().count()).then_some(());
+        fields.check("metadata", good_key, format!("must have keys of 1 to {most} characters"))?;
+        let field = format!("metadata.{key}");
+        let most = Labels::METADATA_VALUE_CHARS_MAX;
+        let good_value = (value.chars().count() <= most).then_some(());
+        fields.check(&field, good_value, format!("must be at most {most} characters"))?;
+        fields.check(&field, pairs.insert(key, value).is_none().then_some(()), "is given twice")?;
+    }
+    Some(pairs)
+}
