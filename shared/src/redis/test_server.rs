@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, cmd};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Value, cmd};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -311,7 +311,9 @@ impl TestCluster {
             let bus = free_port().to_string();
             let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-require-full-coverage", "no"];
             let mut options = options.map(str::to_owned).to_vec();
-            options.extend(["--repl-diskless-sync-delay", "0"].map(str::to_owned));
+            // The topology lists a replica only once it has got something: a ping is enough.
+            let replication = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+            options.extend(replication.map(str::to_owned));
             if let Some(tls) = tls {
                 let port = free_port();
                 options.extend(tls.args(port));
@@ -372,9 +374,9 @@ impl TestCluster {
             .await;
         }
         for node in &self.nodes {
-            poll("all nodes to know the replicas", async || {
-                let known: String = node.command(cmd("CLUSTER").arg("NODES")).await;
-                let replicas = known.lines().filter(|line| line.contains("slave")).count();
+            poll("the topology to list the replicas", async || {
+                let ranges: Vec<Vec<Value>> = node.command(cmd("CLUSTER").arg("SLOTS")).await;
+                let replicas: usize = ranges.iter().map(|range| range.len() - 3).sum();
                 (replicas == self.replicas.len()).then_some(())
             })
             .await;
