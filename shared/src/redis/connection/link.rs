@@ -17,7 +17,8 @@ use tokio_rustls::TlsConnector;
 
 use super::address::Address;
 use super::call::Call;
-use super::config::{RedisConfig, RedisConfigError};
+use super::config::RedisConfig;
+use super::error::RedisConfigError;
 use super::hedge::first_of;
 use super::iam::Tokens;
 use super::secret::Secret;
