@@ -115,7 +115,7 @@ mod tests {
         let server = |kind| redis::RedisError::from((ErrorKind::Server(kind), "no"));
         let extension = |code: &str| make_extension_error(code.to_owned(), None);
         for (error, expected) in [
-            (std::io::Error::from(std::io::ErrorKind::TimedOut).into(), Failure::Broken),
+            (io::Error::from(io::ErrorKind::TimedOut).into(), Failure::Broken),
             (server(ServerErrorKind::ReadOnly), Failure::Unfit),
             (server(ServerErrorKind::ClusterDown), Failure::Unfit),
             (server(ServerErrorKind::MasterDown), Failure::Unfit),
