@@ -50,7 +50,7 @@ impl Telemetry {
         print(&self.take_old(System.now()));
     }
 
-    /// After a grab of such a process: writes a win or a fault at once, and so the first grab. Up to [`GRABS_MAX`] other grabs
+    /// After a grab of such a process: writes a win or a fault at once, and so the first grab. Up to `GRABS_MAX` other grabs
     /// share a line: in a rush of losers a line for each would cost more than their calls of the function.
     pub fn after_grab(&self) {
         print(&self.take_urgent(System.now()));
