@@ -86,7 +86,7 @@ pub async fn caller() -> Result<Signer, Failed> {
 
 async fn caller_of(aws: &::aws_config::SdkConfig) -> Result<Signer, Failed> {
     let asked = aws_sdk_sts::Client::new(aws).get_caller_identity().send().await;
-    let identity = asked.map_err(|error| Failed::Aws("AWS did not say who is calling", Box::new(error)))?;
+    let identity = asked.map_err(|error| Failed::Aws("AWS did not name the caller", Box::new(error)))?;
     let arn = identity.arn.and_then(|arn| arn.parse().ok());
     arn.ok_or_else(|| Failed::Answer("the caller has no ARN".to_owned()))
 }

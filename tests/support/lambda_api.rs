@@ -79,7 +79,7 @@ impl LambdaApi {
     }
 }
 
-/// Who has this access key.
+/// The principal with this access key.
 pub fn arn(key: &str) -> String {
     format!("arn:aws:iam::123456789012:user/{key}")
 }
