@@ -2,9 +2,9 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench size
-.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web destroy check-template test-aws arm64 sam-local
-.PHONY: record-actions instructions watch prose nightly
+.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
+.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
+.PHONY: record-actions instructions watch prose nightly preflight smoke
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -89,7 +89,7 @@ test-aws: ## Deploy the templates to an emulator and compare them with the code
 	@scripts/install-tools.sh && scripts/install-tools.sh aws
 	.tools/aws/bin/python -m pytest -q -p no:cacheprovider tests/aws $(ARGS)
 
-# The transform makes plain CloudFormation. W3002: `sam deploy` uploads the nested templates.
+# The transform makes plain CloudFormation. W3002: `sam deploy` uploads the nested templates. W2001: only the transform uses Release.
 check-template: ## Run cfn-lint and checkov on the transformed templates
 	@scripts/install-tools.sh sam && scripts/install-tools.sh aws && scripts/install-tools.sh checkov
 	.tools/sam/bin/sam validate --lint --template template.yaml
@@ -97,7 +97,8 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/default
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/all Page=true Events=true \
 	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs
-	.tools/aws/bin/cfn-lint --ignore-checks W3002 -- target/aws/default/template.yaml stacks/*.yaml
+	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
+	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws
 
 # 1,000 requests per operation, then each parser for MINUTES: make fuzz MINUTES=10
@@ -179,6 +180,12 @@ pressure: ## Measure overload and what it leaves behind, a large outbox, load fo
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)
 
+# Writes an export of a ledger, then the journal of a day in it, then reconciles it: make journal MOVEMENTS=1000000
+MOVEMENTS ?= 10000000
+journal: ## Measure the journal of a day, and its reconciliation
+	cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
+	scripts/journal.sh target/measured $(MOVEMENTS)
+
 # The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
 # tests, which has bounds of its own.
 instructions: PROFILE ?= instructions
@@ -230,13 +237,39 @@ build: ## Build the functions for AWS Lambda
 ENV ?= dev
 STACK = $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml)
 deploy: build ## Deploy a stack
-	.tools/sam/bin/sam deploy --config-env $(ENV)
+	scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
 	scripts/protect.sh $(STACK)
 	scripts/deploy-web.sh $(STACK)
+
+# make preflight ENV=prod. Reads with the credentials that `make deploy` would use, and changes nothing.
+preflight: ## Say what would fail in a deployment, and how to mend it
+	@scripts/install-tools.sh sam
+	@.tools/sam/bin/python scripts/aws/preflight.py $(ENV)
+
+# make smoke                                     a local stack of its own
+# make smoke URL=http://127.0.0.1:3000           the stack of a running `make run`; STORES: its stores.env, if not in .local
+# make smoke ENV=dev                             a deployment, with users of its own pool; TOKENS=file: with users of yours
+# make smoke ENV=dev TEARDOWN=1                  and deletes it afterwards, with its table and its user pool
+smoke: PROFILE ?= local
+smoke: SMOKE = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admin)
+smoke: ## Prove a deployment or the local stack: deposits, sends, grabs, refunds, an audit
+ifeq ($(origin ENV),command line)
+	@scripts/install-tools.sh sam
+	@.tools/sam/bin/python scripts/aws/smoke.py --env $(ENV) $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEARDOWN),--teardown)
+else
+	@scripts/install-tools.sh
+	@$(if $(filter dev,$(PROFILE)),,$(ANNOUNCE_LOCAL))
+	cargo build --profile $(PROFILE) $(SMOKE)
+	@python3 scripts/aws/smoke.py --programs "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)" $(if $(URL),--url $(URL)) $(if $(STORES),--stores $(STORES))
+endif
 
 # make deploy-web ENV=prod
 deploy-web: ## Upload only the page
 	scripts/deploy-web.sh $(STACK)
+
+# make rollback ENV=prod, or of one function: make rollback ENV=prod ARGS="Grab 12"
+rollback: ## Send requests to the functions' older versions
+	scripts/rollback.sh $(STACK) $(ARGS)
 
 # Asks first. The table and the user pool stay.
 destroy: ## Delete a stack
@@ -244,11 +277,13 @@ destroy: ## Delete a stack
 	scripts/deploy-web.sh $(STACK) --remove
 	.tools/sam/bin/sam delete --config-env $(ENV)
 
-# Calls each route, the walkthrough and each sample event. It prints what is missing. Faster build:
-# SAM_BUILD_MODE=debug make sam-local
-sam-local: ## Test the functions in SAM's containers with local stores
+# Calls each route, the walkthrough and each sample event, then ends. It prints what is missing.
+# make sam-local SERVE=1       leaves the API up at http://127.0.0.1:3001
+# make sam-local EVENT=send    sends events/send.json to its function, while SERVE=1 runs; or wallet, grab, view, settle, audit
+# Faster build: SAM_BUILD_MODE=debug make sam-local
+sam-local: ## Test or serve the functions in SAM's containers with local stores
 	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
-	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh $(if $(EVENT),invoke $(EVENT),$(if $(SERVE),serve))
 
 sbom: ## List what is shipped, as CycloneDX
 	scripts/sbom.sh

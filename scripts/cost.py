@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Computes the cost of a million grabs on AWS, and the resources for a load, from the work of a grab and published prices.
+"""Computes what grabs cost on AWS, and the resources for a load, from the work of a grab and published prices.
 
-Both inputs are printed, and options change them:
+All inputs are printed, and options change them. Bytes of log lines are what the functions print: a test compares them.
 
     scripts/cost.py
     scripts/cost.py --winner-ms 40 --write-price 0.7125 --node-price 0.2
+    scripts/cost.py --page 1
 """
 
 import argparse
+import json
 import math
 
 # Prices in US dollars, us-east-1, from the services' pricing pages of 2025. API Gateway: HTTP APIs, the first 300 million a
@@ -18,51 +20,212 @@ PRICES = {
     "gb-second-price": (0.0000133334, "a GB-second of Lambda on arm64"),
     "write-price": (0.625, "a million write request units of DynamoDB"),
     "read-price": (0.125, "a million read request units"),
+    "table-price": (0.45, "a GB of the table for a month, with point-in-time recovery"),
+    "log-price": (0.50, "a GB of logs"),
+    "access-log-price": (0.25, "a GB of logs in the class for infrequent access, which the access log has"),
+    "kept-log-price": (0.03, "a GB of logs, kept for a month"),
+    "out-price": (0.09, "a GB to the internet"),
+    "zone-price": (0.02, "a GB from one zone to another, paid at both ends"),
+    "sync-price": (0.20, "a GB written with RedisDurability=sync (assumed, the price of MemoryDB)"),
+    "edge-price": (1.00, "a million HTTPS requests of CloudFront, where the page is used"),
+    "edge-out-price": (0.085, "a GB from CloudFront to the internet"),
     "node-price": (0.1264, "an hour of a cache.m7g.large node with Valkey"),
+    "metric-price": (0.30, "a metric of the engine for a month"),
+    "alarm-price": (0.10, "a metric that an alarm watches for a month"),
+    "dashboard-price": (3.00, "a dashboard for a month"),
 }
 WORK = {
-    "memory-mb": (512, "MB of the grab function, as in template.yaml"),
+    "memory-mb": (512, "MB of the functions, as in the template"),
     "winner-ms": (25, "ms of a winning call (assumed): one transaction and some milliseconds"),
     "loser-ms": (3, "ms of a losing call (assumed): at most one round trip to Redis"),
+    "send-ms": (25, "ms of a send (assumed)"),
+    "view-ms": (5, "ms of a view (assumed)"),
+    "sync": (1, "1 with RedisDurability=sync, else 0"),
+    "sync-ms": (5, "ms that Redis takes longer for a write then (assumed)"),
+    "sync-writes": (2, "writes of a win to Redis: the hold, and its reconcile"),
+    "sync-bytes": (500, "bytes that they write (assumed)"),
     "winner-writes": (6, "write request units of a win: slip decision, claim and wallet, two each in a transaction"),
-    "slip-writes": (0.13, "write request units of a slip: its share of the send, index and settlement of a packet of 100"),
+    "packet-writes": (14, "write request units of a packet up to 100 slips: ten to send, two to settle, two of the index"),
+    "refund-writes": (2.05, "write request units of a slip that goes back"),
     "loser-reads": (0.01, "read request units of a loss (assumed): most losers are answered without DynamoDB"),
+    "view-reads": (0.5, "read request units of a view (assumed): most are answered from memory and Redis"),
+    "claim-bytes": (450, "bytes of a claim's items and of its share of the packet's, in the table"),
+    "win-log": (223, "bytes of a win's line in grab's log"),
+    "win-metrics": (469, "bytes of the metrics of a win"),
+    "loss-log": (212, "bytes of a loss's line"),
+    "loss-metrics": (405, "bytes of the metrics of the losses that share a line"),
+    "losses-a-line": (20, "losses that share it"),
+    "request-log": (212, "bytes of the line of a send or a view (taken as that of a loss)"),
+    "access-log": (177, "bytes of a request's line in the access log"),
+    "platform-log": (0, "bytes of Lambda's own lines of a call that goes well, at the level WARN"),
+    "event-bytes": (26, "bytes that CloudWatch Logs adds to a line"),
+    "answer-bytes": (450, "bytes of an answer with its headers (assumed)"),
+    "zone-bytes": (500, "bytes of a call between function and Redis, if their zones differ (assumed)"),
+    "zones": (3, "zones of the network"),
+    "page": (0, "1 where users use the page, else 0"),
+    "page-requests": (22, "requests of a browser that opens the page the first time"),
+    "page-bytes": (80_000, "bytes that it loads, compressed"),
     "nodes": (3, "nodes of the Redis cluster, idle or not"),
     "shard-grabs": (50_000, "grabs a second that one Redis shard is planned for, one user a call"),
+    "metrics": (24, "metrics of the engine"),
+    "alarm-metrics": (60, "metrics that the alarms watch (assumed: some watch each function or node)"),
+    "settle-ms": (300, "ms of a run of settle with nothing to do (assumed)"),
+    "settle-reads": (8, "read request units of such a run: a query for each of the 16 due shards"),
+    "settle-log": (1_200, "bytes that such a run logs (assumed)"),
 }
-HOURS_A_MONTH = 730
+# A rush, and a month of small groups.
+LOADS_OF_MONEY = {
+    "rush-requests": (10_000, "requests of the rush"),
+    "rush-slips": (100, "slips of its packet"),
+    "month-packets": (300_000, "packets of the month: 10,000 a day"),
+    "group-slips": (10, "slips of each"),
+    "group-users": (15, "users who grab each"),
+    "group-views": (2, "views of each by each of them"),
+    "month-visitors": (50_000, "browsers that open the page the first time"),
+}
+HOURS_A_MONTH, MINUTES_A_MONTH, DAYS_A_MONTH = 730, 43_800, 30
+READ_BYTES = 4_096
+CLAIMS_OF_LARGE_LEDGER = 1_000_000_000
 # Loads to size for: grabs a second, and how many of them win.
 LOADS = [(1_000, 1_000), (100_000, 5_000), (1_000_000, 20_000)]
+INPUTS = PRICES | WORK | LOADS_OF_MONEY
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, (value, meaning) in (PRICES | WORK).items():
+    for name, (value, meaning) in INPUTS.items():
         parser.add_argument(f"--{name}", type=float, default=value, help=f"{meaning} (default: {value})")
+    parser.add_argument("--json", action="store_true", help="print inputs and results as JSON")
     return parser.parse_args()
 
 
-def million(given, milliseconds, writes, reads):
-    """The parts of the cost of a million calls, in dollars."""
+def request(given, milliseconds, writes, reads, logs, redis_writes=0, writes_redis_bytes=0):
+    """The parts of the cost of one request, in dollars. `logs` are the bytes of each of its lines in the function's log."""
+    milliseconds += given.sync * redis_writes * given.sync_ms
     seconds = milliseconds / 1000 * given.memory_mb / 1024
+    logged = sum(logs) + given.platform_log
+    accessed = given.access_log + given.event_bytes
+    between_zones = given.zone_bytes * (given.zones - 1) / given.zones
+    out = given.answer_bytes / 1e9
     return {
-        "API Gateway": given.api_price,
-        "Lambda": given.request_price + seconds * given.gb_second_price * 1e6,
-        "DynamoDB": writes * given.write_price + reads * given.read_price,
+        "API Gateway": given.api_price / 1e6,
+        "Lambda": given.request_price / 1e6 + seconds * given.gb_second_price,
+        "DynamoDB": (writes * given.write_price + reads * given.read_price) / 1e6,
+        "logs": (
+            logged * given.log_price + accessed * given.access_log_price + (logged + accessed) * given.kept_log_price
+        )
+        / 1e9,
+        "Redis, by use": given.sync * writes_redis_bytes * given.sync_price / 1e9,
+        "data": between_zones * given.zone_price / 1e9 + (0 if given.page else out * given.out_price),
+        "page": given.edge_price / 1e6 + out * given.edge_out_price if given.page else 0,
     }
+
+
+def requests(given):
+    """The cost of one request of each kind."""
+    line = lambda size, share=1: (size + given.event_bytes) / share
+    one_line = [line(given.request_log)]
+    return {
+        "wins": request(
+            given,
+            given.winner_ms,
+            given.winner_writes,
+            0,
+            [line(given.win_log), line(given.win_metrics)],
+            given.sync_writes,
+            given.sync_bytes,
+        ),
+        "losses": request(
+            given,
+            given.loser_ms,
+            0,
+            given.loser_reads,
+            [line(given.loss_log), line(given.loss_metrics, given.losses_a_line)],
+        ),
+        # With a packet's settlement.
+        "sends": request(given, given.send_ms, given.packet_writes, 0, one_line, 1, given.sync_bytes),
+        "views": request(given, given.view_ms, 0, given.view_reads, one_line),
+    }
+
+
+def at_rest(given):
+    """What a month costs without a request."""
+    run = given.settle_ms / 1000 * given.memory_mb / 1024 * given.gb_second_price + given.request_price / 1e6
+    run += given.settle_reads * given.read_price / 1e6 + given.settle_log * given.log_price / 1e9
+    return {
+        "Redis": given.nodes * given.node_price * HOURS_A_MONTH,
+        "metrics, alarms, dashboard": given.metrics * given.metric_price
+        + given.alarm_metrics * given.alarm_price
+        + given.dashboard_price,
+        "settle": MINUTES_A_MONTH * run,
+    }
+
+
+def times(counts, of):
+    """The sum of some requests of each kind, part by part."""
+    return {part: sum(count * of[kind][part] for kind, count in counts.items()) for part in of["wins"]}
+
+
+def first_visits(given, count):
+    """What the page's files cost."""
+    return given.page * count * (given.page_requests * given.edge_price / 1e6 + given.page_bytes * given.edge_out_price / 1e9)
+
+
+def audit(given, claims):
+    """One audit of a ledger with so many claims: a consistent scan of the whole table."""
+    return claims * given.claim_bytes / READ_BYTES * given.read_price / 1e6
+
+
+def table(title, columns, digits=2):
+    """A table of sums in dollars, with a row for each part."""
+    print(f"\n{title:<28}" + "".join(f"{name:>12}" for name in columns))
+    for part in next(iter(columns.values())):
+        if any(column[part] for column in columns.values()):
+            print(f"{part:<28}" + "".join(f"{column[part]:>12.{digits}f}" for column in columns.values()))
+    print(f"{'together':<28}" + "".join(f"{sum(column.values()):>12.{digits}f}" for column in columns.values()))
 
 
 def main():
     given = arguments()
-    for name, (_, meaning) in (PRICES | WORK).items():
+    of = requests(given)
+    rush_wins = min(given.rush_slips, given.rush_requests)
+    rush = times({"wins": rush_wins, "losses": given.rush_requests - rush_wins, "sends": 1}, of)
+    rush["page"] += first_visits(given, given.rush_requests)
+    packets, users = given.month_packets, given.group_users
+    wins = min(given.group_slips, users)
+    counts = {"wins": wins, "losses": users - wins, "sends": 1, "views": given.group_views * users}
+    month = times({kind: count * packets for kind, count in counts.items()}, of)
+    month["DynamoDB"] += packets * (given.group_slips - wins) * given.refund_writes * given.write_price / 1e6
+    month["page"] += first_visits(given, given.month_visitors)
+    kept = packets * wins * given.claim_bytes / 1e9 * given.table_price
+    daily = DAYS_A_MONTH * audit(given, packets * wins)
+    month = {**month, "the table, kept": kept, "the audit, daily": daily, **at_rest(given)}
+    grab_log = {
+        "wins": given.win_log + given.win_metrics + 2 * given.event_bytes,
+        "losses": given.loss_log + given.event_bytes + (given.loss_metrics + given.event_bytes) / given.losses_a_line,
+    }
+    grab_log = {kind: size + given.access_log + given.event_bytes + given.platform_log for kind, size in grab_log.items()}
+    millions = {kind: {part: cost * 1e6 for part, cost in parts.items()} for kind, parts in of.items()}
+    # A packet's share in a win depends on its size.
+    for kind, slips in ("100 slips", given.rush_slips), ("10 slips", given.group_slips):
+        millions[f"of {kind}"] = {part: cost + of["sends"][part] * 1e6 / slips for part, cost in millions["wins"].items()}
+    large = audit(given, CLAIMS_OF_LARGE_LEDGER)
+    if given.json:
+        values = {name: getattr(given, name.replace("-", "_")) for name in INPUTS}
+        inputs = {name: int(value) if float(value).is_integer() else value for name, value in values.items()}
+        cents = {kind: math.ceil(100 * sum(parts.values())) for kind, parts in millions.items()}
+        logs = {kind: math.ceil(size) for kind, size in grab_log.items()}
+        print(json.dumps({"inputs": inputs, "cents_a_million": cents, "log_bytes": logs}))
+        return
+
+    for name, (_, meaning) in INPUTS.items():
         print(f"{getattr(given, name.replace('-', '_')):>12g}  {meaning}")
-    winners = million(given, given.winner_ms, given.winner_writes + given.slip_writes, 0)
-    losers = million(given, given.loser_ms, 0, given.loser_reads)
-    print(f"\n{'a million':<12}{'wins':>10}{'losses':>10}")
-    for part in winners:
-        print(f"{part:<12}{winners[part]:>10.2f}{losers[part]:>10.2f}")
-    print(f"{'together':<12}{sum(winners.values()):>10.2f}{sum(losers.values()):>10.2f}")
-    print(f"\nRedis, busy or idle: {given.nodes * given.node_price * HOURS_A_MONTH:.2f} a month")
+    table("a million", {kind: millions[kind] for kind in ("wins", "losses", "sends", "views")})
+    table("a million wins with sends", {kind: parts for kind, parts in millions.items() if kind.startswith("of ")})
+    print(f"\nbytes of logs: {grab_log['losses']:.0f} a loss, {grab_log['wins']:.0f} a win, with the access log")
+    table("a rush", {f"{given.rush_requests:,.0f}": rush}, digits=4)
+    table("a month of small groups", {f"{packets:,.0f}": month})
+    print(f"\nan audit of {CLAIMS_OF_LARGE_LEDGER:,} claims: {large:.2f}; daily for a month: {DAYS_A_MONTH * large:.2f}")
 
     print(f"\n{'grabs/s':>10}{'won/s':>10}{'executions':>12}{'shards':>8}{'write units/s':>15}")
     for grabs, won in LOADS:

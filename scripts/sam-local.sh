@@ -1,10 +1,16 @@
 #!/bin/sh
-# Runs the functions in the containers of `sam local` and checks that each route reaches its function, that the walkthrough
-# holds, and that each sample event is answered. It starts its own local stack for the stores. It needs Docker on Linux,
-# because the containers share the host's network.
+# Runs the functions in the containers of `sam local`. It needs Docker on Linux, because the containers share the host's network.
+#
+#   scripts/sam-local.sh              checks that each route reaches its function, that the walkthrough holds, and that each sample
+#                                     event is answered; then it ends
+#   scripts/sam-local.sh serve        serves the API at http://127.0.0.1:3001 until Ctrl-C, for trying by hand
+#   scripts/sam-local.sh invoke NAME  sends events/NAME.json to its function, while the other one serves
+#
+# The first two start a local stack of their own for the stores.
 set -eu
 
 cd "$(dirname "$0")/.."
+mode=${1:-check}
 case $(uname -m) in aarch64 | arm64) arch=arm64 ;; *) arch=x86_64 ;; esac
 image=public.ecr.aws/lambda/provided:al2023-$arch
 
@@ -31,9 +37,33 @@ docker info >/dev/null 2>&1 || missing "there is no Docker engine that this user
 docker image inspect "$image" >/dev/null 2>&1 || docker pull --quiet "$image" >/dev/null || missing "there is no image $image"
 
 work=target/sam-local
+python=.tools/aws/bin/python
+
+# sam_local [--signed-in] COMMAND ...
+sam_local() {
+    signed_in=
+    if [ "$1" = --signed-in ]; then signed_in=$1; shift; fi
+    # shellcheck disable=SC2086 # No word if it is empty.
+    exec .tools/sam/bin/python tests/aws/sam_here.py $signed_in local "$@" \
+        --template-file "$work/build/template.yaml" --skip-pull-image
+}
+
+# invoke NAME: the function's answer to its sample event, on a line of its own.
+invoke() {
+    function=$(printf '%s' "$1" | cut -c1 | tr a-z A-Z)$(printf '%s' "$1" | cut -c2-)
+    # Of this program's two functions, the one that reads.
+    [ "$1" != operate ] || function=OperateRead
+    sam_local invoke "$function" --event "events/$1.json"
+}
+
+if [ "$mode" = invoke ]; then
+    [ -f "events/${2:?usage: scripts/sam-local.sh invoke NAME}.json" ] || { echo "sam-local: there is no events/$2.json" >&2; exit 1; }
+    [ -f "$work/data/stores.env" ] || { echo "sam-local: there are no stores; make sam-local SERVE=1 starts them" >&2; exit 1; }
+    invoke "$2"
+fi
+
 rm -rf "$work/data"
 mkdir -p "$work"
-python=.tools/aws/bin/python
 cargo build -p local --bin local -p tests --bin walk-through
 target/debug/local --port 0 --data-dir "$work/data" --settle-every 0s >"$work/stack.log" 2>&1 &
 stack=$!
@@ -45,6 +75,8 @@ end() {
     wait
 }
 trap end EXIT
+# Without it, dash would end at Ctrl-C and leave the others behind.
+trap 'exit 130' INT TERM
 fail() { cat "$1" >&2; exit 1; }
 
 # wait_for PROCESS LOG COMMAND: waits until the command succeeds, for at most two minutes.
@@ -67,15 +99,6 @@ set +a
 $python tests/aws/sam_local.py template "$work/template.yaml"
 .tools/sam/bin/sam build --template-file "$work/template.yaml" --build-dir "$work/build"
 
-# sam_local [--signed-in] COMMAND ...
-sam_local() {
-    signed_in=
-    if [ "$1" = --signed-in ]; then signed_in=$1; shift; fi
-    # shellcheck disable=SC2086 # No word if it is empty.
-    exec .tools/sam/bin/python tests/aws/sam_here.py $signed_in local "$@" \
-        --template-file "$work/build/template.yaml" --skip-pull-image
-}
-
 # with_api LOG [--signed-in] COMMAND ...: runs the command while the API is there.
 url=http://127.0.0.1:3001
 with_api() {
@@ -91,12 +114,39 @@ with_api() {
     wait "$api" || true
     api=
 }
+
+serve() {
+    # Ctrl-C is how this ends.
+    trap 'exit 0' INT TERM
+    cat <<END
+SAM's containers serve the API at $url, on this machine only. Ctrl-C ends it.
+
+The callers are put where API Gateway puts them: X-User-Id names the user, and requests to /wallets/ are the operator's.
+
+  curl -X PUT "$url/wallets/alice/deposits/first" -d '{"amount": 10000}'
+  PACKET=\$(curl -s $url/packets -H 'X-User-Id: alice' -H 'Idempotency-Key: first' -d '{"split": "random", "total_amount": 1000, "count": 10}' | sed 's/.*"packet_id":"\([^"]*\)".*/\1/'); echo "\$PACKET"
+  curl -X POST "$url/packets/\$PACKET/grab" -H 'X-User-Id: bob'
+  curl -X POST "$url/_local/settle"
+
+From a second terminal: each sample event of events/ in a container of its own, and the proof of a deployment.
+
+  make sam-local EVENT=wallet     or send, grab, view, settle, audit
+  make smoke URL=$url STORES=$work/data/stores.env
+
+The log of the containers is $log.
+END
+    wait "$api"
+}
+if [ "$mode" = serve ]; then
+    with_api serve.log --signed-in serve
+    exit
+fi
+
 with_api routes.log $python tests/aws/sam_local.py routes "$url"
 with_api walk.log --signed-in target/debug/walk-through docs/WALKTHROUGH.md "$url"
 
-for name in wallet send grab view settle audit; do
-    function=$(printf '%s' "$name" | cut -c1 | tr a-z A-Z)$(printf '%s' "$name" | cut -c2-)
-    answer=$(sam_local invoke "$function" --event "events/$name.json" 2>"$work/$name.log") || fail "$work/$name.log"
+for name in wallet send grab view settle audit operate; do
+    answer=$(invoke "$name" 2>"$work/$name.log") || fail "$work/$name.log"
     echo "$name: $answer"
     case $answer in *errorType* | '') fail "$work/$name.log" ;; esac
 done

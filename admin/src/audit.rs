@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use ::audit::{Auditor, Imbalance, Progress, Report};
+use ::audit::{Imbalance, Progress, Report};
 use shared::ports::{Clock, System};
 use tokio::time::Instant;
 
-use crate::deployment::{Failed, dynamodb};
+use crate::deployment::{Deployed, Failed, auditor};
 use crate::options::{Audit, Deployment};
 use crate::text::columns;
 use crate::{Exit, Outcome};
@@ -12,21 +12,52 @@ use crate::{Exit, Outcome};
 /// How long an audit may take: longer than any table needs, so that only its end or a failure ends it.
 const TIMEOUT: Duration = Duration::from_hours(24 * 365);
 
-/// Audits the ledger.
-pub async fn run(deployment: &Deployment, options: &Audit) -> Result<Outcome, Failed> {
-    let auditor = Auditor::new(dynamodb(deployment).await, deployment.table.clone());
-    let progress = match options.since {
+/// How an audit with a deadline ended.
+pub enum Done {
+    /// All is audited.
+    Finished(Outcome),
+    /// The deadline came first; this is where it continues.
+    Interrupted(Progress),
+}
+
+/// Audits the ledger, however long that takes.
+pub async fn to_the_end(deployment: &Deployment, options: &Audit, json: bool) -> Result<Outcome, Failed> {
+    let auditor = auditor(deployment).await;
+    let done = auditor.run(begin(options)?, Instant::now() + TIMEOUT).await?;
+    Ok(outcome(&done, json))
+}
+
+/// Audits the ledger until `deadline`, from the beginning or from where an earlier call ended.
+pub async fn until(
+    deadline: Instant,
+    deployed: &Deployed,
+    options: &Audit,
+    resume: Option<Progress>,
+    json: bool,
+) -> Result<Done, Failed> {
+    let progress = match resume {
+        Some(progress) => progress.checked()?,
+        None => begin(options)?,
+    };
+    let progress = deployed.auditor.run(progress, deadline).await?;
+    Ok(if progress.is_done() { Done::Finished(outcome(&progress, json)) } else { Done::Interrupted(progress) })
+}
+
+fn begin(options: &Audit) -> Result<Progress, Failed> {
+    Ok(match options.since {
         Some(since) => Progress::since(System.now().before(since).ms(), options.segments)?,
         None => Progress::full(options.segments)?,
-    };
-    let done = auditor.run(progress, Instant::now() + TIMEOUT).await?;
+    })
+}
+
+fn outcome(done: &Progress, json: bool) -> Outcome {
     let report = done.report();
     let exit = match (report.imbalance_count, report.unjudged_count) {
         (0, 0) => Exit::Good,
         (0, _) => Exit::Unfinished,
         _ => Exit::Wrong,
     };
-    Ok(Outcome::new(deployment.json, report, || in_words(report), exit))
+    Outcome::new(json, report, || in_words(report), exit)
 }
 
 fn in_words(report: &Report) -> String {

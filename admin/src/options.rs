@@ -1,22 +1,50 @@
 //! The command line.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
-use shared::domain::PacketId;
+use jiff::civil::Date;
+use shared::domain::{MovementKind, PacketId};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
 #[derive(Debug, Parser)]
 #[command(name = "hongbao-admin", version)]
+#[expect(missing_docs, reason = "clap would print them")]
 pub struct Options {
     #[command(flatten)]
     pub deployment: Deployment,
 
+    /// Run the command inside the private network of this stack, by its functions `operate`, with the region and credentials of the
+    /// environment
+    #[arg(long, global = true, value_name = "STACK")]
+    pub via: Option<String>,
+
+    #[command(flatten)]
+    pub asked: Asked,
+}
+
+/// A command, wherever it runs.
+#[derive(Debug, Parser)]
+#[command(name = "hongbao-admin", disable_help_subcommand = true)]
+pub struct Asked {
+    /// Print JSON instead of text
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+
     #[command(subcommand)]
-    pub command: Command,
+    pub(crate) command: Command,
+}
+
+impl Asked {
+    /// The right that the command needs in a stack; `None`: it works on files, not in a stack.
+    #[must_use]
+    pub const fn right(&self) -> Option<Right> {
+        self.command.right()
+    }
 }
 
 /// The stores' addresses.
@@ -37,10 +65,40 @@ pub struct Deployment {
     /// The server is a node of a cluster
     #[arg(long, global = true, env = "REDIS_CLUSTER", value_parser = clap::builder::BoolishValueParser::new())]
     pub redis_cluster: bool,
+}
 
-    /// Print JSON instead of text
-    #[arg(long, global = true)]
-    pub json: bool,
+/// What the caller of a function `operate` may do. Each right has a function of its own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Right {
+    /// Only look.
+    Read,
+    /// Change what the stores say.
+    Repair,
+}
+
+impl Right {
+    /// The function of this right in a stack.
+    #[must_use]
+    pub fn function(self, stack: &str) -> String {
+        format!("{stack}-operate-{self}")
+    }
+
+    /// What the log says about a command.
+    pub(crate) const fn done(self) -> &'static str {
+        match self {
+            Self::Read => "a command was run",
+            Self::Repair => "a repair was run",
+        }
+    }
+}
+
+impl fmt::Display for Right {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Repair => "repair",
+        })
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -59,11 +117,43 @@ pub enum Command {
     /// Compute a packet's amounts again from its seed, offline; exits with 1 if they differ from the committed or paid
     /// amounts, with 2 if that can't be decided
     Verify(Verify),
+    /// Write a day's movements as entries of double-entry bookkeeping, with opening and closing sums; exits with 1 if
+    /// something contradicts itself
+    Journal(Journal),
+    /// Compare a day's journal with a file of the bank's or the app's transfers; exits with 1 if they differ
+    Reconcile(Reconcile),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
         id: PacketId,
     },
+}
+
+impl Command {
+    /// The right that it needs in a stack; `None`: it works on files, not in a stack.
+    #[must_use]
+    pub const fn right(&self) -> Option<Right> {
+        match self {
+            Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
+            Self::Replay(_) | Self::Rebuild { .. } => Some(Right::Repair),
+            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) => None,
+        }
+    }
+
+    /// Its name on the command line.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Audit(_) => "audit",
+            Self::Packet { .. } => "packet",
+            Self::Parked => "parked",
+            Self::Replay(_) => "replay",
+            Self::Verify(_) => "verify",
+            Self::Journal(_) => "journal",
+            Self::Reconcile(_) => "reconcile",
+            Self::Rebuild { .. } => "rebuild",
+        }
+    }
 }
 
 #[derive(Args, Debug)]
@@ -101,6 +191,59 @@ pub struct Replay {
     pub all: bool,
 }
 
+#[derive(Args, Debug)]
+pub struct Journal {
+    /// The UTC day, such as 2026-11-23
+    #[arg(long)]
+    pub day: Date,
+
+    /// Read an export of the table instead of the table: the folder with its `manifest-summary.json`
+    #[arg(long, value_name = "FOLDER")]
+    pub export: Option<PathBuf>,
+
+    /// The folder to write, which must not exist; by default `journal-` and the day
+    #[arg(long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
+
+    /// The journal of the day before, whose closing must be this opening
+    #[arg(long, value_name = "FOLDER")]
+    pub previous: Option<PathBuf>,
+
+    /// Also accept a day that is not over, whose journal will grow
+    #[arg(long)]
+    pub unfinished: bool,
+
+    /// The deployment's currency
+    #[arg(long, env = "CURRENCY", default_value = "CNY")]
+    pub currency: String,
+
+    /// Number of segments of the table that are read at once, 1 to 256
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub segments: u32,
+}
+
+#[derive(Args, Debug)]
+pub struct Reconcile {
+    /// The folder that `journal` wrote
+    pub journal: PathBuf,
+
+    /// The transfers: CSV with the columns id, kind, user, amount (minor units), currency and time
+    pub transfers: PathBuf,
+
+    /// The kinds of movements that the transfers contain
+    #[arg(long, value_delimiter = ',', default_value = "deposit,withdrawal", value_parser = kind)]
+    pub kinds: Vec<MovementKind>,
+
+    /// Also write all differences to this file, as JSON lines
+    #[arg(long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+fn kind(text: &str) -> Result<MovementKind, String> {
+    let found = MovementKind::ALL.into_iter().find(|kind| kind.name() == text);
+    found.ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
+}
+
 fn duration(text: &str) -> Result<Duration, String> {
     let duration: SignedDuration = text.parse().map_err(|_| "expected a time such as 24h or 90m".to_owned())?;
     Duration::try_from(duration).map_err(|_| "a time can't be negative".to_owned())
@@ -131,6 +274,12 @@ mod tests {
             "parked",
             "verify -",
             "verify p.json --json",
+            "journal --day 2026-11-23",
+            "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
+            "reconcile journal-2026-11-23 transfers.csv",
+            "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
+            "--via hongbao-prod parked",
+            "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
         }
@@ -145,6 +294,11 @@ mod tests {
             "packet x",
             "verify",
             "verify a.json b.json",
+            "journal",
+            "journal --day 2026-02-30",
+            "journal --day 2026-11-23 --segments 0",
+            "reconcile journal-2026-11-23",
+            "reconcile journal-2026-11-23 transfers.csv --kinds gift",
         ] {
             assert!(parse(bad).is_err(), "{bad}");
         }

@@ -1,6 +1,6 @@
 use futures::stream::{self, StreamExt, TryStreamExt};
 use serde::Serialize;
-use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Timestamp};
+use shared::domain::{Owner, PARTITIONS, PacketId, PartId, Partition, Signer, Timestamp};
 use shared::ports::OutboxEntry;
 use shared::service::{Failure, Replay, Replayed};
 
@@ -28,15 +28,15 @@ struct Row {
 
 /// Lists all parked holds.
 pub async fn list(deployed: &Deployed, json: bool) -> Result<Outcome, Failed> {
-    let replay = Replay::new(deployed.stores.clone());
+    let replay = Replay::new(deployed.stores.clone(), None);
     let parked = all_parked(&replay).await?;
     let rows: Vec<Row> = parked.into_iter().map(|(part, held)| Row::new(part, &held)).collect();
     Ok(Outcome::new(json, &rows, || in_words(&rows), Exit::Good))
 }
 
-/// Tries parked holds again.
-pub async fn replay(deployed: &Deployed, asked: &Asked, json: bool) -> Result<Outcome, Failed> {
-    let replay = Replay::new(deployed.stores.clone());
+/// Tries parked holds again, in the name of `by`.
+pub async fn replay(deployed: &Deployed, asked: &Asked, by: Option<Signer>, json: bool) -> Result<Outcome, Failed> {
+    let replay = Replay::new(deployed.stores.clone(), by);
     let is_asked = |(part, held): &(PartId, OutboxEntry)| {
         asked.packet.is_none_or(|packet| packet == part.packet)
             && (asked.slips.is_empty() || asked.slips.contains(&held.hold.slip))

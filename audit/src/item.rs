@@ -136,6 +136,15 @@ impl<'a> Fields<'a> {
         self.text("packet_id")?.parse().map_err(|_| Malformed("packet_id: a packet id".to_owned()))
     }
 
+    /// Who signed a movement. Older ones don't say.
+    pub fn signer(self) -> Result<(), Malformed> {
+        match self.0.get("by").map(AttributeValue::as_s) {
+            None => Ok(()),
+            Some(Ok(by)) if by.starts_with("arn:") => Ok(()),
+            Some(_) => Err(Malformed("by: an ARN".to_owned())),
+        }
+    }
+
     /// A whole number, which may be negative.
     pub fn signed(self, name: &str) -> Result<i128, Malformed> {
         let number = self.0.get(name).and_then(|value| value.as_n().ok()).and_then(|number| number.parse().ok());

@@ -25,6 +25,7 @@ mod wallet;
 
 pub use auditor::Auditor;
 pub use confirm::Rereads;
+pub use item::{Name, Own};
 pub use progress::{Progress, TooManySegments};
-pub use reader::ReadError;
+pub use reader::{Item, Page, ReadError, Reader, Segment};
 pub use report::{Figures, Imbalance, Kind, Report};

@@ -6,6 +6,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::config::{Builder, Config};
+use aws_sdk_dynamodb::operation::scan::builders::ScanFluentBuilder;
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
 use shared::ports::Key;
@@ -132,18 +133,7 @@ impl Reader {
 
     /// The keys of some items of a segment after `start`, in no order: of all items, or of those that pass `since`.
     pub async fn scan(&self, segment: Segment, since: Option<Since>, start: Option<&Key>) -> Result<Page, ReadError> {
-        let mut request = self
-            .client
-            .scan()
-            .table_name(&self.table)
-            .consistent_read(true)
-            .segment(segment.index)
-            .total_segments(segment.of)
-            .limit(SCAN_ITEMS)
-            .projection_expression("#pk, #sk")
-            .expression_attribute_names("#pk", PK)
-            .expression_attribute_names("#sk", SK)
-            .set_exclusive_start_key(start.map(attributes));
+        let mut request = self.scanning(segment, &[PK, SK], start);
         if let Some(since) = since {
             request = request
                 .filter_expression(
@@ -156,9 +146,39 @@ impl Reader {
                 .expression_attribute_values(":written", AttributeValue::N(since.written_ms.to_string()))
                 .expression_attribute_values(":expired", AttributeValue::N(since.expired_ms.to_string()));
         }
-        let answer = request.customize().config_override(patient()).send().await.map_err(failed)?;
-        Ok(Page { items: answer.items.unwrap_or_default(), next: next(answer.last_evaluated_key)? })
+        page_of(request).await
     }
+
+    /// Some items of a segment after `start`, in no order, with these attributes only.
+    pub async fn scan_items(
+        &self,
+        segment: Segment,
+        attributes: &[&str],
+        start: Option<&Key>,
+    ) -> Result<Page, ReadError> {
+        page_of(self.scanning(segment, attributes, start)).await
+    }
+
+    fn scanning(&self, segment: Segment, projected: &[&str], start: Option<&Key>) -> ScanFluentBuilder {
+        let names: Vec<String> = (0..projected.len()).map(|n| format!("#p{n}")).collect();
+        let request = self
+            .client
+            .scan()
+            .table_name(&self.table)
+            .consistent_read(true)
+            .segment(segment.index)
+            .total_segments(segment.of)
+            .limit(SCAN_ITEMS)
+            .projection_expression(names.join(", "))
+            .set_exclusive_start_key(start.map(attributes));
+        let attributes = names.into_iter().zip(projected);
+        attributes.fold(request, |request, (name, attribute)| request.expression_attribute_names(name, *attribute))
+    }
+}
+
+async fn page_of(request: ScanFluentBuilder) -> Result<Page, ReadError> {
+    let answer = request.customize().config_override(patient()).send().await.map_err(failed)?;
+    Ok(Page { items: answer.items.unwrap_or_default(), next: next(answer.last_evaluated_key)? })
 }
 
 /// The primary key of an item.

@@ -222,6 +222,7 @@ impl Totals {
                 return Ok(Some((packet, Linked::SendKey)));
             }
             Own::Claim(packet) => {
+                Fields(item).signer()?;
                 let claim = Slip::claim(user.clone(), item)?;
                 wallet.balance += i128::from(claim.amount);
                 wallet.claims = (wallet.claims.0 + 1, wallet.claims.1 + i128::from(claim.amount));
@@ -239,12 +240,14 @@ impl Totals {
                 Some((packet, Linked::Refund(lowest)))
             }
             Own::Deposit => {
+                Fields(item).signer()?;
                 let amount = amount()?;
                 wallet.balance += i128::from(amount);
                 self.deposited = self.deposited.saturating_add(amount);
                 None
             }
             Own::Withdrawal => {
+                Fields(item).signer()?;
                 let amount = amount()?;
                 wallet.balance -= i128::from(amount);
                 self.withdrawn = self.withdrawn.saturating_add(amount);

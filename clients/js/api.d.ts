@@ -229,7 +229,8 @@ export interface paths {
         /**
          * Put money into a wallet
          * @description Moves money once for each id. Deposits can fill a wallet up to 10^15 minor units. A larger deposit is a 400 on
-         *     `amount` and leaves its id free.
+         *     `amount` and leaves its id free. So is one above the deployment's limit (`DEPOSIT_MAX`, at most 10^12). A deposit that
+         *     was made before the limit was lowered can still be repeated.
          */
         put: operations["deposit"];
         post?: never;
@@ -285,7 +286,8 @@ export interface paths {
         };
         /**
          * List the movements of a wallet
-         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance.
+         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance. `by` is the principal
+         *     who signed the request that moved the money.
          */
         get: operations["listMovements"];
         put?: never;
@@ -780,6 +782,8 @@ export interface components {
             amount: components["schemas"]["SlipAmount"];
             at: components["schemas"]["Timestamp"];
             packet_id: components["schemas"]["PacketId"];
+            /** @description Who repaired the claim, for a hold that an operator replayed */
+            by?: components["schemas"]["Signer"];
         };
         /** @description Money that the operator put in */
         DepositMovement: {
@@ -790,7 +794,11 @@ export interface components {
             amount: number;
             at: components["schemas"]["Timestamp"];
             packet_id: null;
+            /** @description Who signed the first request */
+            by?: components["schemas"]["Signer"];
         };
+        /** @description The principal who signed, as IAM names it. Movements of older versions don't have it */
+        Signer: string;
         /** @description Refunded slips of an expired packet. A large packet is refunded in several movements */
         RefundMovement: {
             /** @constant */
@@ -820,6 +828,8 @@ export interface components {
             amount: number;
             at: components["schemas"]["Timestamp"];
             packet_id: null;
+            /** @description Who signed the first request */
+            by?: components["schemas"]["Signer"];
         };
         /**
          * @description The kind of problem. It is stable; branch on it.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, getrlimit};
 use shared::batching::AdmissionLimiter;
 use shared::service::Report;
 use tokio::net::TcpListener;
@@ -26,6 +27,8 @@ const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
 const SETTLE_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// Concurrent requests: the default quota of concurrent executions of a new Lambda account.
 const REQUESTS_AT_ONCE: usize = 1_000;
+/// The open files of a process for which the system names no limit.
+const OPEN_FILES_UNKNOWN: u64 = 65_536;
 
 /// The running system.
 ///
@@ -102,7 +105,7 @@ impl Local {
         let stack = Arc::new(Stack::connect(settings, ledger.clone()).await?);
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
         let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
-        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter).map_err(unusable)?;
+        let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter, connections_max()).map_err(unusable)?;
         Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, ledger, data })
     }
 
@@ -197,6 +200,12 @@ async fn start_redis(options: &Options, data: Option<&DataDir>) -> Result<Option
 }
 
 /// The folder of the embedded ledger, if it is kept.
+/// The most connections: half of the files that this process may open. The rest is for the stores.
+fn connections_max() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(OPEN_FILES_UNKNOWN);
+    usize::try_from(files / 2).unwrap_or(usize::MAX)
+}
+
 fn kept_ledger<'a>(options: &Options, data: Option<&'a DataDir>) -> Option<&'a Path> {
     data.filter(|data| !data.is_temporary() && options.dynamodb_url.is_none()).map(DataDir::path)
 }

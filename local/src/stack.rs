@@ -20,8 +20,8 @@ use crate::gateway::{Function, Invoke, SettleFailed, problem};
 use crate::ledger_file::LedgerWatch;
 use crate::options::Ack;
 
-/// How long a run of settle may take, as on AWS.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(45);
+/// How long a run of settle may take. One run follows another here, and a packet that expires during a run waits for the next.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The grace. One machine has one clock, so almost none is needed.
 const SETTLE_GRACE_MS: &str = "250";
 

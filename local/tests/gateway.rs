@@ -51,9 +51,13 @@ async fn start() -> (Gateway, Arc<Fake>, String) {
 }
 
 async fn start_with(limiter: AdmissionLimiter) -> (Gateway, Arc<Fake>, String) {
+    start_for(limiter, 10_000).await
+}
+
+async fn start_for(limiter: AdmissionLimiter, connections_max: usize) -> (Gateway, Arc<Fake>, String) {
     let fake = Arc::new(Fake { gate: Semaphore::new(0), begun: Semaphore::new(0), ended: AtomicUsize::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let gateway = Gateway::serve(listener, Arc::clone(&fake), limiter).unwrap();
+    let gateway = Gateway::serve(listener, Arc::clone(&fake), limiter, connections_max).unwrap();
     let url = format!("http://{}", gateway.address());
     (gateway, fake, url)
 }
@@ -107,7 +111,7 @@ async fn the_local_routes_answer_themselves() {
     assert_eq!(health.status(), 200);
     assert_eq!(health.json::<Value>().await.unwrap(), json!({"status": "ok"}));
     let settle = client.post(format!("{url}/_local/settle")).send().await.unwrap();
-    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0}"#;
+    let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0,"oldest_due_s":0}"#;
     assert_eq!(settle.text().await.unwrap(), report, "in the contract's order");
     for (method, path, allow) in [("POST", "health", "GET"), ("GET", "settle", "POST"), ("HEAD", "health", "GET")] {
         let answer = client.request(method.parse().unwrap(), format!("{url}/_local/{path}")).send().await.unwrap();
@@ -372,5 +376,27 @@ async fn a_waiting_request_is_served_when_a_permit_is_free() {
     for request in all {
         assert_eq!(request.await.unwrap().unwrap().status(), 418);
     }
+    gateway.stop(SOON).await;
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_are_closed_and_leave_room_when_others_end() {
+    let (gateway, _fake, url) = start_for(AdmissionLimiter::new(10), 2).await;
+    let idle = [begin(&gateway, b"GET / HTTP/1.1\r\n").await, begin(&gateway, b"GET / HTTP/1.1\r\n").await];
+    let mut refused = begin(&gateway, b"").await;
+    let mut rest = Vec::new();
+    // A closed connection, or one that was reset because it had sent something.
+    timeout(SOON, refused.read_to_end(&mut rest)).await.unwrap().ok();
+    assert_eq!(rest, b"");
+    drop(idle);
+    let ask = async {
+        let client = reqwest::Client::new();
+        loop {
+            if let Ok(answer) = client.get(format!("{url}/me/wallet")).send().await {
+                return answer.status();
+            }
+        }
+    };
+    assert_eq!(timeout(SOON, ask).await.unwrap(), 418);
     gateway.stop(SOON).await;
 }

@@ -2,12 +2,11 @@
 //! every fault.
 
 use std::fmt::{self, Write};
-use std::fs::File;
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Limits};
-use crate::redis::{Connection, IamAuth, RedisConfig, RedisConfigError};
+use crate::domain::{AckMode, Amount, Limits, MAX_MOVEMENT};
+use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
 /// The configuration of a process, from its environment variables.
@@ -18,14 +17,18 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
-    /// `REDIS_URL` (required by send, grab, view and settle), `REDIS_CLUSTER` (`false`), `REDIS_CA_FILE` (the system's),
+    /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
+    pub deposit_max: Amount,
+    /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
     /// `REDIS_CONNECT_TIMEOUT_MS` (1000), `REDIS_RESPONSE_TIMEOUT_MS` (500): where the hot store is.
     ///
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
-    /// (`false`): how to sign in to it.
+    /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start the users who came early are told to come again.
     pub start_spread: Duration,
+    /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
+    pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
 }
@@ -71,13 +74,18 @@ impl Config {
             1..=Limits::SLIP_AMOUNT_CEILING.minor_units(),
         );
         let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
+        let deposit_max = MAX_MOVEMENT.minor_units();
+        let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
+        let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let redis = needs_redis.then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
             policy: SendPolicy { currency, ack, limits },
+            deposit_max,
+            operate_repairs,
             redis,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
@@ -130,13 +138,17 @@ impl Reader<'_> {
     fn redis(&mut self) -> RedisConfig {
         let mut redis = RedisConfig::new(self.required("REDIS_URL"));
         redis.cluster = self.parsed("REDIS_CLUSTER", false, "true or false", |text| text.parse().ok());
-        redis.ca_file = self.get("REDIS_CA_FILE").map(Into::into);
+        redis.ca = self.get("REDIS_CA").map(Into::into).unwrap_or_default();
         let connect = self.number("REDIS_CONNECT_TIMEOUT_MS", 1_000, 1..=60_000);
         let response = self.number("REDIS_RESPONSE_TIMEOUT_MS", 500, 1..=60_000);
         redis.connect_timeout = Duration::from_millis(connect);
         redis.response_timeout = Duration::from_millis(response);
         redis.iam = self.iam_auth(&redis.url);
-        self.check(redis.clone());
+        redis.secret = self.get("REDIS_SECRET");
+        if redis.iam.is_some() && redis.secret.is_some() {
+            self.fault("REDIS_SECRET", "has no use for REDIS_AUTH=iam");
+        }
+        self.check(&redis);
         redis
     }
 
@@ -164,18 +176,17 @@ impl Reader<'_> {
     }
 
     /// Adds the faults that the Redis client finds to all others.
-    fn check(&mut self, mut redis: RedisConfig) {
-        if redis.ca_file.as_ref().is_some_and(|file| File::open(file).is_err()) {
-            self.fault("REDIS_CA_FILE", "can't be read");
-            redis.ca_file = None;
+    fn check(&mut self, redis: &RedisConfig) {
+        if redis.ca.check().is_err() {
+            self.fault("REDIS_CA", "must be system, amazon, certificates (PEM) or a file of them");
         }
+        let redis = RedisConfig { ca: Authorities::System, ..redis.clone() };
         if redis.url.is_empty() {
             return;
         }
         match Connection::new(&redis) {
             Ok(_) => {}
             Err(RedisConfigError::SeveralUrls) => self.fault("REDIS_URL", "may name several servers of a cluster only"),
-            Err(_) if redis.ca_file.is_some() => self.fault("REDIS_URL", "or REDIS_CA_FILE is not valid"),
             Err(_) => self.fault("REDIS_URL", "is not valid"),
         }
     }
@@ -228,9 +239,12 @@ mod tests {
             error.to_string().replace("the configuration is not valid: ", "")
         };
         let url = ("REDIS_URL", "http://user:s3cret@localhost");
-        let ca_file = ("REDIS_CA_FILE", "/nowhere/ca.pem");
-        let bad = "TABLE_NAME is required; REDIS_CA_FILE can't be read; REDIS_URL is not valid";
-        assert_eq!(faults(&[url, ca_file]), bad);
+        let ca = ("REDIS_CA", "/nowhere/ca.pem");
+        let bad = "TABLE_NAME is required; REDIS_CA must be system, amazon, certificates (PEM) or a file of them; \
+                   REDIS_URL is not valid";
+        assert_eq!(faults(&[url, ca]), bad);
+        let ca = ("REDIS_CA", "-----BEGIN CERTIFICATE-----\nnone\n-----END CERTIFICATE-----\n");
+        assert!(faults(&[("TABLE_NAME", "t"), ("REDIS_URL", "rediss://a"), ca]).starts_with("REDIS_CA must be "));
         let several = ("REDIS_URL", "redis://a,redis://b");
         assert_eq!(faults(&[("TABLE_NAME", "t"), several]), "REDIS_URL may name several servers of a cluster only");
         assert!(read(&[("TABLE_NAME", "t"), several, ("REDIS_CLUSTER", "true")]).is_ok());

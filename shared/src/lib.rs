@@ -20,11 +20,13 @@ pub mod telemetry;
 pub mod timeouts;
 pub mod wiring;
 
-use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fmt, io};
 
 use tokio::runtime::Builder;
 use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
@@ -32,11 +34,18 @@ use tracing_subscriber::util::SubscriberInitExt;
 ///
 /// A process that answers one event at a time runs on one thread. It mostly has less than one processor, and each round trip
 /// would wait for another thread to wake up.
-pub fn run<E: From<io::Error>>(function: impl Future<Output = Result<(), E>>) -> Result<(), E> {
-    log_as_lambda_wants();
+pub fn run<E: From<io::Error> + fmt::Display>(function: impl Future<Output = Result<(), E>>) -> Result<(), E> {
+    let logs_json = log_as_lambda_wants();
     redis::install_crypto_provider();
     let mut runtime = if is_concurrent() { Builder::new_multi_thread() } else { Builder::new_current_thread() };
-    runtime.enable_all().build()?.block_on(function)
+    let ended = runtime.enable_all().build()?.block_on(function);
+    // What a program prints by itself when it ends is no JSON, so Lambda takes it for a line of level INFO, and may drop it.
+    if let Err(error) = &ended
+        && logs_json
+    {
+        tracing::error!(%error, "the function ended");
+    }
+    ended
 }
 
 /// Whether the platform gives this process several events at once, as Lambda Managed Instances do.
@@ -45,17 +54,33 @@ pub fn is_concurrent() -> bool {
     most.is_some_and(|most: u32| most > 1)
 }
 
-/// Logs to standard output, with the level and in the format that Lambda's logging controls name. The runtime's own
-/// subscriber also takes filters for single modules, but it needs a library of regular expressions.
-fn log_as_lambda_wants() {
+/// Logs to standard output, with the level and in the format that Lambda's logging controls name. Returns whether that is JSON.
+/// The runtime's own subscriber also takes filters for single modules, but it needs a library of regular expressions.
+fn log_as_lambda_wants() -> bool {
     let env = |name| std::env::var(name).ok();
-    let level = env("AWS_LAMBDA_LOG_LEVEL").or_else(|| env("RUST_LOG")).and_then(|level| level.parse().ok());
-    let subscriber =
-        tracing_subscriber::fmt().with_target(false).without_time().with_max_level(level.unwrap_or(LevelFilter::INFO));
-    if env("AWS_LAMBDA_LOG_FORMAT").is_some_and(|format| format.eq_ignore_ascii_case("json")) {
-        subscriber.json().init();
+    let level = env("AWS_LAMBDA_LOG_LEVEL").or_else(|| env("RUST_LOG"));
+    let level = match level.as_deref() {
+        // No line has this level of Lambda's, which is above ERROR.
+        Some("FATAL") => LevelFilter::OFF,
+        level => level.and_then(|level| level.parse().ok()).unwrap_or(LevelFilter::INFO),
+    };
+    let subscriber = tracing_subscriber::fmt().with_target(false).with_max_level(level);
+    let is_json = env("AWS_LAMBDA_LOG_FORMAT").is_some_and(|format| format.eq_ignore_ascii_case("json"));
+    if is_json {
+        // The runtime's span would be in each line twice. It has only Lambda's id of the call, and a line has the request's own.
+        subscriber.with_timer(LineTime).json().with_current_span(false).with_span_list(false).init();
     } else {
-        subscriber.init();
+        subscriber.without_time().init();
+    }
+    is_json
+}
+
+/// The time of a line in JSON. Lambda takes a line without a valid time for one of level INFO, whatever level it names.
+struct LineTime;
+
+impl FormatTime for LineTime {
+    fn format_time(&self, line: &mut Writer<'_>) -> fmt::Result {
+        write!(line, "{}", ports::Clock::now(&ports::System))
     }
 }
 

@@ -7,8 +7,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
+use crate::domain::Timestamp;
+
 /// The namespace of all metrics.
 const NAMESPACE: &str = "hongbao";
+/// The levels of Lambda's logging controls.
+const LAMBDA_LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
 
 /// One line of `CloudWatch`'s embedded metric format under construction.
 ///
@@ -54,12 +58,23 @@ impl MetricLine {
         self
     }
 
-    /// The finished line. The values were measured at `now_ms`.
-    pub fn at(mut self, now_ms: u64) -> Value {
-        let meta = json!({"Timestamp": now_ms, "CloudWatchMetrics": self.directives});
+    /// The finished line. The values were measured at `at`.
+    ///
+    /// Its level is the lowest that Lambda's logging controls let pass, and it has a valid time. Lambda takes a line that lacks
+    /// either for one of level INFO. It drops such a line if the controls name a higher level.
+    pub fn at(mut self, at: Timestamp) -> Value {
+        let meta = json!({"Timestamp": at.ms(), "CloudWatchMetrics": self.directives});
         self.fields.insert("_aws".to_owned(), meta);
+        self.fields.insert("level".to_owned(), json!(passing_level()));
+        self.fields.insert("timestamp".to_owned(), json!(at.to_string()));
         Value::Object(self.fields)
     }
+}
+
+/// The level that Lambda's logging controls name.
+fn passing_level() -> String {
+    let named = std::env::var("AWS_LAMBDA_LOG_LEVEL").ok();
+    named.filter(|level| LAMBDA_LEVELS.contains(&level.as_str())).unwrap_or_else(|| "INFO".to_owned())
 }
 
 /// How a grab ended, for the metric `Grabs`.
@@ -94,6 +109,11 @@ impl GrabEnd {
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
         }
+    }
+
+    /// Whether it is counted at once: a win or a fault. The others may share a line with later ones.
+    const fn is_urgent(self) -> bool {
+        matches!(self, Self::Grabbed | Self::Unavailable)
     }
 }
 
@@ -159,6 +179,16 @@ impl Meter {
         *claims_ms.entry(took_ms).or_default() += 1;
     }
 
+    /// How many grabs were counted since [`Self::take`] was called last, if all of them can wait: no win, no fault, and nothing
+    /// else that happened except calls of scripts.
+    pub fn patient(&self) -> Option<u64> {
+        let count = |end: GrabEnd| self.ends[end as usize].load(Ordering::Relaxed);
+        let urgent = GrabEnd::ALL.into_iter().filter(|end| end.is_urgent()).map(count).sum::<u64>();
+        let others = [&self.replays, &self.repairs, &self.helps].map(|count| count.load(Ordering::Relaxed));
+        let can_wait = urgent == 0 && others == [0; 3] && crate::lock(&self.claims_ms).is_empty();
+        can_wait.then(|| GrabEnd::ALL.into_iter().filter(|end| !end.is_urgent()).map(count).sum())
+    }
+
     /// What was counted since this was called last.
     pub fn take(&self) -> Counts {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
@@ -186,7 +216,7 @@ mod tests {
             .with_by("Outcome", "grabbed", [("Grabs", "Count", json!(2))])
             .with([("Replays", "Count", json!(1)), ("ClaimLatency", "Milliseconds", json!([3, 4]))])
             .with([])
-            .at(7);
+            .at(Timestamp::from_ms(7));
         let directive = |dimensions: Value, metrics: Value| json!({"Namespace": "hongbao", "Dimensions": [dimensions], "Metrics": metrics});
         let expected = json!({
             "_aws": {
@@ -199,8 +229,34 @@ mod tests {
                 ],
             },
             "Table": "hongbao", "Outcome": "grabbed", "Grabs": 2, "Replays": 1, "ClaimLatency": [3, 4],
+            "level": "INFO", "timestamp": "1970-01-01T00:00:00.007Z",
         });
         assert_eq!(line, expected);
+    }
+
+    #[test]
+    fn losses_and_refusals_can_wait() {
+        let meter = Meter::default();
+        assert_eq!(meter.patient(), Some(0));
+        for end in [GrabEnd::SoldOut, GrabEnd::Expired, GrabEnd::Refused] {
+            meter.ended(end);
+            meter.called_script();
+        }
+        assert_eq!(meter.patient(), Some(3));
+        let urgent: [&dyn Fn(&Meter); 6] = [
+            &|meter| meter.ended(GrabEnd::Grabbed),
+            &|meter| meter.ended(GrabEnd::Unavailable),
+            &Meter::replayed,
+            &Meter::repaired,
+            &Meter::helped,
+            &|meter| meter.claimed(Duration::ZERO),
+        ];
+        for count in urgent {
+            count(&meter);
+            assert_eq!(meter.patient(), None);
+            meter.take();
+            assert_eq!(meter.patient(), Some(0));
+        }
     }
 
     #[test]

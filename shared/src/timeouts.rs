@@ -13,8 +13,9 @@ pub const TRANSACTION: Duration = REQUEST.saturating_sub(Duration::from_secs(2))
 /// What a grab may spend on its claim, with the wait for other claims: its user is answered within 4 s. Settle, a helper or the
 /// user's next request continue from there.
 pub const CLAIM: Duration = Duration::from_secs(3);
-/// One try of a call of `DynamoDB`; the SDK makes up to three, also for reads that several requests share. It is well above a slow
-/// transaction: if one were given up, `DynamoDB` would call its repetition "in progress".
+/// One try of a transaction. It is well above a slow one: if one were given up, `DynamoDB` would call its repetition "in progress".
 pub const TRY: Duration = Duration::from_secs(3);
+/// One try of a read, which takes milliseconds. Several requests may share it, so a read that hangs must not hold them up for long.
+pub const READ_TRY: Duration = Duration::from_secs(1);
 /// A new connection to `DynamoDB`.
 pub const CONNECT: Duration = Duration::from_secs(1);

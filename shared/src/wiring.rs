@@ -42,9 +42,18 @@ pub struct Wiring {
 /// The configuration that Lambda puts into a function's environment: the region, the credentials of its role, and perhaps another
 /// endpoint.
 ///
-/// It looks nowhere else. The code that reads profiles and assumes roles would be a tenth of a function, which needs none of it.
+/// The endpoint is that of the ledger. It looks nowhere else. The code that reads profiles and assumes roles would be a tenth of a function, which needs none of it.
 /// A tool that needs it loads its configuration with `aws_config` and passes it in.
 pub fn environment() -> SdkConfig {
+    environment_with("AWS_ENDPOINT_URL_DYNAMODB")
+}
+
+/// The same to sign in to Redis: the endpoint is that of its secret.
+pub fn environment_for_redis() -> SdkConfig {
+    environment_with("AWS_ENDPOINT_URL_SECRETS_MANAGER")
+}
+
+fn environment_with(endpoint: &str) -> SdkConfig {
     let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let https = https_client();
     let provider = ProviderConfig::without_region().with_http_client(https.clone());
@@ -59,7 +68,7 @@ pub fn environment() -> SdkConfig {
         .credentials_provider(SharedCredentialsProvider::new(credentials))
         .use_fips(is_set("AWS_USE_FIPS_ENDPOINT"))
         .use_dual_stack(is_set("AWS_USE_DUALSTACK_ENDPOINT"));
-    config.set_endpoint_url(env("AWS_ENDPOINT_URL_DYNAMODB").or_else(|| env("AWS_ENDPOINT_URL")));
+    config.set_endpoint_url(env(endpoint).or_else(|| env("AWS_ENDPOINT_URL")));
     config.build()
 }
 
@@ -108,7 +117,8 @@ impl LedgerWiring {
 
     /// The operator's use cases.
     pub fn wallets(&self) -> Wallets<SdkTable> {
-        Wallets::new(Arc::clone(&self.ledger), Arc::new(System), self.config.policy.currency.clone())
+        let Config { policy, deposit_max, .. } = &self.config;
+        Wallets::new(Arc::clone(&self.ledger), Arc::new(System), policy.currency.clone(), *deposit_max)
     }
 }
 
@@ -124,13 +134,21 @@ impl Wiring {
         // A configuration without a Redis is refused like one with an invalid address.
         let mut redis = config.redis.take().unwrap_or_else(|| crate::redis::RedisConfig::new(""));
         if redis.aws.region().is_none() {
-            redis.aws = environment();
+            redis.aws = environment_for_redis();
         }
         let meter = Arc::new(Meter::default());
         let hot = Arc::new(RedisStore::new(Connection::new(&redis)?).metered(Arc::clone(&meter)));
         let base = LedgerWiring::over(table, config);
         let stores = Stores::new(Arc::clone(&base.ledger), hot, Arc::new(System), Arc::new(System));
         Ok(Self { base, stores: stores.metered(meter) })
+    }
+
+    /// Connects to the hot store. A function does so while it starts, when it has a whole processor; its first request then finds
+    /// connections. If it fails, that request connects.
+    pub async fn connect(&self) {
+        if let Err(error) = self.stores.hot.connect().await {
+            tracing::warn!(error = crate::error_chain(&error), "no connection to Redis at the start");
+        }
     }
 
     /// The wiring of the ledger only.

@@ -27,6 +27,14 @@ WAYS = {
         "Redis": "serverless",
         "RedisAuth": "password",
         "SettleRanges": "2",
+        "Rollout": "AllAtOnce",
+        "GrabProvisioned": "5",
+        "Zones": "ap-east-1c,ap-east-1b,ap-east-1a",
+        "TableWarmReads": "12000",
+        "TableWarmWrites": "40000",
+        "TableMaxReads": "100000",
+        "TableMaxWrites": "100000",
+        "AuditDays": "6",
         "CustomerKeyArn": "arn:aws:kms:ap-east-1:123456789012:key/0",
         "CorsOrigins": "https://a.example,https://b.example",
     },
@@ -37,6 +45,7 @@ WAYS = {
         "VpcId": "vpc-0123",
         "SubnetIds": "subnet-1,subnet-2",
         "SecurityGroupIds": "sg-1",
+        "GrabProvisioned": "5",
         "JwtIssuer": "https://issuer.example/",
         "JwtAudience": "app",
         "DeletionProtection": "false",
@@ -47,6 +56,12 @@ WAYS = {
         "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/a/0",
     },
 }
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Tests with an emulator of their own come first: moto forgets nothing while the emulator of `stack` runs."""
+    items.sort(key=lambda item: "stack" in item.fixturenames)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -115,7 +115,8 @@ def version(logical_id, properties):
 
 @kind("AWS::Lambda::Alias")
 def alias(logical_id, properties):
-    return client("lambda").create_alias(**properties)["AliasArn"], {}
+    given = {key: value for key, value in properties.items() if key != "ProvisionedConcurrencyConfig"}
+    return client("lambda").create_alias(**given)["AliasArn"], {}
 
 
 @kind("AWS::Scheduler::Schedule")
@@ -174,9 +175,16 @@ def role(logical_id, properties):
     for policy in properties.get("Policies", []):
         document = json.dumps(policy["PolicyDocument"])
         iam.put_role_policy(RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=document)
-    for arn in properties.get("ManagedPolicyArns", []):
+    # The emulator has none of AWS's own policies. Only CodeDeploy's role has one.
+    for arn in (arn for arn in properties.get("ManagedPolicyArns", []) if "iam::aws:" not in arn):
         iam.attach_role_policy(RoleName=name, PolicyArn=arn)
     return name, {"Arn": made["Arn"]}
+
+
+@kind("AWS::SecretsManager::Secret")
+def secret(logical_id, properties):
+    """moto has one, but does not generate what stands in it."""
+    return client("secretsmanager").create_secret(Name=f"{STACK}-{logical_id}")["ARN"], {}
 
 
 ONLY_NOTED = [
@@ -185,6 +193,8 @@ ONLY_NOTED = [
         "AWS::CloudFront::Distribution",
         "AWS::CloudFront::OriginAccessControl",
         "AWS::CloudFront::ResponseHeadersPolicy",
+        "AWS::CodeDeploy::Application",
+        "AWS::CodeDeploy::DeploymentGroup",
         "AWS::Cognito::UserPoolDomain",
         "AWS::EC2::SecurityGroupEgress",
         "AWS::ElastiCache::ParameterGroup",
@@ -194,10 +204,10 @@ ONLY_NOTED = [
         "AWS::ElastiCache::User",
         "AWS::ElastiCache::UserGroup",
         "AWS::Lambda::EventInvokeConfig",
+        "AWS::Logs::MetricFilter",
         "AWS::SNS::Subscription",
         "AWS::SNS::TopicPolicy",
         "AWS::SQS::QueuePolicy",
-        "AWS::SecretsManager::Secret",
     )
 ]
 
@@ -256,15 +266,21 @@ class Stack:
         return Noted.made.get(kind, {})
 
     def functions(self):
-        """Each deployed function: the name of its binary, its logical id, its configuration."""
+        """Each deployed function: its name in actions.json, its logical id, its configuration."""
         for logical_id, resource in source()["Resources"].items():
             if resource["Type"] == "AWS::Serverless::Function" and logical_id in self.ids:
                 configuration = client("lambda").get_function_configuration(FunctionName=self.ids[logical_id])
-                yield resource["Metadata"]["BuildProperties"]["Binary"], logical_id, configuration
+                program = resource["Metadata"]["BuildProperties"]["Binary"]
+                repairs = configuration["Environment"]["Variables"].get("OPERATE_REPAIRS")
+                kind = {"false": "-read", "true": "-repair", None: ""}[repairs]
+                yield program + kind, logical_id, configuration
 
     def called(self):
-        """The functions that receive requests: with grabs on instances, the function `Grab` receives none."""
+        """The functions that alarms watch. With grabs on instances, the function `Grab` receives no requests. A failure of the
+        operator's functions shows on the operator's own screen."""
         for program, logical_id, configuration in self.functions():
+            if program.startswith("operate-"):
+                continue
             if logical_id != "Grab" or "GrabOnInstances" not in self.ids:
                 yield program, logical_id, configuration
 

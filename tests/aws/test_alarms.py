@@ -35,7 +35,7 @@ def test_each_alarm_notifies_the_topic(stack, alarms):
         assert len(metrics_of(alarm)) in range(1, 11), f"{name}: CloudWatch takes ten metrics"
     redis = {name for name in alarms if name.startswith("Redis")}
     assert redis == {
-        "nodes": {"RedisMemory", "RedisCpu", "RedisEvictions"},
+        "nodes": {"RedisMemory", "RedisCpu", "RedisEvictions", "RedisConnections", "RedisReplication"},
         "serverless": {"RedisServerlessMemory", "RedisServerlessThrottles", "RedisServerlessEvictions"},
         "existing": set(),
     }[stack.way]
@@ -63,6 +63,8 @@ def test_the_runbooks_commands_name_what_exists(stack, runbook, repository):
     assert set(re.findall(r"\$\(resource (\w+)\)", commands)) <= set(resources)
     assert set(re.findall(r"\$\(output (\w+)\)", commands)) <= set(outputs)
     assert {f"{name}Logs" for name in re.findall(r"^ *logs (\w+) ", commands, re.M)} <= set(resources)
+    queried = {name for names in re.findall(r"^ *query ([A-Z][A-Za-z,]+) ", commands, re.M) for name in names.split(",")}
+    assert queried and {f"{name}Logs" for name in queried} <= set(resources)
     code = sources(repository)
     for message in re.findall(r'fields\.message = "([^"*]+)', commands):
         assert f'"{message}' in code, f"no function logs: {message}"
@@ -97,6 +99,15 @@ def test_the_alarms_that_matter_most(stack, alarms):
     table = [{"Name": "Table", "Value": stack.outputs["TableName"]}]
     age = alarms["OutboxAge"]
     assert (age["Threshold"], age["Dimensions"], age["Statistic"]) == (120_000, table, "Maximum")
+    # A minimum or a sum over the ranges would hide one that is stuck.
+    late = alarms["RefundsLate"]
+    assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
+    assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
+    days = int(stack.parameters.get("AuditDays", "1"))
+    [period] = [query["MetricStat"]["Period"] for query in alarms["AuditMissing"]["Metrics"] if "MetricStat" in query]
+    unaudited = period * alarms["AuditMissing"]["DatapointsToAlarm"]
+    assert unaudited == (24 * days + 6) * 3600
+    assert unaudited + period <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
     imbalance = alarms["AuditImbalance"]
     assert (imbalance["MetricName"], imbalance["Threshold"]) == ("AuditImbalances", 0)
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table
@@ -104,7 +115,6 @@ def test_the_alarms_that_matter_most(stack, alarms):
     missing = alarms["SettleMissing"]
     # Five runs of each range are due in five minutes. One may be missing in each range, but not a whole range.
     assert 5 * (ranges - 1) < missing["Threshold"] <= 5 * ranges - ranges
-    assert missing["TreatMissingData"] == alarms["AuditMissing"]["TreatMissingData"] == "breaching"
     queues = [d["Value"] for m in metrics_of(alarms["DeadLetters"]) for d in m["Dimensions"]]
     found = [url.rpartition("/")[2] for url in client("sqs").list_queues()["QueueUrls"]]
     assert sorted(queues) == sorted(name for name in found if "DeadLetters" in name)
@@ -119,3 +129,66 @@ def test_the_alarms_that_matter_most(stack, alarms):
         assert nodes == {
             f"{stack.ids['RedisNodes']}-{shard + 1:04}-{node + 1:03}" for shard in range(shards) for node in range(per_shard)
         }
+
+
+class Series(list):
+    """As many values as an alarm evaluates, with the operators that the alarms use. None: no value."""
+
+    def __sub__(self, other):
+        return Series(left - right for left, right in zip(self, other))
+
+    def __gt__(self, other):
+        return Series(value > other for value in self)
+
+
+def raised(alarm, **metrics):
+    """Whether CloudWatch raises the alarm for these values of its metrics, oldest first."""
+    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+    periods = alarm["EvaluationPeriods"]
+    spread = lambda value: value if isinstance(value, Series) else [value] * periods
+    functions = {
+        "FILL": lambda series, value: Series(value if one is None else one for one in series),
+        "RUNNING_SUM": lambda series: Series(sum(series[: i + 1]) for i in range(len(series))),
+        "IF": lambda condition, then, other: Series(
+            a if is_so else b for is_so, a, b in zip(condition, spread(then), spread(other))
+        ),
+    }
+    given = {name: Series(values[-periods:]) for name, values in metrics.items()}
+    values = eval(expression, {}, functions | given)  # noqa: S307
+    assert alarm["ComparisonOperator"] == "LessThanThreshold" and alarm["TreatMissingData"] == "ignore"
+    return sum(value < alarm["Threshold"] for value in values) >= alarm["DatapointsToAlarm"]
+
+
+def test_a_new_deployment_is_quiet_and_a_stopped_one_is_not(alarms):
+    for name, alarm in alarms.items():
+        assert alarm["TreatMissingData"] != "breaching", f"{name} would be raised before its first value"
+    settle = alarms["SettleMissing"]
+    due = int(settle["Threshold"])
+    none, well = [None] * 3, [0, 0, 0]
+    assert not raised(settle, runs=none, errors=none), "no run yet"
+    assert not raised(settle, runs=[None, None, 1], errors=none), "the first minutes of a deployment"
+    assert not raised(settle, runs=[None, 1, due], errors=none)
+    assert not raised(settle, runs=[due, due, due], errors=well)
+    assert raised(settle, runs=[due, None, None], errors=well), "the runs ended"
+    assert raised(settle, runs=[due, due, due], errors=[0, 1, 1]), "the runs fail"
+    audit = alarms["AuditMissing"]
+    quarters = audit["DatapointsToAlarm"]
+    assert audit["EvaluationPeriods"] == quarters + 1
+    assert not raised(audit, reports=[None] * quarters + [1]), "the first audit"
+    assert not raised(audit, reports=[None, 1] + [None] * (quarters - 1))
+    assert raised(audit, reports=[1] + [None] * quarters), "no report between two audits and six hours"
+
+
+def test_the_gateways_own_refusals_are_counted(stack, alarms):
+    """API Gateway asks no function for them."""
+    alarm = alarms["GatewayRefusals"]
+    [expression] = [query["Expression"] for query in alarm["Metrics"] if "Expression" in query]
+    names = {query["Id"]: query["MetricStat"]["Metric"] for query in alarm["Metrics"] if "MetricStat" in query}
+    assert names.pop("requests")["MetricName"] == "Count"
+    assert expression == " - ".join(["requests", *(f"FILL({name}, 0)" for name in names)])
+    assert {metric["MetricName"] for metric in names.values()} == {"Invocations"}
+    counted = {metric["Dimensions"][0]["Value"] for metric in names.values()}
+    answering = {"send", "grab", "view", "wallet"}
+    assert counted == {
+        configuration["FunctionName"] for program, _, configuration in stack.called() if program in answering
+    }

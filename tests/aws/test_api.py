@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from emulated import ACCOUNT, REGION, client
-from policies import matches
+from emulated import ACCOUNT, REGION, STACK, client
+from policies import allows, listed, matches, parsed
 
+PREFLIGHT = "OPTIONS /{proxy+}"
 USER, OPERATOR = [{"userToken": []}], [{"operatorSignature": []}]
 
 
@@ -28,16 +29,14 @@ def routes(stack):
 
 
 def test_each_operation_has_its_route_and_its_function(stack, operations):
-    arns = {program: configuration["FunctionArn"] for program, _, configuration in stack.called()}
-    if "GrabOnInstances" in stack.ids:
-        # Only published versions run on instances.
-        arns["grab"] += ":live"
+    # Requests reach published versions only.
+    arns = {program: configuration["FunctionArn"] + ":live" for program, _, configuration in stack.called()}
     expected = {key: arns[operation["x-hongbao-function"]] for key, operation in operations.items()}
     deployed = routes(stack)
     # moto names the default route as the document does.
-    default = {key: arn for key, arn in deployed.items() if key.endswith("$default")}
-    assert list(default.values()) == [arns["view"]]
-    assert {key: arn for key, arn in deployed.items() if key not in default} == expected
+    open_to_all = {key: arn for key, arn in deployed.items() if key.endswith("$default") or key == PREFLIGHT}
+    assert list(open_to_all.values()) == [arns["view"]] * 2
+    assert {key: arn for key, arn in deployed.items() if key not in open_to_all} == expected
 
 
 def test_each_operation_is_guarded(stack, operations, body):
@@ -67,9 +66,7 @@ def test_the_gateway_may_call_each_function(stack, operations):
         if resource["Type"] == "AWS::Lambda::Permission"
         and resource["Properties"]["Principal"] == "apigateway.amazonaws.com"
     ]
-    names = {program: logical_id for program, logical_id, _ in stack.called()}
-    if "GrabOnInstances" in stack.ids:
-        names["grab"] = "GrabOnInstancesAliaslive"
+    names = {program: f"{logical_id}Aliaslive" for program, logical_id, _ in stack.called()}
     for key, operation in operations.items():
         sources = []
         for _, permission in permissions:
@@ -85,6 +82,11 @@ def test_each_route_is_throttled_and_the_stage_has_no_other(stack, operations):
     [stage] = stack.noted("AWS::ApiGatewayV2::Stage").values()
     assert stage["StageName"] == "$default" and stage["AutoDeploy"]
     default, special = stage["DefaultRouteSettings"], stage["RouteSettings"]
+    for_all = {"$default": special.pop("$default"), PREFLIGHT: special.pop(PREFLIGHT)}
+    # Anybody may call the default route, and it invokes a function.
+    assert for_all["$default"] == {"ThrottlingRateLimit": 20, "ThrottlingBurstLimit": 40}
+    # A browser asks before each grab from another origin.
+    assert for_all[PREFLIGHT] == special["POST /packets/{packet_id}/grab"]
     assert set(special) <= set(operations), "API Gateway refuses settings of routes that don't exist"
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
@@ -103,6 +105,13 @@ def test_the_access_log_is_json_without_tokens_or_users(stack):
     assert stage["AccessLogSettings"]["DestinationArn"].startswith(f"arn:aws:logs:{REGION}:{ACCOUNT}:log-group:")
 
 
+def test_browsers_may_ask_without_signing_in(body):
+    """Without a route of its own, API Gateway would send a preflight to the default route."""
+    [operation] = body["paths"]["/{proxy+}"].values()
+    assert list(body["paths"]["/{proxy+}"]) == ["options"]
+    assert operation["security"] == [{"NONE": []}]
+
+
 def test_pages_may_call_only_from_the_given_origins(stack, body):
     cors = body.get("x-amazon-apigateway-cors")
     if stack.way != "serverless":
@@ -113,13 +122,44 @@ def test_pages_may_call_only_from_the_given_origins(stack, body):
     assert cors["allowMethods"] == ["GET", "POST"] and "allowCredentials" not in cors
 
 
-def test_the_operators_policy_is_for_the_operators_routes(stack, operations):
-    arn = stack.outputs["OperatorPolicyArn"]
-    policy = client("iam").get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
-    policy = json.loads(policy) if isinstance(policy, str) else policy
-    [statement] = policy["Statement"]
-    assert (statement["Effect"], statement["Action"]) == ("Allow", "execute-api:Invoke")
+RIGHTS = ("Read", "Money", "Users", "Repair")
+
+
+@pytest.fixture(scope="module")
+def rights(stack):
+    """The statements of the operator's four policies."""
+    found = {}
+    for right in RIGHTS:
+        arn = stack.outputs[f"Operator{right}PolicyArn"]
+        document = client("iam").get_policy_version(PolicyArn=arn, VersionId="v1")["PolicyVersion"]["Document"]
+        found[right] = parsed(document)["Statement"]
+    return found
+
+
+def test_the_operators_rights_are_four(stack, operations, rights):
+    def of_route(key, operation):
+        if operation["security"] != OPERATOR:
+            return set()
+        if "/users/" in key:
+            return {"Users"}
+        return {"Read"} if key.startswith("GET ") else {"Money"}
+
+    def having(action, resource):
+        return {right for right in RIGHTS if allows(rights[right], action, resource)}
+
     for key, operation in operations.items():
         method, path = key.split(" ")
         called = f"arn:aws:execute-api:{REGION}:{ACCOUNT}:{stack.ids['Api']}/$default/{method}{path}"
-        assert matches(statement["Resource"], called) == (operation["security"] == OPERATOR), key
+        assert having("execute-api:Invoke", called) == of_route(key, operation), key
+    for program, logical_id, configuration in stack.functions():
+        expected = {"operate-read": {"Read"}, "operate-repair": {"Repair"}, "settle": {"Repair"}, "audit": {"Repair"}}
+        found = having("lambda:InvokeFunction", configuration["FunctionArn"])
+        assert found == expected.get(program, set()), program
+    actions = {action for statements in rights.values() for s in statements for action in listed(s["Action"])}
+    assert actions == {"execute-api:Invoke", "lambda:InvokeFunction"}
+
+
+def test_the_operators_functions_have_the_names_that_the_tool_calls(stack):
+    names = {program: configuration["FunctionName"] for program, _, configuration in stack.functions()}
+    for right in ("read", "repair"):
+        assert names[f"operate-{right}"] == f"{STACK}-operate-{right}"

@@ -1,9 +1,11 @@
 """Other files agree with the template's parameters and with the routes of openapi.yaml."""
 
+import ipaddress
 import re
 import tomllib
 
 import pytest
+from conftest import WAYS
 from transformed import ROOT, source
 
 
@@ -39,3 +41,60 @@ def test_make_watch_knows_the_routes(operations):
     manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
     routes = {key.partition(" ")[2]: operation["x-hongbao-function"] for key, operation in operations.items()}
     assert manifest["workspace"]["metadata"]["lambda"]["watch"]["router"] == routes
+
+
+def broken(**given):
+    """The rules' messages for these parameters, as CloudFormation gives them before it makes anything."""
+    template = source()
+    values = {name: str(parameter["Default"]) for name, parameter in template["Parameters"].items()} | given
+
+    def holds(condition):
+        [(function, arguments)] = condition.items()
+        if function == "Fn::Equals":
+            left, right = (values[one["Ref"]] if isinstance(one, dict) else str(one) for one in arguments)
+            return left == right
+        return {"Fn::Not": lambda: not holds(arguments[0]), "Fn::And": lambda: all(map(holds, arguments)),
+                "Fn::Or": lambda: any(map(holds, arguments))}[function]()
+
+    return [
+        assertion["AssertDescription"]
+        for rule in template["Rules"].values()
+        if holds(rule["RuleCondition"])
+        for assertion in rule["Assertions"]
+        if not holds(assertion["Assert"])
+    ]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_rules_accept_what_the_other_tests_deploy(way):
+    assert broken(**WAYS[way]) == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"JwtIssuer": "https://issuer.example/"},
+        {"SecurityGroupIds": "sg-1"},
+        {"Redis": "existing", "RedisUrl": "redis://r"},
+        {"VpcId": "vpc-0"},
+        {"PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0"},
+        {"TableWarmWrites": "40000"},
+        {"TableMaxReads": "40000"},
+        {"RestoredTable": "restored", "Events": "true"},
+    ],
+    ids=str,
+)
+def test_the_rules_refuse_half_a_configuration(given):
+    assert broken() == []
+    assert len(broken(**given)) == 1
+
+
+def test_each_allowed_network_has_room_for_its_subnets():
+    parameter = source()["Parameters"]["VpcCidr"]
+    accepts = lambda text: bool(re.fullmatch(parameter["AllowedPattern"], text))
+    accepted = [text for text in (f"10.64.{third}.0/{size}" for third in range(256) for size in range(12, 29)) if accepts(text)]
+    assert parameter["Default"] in accepted and "10.64.240.0/20" in accepted
+    for text in accepted:
+        # An address inside a network would be refused here. Four subnets of 1,024 addresses: `!Cidr [VpcCidr, 4, 10]`.
+        assert len(list(ipaddress.ip_network(text).subnets(new_prefix=22))) >= 4
+    assert not any(accepts(text) for text in ("10.64.0.0/21", "10.64.1.0/20", "10.64.16.0/16", "10.64.0.1/20"))

@@ -15,7 +15,9 @@ CONNECTION = [
     ["HELLO", "3"],
     ["CLIENT", "SETNAME", "x"],
     ["READONLY"],
+    ["ASKING"],
     ["CLUSTER", "SLOTS"],
+    ["CLUSTER", "MYID"],
     ["CLUSTER", "SHARDS"],
     ["CLUSTER", "NODES"],
 ]

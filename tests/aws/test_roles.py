@@ -86,7 +86,7 @@ def test_no_function_deletes_or_reaches_another_table(stack, roles, actions):
 
 def test_a_roles_actions_outside_the_table(stack, roles):
     for program, statements in roles.items():
-        uses_redis = program in ("send", "grab", "view", "settle")
+        uses_redis = program in ("send", "grab", "view", "settle", "operate-read", "operate-repair")
         expected = {"logs:CreateLogStream", "logs:PutLogEvents"}
         if uses_redis:
             expected |= {
@@ -99,6 +99,8 @@ def test_a_roles_actions_outside_the_table(stack, roles):
             }
         if uses_redis and stack.way == "nodes":
             expected.add("elasticache:Connect")
+        if uses_redis and stack.way == "serverless":
+            expected.add("secretsmanager:GetSecretValue")
         if program in ("settle", "audit"):
             expected.add("sqs:SendMessage")
         if program == "audit":
@@ -130,7 +132,7 @@ def test_each_function_has_its_own_role_and_log_group(stack):
         trust = client("iam").get_role(RoleName=configuration["Role"].rpartition("/")[2])["Role"]
         [statement] = trust["AssumeRolePolicyDocument"]["Statement"]
         assert statement["Principal"] == {"Service": "lambda.amazonaws.com"}
-    assert len(roles) == len(groups) == 6
+    assert len(roles) == len(groups) == 8
 
 
 def test_no_role_of_any_kind_has_a_wildcard_action(stack):
@@ -147,10 +149,12 @@ def test_the_networks_endpoint_allows_its_functions_actions(stack, actions):
     [endpoint] = [
         resource
         for resource in stack.template["Resources"].values()
-        if resource["Type"] == "AWS::EC2::VPCEndpoint"
+        if resource["Type"] == "AWS::EC2::VPCEndpoint" and resource["Properties"]["VpcEndpointType"] == "Gateway"
     ]
     [statement] = endpoint["Properties"]["PolicyDocument"]["Statement"]
     inside = [program for program, _, configuration in stack.functions() if configuration.get("VpcConfig")]
-    assert sorted(inside) == ["grab", "send", "settle", "view"]
+    assert sorted(inside) == ["grab", "operate-read", "operate-repair", "send", "settle", "view"]
     assert set(statement["Action"]) == {entry["action"] for program in inside for entry in actions[program]}
-    assert statement["Resource"] == [{"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/due"}]
+    condition, restored, own = statement["Resource"]["Fn::If"]
+    assert condition == "IsRestored" and own == [{"Fn::GetAtt": ["Table", "Arn"]}, {"Fn::Sub": "${Table.Arn}/index/due"}]
+    assert [one["Fn::Sub"].partition(":table/")[2] for one in restored] == ["${RestoredTable}", "${RestoredTable}/index/due"]

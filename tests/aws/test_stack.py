@@ -32,11 +32,14 @@ def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
     assert sorted(covered) == list(range(partitions))
 
 
-def test_the_audit_runs_daily_and_continues(stack):
+def test_the_audit_runs_by_its_parameter_and_continues(stack):
+    days = int(stack.parameters.get("AuditDays", "1"))
     audit = next(configuration for program, _, configuration in stack.functions() if program == "audit")
     run = schedules()["audit"]
-    assert run["ScheduleExpression"] == "rate(1 day)" and run["Target"]["Arn"] == audit["FunctionArn"]
-    assert json.loads(run["Target"]["Input"]) == {}
+    assert run["ScheduleExpression"] == ("rate(1 day)" if days == 1 else f"rate({days} days)")
+    assert run["Target"]["Arn"] == audit["FunctionArn"]
+    # Two hours of overlap with the audit before.
+    assert json.loads(run["Target"]["Input"]) == {"hours": 24 * days + 2}
     [rule] = [found for found in client("events").list_rules()["Rules"] if "AuditContinues" in found["Name"]]
     [target] = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert (target["Arn"], target["InputPath"]) == (audit["FunctionArn"], "$.detail.responsePayload.next")
@@ -115,10 +118,15 @@ def test_the_network_has_no_way_out_except_to_the_table(stack):
     ec2, vpc = client("ec2"), stack.ids["Vpc"]
     ours = [{"Name": "vpc-id", "Values": [vpc]}]
     subnets = ec2.describe_subnets(Filters=ours)["Subnets"]
-    assert len(subnets) == len({subnet["AvailabilityZone"] for subnet in subnets}) == 3
-    [endpoint] = ec2.describe_vpc_endpoints(Filters=ours)["VpcEndpoints"]
-    assert endpoint["VpcEndpointType"] == "Gateway"
-    assert endpoint["ServiceName"] == f"com.amazonaws.{REGION}.dynamodb"
+    zones = {subnet["AvailabilityZone"] for subnet in subnets}
+    assert len(subnets) == len(zones) == 3
+    if "Zones" in stack.parameters:
+        assert zones == set(stack.parameters["Zones"].split(","))
+    endpoints = ec2.describe_vpc_endpoints(Filters=ours)["VpcEndpoints"]
+    found = {(endpoint["VpcEndpointType"], endpoint["ServiceName"].rpartition(".")[2]) for endpoint in endpoints}
+    # A password of Redis may change, and the functions read the new one.
+    secrets = {("Interface", "secretsmanager")} if stack.way == "serverless" else set()
+    assert len(endpoints) == len(found) and found == {("Gateway", "dynamodb")} | secrets
 
 
 def test_only_the_functions_reach_redis(stack):
@@ -132,6 +140,11 @@ def test_only_the_functions_reach_redis(stack):
     assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [functions]
     [way] = stack.noted("AWS::EC2::SecurityGroupEgress").values()
     assert (way["GroupId"], way["DestinationSecurityGroupId"]) == (functions, redis["GroupId"])
+    if stack.way == "serverless":
+        [secrets] = ec2.describe_security_groups(GroupIds=[stack.ids["SecretsGroup"]])["SecurityGroups"]
+        [rule] = secrets["IpPermissions"]
+        assert (rule["FromPort"], rule["ToPort"], rule["IpRanges"]) == (443, 443, [])
+        assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [functions]
     [of_functions] = ec2.describe_security_groups(GroupIds=[functions])["SecurityGroups"]
     assert of_functions["IpPermissions"] == []
 
@@ -219,3 +232,24 @@ def test_no_update_replaces_or_deletes_what_has_state(protect):
 def test_a_planned_replacement_opens_both_policies(protect):
     for statements in protect("--open"):
         assert not any(denied(statements, one, "Update:Replace") for one in STATEFUL | {"State"})
+
+
+def test_the_table_is_warm_and_limited_as_the_parameters_say():
+    properties = source("stacks/state.yaml")["Resources"]["Table"]["Properties"]
+    for name, condition, units in (
+        ("WarmThroughput", "WarmsTable", {"ReadUnitsPerSecond": "TableWarmReads", "WriteUnitsPerSecond": "TableWarmWrites"}),
+        ("OnDemandThroughput", "LimitsTable", {"MaxReadRequestUnits": "TableMaxReads", "MaxWriteRequestUnits": "TableMaxWrites"}),
+    ):
+        expected = {unit: {"Ref": parameter} for unit, parameter in units.items()}
+        assert properties[name] == {"Fn::If": [condition, expected, {"Ref": "AWS::NoValue"}]}
+
+
+def test_a_restored_table_takes_the_place_of_the_stacks_own():
+    """The functions, roles and alarms know the table only by these outputs."""
+    outputs = source("stacks/state.yaml")["Outputs"]
+    for name, restored in (("Table", {"Ref": "RestoredTable"}), ("TableStream", {"Ref": "RestoredStream"})):
+        condition, then, own = outputs[name]["Value"]["Fn::If"]
+        assert (condition, then) == ("IsRestored", restored) and "Table" in str(own), name
+    condition, then, own = outputs["TableArn"]["Value"]["Fn::If"]
+    assert condition == "IsRestored" and then["Fn::Sub"].endswith(":table/${RestoredTable}")
+    assert own == {"Fn::GetAtt": ["Table", "Arn"]}

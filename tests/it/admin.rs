@@ -1,5 +1,7 @@
 //! `hongbao-admin`: the program itself, over real stores.
 
+mod via;
+
 use std::process::Output;
 use std::time::Duration;
 
@@ -17,28 +19,28 @@ use crate::programs::built;
 
 /// The program's output and exit code.
 #[derive(Debug)]
-struct Said {
-    code: Option<i32>,
-    text: String,
-    errors: String,
+pub struct Said {
+    pub code: Option<i32>,
+    pub text: String,
+    pub errors: String,
 }
 
 impl Said {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
     /// # Panics
     /// If the exit code differs.
     #[track_caller]
-    fn with(self, code: i32) -> Self {
+    pub fn with(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "{self:?}");
         self
     }
 
     /// The only line that begins with `start`, its columns separated by one space.
     #[track_caller]
-    fn line(&self, start: &str) -> String {
+    pub fn line(&self, start: &str) -> String {
         let lines = self.text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
         let mut lines = lines.filter(|line| line.starts_with(start));
         let line = lines.next().unwrap_or_else(|| panic!("no line {start}: {}", self.text));
@@ -48,7 +50,7 @@ impl Said {
 }
 
 /// Runs the program with these arguments and no environment, over a world.
-async fn admin(world: &World, arguments: &[&str]) -> Said {
+pub async fn admin(world: &World, arguments: &[&str]) -> Said {
     let (redis, dynamodb) = (world.redis.nodes()[0].url(), world.dynamodb_url());
     let stores = ["--redis-url", &redis, "--dynamodb-url", &dynamodb, "--table", world.table()];
     run(Command::new(built("hongbao-admin")).args(stores).args(arguments).env_clear()).await

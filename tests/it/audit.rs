@@ -202,7 +202,7 @@ async fn ledger() -> World {
     for name in ["eve", "fay", "gus"] {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
     }
-    process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1)).await.unwrap();
+    process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1), None).await.unwrap();
     promises.are_kept(&audit(&world).await);
     world
 }
@@ -366,7 +366,7 @@ impl Traffic {
                 if matches!(grab, Ok(shared::service::GrabOutcome::Grabbed { .. })) {
                     self.grabbed.fetch_add(1, Ordering::SeqCst);
                     let id = format!("{sender}-{round}").parse().unwrap();
-                    process.wallets.withdraw(user, &id, Amount::new(1)).await.unwrap();
+                    process.wallets.withdraw(user, &id, Amount::new(1), None).await.unwrap();
                 }
             }
         }

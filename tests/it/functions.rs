@@ -1,11 +1,13 @@
 //! The functions' own programs under the Lambda runtime interface emulator, with the sample events.
 
 mod actions;
+mod costs;
 mod credentials;
 mod deadline;
 mod lifecycle;
 mod logs;
 mod managed;
+mod movements;
 mod walk;
 
 use std::process::{Command, Output};
@@ -38,6 +40,7 @@ const RESPONSE_TIMEOUT_MS: &str = "5000";
 struct Stores {
     redis: TestServer,
     dynamodb: DynamoDb,
+    table: &'static str,
 }
 
 impl Stores {
@@ -49,7 +52,7 @@ impl Stores {
     async fn start_with(args: &[&str]) -> Self {
         let (redis, dynamodb) = (TestServer::start(args).await, DynamoDb::start(None).await.unwrap());
         create_table(&dynamodb_at(&dynamodb.url()), TABLE).await.unwrap();
-        Self { redis, dynamodb }
+        Self { redis, dynamodb, table: TABLE }
     }
 
     /// Starts a function over them, with additional variables.
@@ -62,6 +65,15 @@ impl Stores {
         self.with_variables(name, &[], async |all| ManagedFunction::start(&built(name), concurrency, all).await).await
     }
 
+    /// Sends a packet of one slip, and returns its id.
+    async fn packet_of_one_slip(&self) -> String {
+        let [wallet, send] = [self.function("wallet", &[]).await, self.function("send", &[]).await];
+        wallet.answer(&sample("wallet", "")).await.expect(201);
+        let mut event = sample("send", "");
+        event["body"] = r#"{"split":"equal","total_amount":100,"count":1}"#.into();
+        send.answer(&event).await.expect(201)["packet_id"].as_str().unwrap().to_owned()
+    }
+
     /// Starts a program with a function's variables.
     async fn with_variables<T>(
         &self,
@@ -71,7 +83,7 @@ impl Stores {
     ) -> T {
         let (redis, dynamodb) = (self.redis.url(), self.dynamodb.url());
         let mut all = vec![
-            ("TABLE_NAME", TABLE),
+            ("TABLE_NAME", self.table),
             ("AWS_ENDPOINT_URL_DYNAMODB", &*dynamodb),
             ("AWS_REGION", "local"),
             ("AWS_ACCESS_KEY_ID", "local"),
@@ -79,7 +91,7 @@ impl Stores {
             ("SETTLE_GRACE_MS", "0"),
             ("REDIS_RESPONSE_TIMEOUT_MS", RESPONSE_TIMEOUT_MS),
         ];
-        if BOTH_STORES.contains(&name) {
+        if BOTH_STORES.contains(&name) || name == "operate" {
             all.push(("REDIS_URL", &redis));
         }
         all.extend(variables);
@@ -106,6 +118,13 @@ impl Answers for Function {
 fn sample(name: &str, packet: &str) -> Value {
     let text = std::fs::read_to_string(repository(&format!("events/{name}.json"))).unwrap();
     serde_json::from_str(&text.replace(PLACEHOLDER, packet)).unwrap()
+}
+
+/// The sample grab of another user.
+fn grab_of(packet: &str, user: &str) -> Value {
+    let mut event = sample("grab", packet);
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(user);
+    event
 }
 
 /// Reads a function's answer like API Gateway (payload format 2.0).
@@ -161,7 +180,7 @@ async fn the_sample_events_are_answered_by_the_contract() {
     let report = settle.invoke(&std::fs::read(repository("events/settle.json")).unwrap()).await;
     let nothing = json!({
         "persisted": 0, "parked": 0, "refunded_packets": 0, "refunded_slips": 0, "refunded_amount": 0, "outbox_left": 0,
-        "oldest_outbox_ms": 0, "due_left": 0
+        "oldest_outbox_ms": 0, "due_left": 0, "oldest_due_s": 0
     });
     assert_eq!(report, nothing);
 
@@ -288,7 +307,7 @@ fn all_errors_of_a_configuration_are_reported_at_start() {
     let of_redis = [
         ("REDIS_URL", "https://user:s3cret@localhost"),
         ("REDIS_CLUSTER", "yes"),
-        ("REDIS_CA_FILE", "/nowhere"),
+        ("REDIS_CA", "/nowhere"),
         ("REDIS_CONNECT_TIMEOUT_MS", "1s"),
         ("REDIS_RESPONSE_TIMEOUT_MS", "0"),
         ("REDIS_AUTH", "maybe"),

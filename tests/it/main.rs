@@ -10,6 +10,8 @@ mod functions;
 mod guard;
 mod help;
 mod http_rush;
+mod hung_reads;
+mod journal;
 mod layers;
 mod live;
 mod memory_table;

@@ -76,6 +76,7 @@ async fn every_operation_is_called_and_its_answer_reads() {
     assert_eq!((alice.wallet().await.unwrap().balance, operator.wallet_of("a{b}").await.unwrap().balance), (600, 100));
     let movements = operator.movements("alice", Page::default()).await.unwrap().movements;
     assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
+    assert!(movements.iter().any(|movement| movement.by.as_deref().is_some_and(|by| by.starts_with("arn:"))));
 
     // For a user, and for the operator.
     let (for_alice, for_bob) = (operator.for_user("alice"), operator.for_user("a{b}"));

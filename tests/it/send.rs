@@ -174,9 +174,9 @@ async fn fifty_deposits_of_one_id_move_money_once() {
                 let amount = Amount::new(amount);
                 let (id, wallets) = (key("m"), &process.wallets);
                 if outgoing {
-                    wallets.withdraw(&ann, &id, amount).await
+                    wallets.withdraw(&ann, &id, amount, None).await
                 } else {
-                    wallets.deposit(&ann, &id, amount).await
+                    wallets.deposit(&ann, &id, amount, None).await
                 }
             })
         });
@@ -190,9 +190,9 @@ async fn fifty_deposits_of_one_id_move_money_once() {
         assert_eq!((moved, replayed), (1, 49));
         assert_eq!(audit(&world).await.balance("ann"), left);
     }
-    let outcome = process.wallets.deposit(&ann, &key("m"), Amount::new(701)).await.unwrap();
+    let outcome = process.wallets.deposit(&ann, &key("m"), Amount::new(701), None).await.unwrap();
     assert_eq!(outcome, MovementOutcome::IdReused);
-    let outcome = process.wallets.withdraw(&ann, &key("m"), Amount::new(301)).await.unwrap();
+    let outcome = process.wallets.withdraw(&ann, &key("m"), Amount::new(301), None).await.unwrap();
     assert_eq!(outcome, MovementOutcome::IdReused);
     assert_eq!(audit(&world).await.balance("ann"), 400);
 }
@@ -203,7 +203,7 @@ async fn a_withdrawal_never_overdraws_a_wallet() {
     let process = world.process();
     let ann = user("ann");
     let withdraw =
-        async |id: &str, amount| process.wallets.withdraw(&ann, &key(id), Amount::new(amount)).await.unwrap();
+        async |id: &str, amount| process.wallets.withdraw(&ann, &key(id), Amount::new(amount), None).await.unwrap();
     assert_eq!(withdraw("w", 1).await, MovementOutcome::InsufficientBalance);
     process.fund(&ann, 100).await;
     assert_eq!(withdraw("w", 101).await, MovementOutcome::InsufficientBalance);

@@ -168,14 +168,16 @@ async fn a_run_without_time_does_no_harm_and_the_next_one_finishes() {
     }
     let late = late_process(&world);
     let report = late.count().await;
-    let oldest_outbox_ms = report.oldest_outbox_ms;
-    let counted = Report { due_left: 4, outbox_left: Some(8), oldest_outbox_ms, ..Report::default() };
+    let (oldest_outbox_ms, oldest_due_s) = (report.oldest_outbox_ms, report.oldest_due_s);
+    let counted = Report { due_left: 4, outbox_left: Some(8), oldest_outbox_ms, oldest_due_s, ..Report::default() };
     assert_eq!(report, counted, "nothing is done, but everything is counted");
+    // By the process' clock, which is two hours ahead. The packets were open for one.
+    assert!((3_600..3_660).contains(&oldest_due_s), "the oldest is due for {oldest_due_s} s");
     assert!(audit(&world).await.packets.values().all(|packet| packet.decisions.is_empty()));
     let report = late.settle().await;
     let counts =
         (report.persisted, report.refunded_packets, report.refunded_slips, report.due_left, report.outbox_left);
-    assert_eq!(counts, (8, 4, 32, 0, Some(0)));
+    assert_eq!((counts, report.oldest_due_s), ((8, 4, 32, 0, Some(0)), 0));
     all_is_settled(&world).await;
 }
 

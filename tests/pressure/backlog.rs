@@ -76,7 +76,7 @@ async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
     let sender: UserId = "sender".parse().unwrap();
     let (wallets, send) = (all.ledger_wiring().wallets(), all.send_packet());
     let deposit: RequestKey = "deposit".parse().unwrap();
-    wallets.deposit(&sender, &deposit, Amount::new(u64::from(slips) * 100)).await.unwrap();
+    wallets.deposit(&sender, &deposit, Amount::new(u64::from(slips) * 100), None).await.unwrap();
     let mut parts = Vec::new();
     let mut left = slips;
     while left > 0 {

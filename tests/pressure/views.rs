@@ -36,7 +36,7 @@ pub async fn run() {
     let (writer, sender) = (process(), user("sender"));
     let policy = SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default() };
     let total = u64::from(SLIPS) * 100;
-    ledger.deposit(&sender, &"d".parse().unwrap(), Amount::new(total), System.now()).await.unwrap();
+    ledger.deposit(&sender, &"d".parse().unwrap(), Amount::new(total), None, System.now()).await.unwrap();
     let send = SendPacket::new(writer.clone(), policy);
     let outcome = send.send(packet(&sender, total, SLIPS), &"k".parse().unwrap()).await.unwrap();
     let SendOutcome::Sent(terms) = outcome else { panic!("{outcome:?}") };

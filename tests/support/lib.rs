@@ -8,6 +8,7 @@ pub mod chart;
 pub mod dice;
 pub mod emulator;
 pub mod hot;
+pub mod lambda_api;
 pub mod managed;
 pub mod program;
 pub mod promises;

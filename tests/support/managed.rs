@@ -103,9 +103,21 @@ impl Drop for ManagedFunction {
 }
 
 impl RuntimeApi {
-    /// `GET …/invocation/next` waits for an event; `POST …/invocation/<id>/response` and `…/error` answer it.
+    /// `GET …/invocation/next` waits for an event; `POST …/invocation/<id>/response` and `…/error` answer it. An extension
+    /// registers, and then waits for events that never come.
     async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (parts, body) = request.into_parts();
+        match parts.uri.path() {
+            "/2020-01-01/extension/register" => {
+                let answer = r#"{"functionName": "function", "functionVersion": "1", "handler": "bootstrap"}"#;
+                return Response::builder()
+                    .header("lambda-extension-identifier", "the-extension")
+                    .body(Full::new(answer.into()))
+                    .unwrap();
+            }
+            "/2020-01-01/extension/event/next" => std::future::pending().await,
+            _ => {}
+        }
         if parts.method == Method::GET {
             return match self.waiting.lock().await.recv().await {
                 Some((invocation, event)) => Response::builder()

@@ -10,7 +10,8 @@ use std::time::Duration;
 use local::dynamodb::DynamoDb;
 use redis::{Cmd, FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, Limits, PacketId, Passphrase, PassphraseDigest, RequestKey, Split, Terms, Timestamp, UserId,
+    AckMode, Amount, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, RequestKey, Split, Terms, Timestamp,
+    UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ledger::{Ledger, MovementOutcome};
@@ -198,7 +199,7 @@ impl World {
         let grab = if setup.runs_on { grab.running_on() } else { grab };
         let view = ViewPackets::new(stores.clone(), CURRENCY.to_owned());
         let settle = Settle::new(stores, setup.grace).with_least_age(setup.least_age);
-        let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned());
+        let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT);
         Arc::new(Process { send, grab, settle, view, wallets, hot, clock })
     }
 
@@ -317,7 +318,7 @@ fn fresh_key() -> RequestKey {
 impl Process {
     /// Deposits money.
     pub async fn fund(&self, user: &UserId, amount: u64) {
-        let outcome = self.wallets.deposit(user, &fresh_key(), Amount::new(amount)).await.unwrap();
+        let outcome = self.wallets.deposit(user, &fresh_key(), Amount::new(amount), None).await.unwrap();
         assert_eq!(outcome, MovementOutcome::Moved);
     }
 

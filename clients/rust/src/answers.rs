@@ -241,6 +241,9 @@ pub struct Movement {
     pub amount: i64,
     pub at: String,
     pub packet_id: Option<String>,
+    /// The principal who signed a deposit or a withdrawal, as IAM names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// A page of a wallet's movements.

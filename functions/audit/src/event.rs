@@ -4,19 +4,22 @@ use serde_json::{Map, Value};
 
 /// Default number of segments that are scanned at once.
 const SEGMENTS: u32 = 8;
-/// The default time span of an audit of changes: a day, and two hours of overlap with the run before. The overlap
+/// The default time span of an audit of changes, in hours: a day, and two hours of overlap with the run before. The overlap
 /// covers clocks that differ, and items that were committed later than their own time, such as a claim that settle
 /// persisted.
-const LOOK_BACK_MS: u64 = 26 * 60 * 60 * 1_000;
+const HOURS: u32 = 26;
+const HOUR_MS: u64 = 60 * 60 * 1_000;
 
-/// The event. `{}` audits the changes of the last 26 hours, `{"since_ms": …}` those since that moment, `{"full": true}`
-/// everything. `"segments"` is the number of segments. `{"resume": …}`, which is the answer's `next`, continues an
-/// audit.
+/// The event. `{}` audits the changes of the last 26 hours, `{"hours": …}` those of so many hours, `{"since_ms": …}` those since
+/// that moment, `{"full": true}` everything. `"segments"` is the number of segments. `{"resume": …}`, which is the answer's
+/// `next`, continues an audit.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(try_from = "Map<String, Value>")]
 pub struct Event {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     full: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hours: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     since_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,12 +38,13 @@ impl TryFrom<Map<String, Value>> for Event {
         struct Fields {
             #[serde(default)]
             full: bool,
+            hours: Option<u32>,
             since_ms: Option<u64>,
             segments: Option<u32>,
             resume: Option<Progress>,
         }
-        let Fields { full, since_ms, segments, resume } = serde_json::from_value(Value::Object(event))?;
-        Ok(Self { full, since_ms, segments, resume })
+        let Fields { full, hours, since_ms, segments, resume } = serde_json::from_value(Value::Object(event))?;
+        Ok(Self { full, hours, since_ms, segments, resume })
     }
 }
 
@@ -48,7 +52,7 @@ impl TryFrom<Map<String, Value>> for Event {
 #[derive(Debug, thiserror::Error)]
 pub enum EventError {
     /// It has several kinds of audit.
-    #[error("at most one of full, since_ms and resume")]
+    #[error("at most one of full, hours, since_ms and resume")]
     Contradiction,
     /// Too few or too many segments.
     #[error(transparent)]
@@ -59,12 +63,14 @@ impl Event {
     /// The audit that an event requests at `now_ms`.
     pub(crate) fn progress(self, now_ms: u64) -> Result<Progress, EventError> {
         let segments = self.segments.unwrap_or(SEGMENTS);
-        match (self.resume, self.full, self.since_ms) {
-            (None, true, None) => Ok(Progress::full(segments)?),
-            (None, false, since) => {
-                Ok(Progress::since(since.unwrap_or_else(|| now_ms.saturating_sub(LOOK_BACK_MS)), segments)?)
+        match (self.resume, self.full, self.since_ms, self.hours) {
+            (None, true, None, None) => Ok(Progress::full(segments)?),
+            (None, false, Some(since_ms), None) => Ok(Progress::since(since_ms, segments)?),
+            (None, false, None, hours) => {
+                let look_back_ms = u64::from(hours.unwrap_or(HOURS)) * HOUR_MS;
+                Ok(Progress::since(now_ms.saturating_sub(look_back_ms), segments)?)
             }
-            (Some(progress), false, None) => Ok(progress.checked()?),
+            (Some(progress), false, None, None) => Ok(progress.checked()?),
             _ => Err(EventError::Contradiction),
         }
     }
@@ -83,7 +89,7 @@ mod tests {
     use super::*;
 
     fn asked(json: &str) -> Option<Progress> {
-        serde_json::from_str::<Event>(json).ok()?.progress(LOOK_BACK_MS + 7).ok()
+        serde_json::from_str::<Event>(json).ok()?.progress(26 * HOUR_MS + 7).ok()
     }
 
     #[test]
@@ -91,8 +97,13 @@ mod tests {
         assert_eq!(asked("{}"), Progress::since(7, 8).ok());
         assert_eq!(asked(r#"{"full": true, "segments": 2}"#), Progress::full(2).ok());
         assert_eq!(asked(r#"{"since_ms": 5}"#), Progress::since(5, 8).ok());
+        assert_eq!(asked(r#"{"hours": 25}"#), Progress::since(HOUR_MS + 7, 8).ok());
+        assert_eq!(asked(r#"{"hours": 4000000000}"#), Progress::since(0, 8).ok());
         for bad in [
             r#"{"full": true, "since_ms": 5}"#,
+            r#"{"full": true, "hours": 5}"#,
+            r#"{"hours": 5, "since_ms": 5}"#,
+            r#"{"hours": -1}"#,
             r#"{"segments": 0}"#,
             r#"{"segments": 257}"#,
             r#"{"since_ms": -1}"#,

@@ -26,11 +26,11 @@ async fn serve() -> Result<(), Error> {
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (auditor, table) = (Arc::clone(&auditor), Arc::clone(&table));
         async move {
-            let (begun, now_ms) = (Instant::now(), System.now().ms());
+            let (begun, now) = (Instant::now(), System.now());
             let left = event.context.deadline().duration_since(SystemTime::now()).unwrap_or_default();
             let answer =
-                audit_function::handle(&auditor, event.payload, now_ms, begun + left.saturating_sub(MARGIN)).await?;
-            writeln!(std::io::stdout(), "{}", audit_function::metric(&answer, &table, now_ms, begun.elapsed()))?;
+                audit_function::handle(&auditor, event.payload, now.ms(), begun + left.saturating_sub(MARGIN)).await?;
+            writeln!(std::io::stdout(), "{}", audit_function::metric(&answer, &table, now, begun.elapsed()))?;
             Ok::<_, Error>(answer)
         }
     }))

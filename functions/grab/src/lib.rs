@@ -1,7 +1,8 @@
 //! `POST /packets/{packet_id}/grab`: a user grabs a slip, or the operator does it for them.
 
-#![cfg_attr(test, allow(clippy::unwrap_used))]
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
+mod ending;
 mod metric;
 
 use std::time::Instant;
@@ -14,6 +15,7 @@ use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
 
+pub use ending::at_end;
 pub use metric::Telemetry;
 
 const BODY_BYTES_MAX: usize = 16 * 1_024;
@@ -80,7 +82,7 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
             let (slip, amount, currency) = (claim.slip, claim.amount, grab.currency());
             let grabbed_at = claim.at.to_string();
             let body = GrabbedBody { outcome, packet_id, slip, amount, currency, grabbed_at, replayed };
-            ended(grab.meter(), GrabEnd::Grabbed, &body)
+            ended(grab.meter(), GrabEnd::Grabbed, &body).map(|answer| answer.with_slip(slip))
         }
         GrabOutcome::SoldOut => lost(grab.meter(), GrabEnd::SoldOut, packet_id),
         GrabOutcome::Expired => lost(grab.meter(), GrabEnd::Expired, packet_id),

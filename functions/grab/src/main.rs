@@ -15,7 +15,9 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table = config.table.clone();
-    let grab = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.grab_slip();
+    let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
+    wiring.connect().await;
+    let grab = wiring.grab_slip();
     // A process that serves concurrent requests is never frozen. One that serves one request at a time is frozen
     // between them.
     let is_concurrent = shared::is_concurrent();
@@ -26,12 +28,17 @@ async fn serve() -> Result<(), Error> {
         let telemetry = Arc::clone(&telemetry);
         tokio::spawn(async move { telemetry.tell_regularly().await });
     }
+    let to_tell = Arc::clone(&telemetry);
+    grab::at_end(move || to_tell.at_end()).await;
     run_concurrent(service_fn(move |request| {
         let (grab, telemetry) = (Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
+            if !is_concurrent {
+                telemetry.before_grab();
+            }
             let response = grab::handle(&grab, request).await;
             if !is_concurrent {
-                telemetry.tell();
+                telemetry.after_grab();
             }
             Ok::<_, Infallible>(response)
         }

@@ -1,16 +1,21 @@
 //! The metrics of grabs: how often they are written, and in which lines.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::domain::Timestamp;
 use shared::ports::{Clock, System};
 use shared::telemetry::{Counts, GrabEnd, Meter, Metric, MetricLine};
 
 /// The interval between writes where requests are served concurrently.
 const EVERY: Duration = Duration::from_secs(1);
+/// The most grabs that share a line where requests are served one by one.
+const GRABS_MAX: u64 = 20;
+/// The age from which counts are written by the next invocation.
+const WAIT_MAX: Duration = Duration::from_secs(10);
 /// The most values of one metric in a line, by the format.
 const VALUES_MAX: usize = 100;
 
@@ -21,44 +26,91 @@ pub struct Telemetry {
     table: String,
     /// Whether the process has written nothing yet.
     cold: AtomicBool,
+    /// When the first and the last grab ended that are counted and not written.
+    waiting: Mutex<Option<(Timestamp, Timestamp)>>,
 }
 
 impl Telemetry {
     /// Writes the counts of `meter`, for the deployment with the ledger `table`.
     pub fn new(meter: Arc<Meter>, table: String) -> Self {
-        Self { meter, table, cold: AtomicBool::new(true) }
+        Self { meter, table, cold: AtomicBool::new(true), waiting: Mutex::default() }
     }
 
-    /// Writes once a second, for ever.
+    /// Writes once a second, for ever: for a process that serves requests concurrently.
     pub async fn tell_regularly(&self) {
         let mut ticks = tokio::time::interval(EVERY);
         loop {
             ticks.tick().await;
-            self.tell();
+            print(&self.take(System.now()));
         }
     }
 
-    /// Writes the counts since the last time. A failed write must not keep a caller from the answer.
-    pub fn tell(&self) {
+    /// Before a grab of a process that serves one at a time: writes what has waited long.
+    pub fn before_grab(&self) {
+        print(&self.take_old(System.now()));
+    }
+
+    /// After a grab of such a process: writes a win or a fault at once, and so the first grab. Up to `GRABS_MAX` other grabs
+    /// share a line: in a rush of losers a line for each would cost more than their calls of the function.
+    pub fn after_grab(&self) {
+        print(&self.take_urgent(System.now()));
+    }
+
+    /// When the process ends: writes what waits.
+    pub fn at_end(&self) {
+        let last = self.waiting().map_or_else(|| System.now(), |(_, last)| last);
+        print(&self.take(last));
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<(Timestamp, Timestamp)>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The lines of what has waited since [`WAIT_MAX`] or longer, with the time of the last grab among it. An environment may
+    /// have been frozen for an hour since then.
+    fn take_old(&self, now: Timestamp) -> Vec<Value> {
+        let waiting = *self.waiting();
+        let old = waiting.filter(|(first, _)| now.since(*first) >= WAIT_MAX);
+        old.map(|(_, last)| self.take(last)).unwrap_or_default()
+    }
+
+    /// The lines of everything, unless it can wait.
+    fn take_urgent(&self, now: Timestamp) -> Vec<Value> {
+        let can_wait = self.meter.patient().is_some_and(|grabs| grabs < GRABS_MAX);
+        if !can_wait || self.cold.load(Ordering::Relaxed) {
+            return self.take(now);
+        }
+        let mut waiting = self.waiting();
+        let first = waiting.map_or(now, |(first, _)| first);
+        *waiting = Some((first, now));
+        Vec::new()
+    }
+
+    /// The lines of what was counted since the last time, as of `at`.
+    fn take(&self, at: Timestamp) -> Vec<Value> {
+        *self.waiting() = None;
         let counts = self.meter.take();
         if counts == Counts::default() {
-            return;
+            return Vec::new();
         }
-        let lines = lines(counts, &self.table, self.cold.swap(false, Ordering::Relaxed), System.now().ms());
-        // All lines are written in one piece, so that no other line comes between.
-        let mut text = String::new();
-        for line in &lines {
-            text.push_str(&line.to_string());
-            text.push('\n');
-        }
-        if let Err(error) = io::stdout().lock().write_all(text.as_bytes()) {
-            tracing::error!(%error, "metrics could not be written");
-        }
+        lines(counts, &self.table, self.cold.swap(false, Ordering::Relaxed), at)
+    }
+}
+
+/// Writes lines in one piece, so that no other line comes between. A failed write must not keep a caller from the answer.
+fn print(lines: &[Value]) {
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(&line.to_string());
+        text.push('\n');
+    }
+    if let Err(error) = io::stdout().lock().write_all(text.as_bytes()) {
+        tracing::error!(%error, "metrics could not be written");
     }
 }
 
 /// The counts in as few lines as the format allows. A line has one outcome and up to 100 claim latencies.
-fn lines(counts: Counts, table: &str, is_cold: bool, now_ms: u64) -> Vec<Value> {
+fn lines(counts: Counts, table: &str, is_cold: bool, at: Timestamp) -> Vec<Value> {
     let Counts { ends, replays, repairs, helps, script_calls, claims_ms } = counts;
     let once = [
         ("ColdStarts", u64::from(is_cold)),
@@ -81,7 +133,7 @@ fn lines(counts: Counts, table: &str, is_cold: bool, now_ms: u64) -> Vec<Value> 
             line = line.with_by("Outcome", GrabEnd::name(end), [count_of("Grabs", count)]);
         }
         let claims = claims.map(|claims_ms| ("ClaimLatency", "Milliseconds", json!(claims_ms)));
-        lines.push(line.with(once.into_iter().flatten().chain(claims)).at(now_ms));
+        lines.push(line.with(once.into_iter().flatten().chain(claims)).at(at));
     }
 }
 
@@ -93,11 +145,58 @@ fn count_of(name: &'static str, count: u64) -> Metric {
 mod tests {
     use super::*;
 
+    fn grabs(lines: &[Value]) -> Vec<(&Value, &Value, &Value)> {
+        lines.iter().map(|line| (&line["Outcome"], &line["Grabs"], &line["_aws"]["Timestamp"])).collect()
+    }
+
+    #[test]
+    fn losses_share_a_line_and_a_win_takes_them_along() {
+        let telemetry = Telemetry::new(Arc::default(), "hongbao".to_owned());
+        let grab = |end: GrabEnd, at: u64| {
+            telemetry.meter.ended(end);
+            telemetry.take_urgent(Timestamp::from_ms(at))
+        };
+        let first = grab(GrabEnd::SoldOut, 1);
+        assert_eq!(
+            grabs(&first),
+            [(&json!("sold_out"), &json!(1), &json!(1))],
+            "a process writes its first grab at once"
+        );
+        for at in 2..=20 {
+            assert_eq!(grab(GrabEnd::SoldOut, at), Vec::<Value>::new());
+        }
+        let twentieth = grab(GrabEnd::Refused, 21);
+        let [lost, refused] = &grabs(&twentieth)[..] else { panic!("{twentieth:?}") };
+        assert_eq!((lost, refused.0), (&(&json!("sold_out"), &json!(19), &json!(21)), &json!("refused")));
+        for urgent in [GrabEnd::Grabbed, GrabEnd::Unavailable] {
+            assert_eq!(grab(GrabEnd::Expired, 30), Vec::<Value>::new());
+            let with_win = grab(urgent, 31);
+            let ends = grabs(&with_win).into_iter().map(|(end, count, _)| (end.clone(), count.clone()));
+            let ends: Vec<_> = ends.collect();
+            assert!(ends.contains(&(json!("expired"), json!(1))) && ends.contains(&(json!(urgent.name()), json!(1))));
+        }
+    }
+
+    #[test]
+    fn counts_of_a_frozen_process_keep_their_time() {
+        let telemetry = Telemetry::new(Arc::default(), "hongbao".to_owned());
+        telemetry.meter.ended(GrabEnd::Grabbed);
+        telemetry.take_urgent(Timestamp::from_ms(0));
+        for at in [1_000, 2_000] {
+            telemetry.meter.ended(GrabEnd::SoldOut);
+            telemetry.take_urgent(Timestamp::from_ms(at));
+        }
+        assert_eq!(telemetry.take_old(Timestamp::from_ms(10_999)), Vec::<Value>::new());
+        let old = telemetry.take_old(Timestamp::from_ms(3_600_000));
+        assert_eq!(grabs(&old), [(&json!("sold_out"), &json!(2), &json!(2_000))]);
+        assert_eq!(telemetry.take_old(Timestamp::from_ms(7_200_000)), Vec::<Value>::new());
+    }
+
     #[test]
     fn a_single_grab_is_one_line() {
         let ends = vec![(GrabEnd::Grabbed, 1)];
         let counts = Counts { ends, script_calls: 2, claims_ms: vec![4], ..Counts::default() };
-        let written = lines(counts, "hongbao", true, 7);
+        let written = lines(counts, "hongbao", true, Timestamp::from_ms(7));
         assert_eq!(written.len(), 1, "{written:?}");
         let line = &written[0];
         assert_eq!(
@@ -116,7 +215,7 @@ mod tests {
         let ends = vec![(GrabEnd::Grabbed, 250), (GrabEnd::SoldOut, 9)];
         let claims_ms: Vec<u64> = (0..250).collect();
         let counts = Counts { ends, replays: 1, script_calls: 20, claims_ms: claims_ms.clone(), ..Counts::default() };
-        let written = lines(counts, "hongbao", false, 7);
+        let written = lines(counts, "hongbao", false, Timestamp::from_ms(7));
         let of = |name: &str| written.iter().filter_map(|line| line.get(name).cloned()).collect::<Vec<_>>();
         assert_eq!(
             (written.len(), of("Outcome"), of("Grabs")),

@@ -167,27 +167,16 @@ fn recipients(users: &[String], fields: &mut Fields) -> Option<BTreeSet<UserId>>
     Some(distinct)
 }
 
-fn labels(
-    cover: Option<&str>,
-    reference: Option<&str>,
-    metadata: Option<Texts>,
-    fields: &mut Fields,
-) -> Option<Labels> {
-    let cover = optional("cover", cover, fields);
-    let reference = optional("reference", reference, fields);
-    let metadata = match metadata {
-        None => Some(None),
-        Some(texts) => pairs(texts, fields).map(Some),
-    };
-    Some(Labels { cover: cover?, reference: reference?, metadata: metadata? })
+/// The labels. Errors go to `fields`.
+fn labels(cover: Option<&str>, reference: Option<&str>, metadata: Option<Texts>, fields: &mut Fields) -> Labels {
+    let cover = cover.and_then(|text| label("cover", text, fields));
+    let reference = reference.and_then(|text| label("reference", text, fields));
+    let metadata = metadata.and_then(|texts| pairs(texts, fields));
+    Labels { cover, reference, metadata }
 }
 
-fn optional<V: FromStr<Err: Display>>(field: &str, text: Option<&str>, fields: &mut Fields) -> Option<Option<V>> {
-    match text.map(str::parse) {
-        None => Some(None),
-        Some(Ok(value)) => Some(Some(value)),
-        Some(Err(error)) => fields.check(field, None, format!("{error}")),
-    }
+fn label<V: FromStr<Err: Display>>(field: &str, text: &str, fields: &mut Fields) -> Option<V> {
+    text.parse().map_or_else(|error: V::Err| fields.check(field, None, format!("{error}")), Some)
 }
 
 fn pairs(Texts(texts): Texts, fields: &mut Fields) -> Option<BTreeMap<String, String>> {

@@ -13,7 +13,9 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let send = Arc::new(Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.send_packet());
+    let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
+    wiring.connect().await;
+    let send = Arc::new(wiring.send_packet());
     run_concurrent(service_fn(move |request| {
         let send = Arc::clone(&send);
         async move { Ok::<_, Infallible>(send::handle(&send, request).await) }

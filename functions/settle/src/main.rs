@@ -21,14 +21,16 @@ fn main() -> Result<(), Error> {
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let table: Arc<str> = config.table.clone().into();
-    let settle = Arc::new(Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.settle());
+    let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
+    wiring.connect().await;
+    let settle = Arc::new(wiring.settle());
     run_concurrent(service_fn(move |event: LambdaEvent<Event>| {
         let (settle, table) = (Arc::clone(&settle), Arc::clone(&table));
         async move {
             let left = event.context.deadline().duration_since(std::time::SystemTime::now()).unwrap_or_default();
             let deadline = Instant::now() + left.saturating_sub(MARGIN);
             let report = settle::handle(&settle, event.payload, deadline).await?;
-            writeln!(std::io::stdout(), "{}", settle::metric(&report, &table, System.now().ms()))?;
+            writeln!(std::io::stdout(), "{}", settle::metric(&report, &table, System.now()))?;
             Ok::<_, Error>(report)
         }
     }))

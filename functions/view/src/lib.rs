@@ -62,6 +62,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
         }
         Route::Packets(who) => packets_of(view, request, user_of(request, who)?).await,
         Route::Claims(who) => claims_of(view, request, user_of(request, who)?).await,
+        Route::Preflight => Ok(Answer::nothing()),
         _ => Err(Problem::route_not_found()),
     }
 }

@@ -13,7 +13,9 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let view = Arc::new(Wiring::new(config, wiring::dynamodb(&wiring::environment()))?.view_packets());
+    let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
+    wiring.connect().await;
+    let view = Arc::new(wiring.view_packets());
     run_concurrent(service_fn(move |request| {
         let view = Arc::clone(&view);
         async move { Ok::<_, Infallible>(view::handle(&view, request).await) }

@@ -37,16 +37,16 @@ pub async fn handle<T: Table>(wallets: &Wallets<T>, request: Request) -> Respons
 
 async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Answer, Problem> {
     let route = route(request)?;
-    operator(request)?;
+    let by = operator(request)?;
     match route {
         Route::Deposit(user, id) => {
             let (user, id, amount) = movement(request, user, "deposit_id", id)?;
-            let outcome = wallets.deposit(&user, &id, amount).await?;
+            let outcome = wallets.deposit(&user, &id, amount, Some(&by)).await?;
             moved(wallets, &user, outcome).await
         }
         Route::Withdrawal(user, id) => {
             let (user, id, amount) = movement(request, user, "withdrawal_id", id)?;
-            let outcome = wallets.withdraw(&user, &id, amount).await?;
+            let outcome = wallets.withdraw(&user, &id, amount, Some(&by)).await?;
             moved(wallets, &user, outcome).await
         }
         Route::Wallet(user) => {
@@ -96,6 +96,10 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
         }
         MovementOutcome::TooFull => {
             return Err(Problem::field("amount", format!("would raise the balance above {MAX_BALANCE}")));
+        }
+        MovementOutcome::AboveLimit => {
+            let most = wallets.deposit_max();
+            return Err(Problem::field("amount", format!("must be an integer from 1 to {most}")));
         }
     };
     Answer::json(status, &WalletBody::new(user, &wallets.wallet(user).await?, wallets.currency()))

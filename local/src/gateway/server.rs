@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde_json::json;
 use shared::batching::{AdmissionLimiter, Permit};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -62,11 +62,16 @@ pub struct Gateway {
 impl Gateway {
     /// Serves the connections of `listener` with the functions of `stack`. Each request needs a permit of `limiter`, as
     /// it needs one of Lambda's concurrent executions on AWS. A request without a permit in time is refused, like one
-    /// above API Gateway's throttle.
-    pub fn serve<S: Invoke>(listener: TcpListener, stack: Arc<S>, limiter: AdmissionLimiter) -> io::Result<Self> {
+    /// above API Gateway's throttle. A connection beyond `connections_max` is closed at once.
+    pub fn serve<S: Invoke>(
+        listener: TcpListener,
+        stack: Arc<S>,
+        limiter: AdmissionLimiter,
+        connections_max: usize,
+    ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         let (stop, stopped) = oneshot::channel();
-        let server = tokio::spawn(accept(listener, stack, limiter, address, stopped));
+        let server = tokio::spawn(accept(listener, stack, limiter, connections_max, address, stopped));
         Ok(Self { address, stop, server })
     }
 
@@ -116,9 +121,11 @@ async fn accept<S: Invoke>(
     listener: TcpListener,
     stack: Arc<S>,
     limiter: AdmissionLimiter,
+    connections_max: usize,
     address: SocketAddr,
     mut stopped: oneshot::Receiver<()>,
 ) {
+    let room = Arc::new(Semaphore::new(connections_max));
     let (under_way, mut all_ended) = mpsc::channel(1);
     let rush = Arc::new(Semaphore::new(1));
     let names = Names::new(address);
@@ -130,7 +137,14 @@ async fn accept<S: Invoke>(
             _ = &mut stopped => break,
         };
         match accepted {
-            Ok((socket, client)) => serve_connection(socket, client, &shared, &connections),
+            Ok((socket, client)) => {
+                if let Ok(place) = Arc::clone(&room).try_acquire_owned() {
+                    serve_connection(socket, client, &shared, &connections, place);
+                } else {
+                    // The rest of the open files is for the stores.
+                    tracing::warn!(connections_max, "a connection too many was closed");
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, "a connection can't be accepted");
                 sleep(ACCEPT_PAUSE).await;
@@ -148,6 +162,7 @@ fn serve_connection<S: Invoke>(
     client: SocketAddr,
     shared: &Arc<Shared<S>>,
     connections: &GracefulShutdown,
+    place: OwnedSemaphorePermit,
 ) {
     if let Err(error) = socket.set_nodelay(true) {
         tracing::debug!(%error, "a connection without TCP_NODELAY");
@@ -178,6 +193,7 @@ fn serve_connection<S: Invoke>(
         if let Err(error) = connection.await {
             tracing::debug!(%error, "a connection broke");
         }
+        drop(place);
     });
 }
 

@@ -1,4 +1,4 @@
-use super::id::{PacketId, UserId};
+use super::id::{PacketId, Signer, UserId};
 use super::money::Amount;
 use super::slip::Claim;
 use super::time::Timestamp;
@@ -62,6 +62,8 @@ pub struct Movement {
     pub at: Timestamp,
     /// The packet, where one moved it.
     pub packet_id: Option<PacketId>,
+    /// The principal who signed a deposit or a withdrawal, or who repaired a claim. Older items don't say.
+    pub by: Option<Signer>,
 }
 
 /// A line of a user's history of claims.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextMut;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
+use aws_sdk_dynamodb::config::timeout::TimeoutConfig;
 use aws_sdk_dynamodb::config::{Config, ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::{BoxError, ProvideErrorMetadata, SdkError};
 use aws_sdk_dynamodb::operation::transact_write_items::{TransactWriteItemsError, TransactWriteItemsInput};
@@ -17,6 +18,7 @@ use tokio::time::timeout;
 use crate::batching::{AdmissionLimiter, Overloaded};
 use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
 use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::timeouts;
 
 type Attributes = HashMap<String, AttributeValue>;
 
@@ -36,6 +38,8 @@ const BATCH_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug)]
 pub struct SdkTable {
     client: Client,
+    /// The same client with the bounds of a read.
+    reader: Client,
     name: String,
     transactions: Arc<AdmissionLimiter>,
     reads: Arc<AdmissionLimiter>,
@@ -43,11 +47,14 @@ pub struct SdkTable {
 }
 
 impl SdkTable {
-    /// The table `name`, as `client` reaches it.
+    /// The table `name`, as `client` reaches it. A try of a read takes at most [`timeouts::READ_TRY`].
     pub fn new(client: Client, name: String) -> Self {
+        let bounds = client.config().timeout_config().map_or_else(TimeoutConfig::builder, TimeoutConfig::to_builder);
+        let bounds = bounds.operation_attempt_timeout(timeouts::READ_TRY).build();
+        let reader = Client::from_conf(client.config().to_builder().timeout_config(bounds).build());
         let transactions = Arc::new(AdmissionLimiter::new(TRANSACTIONS_AT_ONCE));
         let reads = Arc::new(AdmissionLimiter::new(READS_AT_ONCE));
-        Self { client, name, transactions, reads, sends_tokens: true }
+        Self { client, reader, name, transactions, reads, sends_tokens: true }
     }
 
     /// The same, without tokens in its transactions: for a database to which a token is more work, not less. The ledger's
@@ -65,7 +72,7 @@ impl SdkTable {
         let mut pause = BATCH_PAUSE_FIRST;
         while !wanted.is_empty() {
             let asked = KeysAndAttributes::builder().set_keys(Some(wanted)).consistent_read(true).build();
-            let request = self.client.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
+            let request = self.reader.batch_get_item().request_items(&self.name, asked.map_err(refused)?);
             let permit = self.reads.acquire().await?;
             let answer = request.send().await.map_err(failed)?;
             drop(permit);
@@ -165,7 +172,7 @@ impl Table for SdkTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
         let _permit = self.reads.acquire().await?;
         let request =
-            self.client.get_item().table_name(&self.name).set_key(Some(attributes_of(&key))).consistent_read(true);
+            self.reader.get_item().table_name(&self.name).set_key(Some(attributes_of(&key))).consistent_read(true);
         request.send().await.map_err(failed)?.item.map(item).transpose()
     }
 
@@ -181,7 +188,7 @@ impl Table for SdkTable {
         loop {
             let missing = query.limit.map(|limit| i32::try_from(limit as usize - items.len()).unwrap_or(i32::MAX));
             let mut request = self
-                .client
+                .reader
                 .query()
                 .table_name(&self.name)
                 .consistent_read(true)
@@ -226,7 +233,7 @@ impl Table for SdkTable {
         });
         loop {
             let request = self
-                .client
+                .reader
                 .query()
                 .table_name(&self.name)
                 .index_name(DUE_INDEX)

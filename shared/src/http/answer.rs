@@ -12,6 +12,7 @@ use super::problem::{Code, Problem};
 use super::request::{request_id, signer};
 use super::route::{Route, route};
 use crate::domain::{PacketId, Timestamp, UserId};
+use crate::service::Failure;
 
 /// An answer that went well.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Answer {
     outcome: &'static str,
     /// The packet, if the request's path does not name it.
     packet_id: Option<PacketId>,
+    /// The slip that the caller has, for the log.
+    slip: Option<u32>,
 }
 
 /// How long a client may keep an answer and show it again.
@@ -51,7 +54,7 @@ impl Answer {
     pub fn json(status: StatusCode, body: &impl Serialize) -> Result<Self, Problem> {
         let body =
             serde_json::to_vec(body).map_err(|_| Problem::new(Code::Internal, "Something went wrong on our side."))?;
-        Ok(Self { status, headers: Vec::new(), body, keeping: None, weak_tag: None, outcome: "ok", packet_id: None })
+        Ok(Self { status, body, ..Self::nothing() })
     }
 
     /// 200 with `body` as JSON.
@@ -72,10 +75,31 @@ impl Answer {
         Ok(Self { weak_tag, ..Self::ok(&Dated { body, now: now.to_string() })? })
     }
 
+    /// 204, without a body.
+    #[must_use]
+    pub const fn nothing() -> Self {
+        Self {
+            status: StatusCode::NO_CONTENT,
+            headers: Vec::new(),
+            body: Vec::new(),
+            keeping: None,
+            weak_tag: None,
+            outcome: "ok",
+            packet_id: None,
+            slip: None,
+        }
+    }
+
     /// The same answer, for which the log says `outcome` and not "ok".
     #[must_use]
     pub fn with_outcome(self, outcome: &'static str) -> Self {
         Self { outcome, ..self }
+    }
+
+    /// The same answer, for which the log names this slip of the packet.
+    #[must_use]
+    pub fn with_slip(self, slip: u32) -> Self {
+        Self { slip: Some(slip), ..self }
     }
 
     /// The same answer, for which the log names this packet: the request's path does not.
@@ -136,9 +160,10 @@ pub fn names_tag(headers: &HeaderMap, tag: &str) -> bool {
     tags.any(|known| known == "*" || opaque(known) == opaque(tag))
 }
 
-/// Turns the result of a handler after `took` into the response, and logs one line: the request id, the packet, the outcome,
-/// the duration, and a problem's cause. An operator's request also logs who signed it, and for whom. Nothing else that a client sent
-/// is logged.
+/// Turns the result of a handler after `took` into the response, and logs one line. It has the request id, the packet, the slip, the
+/// outcome, the duration, a problem's cause, and the signer of an operator's request, with the user for whom they ask. Nothing else
+/// that a client sent is logged. Packet and slip are in the lines of every function that has to do with a hold, so a query for both
+/// finds what became of it.
 pub fn respond(request: &Request, result: Result<Answer, Problem>, took: Duration) -> Response<Body> {
     let id = request_id(request);
     log(request, &result, took);
@@ -175,15 +200,19 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     let on_behalf_of = route.and_then(Route::on_behalf_of).and_then(|id| id.parse().ok());
     let on_behalf_of = on_behalf_of.map(tracing::field::display::<UserId>);
     let duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-    let (outcome, cause) = match result {
-        Ok(answer) => (answer.outcome, None),
-        Err(problem) => (problem.code.name(), problem.cause.as_ref().map(|cause| crate::error_chain(cause))),
+    let (outcome, slip, cause) = match result {
+        Ok(answer) => (answer.outcome, answer.slip, None),
+        Err(Problem { code, cause, .. }) => {
+            let slip = cause.as_ref().and_then(Failure::held_slip);
+            (code.name(), slip, cause.as_ref().map(|cause| crate::error_chain(cause)))
+        }
     };
     match result.as_ref().err().map(|problem| problem.code) {
         Some(Code::Internal) => {
             tracing::error!(
                 request_id,
                 packet_id,
+                slip,
                 by,
                 on_behalf_of,
                 outcome,
@@ -196,6 +225,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             tracing::warn!(
                 request_id,
                 packet_id,
+                slip,
                 by,
                 on_behalf_of,
                 outcome,
@@ -205,9 +235,18 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             );
         }
         Some(_) => {
-            tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was refused")
+            tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was refused");
         }
-        None => tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was answered"),
+        None => tracing::info!(
+            request_id,
+            packet_id,
+            slip,
+            by,
+            on_behalf_of,
+            outcome,
+            duration_us,
+            "a request was answered"
+        ),
     }
 }
 

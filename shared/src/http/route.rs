@@ -1,4 +1,5 @@
 use lambda_http::http::Method;
+use lambda_http::http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use lambda_http::{Request, RequestExt};
 
 use super::problem::{Code, Problem};
@@ -43,6 +44,9 @@ pub enum Route<'a> {
     Wallet(&'a str),
     /// `GET /wallets/{user_id}/movements`
     Movements(&'a str),
+    /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
+    /// them only in an answer of 2xx.
+    Preflight,
 }
 
 impl<'a> Route<'a> {
@@ -71,6 +75,13 @@ impl<'a> Route<'a> {
 /// The route of a request. Every function asks for it: API Gateway's `$default` route sends the requests that match no other
 /// route to one of them.
 pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
+    let headers = request.headers();
+    if *request.method() == Method::OPTIONS
+        && headers.contains_key(ORIGIN)
+        && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD)
+    {
+        return Ok(Route::Preflight);
+    }
     let path = request.raw_http_path().strip_prefix('/').ok_or_else(Problem::route_not_found)?;
     let segments: Vec<&str> = path.split('/').collect();
     // A parameter has at least one character, as at API Gateway.
@@ -155,6 +166,17 @@ mod tests {
         for path in paths.into_iter().chain(behind_packets).chain(empty_parameters) {
             assert_eq!(route(&of(Method::GET, path)).unwrap_err().code, Code::RouteNotFound, "{path}");
         }
+    }
+
+    #[test]
+    fn a_preflight_needs_both_of_its_headers() {
+        let mut request = of(Method::OPTIONS, "/packets/x/grab");
+        request.headers_mut().insert("origin", "https://app.example".parse().unwrap());
+        assert_eq!(route(&request).unwrap_err().code, Code::MethodNotAllowed);
+        request.headers_mut().insert("access-control-request-method", "POST".parse().unwrap());
+        assert_eq!(route(&request).unwrap(), Route::Preflight);
+        *request.method_mut() = Method::POST;
+        assert_eq!(route(&request).unwrap(), Route::Grab(Who::Caller, "x"));
     }
 
     #[test]

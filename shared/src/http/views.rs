@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Movement, PacketId, Reference, Terms, Timestamp, UserId, Wallet,
+    Amount, Best, Claim, ClaimRecord, Cover, Movement, PacketId, Reference, Signer, Terms, Timestamp, UserId, Wallet,
 };
 use crate::service::{ListedClaim, PacketView};
 
@@ -222,12 +222,14 @@ pub struct MovementRow<'a> {
     #[serde(serialize_with = "rfc3339")]
     at: Timestamp,
     packet_id: Option<PacketId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Signer>,
 }
 
 impl<'a> From<&'a Movement> for MovementRow<'a> {
     fn from(movement: &'a Movement) -> Self {
-        let Movement { kind, id, amount, at, packet_id } = movement;
-        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id }
+        let Movement { kind, id, amount, at, packet_id, by } = movement;
+        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, by: by.as_ref() }
     }
 }
 

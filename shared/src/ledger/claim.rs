@@ -6,7 +6,7 @@ use tokio::time::{Instant, timeout_at};
 use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Claim, Decision, Owner, PacketId, Terms, UserId};
+use crate::domain::{Claim, Decision, Owner, PacketId, Signer, Terms, UserId};
 use crate::ports::{Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
@@ -64,7 +64,29 @@ impl<T: Table> Ledger<T> {
         user: &UserId,
         claim: &Claim,
     ) -> Result<ClaimOutcome, LedgerError> {
-        match self.commit_until(give_up, &writes(terms, user, claim)?).await? {
+        self.commit_claim(give_up, terms, user, claim, None).await
+    }
+
+    /// The same as [`Self::claim`] by an operator's repair: if it is the one that commits, the claim's item names `by`.
+    pub async fn claim_repaired(
+        &self,
+        terms: &Terms,
+        user: &UserId,
+        claim: &Claim,
+        by: Option<&Signer>,
+    ) -> Result<ClaimOutcome, LedgerError> {
+        self.commit_claim(Instant::now() + timeouts::TRANSACTION, terms, user, claim, by).await
+    }
+
+    async fn commit_claim(
+        &self,
+        give_up: Instant,
+        terms: &Terms,
+        user: &UserId,
+        claim: &Claim,
+        by: Option<&Signer>,
+    ) -> Result<ClaimOutcome, LedgerError> {
+        match self.commit_until(give_up, &writes(terms, user, claim, by)?).await? {
             Committed::Yes => Ok(ClaimOutcome::Committed),
             Committed::No(reasons) => self.what_stands(terms.id, user, claim.slip, reasons).await,
         }
@@ -124,7 +146,7 @@ impl<T: Table> Ledger<T> {
     async fn claim_together(&self, give_up: Instant, terms: &Terms, claims: &[(UserId, Claim)]) -> Together {
         let users: HashSet<&UserId> = claims.iter().map(|(user, _)| user).collect();
         let slips: HashSet<u32> = claims.iter().map(|(_, claim)| claim.slip).collect();
-        let writes: Result<Vec<_>, _> = claims.iter().map(|(user, claim)| writes(terms, user, claim)).collect();
+        let writes: Result<Vec<_>, _> = claims.iter().map(|(user, claim)| writes(terms, user, claim, None)).collect();
         let Ok(writes) = writes else { return Together::Apart };
         // No transaction names an item twice.
         if users.len() < claims.len() || slips.len() < claims.len() {
@@ -204,7 +226,7 @@ fn are_throttled(reasons: &[Reason]) -> bool {
 }
 
 /// The writes that give a claim to a user.
-fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], LedgerError> {
+fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> Result<[Write; 3], LedgerError> {
     let decision = claim.decision(user);
     let item = ClaimItem {
         packet_id: terms.id,
@@ -213,6 +235,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim) -> Result<[Write; 3], Led
         at: claim.at,
         sender_id: terms.sender.clone(),
         greeting: terms.greeting.clone(),
+        by: by.cloned(),
     };
     let amount = items::signed(claim.amount)?;
     Ok([

@@ -182,29 +182,29 @@ fn read_movement(kind: MovementKind, item: Item) -> Result<(MovementCursor, Move
         return Err(LedgerError::Impossible("an item without a sort key".to_owned()));
     };
     let name = sk.strip_prefix(prefix(kind)).unwrap_or_default().to_owned();
-    let (id, amount, at, packet_id) = match kind {
+    let (id, amount, at, packet_id, by) = match kind {
         MovementKind::Claim => {
             let item: ClaimItem = items::read(item)?;
-            (name, item.amount, item.at, Some(item.packet_id))
+            (name, item.amount, item.at, Some(item.packet_id), item.by)
         }
         MovementKind::Sent => {
             let item: SentItem = items::read(item)?;
-            (name, item.amount, item.at, Some(item.packet_id))
+            (name, item.amount, item.at, Some(item.packet_id), None)
         }
         MovementKind::Refund => {
             let lowest = name.split_once('#').and_then(|(_, slip)| slip.parse::<u32>().ok()).unwrap_or_default();
             let item: RefundItem = items::read(item)?;
-            (format!("{}-{lowest}", item.packet_id), item.amount, item.at, Some(item.packet_id))
+            (format!("{}-{lowest}", item.packet_id), item.amount, item.at, Some(item.packet_id), None)
         }
         MovementKind::Deposit | MovementKind::Withdrawal => {
             let item: OutsideItem = items::read(item)?;
-            (item.id, item.amount, item.at, None)
+            (item.id, item.amount, item.at, None, item.by)
         }
     };
     let amount = items::signed(amount)?;
     let outgoing = matches!(kind, MovementKind::Sent | MovementKind::Withdrawal);
     let amount = if outgoing { -amount } else { amount };
-    Ok((MovementCursor { kind, sk }, Movement { kind, id, amount, at, packet_id }))
+    Ok((MovementCursor { kind, sk }, Movement { kind, id, amount, at, packet_id, by }))
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Cover, Decision, Guard, Labels, Owner, PacketId, PassphraseDigest, Reference, Seed, Split,
-    Terms, Timestamp, UserId,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Labels, Owner, PacketId, PassphraseDigest, Reference, Seed, Signer,
+    Split, Terms, Timestamp, UserId,
 };
 use crate::ports::Item;
 
@@ -180,6 +180,9 @@ pub struct ClaimItem {
     pub at: Timestamp,
     pub sender_id: UserId,
     pub greeting: String,
+    /// The principal whose replay committed a parked hold. Absent on all other claims.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signer>,
 }
 
 impl ClaimItem {
@@ -218,6 +221,9 @@ pub struct OutsideItem {
     pub id: String,
     pub amount: Amount,
     pub at: Timestamp,
+    /// The principal who signed the first request. Absent on items of before it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signer>,
 }
 
 /// An idempotency key, under the sender: which packet it sent, and the hash of what the client asked for. Written by send.

@@ -1,7 +1,7 @@
 use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amount, MAX_BALANCE, RequestKey, Timestamp, UserId, Wallet};
+use crate::domain::{Amount, MAX_BALANCE, RequestKey, Signer, Timestamp, UserId, Wallet};
 use crate::ports::{Bound, Item, Key, Reason, Table, Write};
 
 /// How a deposit or a withdrawal ended.
@@ -17,6 +17,8 @@ pub enum MovementOutcome {
     InsufficientBalance,
     /// A deposit that would fill the wallet above [`MAX_BALANCE`]; its id stays free.
     TooFull,
+    /// A deposit above the deployment's limit; its id stays free.
+    AboveLimit,
 }
 
 impl<T: Table> Ledger<T> {
@@ -33,12 +35,13 @@ impl<T: Table> Ledger<T> {
         })
     }
 
-    /// Puts money from outside into a wallet, once for each id.
+    /// Puts money from outside into a wallet, once for each id. A repeat keeps the first `by` and `at`.
     pub async fn deposit(
         &self,
         user: &UserId,
         id: &RequestKey,
         amount: Amount,
+        by: Option<&Signer>,
         at: Timestamp,
     ) -> Result<MovementOutcome, LedgerError> {
         let most = MAX_BALANCE.minor_units().saturating_sub(amount.minor_units());
@@ -47,7 +50,7 @@ impl<T: Table> Ledger<T> {
             deltas: vec![("balance", items::signed(amount)?)],
             bound: Some(Bound::AtMost("balance", most)),
         };
-        let item = OutsideItem { id: id.to_string(), amount, at };
+        let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
         self.move_once(keys::deposit(user, id), &item, wallet, MovementOutcome::TooFull).await
     }
 
@@ -57,6 +60,7 @@ impl<T: Table> Ledger<T> {
         user: &UserId,
         id: &RequestKey,
         amount: Amount,
+        by: Option<&Signer>,
         at: Timestamp,
     ) -> Result<MovementOutcome, LedgerError> {
         let wallet = Write::Add {
@@ -64,7 +68,7 @@ impl<T: Table> Ledger<T> {
             deltas: vec![("balance", -items::signed(amount)?)],
             bound: Some(Bound::AtLeast("balance", amount.minor_units())),
         };
-        let item = OutsideItem { id: id.to_string(), amount, at };
+        let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
         self.move_once(keys::withdrawal(user, id), &item, wallet, MovementOutcome::InsufficientBalance).await
     }
 
@@ -85,10 +89,29 @@ impl<T: Table> Ledger<T> {
             Some(Reason::ConditionFailed(Some(item))) => Some(item),
             _ => self.table.get(key).await?,
         };
-        Ok(match found.map(items::read::<OutsideItem>).transpose()? {
-            Some(found) if found.amount == movement.amount => MovementOutcome::Replayed,
-            Some(_) => MovementOutcome::IdReused,
-            None => out_of_bounds,
-        })
+        found_before(found, movement.amount, out_of_bounds)
     }
+
+    /// How a deposit ends that the deployment's limit forbids: one that was made before the limit was lowered stays made.
+    pub async fn deposit_above_limit(
+        &self,
+        user: &UserId,
+        id: &RequestKey,
+        amount: Amount,
+    ) -> Result<MovementOutcome, LedgerError> {
+        found_before(self.table.get(keys::deposit(user, id)).await?, amount, MovementOutcome::AboveLimit)
+    }
+}
+
+/// What an existing movement under the same id makes of a request for `amount`; `otherwise` if there is none.
+fn found_before(
+    found: Option<Item>,
+    amount: Amount,
+    otherwise: MovementOutcome,
+) -> Result<MovementOutcome, LedgerError> {
+    Ok(match found.map(items::read::<OutsideItem>).transpose()? {
+        Some(found) if found.amount == amount => MovementOutcome::Replayed,
+        Some(_) => MovementOutcome::IdReused,
+        None => otherwise,
+    })
 }

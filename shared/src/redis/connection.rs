@@ -1,27 +1,40 @@
+mod address;
 mod call;
+mod cluster;
 mod config;
 mod error;
 mod freeze_aware_instant;
-mod generations;
+mod hedge;
 mod iam;
 mod link;
+mod node;
+mod secret;
 #[cfg(test)]
 mod tests;
+mod tls;
+mod topology;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Once};
+use std::time::Duration;
 
-use redis::{FromRedisValue, from_redis_value};
+use redis::{FromRedisValue, RedisResult, Value, from_redis_value};
 
+use cluster::Cluster;
 use error::Failure;
-use generations::{Generation, Generations};
 use iam::Tokens;
 use link::Connector;
+use node::Node;
 
 pub use call::{Call, Script};
-pub use config::{RedisConfig, RedisConfigError};
-pub use error::RedisError;
+pub use config::RedisConfig;
+pub use error::{RedisConfigError, RedisError};
 pub use iam::IamAuth;
+pub use tls::Authorities;
+
+/// How long a connection may take while a process starts. All processes of a rush start at once, and a server needs time for so many
+/// handshakes. An attempt that gives up early is work for it all the same.
+const START_PATIENCE: Duration = Duration::from_secs(3);
 
 /// Chooses the cryptography that TLS uses in this process, unless that has been done already. `main` calls it first.
 pub fn install_crypto_provider() {
@@ -30,27 +43,51 @@ pub fn install_crypto_provider() {
     ONCE.call_once(|| drop(rustls::crypto::ring::default_provider().install_default()));
 }
 
-/// The process's connection to the hot store, made when a call first needs it. A clone shares it.
+/// The process's connection to the hot store: to one server, or to the primaries of a cluster. A clone shares it.
 ///
-/// A connection that fails, stays mute or was idle for long is replaced, and the call that found out is repeated once on
-/// its successor. Each of these two attempts takes at most the time to connect and a response timeout; another response timeout if the
-/// server has forgotten the script. To connect takes one connect timeout; in a cluster with a mute node, up to two of them and three
-/// response timeouts.
+/// A connection that fails or stays mute is replaced, and the call that found out is repeated once on its successor. One that was
+/// idle for long is probed first, and lives as long as it answers. Each of the two attempts takes at most half a response timeout
+/// for the probe, the time to connect, and a response timeout. Another response timeout follows if the server has forgotten the
+/// script. In a cluster, the topology is read in between, for at most a response timeout.
 #[derive(Clone)]
 pub struct Connection {
-    connector: Arc<Connector>,
-    generations: Arc<Mutex<Generations>>,
+    servers: Servers,
+    /// How long each connection may take while the process starts.
+    start_patience: Duration,
+}
+
+#[derive(Clone)]
+enum Servers {
+    Single(Arc<Node>),
+    Cluster(Cluster),
 }
 
 impl Connection {
-    /// Checks the configuration, and connects to nothing yet: a cold start does no work that a call may not need.
+    /// Checks the configuration, and connects to nothing yet.
     pub fn new(config: &RedisConfig) -> Result<Self, RedisConfigError> {
         Self::with_tokens(config, config.iam.clone().map(|auth| Tokens::new(auth, config.aws.clone())))
     }
 
     fn with_tokens(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
-        let connector = Arc::new(Connector::new(config, tokens)?);
-        Ok(Self { connector, generations: Arc::new(Mutex::new(Generations::new(config))) })
+        let (connector, addresses) = Connector::new(config, tokens)?;
+        let connector = Arc::new(connector);
+        let servers = if config.cluster {
+            Servers::Cluster(Cluster::new(connector, addresses))
+        } else {
+            let [address] = <[_; 1]>::try_from(addresses).map_err(|_| RedisConfigError::SeveralUrls)?;
+            Servers::Single(Arc::new(Node::new(connector, address)))
+        };
+        Ok(Self { servers, start_patience: config.connect_timeout.max(START_PATIENCE) })
+    }
+
+    /// Connects to the server, or to all primaries of the cluster, so that no call has to wait for that. Without it, the first
+    /// call connects.
+    pub async fn connect(&self) -> Result<(), RedisError> {
+        let connected = match &self.servers {
+            Servers::Single(node) => node.connect(self.start_patience).await,
+            Servers::Cluster(cluster) => cluster.connect(self.start_patience).await,
+        };
+        connected.map_err(|error| self.error(error))
     }
 
     /// Runs `call`, at most twice, and reads its answer.
@@ -58,44 +95,34 @@ impl Connection {
     /// Let it come to its end: a call that is dropped while it waits cannot tell a mute connection from a slow one, and
     /// leaves it in place.
     pub async fn run<T: FromRedisValue>(&self, call: &Call) -> Result<T, RedisError> {
-        let mut failed = None;
-        loop {
-            let generation = self.generation(failed.as_ref());
-            let mut link = generation.link().await.map_err(|error| self.failure(&error).error(error))?;
-            let error = match link.answer(call).await {
-                Ok(value) => {
-                    generation.used();
-                    return from_redis_value(value).map_err(|source| RedisError::Unexpected { source });
-                }
-                Err(error) => error,
-            };
-            let failure = self.failure(&error);
-            match failure {
-                Failure::Lost => generation.lose(),
-                Failure::Busy | Failure::Refused => generation.used(),
-            }
-            if failure != Failure::Lost || failed.replace(generation).is_some() {
-                return Err(failure.error(error));
-            }
-        }
-    }
-
-    fn generation(&self, failed: Option<&Arc<Generation>>) -> Arc<Generation> {
-        crate::lock(&self.generations).get(failed, || {
-            let connector = Arc::clone(&self.connector);
-            async move { connector.connect().await }
-        })
+        let answer = match &self.servers {
+            Servers::Single(node) => answer_of(node, call).await,
+            Servers::Cluster(cluster) => cluster.answer(call).await,
+        };
+        let value = answer.map_err(|error| self.error(error))?;
+        from_redis_value(value).map_err(|source| RedisError::Unexpected { source })
     }
 
     /// Whether it leads to a cluster, where the keys of a call must lie in one slot.
     #[must_use]
-    pub fn is_cluster(&self) -> bool {
-        self.connector.is_cluster()
+    pub const fn is_cluster(&self) -> bool {
+        matches!(self.servers, Servers::Cluster(_))
     }
 
-    fn failure(&self, error: &redis::RedisError) -> Failure {
-        Failure::of(error, self.is_cluster())
+    fn error(&self, error: redis::RedisError) -> RedisError {
+        Failure::of(&error, self.is_cluster()).error(error)
     }
+}
+
+/// A single server's answer to `call`, which is repeated once if the connection or the server was lost.
+async fn answer_of(node: &Node, call: &Call) -> RedisResult<Value> {
+    match node.answer(call, false).await {
+        Err(fault) if fault.was_connected && matches!(fault.failure, Failure::Broken | Failure::Unfit) => {
+            node.answer(call, false).await
+        }
+        answer => answer,
+    }
+    .map_err(|fault| fault.error)
 }
 
 impl fmt::Debug for Connection {

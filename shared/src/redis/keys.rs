@@ -16,7 +16,7 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let mut missing = tags.len();
     for number in 0_u32.. {
         let tag = number.to_string();
-        let place = usize::from(slot(&tag) / SLOTS_PER_PARTITION);
+        let place = usize::from(slot(tag.as_bytes()) / SLOTS_PER_PARTITION);
         if tags[place].is_empty() {
             tags[place] = tag;
             missing -= 1;
@@ -28,9 +28,15 @@ static TAGS: LazyLock<Vec<String>> = LazyLock::new(|| {
     tags
 });
 
-/// The cluster slot of a hash tag: CRC-16/XMODEM modulo 16384, as the Redis cluster specification has it.
-fn slot(tag: &str) -> u16 {
-    crc16::State::<crc16::XMODEM>::calculate(tag.as_bytes()) % SLOTS
+/// The cluster slot of a key: CRC-16/XMODEM modulo 16384, as the Redis cluster specification has it.
+///
+/// Keys with the same hash tag, which the first braces enclose, share a slot.
+pub fn slot(key: &[u8]) -> u16 {
+    let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
+        let rest = &key[open + 1..];
+        rest.iter().position(|byte| *byte == b'}').filter(|len| *len > 0).map(|len| &rest[..len])
+    });
+    crc16::State::<crc16::XMODEM>::calculate(tag.unwrap_or(key)) % SLOTS
 }
 
 /// The keys of a part.
@@ -115,9 +121,21 @@ mod tests {
     fn each_partition_has_a_slot_of_its_own_64() {
         for index in 0..PARTITIONS {
             let tag = tag(Partition::wrapping(index));
-            assert_eq!(u32::from(slot(tag)) / 64, index, "{tag}");
+            assert_eq!(u32::from(slot(tag.as_bytes())) / 64, index, "{tag}");
         }
         // From the Redis cluster specification.
-        assert_eq!(slot("123456789"), 0x31C3 % SLOTS);
+        assert_eq!(slot(b"123456789"), 0x31C3 % SLOTS);
+    }
+
+    #[test]
+    fn keys_with_the_same_hash_tag_share_a_slot() {
+        // From the Redis cluster specification.
+        assert_eq!(slot(b"{user1000}.following"), slot(b"user1000"));
+        assert_eq!(slot(b"foo{{bar}}zap"), slot(b"{bar"));
+        assert_eq!(slot(b"foo{bar}{zap}"), slot(b"bar"));
+        for whole in [&b"foo{}{bar}"[..], b"foo{bar", b"}foo{"] {
+            assert_eq!(slot(whole), crc16::State::<crc16::XMODEM>::calculate(whole) % SLOTS);
+        }
+        assert_eq!(slot(PartKeys::of("0G000000000000000000000000:0".parse().unwrap()).part.as_bytes()) / 64, 0);
     }
 }

@@ -14,7 +14,7 @@ pub mod test_proxy;
 pub mod test_server;
 
 pub use connection::{
-    Call, Connection, IamAuth, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider,
+    Authorities, Call, Connection, IamAuth, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider,
 };
 pub use keys::PartKeys;
 pub use reply::{free_slips, held};

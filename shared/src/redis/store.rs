@@ -52,6 +52,11 @@ impl RedisStore {
         Self { connection, meter: Arc::default() }
     }
 
+    /// Connects, so that no call has to wait for that.
+    pub async fn connect(&self) -> Result<(), RedisError> {
+        self.connection.connect().await
+    }
+
     /// The same store, which counts its calls with `meter`.
     #[must_use]
     pub fn metered(self, meter: Arc<Meter>) -> Self {

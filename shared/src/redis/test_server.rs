@@ -3,12 +3,13 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test that cannot start its servers has failed.
 
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
-use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, cmd};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Value, cmd};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -157,6 +158,16 @@ impl TestServer {
         command.query_async(&mut connection).await.unwrap()
     }
 
+    /// How many connections it has accepted. Each call of this makes one more.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    pub async fn accepted(&self) -> u64 {
+        let stats: String = self.command(cmd("INFO").arg("stats")).await;
+        let line = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        line.expect("a count").trim().parse().unwrap()
+    }
+
     fn spawn(&mut self) {
         let process = Command::new("redis-server")
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
@@ -205,51 +216,147 @@ async fn answers(port: u16) -> bool {
     tokio::time::timeout(Duration::from_secs(1), ping).await.ok().flatten().unwrap_or(false)
 }
 
-/// A cluster of masters without replicas.
+/// A certificate authority, and a certificate of it for servers on this machine.
+#[derive(Debug)]
+pub struct TestTls {
+    dir: TempDir,
+}
+
+impl TestTls {
+    /// Makes both.
+    ///
+    /// # Panics
+    /// If they can't be made or written.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut ca = CertificateParams::default();
+        ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        // With the same name as its authority, a certificate would count as signed by itself.
+        ca.distinguished_name.push(DnType::CommonName, "authority");
+        let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+        let certificate = CertificateParams::new(names).unwrap().signed_by(&key, &ca).unwrap();
+        let dir = TempDir::new().unwrap();
+        let files = [("ca.pem", ca.pem()), ("cert.pem", certificate.pem()), ("key.pem", key.serialize_pem())];
+        for (name, text) in files {
+            std::fs::write(dir.path().join(name), text).unwrap();
+        }
+        Self { dir }
+    }
+
+    /// The authority's certificate (PEM).
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.dir.path().join("ca.pem")
+    }
+
+    /// The arguments of a server that also serves TLS on `port`.
+    #[must_use]
+    pub fn args(&self, port: u16) -> Vec<String> {
+        let file = |name: &str| self.dir.path().join(name).to_string_lossy().into_owned();
+        let (port, [cert, key, ca]) = (port.to_string(), ["cert.pem", "key.pem", "ca.pem"].map(file));
+        let options = [
+            ["--tls-port", &port],
+            ["--tls-auth-clients", "no"],
+            ["--tls-cert-file", &cert],
+            ["--tls-key-file", &key],
+            ["--tls-ca-cert-file", &ca],
+        ];
+        options.as_flattened().iter().map(ToString::to_string).collect()
+    }
+}
+
+impl Default for TestTls {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A cluster.
 #[derive(Debug)]
 pub struct TestCluster {
-    /// Its servers, each with an equal share of the slots, in their order.
+    /// Its primaries, each with an equal share of the slots, in their order.
     pub nodes: Vec<TestServer>,
+    /// Its replicas, one for each primary, or none.
+    pub replicas: Vec<TestServer>,
+    /// The ports for TLS of the primaries, then of the replicas; none: it serves no TLS.
+    tls_ports: Vec<u16>,
 }
 
 impl TestCluster {
     const SLOTS: usize = 16_384;
 
-    /// Starts a cluster of `size` nodes and waits until all of them serve.
+    /// Starts a cluster of `size` primaries without replicas, and waits until all of them serve.
     ///
     /// # Panics
     /// If it does not start.
     pub async fn start(size: usize) -> Self {
-        let mut nodes = Vec::new();
-        for _ in 0..size {
+        Self::start_of(size, 0, None).await
+    }
+
+    /// Starts a cluster of `size` primaries with a replica each, and waits until all of them serve.
+    ///
+    /// # Panics
+    /// If it does not start.
+    pub async fn start_with_replicas(size: usize, tls: Option<&TestTls>) -> Self {
+        Self::start_of(size, size, tls).await
+    }
+
+    async fn start_of(size: usize, replicas: usize, tls: Option<&TestTls>) -> Self {
+        let (mut nodes, mut tls_ports) = (Vec::new(), Vec::new());
+        for _ in 0..size + replicas {
             // By default the bus takes a port that may be beyond the last, or another test's. The shards that live go on
             // serving when one is dead, as a managed cluster's do.
             let bus = free_port().to_string();
-            let args = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-require-full-coverage", "no"];
-            nodes.push((TestServer::start(&args).await, bus));
+            let options = ["--cluster-enabled", "yes", "--cluster-port", &bus, "--cluster-require-full-coverage", "no"];
+            let mut options = options.map(str::to_owned).to_vec();
+            // The topology lists a replica only once it has got something: a ping is enough.
+            let replication = ["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"];
+            options.extend(replication.map(str::to_owned));
+            if let Some(tls) = tls {
+                let port = free_port();
+                options.extend(tls.args(port));
+                options.extend(["--tls-cluster", "yes", "--tls-replication", "yes"].map(str::to_owned));
+                tls_ports.push(port);
+            }
+            let options: Vec<_> = options.iter().map(String::as_str).collect();
+            nodes.push((TestServer::start(&options).await, bus));
         }
         let (first, first_bus) = &nodes[0];
+        let port = tls_ports.first().copied().unwrap_or(first.port());
         for (i, (node, _)) in nodes.iter().enumerate() {
-            let (from, to) = (Self::SLOTS * i / size, Self::SLOTS * (i + 1) / size - 1);
-            let () = node.command(cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(from).arg(to)).await;
+            if i < size {
+                let (from, to) = (Self::SLOTS * i / size, Self::SLOTS * (i + 1) / size - 1);
+                let () = node.command(cmd("CLUSTER").arg("ADDSLOTSRANGE").arg(from).arg(to)).await;
+            }
             if i > 0 {
-                let mut meet = cmd("CLUSTER");
-                meet.arg("MEET").arg("127.0.0.1").arg(first.port()).arg(first_bus);
-                let () = node.command(&meet).await;
+                let () = node.command(cmd("CLUSTER").arg("MEET").arg("127.0.0.1").arg(port).arg(first_bus)).await;
             }
         }
-        let cluster = Self { nodes: nodes.into_iter().map(|(node, _)| node).collect() };
+        let mut nodes: Vec<_> = nodes.into_iter().map(|(node, _)| node).collect();
+        let replicas = nodes.split_off(size);
+        let cluster = Self { nodes, replicas, tls_ports };
+        for (primary, replica) in cluster.nodes.iter().zip(&cluster.replicas) {
+            let id: String = primary.command(cmd("CLUSTER").arg("MYID")).await;
+            poll("the replica to know its primary", async || {
+                let known: String = replica.command(cmd("CLUSTER").arg("NODES")).await;
+                known.contains(&id).then_some(())
+            })
+            .await;
+            let () = replica.command(cmd("CLUSTER").arg("REPLICATE").arg(&id)).await;
+        }
         cluster.ready().await;
         cluster
     }
 
-    /// Waits until every node says that the cluster is whole.
+    /// Waits until every node says that the cluster is whole, and every replica follows its primary.
     ///
     /// # Panics
     /// If one does not.
     pub async fn ready(&self) {
-        let size = self.nodes.len();
-        for node in &self.nodes {
+        let size = self.nodes.len() + self.replicas.len();
+        for node in self.nodes.iter().chain(&self.replicas) {
             poll("the cluster", async || {
                 let info: String = node.command(cmd("CLUSTER").arg("INFO")).await;
                 let is_whole = info.contains("cluster_state:ok")
@@ -259,11 +366,56 @@ impl TestCluster {
             })
             .await;
         }
+        for replica in &self.replicas {
+            poll("the replica", async || {
+                let info: String = replica.command(cmd("INFO").arg("replication")).await;
+                info.contains("master_link_status:up").then_some(())
+            })
+            .await;
+        }
+        for node in &self.nodes {
+            poll("the topology to list the replicas", async || {
+                let ranges: Vec<Vec<Value>> = node.command(cmd("CLUSTER").arg("SLOTS")).await;
+                let replicas: usize = ranges.iter().map(|range| range.len() - 3).sum();
+                (replicas == self.replicas.len()).then_some(())
+            })
+            .await;
+        }
     }
 
-    /// The URLs of all its nodes.
+    /// How many connections each node has accepted: the primaries, then the replicas.
+    ///
+    /// # Panics
+    /// If one does not answer.
+    pub async fn accepted(&self) -> Vec<u64> {
+        let mut all = Vec::new();
+        for node in self.nodes.iter().chain(&self.replicas) {
+            all.push(node.accepted().await);
+        }
+        all
+    }
+
+    /// How many they have accepted since [`Self::accepted`] said `before`.
+    ///
+    /// # Panics
+    /// If one does not answer.
+    pub async fn accepted_since(&self, before: &[u64]) -> Vec<u64> {
+        // One of them is that of the question itself.
+        self.accepted().await.iter().zip(before).map(|(after, before)| after - before - 1).collect()
+    }
+
+    /// The URLs of all its primaries.
     #[must_use]
     pub fn url(&self) -> String {
         self.nodes.iter().map(TestServer::url).collect::<Vec<_>>().join(",")
+    }
+
+    /// The URL of its first primary, over TLS.
+    ///
+    /// # Panics
+    /// If it serves no TLS.
+    #[must_use]
+    pub fn tls_url(&self) -> String {
+        format!("rediss://127.0.0.1:{}", self.tls_ports[0])
     }
 }

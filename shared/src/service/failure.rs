@@ -27,6 +27,31 @@ impl Failure {
     }
 }
 
+/// A failure after which the hot store still holds a slip for the user.
+#[derive(Debug, thiserror::Error)]
+#[error("slip {slip} is held")]
+struct Holding {
+    slip: u32,
+    source: Arc<dyn Error + Send + Sync>,
+}
+
+impl Failure {
+    /// The same failure of a user for whom this slip is held.
+    pub(crate) fn holding(self, slip: u32) -> Self {
+        let holding = |source| Arc::new(Holding { slip, source });
+        match self {
+            Self::Unavailable(source) => Self::Unavailable(holding(source)),
+            Self::Defect(source) => Self::Defect(holding(source)),
+        }
+    }
+
+    /// The slip that the hot store holds for the user, if that is known.
+    pub fn held_slip(&self) -> Option<u32> {
+        let (Self::Unavailable(source) | Self::Defect(source)) = self;
+        source.downcast_ref::<Holding>().map(|holding| holding.slip)
+    }
+}
+
 impl From<LedgerError> for Failure {
     fn from(error: LedgerError) -> Self {
         match error {
@@ -41,6 +66,22 @@ impl From<HotStoreError> for Failure {
         match error {
             HotStoreError::Unavailable(_) => Self::Unavailable(Arc::new(error)),
             HotStoreError::Impossible(_) => Self::Defect(Arc::new(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_names_the_held_slip_and_keeps_its_cause() {
+        for failure in [Failure::unavailable("too slow"), Failure::defect("too slow")] {
+            assert_eq!(failure.held_slip(), None);
+            let kind = failure.to_string();
+            let holding = failure.holding(7);
+            assert_eq!((holding.held_slip(), holding.to_string()), (Some(7), kind.clone()));
+            assert_eq!(crate::error_chain(&holding), format!("{kind}: slip 7 is held: too slow"));
         }
     }
 }

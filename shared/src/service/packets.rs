@@ -125,7 +125,7 @@ mod tests {
         let part = PartId { packet: id, index: 0 };
         let amounts = [Amounts::pack(&[300, 20, 680]).unwrap()];
         let key: RequestKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &key, terms.total, terms.created_at).await.unwrap();
+        ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
         let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32] };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
 

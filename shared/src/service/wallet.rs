@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Failure;
-use crate::domain::{Amount, Movement, RequestKey, UserId, Wallet};
+use crate::domain::{Amount, Movement, RequestKey, Signer, UserId, Wallet};
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::{Clock, Table};
 
@@ -10,17 +10,23 @@ pub struct Wallets<T> {
     ledger: Arc<Ledger<T>>,
     clock: Arc<dyn Clock>,
     currency: String,
+    deposit_max: Amount,
 }
 
 impl<T: Table> Wallets<T> {
-    /// The wallets in `ledger`. All money is in `currency` (ISO 4217).
-    pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String) -> Self {
-        Self { ledger, clock, currency }
+    /// The wallets in `ledger`. All money is in `currency` (ISO 4217), and no deposit is above `deposit_max`.
+    pub const fn new(ledger: Arc<Ledger<T>>, clock: Arc<dyn Clock>, currency: String, deposit_max: Amount) -> Self {
+        Self { ledger, clock, currency, deposit_max }
     }
 
     /// The currency of every wallet (ISO 4217).
     pub fn currency(&self) -> &str {
         &self.currency
+    }
+
+    /// The most that one deposit can move.
+    pub const fn deposit_max(&self) -> Amount {
+        self.deposit_max
     }
 
     /// A user's wallet.
@@ -38,13 +44,29 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.movements(user, after, limit).await?)
     }
 
-    /// Puts money in, once for each id.
-    pub async fn deposit(&self, user: &UserId, id: &RequestKey, amount: Amount) -> Result<MovementOutcome, Failure> {
-        Ok(self.ledger.deposit(user, id, amount, self.clock.now()).await?)
+    /// Puts money in, once for each id, in the name of `by`.
+    pub async fn deposit(
+        &self,
+        user: &UserId,
+        id: &RequestKey,
+        amount: Amount,
+        by: Option<&Signer>,
+    ) -> Result<MovementOutcome, Failure> {
+        if amount > self.deposit_max {
+            // A deposit of before the limit is made, and a client that lost its answer must not be refused.
+            return Ok(self.ledger.deposit_above_limit(user, id, amount).await?);
+        }
+        Ok(self.ledger.deposit(user, id, amount, by, self.clock.now()).await?)
     }
 
-    /// Takes money out, once for each id.
-    pub async fn withdraw(&self, user: &UserId, id: &RequestKey, amount: Amount) -> Result<MovementOutcome, Failure> {
-        Ok(self.ledger.withdraw(user, id, amount, self.clock.now()).await?)
+    /// Takes money out, once for each id, in the name of `by`.
+    pub async fn withdraw(
+        &self,
+        user: &UserId,
+        id: &RequestKey,
+        amount: Amount,
+        by: Option<&Signer>,
+    ) -> Result<MovementOutcome, Failure> {
+        Ok(self.ledger.withdraw(user, id, amount, by, self.clock.now()).await?)
     }
 }

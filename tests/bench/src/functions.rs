@@ -21,15 +21,18 @@ use crate::cell::Spread;
 use crate::goals::{Goal, Ratio};
 use crate::lab::Lab;
 use crate::ours::Engine;
+use crate::over_tls::{self, OverTls};
 
 const NAMES: [&str; 6] = ["send", "grab", "view", "wallet", "settle", "audit"];
 const TABLE: &str = "functions";
 /// The packet of the sample events, which does not exist.
-const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
+pub const PLACEHOLDER: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 const STARTS: usize = 20;
 const STARTS_QUICK: usize = 3;
 /// Warm calls, on a packet of one part.
 const CALLS: u32 = 200;
+/// Connections that are opened at once.
+const AT_ONCE: u32 = 300;
 /// Calls of a function before its memory and its durations are read.
 const WARM_UP: u32 = 10;
 
@@ -55,6 +58,8 @@ pub struct Functions {
     empty_ms: f64,
     /// The round trips of a winning grab, in milliseconds: the script, the transaction, and the script that reconciles.
     bare_ms: f64,
+    /// The grab function over TLS.
+    over_tls: OverTls,
 }
 
 /// Measures the functions' programs: those of a release build, which this function makes, or in a rehearsal those beside this
@@ -88,7 +93,8 @@ pub async fn run(lab: &Lab, deployed: Option<&Path>) -> Result<Functions, BoxErr
     }
     drop(grab);
     dynamodb.stop().await;
-    Ok(Functions { all: functions, warm_ms, empty_ms, bare_ms })
+    let over_tls = over_tls::run(&stores.program("grab"), starts, lab.scaled(AT_ONCE).try_into()?).await?;
+    Ok(Functions { all: functions, warm_ms, empty_ms, bare_ms, over_tls })
 }
 
 impl Functions {
@@ -109,6 +115,7 @@ impl Functions {
         let waited = self.empty_ms + self.bare_ms;
         let name = "grab: a warm call ÷ an empty call and the bare round trips";
         ratios.push(Ratio::new(name, Goal::AtMost(1.3), self.warm_ms / waited));
+        ratios.extend(self.over_tls.ratios());
         ratios
     }
 }
@@ -120,11 +127,11 @@ impl fmt::Display for Functions {
             let Spread { min, median, max } = init_ms;
             writeln!(f, "| {name} | {zipped_mb:.2} | {median:.1} ({min:.1}–{max:.1}) | {memory_mb:.1} |")?;
         }
-        let Self { warm_ms, empty_ms, bare_ms, .. } = self;
+        let Self { warm_ms, empty_ms, bare_ms, over_tls, .. } = self;
         writeln!(
             f,
             "\nA warm grab that wins takes {warm_ms:.2} ms, a call that asks no store {empty_ms:.2} ms, the bare round \
-             trips {bare_ms:.2} ms."
+             trips {bare_ms:.2} ms.\n\n{over_tls}"
         )
     }
 }
@@ -213,11 +220,11 @@ async fn round_trips(engine: &Engine, terms: &Terms, slip: u32) -> Result<f64, B
 fn zipped_mb(program: &Path, compression: Compression) -> Result<f64, BoxError> {
     let mut deflated = DeflateEncoder::new(Vec::new(), compression);
     deflated.write_all(&std::fs::read(program)?)?;
-    Ok(float(deflated.finish()?.len()) / 1e6)
+    Ok(float(u64::try_from(deflated.finish()?.len())?) / 1e6)
 }
 
 /// The numbers after a label in a log.
-fn reported<'a>(log: &'a str, label: &'a str) -> impl Iterator<Item = f64> + 'a {
+pub fn reported<'a>(log: &'a str, label: &'a str) -> impl Iterator<Item = f64> + 'a {
     log.split(label).skip(1).filter_map(|rest| rest.split([' ', ')']).next()?.parse().ok())
 }
 
@@ -238,6 +245,6 @@ fn build() -> Result<(), BoxError> {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a figure for people")]
-const fn float(count: usize) -> f64 {
+pub const fn float(count: u64) -> f64 {
     count as f64
 }

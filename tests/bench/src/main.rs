@@ -18,6 +18,7 @@ mod http_path;
 mod lab;
 mod limits;
 mod ours;
+mod over_tls;
 mod redis_apart;
 mod report;
 mod rush;

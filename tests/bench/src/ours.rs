@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::config::Config;
-use shared::domain::{Amount, PacketId, PartId, RequestKey, Split, UserId};
+use shared::domain::{Amount, MAX_BALANCE, PacketId, PartId, RequestKey, Split, UserId};
 use shared::dynamodb::{SdkTable, create_table};
-use shared::ports::{Entropy, GrabAnswer, Grabber, HotStore, System};
+use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{GrabOutcome, GrabSlip, NewPacket, SendOutcome, SendPacket, Settle, Stores};
 use shared::wiring::{self, Wiring};
@@ -68,8 +68,8 @@ impl Engine {
         let connection = Connection::new(redis)?;
         let engine = Self { wiring, send, packets: RwLock::default(), next_key: AtomicU64::new(0), connection };
         let deposit: RequestKey = "deposit".parse()?;
-        let wallets = engine.wiring.ledger_wiring().wallets();
-        wallets.deposit(&SENDER.parse()?, &deposit, Amount::new(1_000_000_000_000_000)).await?;
+        let ledger = &engine.wiring.stores().ledger;
+        ledger.deposit(&SENDER.parse()?, &deposit, MAX_BALANCE, None, System.now()).await?;
         Ok(engine)
     }
 

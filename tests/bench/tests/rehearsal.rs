@@ -166,6 +166,8 @@ fn ratios(ratios: &[Value]) {
             expected.extend(["peak memory, MB", "zipped, MB"].map(|what| format!("{function}: {what}")));
         }
         expected.push("grab: a warm call ÷ an empty call and the bare round trips".to_owned());
+        let over_tls = ["first grab ÷ tenth grab", "connections to a primary", "connections to replicas"];
+        expected.extend(over_tls.map(|what| format!("grab over TLS: {what}")));
     }
     assert_eq!(names, expected);
     for ratio in ratios {

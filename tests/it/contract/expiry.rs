@@ -67,7 +67,7 @@ async fn a_report_counts_the_work_of_its_run() {
         report,
         json!({
             "persisted": 0, "parked": 0, "refunded_packets": 1, "refunded_slips": 4, "refunded_amount": 1_000,
-            "outbox_left": 0, "oldest_outbox_ms": 0, "due_left": 0
+            "outbox_left": 0, "oldest_outbox_ms": 0, "due_left": 0, "oldest_due_s": 0
         })
     );
     assert_eq!(api.view("alice", &packet).await.expect(200)["status"], "settled");

@@ -12,11 +12,14 @@ async fn an_unknown_method_receives_the_list_of_methods() {
     let books = api.books("alice").await;
     for operation in SPEC.operations() {
         let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
-        for method in METHODS.into_iter().filter(|method| *method != operation.method) {
+        let operations = SPEC.operations();
+        let methods = operations.iter().filter(|other| other.path == operation.path).map(|other| other.method);
+        let methods: Vec<&str> = methods.collect();
+        for method in METHODS.into_iter().filter(|method| !methods.contains(method)) {
             for headers in [&[][..], &[("x-user-id", &b"alice"[..]), ("idempotency-key", b"k-2")]] {
                 let answer = api.raw(method, path.as_bytes(), headers, b"").await;
                 assert_eq!(answer.status, 405, "{}", answer.describe());
-                assert_eq!(answer.header("allow"), Some(operation.method));
+                assert_eq!(answer.header("allow"), Some(&*methods.join(", ")));
                 // The answer is the same with a body.
                 let body = random(10, 1).to_string();
                 assert_eq!(api.raw(method, path.as_bytes(), headers, body.as_bytes()).await.status, 405);
@@ -24,6 +27,19 @@ async fn an_unknown_method_receives_the_list_of_methods() {
         }
     }
     assert_eq!(api.books("alice").await, books);
+}
+
+#[tokio::test]
+async fn a_browser_may_ask_before_it_calls_from_another_origin() {
+    let api = Api::start().await;
+    // The local stack refuses the pages of other sites before a function sees them.
+    let origin = api.local.url();
+    let asks = [("origin", origin.as_bytes()), ("access-control-request-method", b"POST")];
+    for path in ["/packets", "/packets/x/grab", "/me/wallet"] {
+        let answer = api.unchecked("OPTIONS", path.as_bytes(), &asks, b"").await;
+        assert_eq!((answer.status, &*answer.bytes), (204, &b""[..]), "{}", answer.describe());
+        assert_eq!(answer.header("access-control-allow-origin"), None, "only the gateway decides about origins");
+    }
 }
 
 #[tokio::test]

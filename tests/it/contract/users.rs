@@ -107,6 +107,8 @@ async fn the_operator_views_any_packet() {
     assert_eq!(without_now(&shown.expect(200)), without_now(&senders));
     assert!(!String::from_utf8_lossy(&shown.bytes).contains("芝麻"));
     api.grab("bob", &packet).json(&json!({"passphrase": "芝麻"})).await.expect(200);
+    // A winner finds their slip at once, and from then on everybody does.
+    assert!(api.view("bob", &packet).await.expect(200)["mine"].is_object());
     let open = api.get(&path).await.expect(200);
     assert_eq!((&open["claimed_count"], &open["mine"]), (&json!(1), &json!(null)));
     assert_eq!((&open["best"], &open["seed"]), (&json!(null), &json!(null)));
@@ -133,6 +135,7 @@ async fn packets_are_found_by_their_reference() {
     }
     api.packet("alice", "none", &random(100, 2)).await;
     api.grab("bob", &sent[1].0).await.expect(200);
+    assert!(api.view("bob", &sent[1].0).await.expect(200)["mine"].is_object());
     let ids = |rows: &[Value]| rows.iter().map(|row| text(&row["packet_id"])).collect::<Vec<_>>();
     let find = |reference: &str| format!("/operator/packets?reference={reference}");
     for reference in ["order-17", "order-1"] {

@@ -112,6 +112,11 @@ async fn movements_sum_to_the_balance_and_are_listed_each_once() {
     let found: Vec<Value> =
         movements.iter().map(|row| json!([row["kind"], row["id"], row["amount"], row["packet_id"]])).collect();
     assert_eq!(found, expected);
+    for row in &movements {
+        let is_signed = row["kind"] == "deposit" || row["kind"] == "withdrawal";
+        let signer = is_signed.then(|| json!("arn:aws:iam::000000000000:user/operator"));
+        assert_eq!(row.get("by"), signer.as_ref(), "{row}");
+    }
     let claim = movements.iter().find(|row| row["packet_id"] == open && row["kind"] == "claim").unwrap();
     assert_eq!(claim["at"], open_slip["grabbed_at"]);
     let sum: i64 = movements.iter().map(|row| row["amount"].as_i64().unwrap()).sum();

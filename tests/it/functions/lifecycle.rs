@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 use shared::redis::test_proxy::Proxy;
-use shared::redis::test_server::TestCluster;
+use shared::redis::test_server::{TestCluster, TestTls};
 use tests::relay::Relay;
 
 use super::*;
@@ -117,5 +117,42 @@ async fn a_thawed_function_answers_at_once_although_a_clusters_connections_were_
             }
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn a_start_and_its_calls_make_one_connection_to_each_primary() {
+    let (stores, tls) = (Stores::start().await, TestTls::new());
+    let cluster = TestCluster::start_with_replicas(3, Some(&tls)).await;
+    let (url, ca_file) = (cluster.tls_url(), tls.ca_file());
+    let variables = [
+        ("REDIS_URL", &*url),
+        ("REDIS_CLUSTER", "true"),
+        ("REDIS_CA", ca_file.to_str().unwrap()),
+        ("REDIS_CONNECT_TIMEOUT_MS", RESPONSE_TIMEOUT_MS),
+    ];
+    for name in BOTH_STORES {
+        let before = cluster.accepted().await;
+        let function = stores.function(name, &variables).await;
+        for _ in 0..4 {
+            let answer = function.invoke(small_event(name).as_bytes()).await;
+            assert!(is_answered(name, &answer), "{name}: {answer}");
+        }
+        assert_eq!(cluster.accepted_since(&before).await, [1, 1, 1, 0, 0, 0], "{name}: {}", function.log());
+    }
+}
+
+#[tokio::test]
+async fn a_start_without_redis_leaves_the_connection_to_the_request() {
+    let mut stores = Stores::start().await;
+    for name in BOTH_STORES {
+        stores.redis.kill();
+        let function = stores.function(name, &[]).await;
+        // The emulator starts the process for its first event. Some of them need no Redis.
+        function.invoke(small_event(name).as_bytes()).await;
+        assert!(function.log().contains("no connection to Redis at the start"), "{name}: {}", function.log());
+        stores.redis.restart().await;
+        let answer = function.invoke(small_event(name).as_bytes()).await;
+        assert!(is_answered(name, &answer), "{name}: {answer}");
     }
 }

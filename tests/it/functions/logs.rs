@@ -1,4 +1,4 @@
-//! The functions' logs: one line per request, metrics, and no secret.
+//! The functions' logs: one line per request, metrics at every level, what became of a hold, and no secret.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,32 @@ use super::*;
 /// The JSON lines of a function's log.
 pub fn json_lines(log: &str) -> Vec<Value> {
     log.lines().filter_map(|line| serde_json::from_str(line).ok()).filter(Value::is_object).collect()
+}
+
+/// Levels of Lambda's logging controls, from the lowest.
+const LEVELS: [&str; 6] = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"];
+
+/// The lines of a function's log that Lambda passes on to `CloudWatch` when its logging controls name `level`. In the format JSON it
+/// compares each line's level, and takes a line without a level or without a valid time for one of level INFO.
+pub fn passed(log: &str, level: &str) -> Vec<Value> {
+    let place = |level: &str| LEVELS.iter().position(|known| known.eq_ignore_ascii_case(level));
+    let place_of = |line: &Value| {
+        line["timestamp"].as_str()?.parse::<jiff::Timestamp>().ok()?;
+        place(line["level"].as_str()?)
+    };
+    let least = place(level).unwrap();
+    let passes = |line: &Value| place_of(line).or(place("INFO")).unwrap() >= least;
+    json_lines(log).into_iter().filter(passes).collect()
+}
+
+/// The metric lines among these.
+pub fn metrics(lines: Vec<Value>) -> Vec<Value> {
+    lines.into_iter().filter(|line| line.get("_aws").is_some()).collect()
+}
+
+/// The sum of a metric.
+pub fn sum(metrics: &[Value], name: &str) -> u64 {
+    metrics.iter().filter_map(|line| line[name].as_u64()).sum()
 }
 
 fn no_secret_is_logged(walked: &Walked) {
@@ -36,6 +62,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
             assert_eq!(fields["packet_id"], **packet, "{fields}");
         }
         assert_eq!(fields.get("cause").is_some(), *status == 503, "{fields}");
+        assert_eq!(fields.get("by").is_some(), id.starts_with("operator"), "{fields}");
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
@@ -46,24 +73,137 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     let for_u3 = for_u3.iter().map(|line| &line["fields"]).find(|fields| fields["on_behalf_of"] == "u3").unwrap();
     assert_eq!(for_u3["by"], sample("wallet", "")["requestContext"]["authorizer"]["iam"]["userArn"]);
 
-    let metrics: Vec<Value> =
-        json_lines(&walked.logs["grab"]).into_iter().filter(|line| line.get("_aws").is_some()).collect();
-    let sum = |name: &str| metrics.iter().filter_map(|line| line[name].as_u64()).sum::<u64>();
+    let metrics = metrics(json_lines(&walked.logs["grab"]));
+    let sum = |name: &str| sum(&metrics, name);
     let mut grabs: BTreeMap<&str, u64> = BTreeMap::new();
     for line in metrics.iter().filter(|line| line.get("Grabs").is_some()) {
         assert_eq!(line["Table"], TABLE);
         *grabs.entry(line["Outcome"].as_str().unwrap()).or_default() += line["Grabs"].as_u64().unwrap();
     }
-    let expected = [("expired", 2), ("grabbed", 5), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
+    let expected = [("expired", 2), ("grabbed", 6), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
     assert_eq!(grabs, BTreeMap::from(expected));
     assert_eq!((sum("Replays"), sum("ColdStarts")), (1, 1));
     assert!(sum("ScriptCalls") >= 6, "{metrics:?}");
     let claims = metrics.iter().filter_map(|line| line["ClaimLatency"].as_array()).flatten().count();
     assert_eq!(claims, 3, "the claims of the packet in ledger mode");
-    assert_eq!(metrics.len(), walked.requests.iter().filter(|(_, function, ..)| *function == "grab").count());
+    // Losses and refusals share the next line.
+    assert!(metrics.len() < walked.requests.iter().filter(|(_, function, ..)| *function == "grab").count());
 }
 
 #[tokio::test]
 async fn no_secret_is_logged_at_the_debug_level() {
     no_secret_is_logged(&walked("DEBUG").await);
+}
+
+#[tokio::test]
+async fn metrics_pass_whatever_level_the_logging_controls_name() {
+    let stores = Stores::start().await;
+    for level in ["WARN", "ERROR", "FATAL"] {
+        let variables = [("AWS_LAMBDA_LOG_FORMAT", "JSON"), ("AWS_LAMBDA_LOG_LEVEL", level)];
+        let (wallet, send, grab, settle, audit) = futures::join!(
+            stores.function("wallet", &variables),
+            stores.function("send", &variables),
+            stores.function("grab", &variables),
+            stores.function("settle", &variables),
+            stores.function("audit", &variables),
+        );
+        let mut deposit = sample("wallet", "");
+        deposit["rawPath"] = format!("/wallets/alice/deposits/{level}").into();
+        wallet.answer(&deposit).await.expect(201);
+        let mut event = sample("send", "");
+        event["headers"]["idempotency-key"] = level.into();
+        event["body"] = r#"{"split":"equal","total_amount":100,"count":1}"#.into();
+        let packet = send.answer(&event).await.expect(201);
+        let packet = packet["packet_id"].as_str().unwrap();
+        for (user, outcome) in [("ann", "grabbed"), ("bob", "sold_out"), ("cid", "sold_out"), ("ann", "grabbed")] {
+            assert_eq!(grab.answer(&grab_of(packet, user)).await.expect(200)["outcome"], outcome);
+        }
+        assert_eq!(settle.invoke(b"{}").await["due_left"], 0);
+        assert_eq!(audit.invoke(b"{}").await["imbalance_count"], 0);
+        let grabs = metrics(passed(&grab.log(), level));
+        let of = |end: &str| {
+            let lines: Vec<_> = grabs.iter().filter(|line| line["Outcome"] == end).cloned().collect();
+            sum(&lines, "Grabs")
+        };
+        assert_eq!((of("grabbed"), of("sold_out"), sum(&grabs, "Replays")), (2, 2, 1), "{level}: {}", grab.log());
+        assert_eq!(metrics(passed(&settle.log(), level)).len(), 1, "{level}: {}", settle.log());
+        assert_eq!(metrics(passed(&audit.log(), level)).len(), 1, "{level}: {}", audit.log());
+        // Lines below the level are not even printed.
+        assert_eq!(passed(&grab.log(), level), json_lines(&grab.log()), "{level}");
+    }
+}
+
+#[tokio::test]
+async fn faults_and_a_failed_start_pass_the_level_warn() {
+    let stores = Stores::start().await;
+    let variables = [("AWS_LAMBDA_LOG_FORMAT", "JSON"), ("AWS_LAMBDA_LOG_LEVEL", "WARN")];
+    let redis = ("REDIS_URL", "redis://127.0.0.1:1");
+    let grab = stores.function("grab", &[&variables[..], &[redis]].concat()).await;
+    grab.answer(&sample("grab", PLACEHOLDER)).await.refused(503, "unavailable");
+    let lines = passed(&grab.log(), "WARN");
+    let fault = lines.iter().find(|line| line["fields"]["message"] == "a request was not answered");
+    assert_eq!(fault.expect("the line of the request")["level"], "WARN", "{lines:?}");
+    assert_eq!(sum(&metrics(lines), "Grabs"), 1);
+
+    let (_, said) = ends("grab", &variables);
+    let lines = passed(&said, "WARN");
+    let error = lines[0]["fields"]["error"].as_str().unwrap();
+    assert!(error.starts_with("the configuration is not valid"), "{said}");
+}
+
+#[tokio::test]
+async fn losses_share_lines_and_the_end_of_a_process_loses_none() {
+    const LOSERS: u64 = 47;
+    let stores = Stores::start().await;
+    let packet = stores.packet_of_one_slip().await;
+    let grab = stores.function("grab", &[("AWS_LAMBDA_LOG_FORMAT", "JSON")]).await;
+    assert_eq!(grab.answer(&grab_of(&packet, "winner")).await.expect(200)["outcome"], "grabbed");
+    let written = || metrics(json_lines(&grab.log()));
+    assert_eq!((written().len(), sum(&written(), "Grabs")), (1, 1), "a win is written at once");
+    for n in 1..=LOSERS {
+        let answer = grab.answer(&grab_of(&packet, &format!("loser-{n}"))).await.expect(200);
+        assert_eq!(answer["outcome"], "sold_out");
+    }
+    assert_eq!((written().len(), sum(&written(), "Grabs")), (3, 41), "twenty losses share a line: {:?}", written());
+    assert!(!grab.log().contains("will not be announced"), "{}", grab.log());
+    grab.terminate();
+    poll("the rest", async || (sum(&written(), "Grabs") == 1 + LOSERS).then_some(())).await;
+    assert_eq!(written().len(), 4);
+}
+
+#[tokio::test]
+async fn one_query_finds_what_became_of_a_hold() {
+    let stores = Stores::start().await;
+    let json = [("AWS_LAMBDA_LOG_FORMAT", "JSON")];
+    let (wallet, send, grab, settle) = futures::join!(
+        stores.function("wallet", &[]),
+        stores.function("send", &[("GRAB_ACK", "redis")]),
+        stores.function("grab", &json),
+        stores.function("settle", &json),
+    );
+    wallet.answer(&sample("wallet", "")).await.expect(201);
+    let packet = send.answer(&sample("send", "")).await.expect(201);
+    let packet = packet["packet_id"].as_str().unwrap();
+    let slips = [("ann", "request-1"), ("bob", "request-2")].map(async |(user, request)| {
+        let mut event = grab_of(packet, user);
+        event["requestContext"]["requestId"] = request.into();
+        grab.answer(&event).await.expect(200)["slip"].as_u64().unwrap()
+    });
+    let slips = futures::future::join_all(slips).await;
+    assert_eq!(settle.invoke(b"{}").await["persisted"], 2);
+    // The query of RUNBOOK: packet and slip.
+    let story = |slip: u64| {
+        let lines = json_lines(&format!("{}{}", grab.log(), settle.log()));
+        let fields = lines.into_iter().map(|line| line["fields"].clone());
+        let of_slip = fields.filter(|fields| fields["packet_id"] == packet && fields["slip"] == slip);
+        of_slip.map(|fields| (fields["message"].clone(), fields["request_id"].clone())).collect::<Vec<_>>()
+    };
+    for (slip, request) in slips.into_iter().zip(["request-1", "request-2"]) {
+        let expected =
+            [(json!("a request was answered"), json!(request)), (json!("a hold was persisted"), Value::Null)];
+        assert_eq!(story(slip), expected);
+    }
+    for log in [grab.log(), settle.log()] {
+        assert!(!log.contains("ann\"") && !log.contains("bob\""), "a user id is logged: {log}");
+    }
 }

@@ -11,13 +11,6 @@ use super::*;
 const USERS: u32 = 64;
 const SLIPS: usize = 20;
 
-/// The sample grab of another user.
-fn grab_of(packet: &str, user: &str) -> Value {
-    let mut event = sample("grab", packet);
-    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = json!(user);
-    event
-}
-
 /// Number of script calls that Redis executed.
 async fn script_calls(redis: &TestServer) -> u64 {
     hot::script_calls(&redis.command::<String>(redis::cmd("INFO").arg("commandstats")).await)

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use redis::cmd;
+use shared::domain::PartId;
+use shared::redis::PartKeys;
 use tests::relay::{Passed, Relay};
 
 use super::*;
@@ -83,6 +85,20 @@ impl Walk {
             }
             functions.insert(name, (stores.function(name, &variables).await, relay));
         }
+        for (name, repairs) in [("operate-read", "false"), ("operate-repair", "true")] {
+            let relay = Relay::start(stores.dynamodb.url()).await;
+            let url = relay.url();
+            let variables = [
+                ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+                ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
+                ("AWS_SESSION_TOKEN", secret("the function's session token")),
+                ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+                ("AWS_LAMBDA_LOG_LEVEL", level),
+                ("REDIS_URL", &redis),
+                ("OPERATE_REPAIRS", repairs),
+            ];
+            functions.insert(name, (stores.function("operate", &variables).await, relay));
+        }
         Self { stores, functions, promising: promising.unwrap(), requests: Vec::new() }
     }
 
@@ -99,7 +115,7 @@ impl Walk {
         status: u16,
     ) -> Value {
         let mut event = sample(if caller.is_some() { "send" } else { "wallet" }, "");
-        let id = format!("request-{}", self.requests.len());
+        let id = format!("{}-{}", caller.map_or("operator", |_| "request"), self.requests.len());
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         event["rawPath"] = path.into();
         event["rawQueryString"] = query.into();
@@ -151,6 +167,13 @@ impl Walk {
         }
     }
 
+    /// Runs a command of the operator, which must be all right.
+    async fn operate(&self, name: &str, arguments: &[&str]) {
+        let event = json!({"arguments": arguments, "by": "arn:aws:iam::123456789012:user/ann"});
+        let answer = self.invoke(name, &event.to_string()).await;
+        assert_eq!(answer["exit"], 0, "{arguments:?}: {answer}");
+    }
+
     async fn run(&mut self) {
         let wanted = |count: u32, expires_in_s: u32| {
             json!({
@@ -197,6 +220,17 @@ impl Walk {
         let promised = self.send(PROMISING, wanted(2, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
         assert_eq!(self.grab("u5", &promised, &words, 200).await["outcome"], "grabbed");
         assert_eq!(self.invoke("settle", "{}").await["persisted"], 1);
+
+        // The same, but the hold is parked, and an operator replays it.
+        assert_eq!(self.grab("u6", &promised, &words, 200).await["outcome"], "grabbed");
+        let part = PartKeys::of(PartId { packet: promised.parse().unwrap(), index: 0 }).part;
+        let held: String = self.stores.redis.command(cmd("HGET").arg(&part).arg("u6")).await;
+        let () = self.stores.redis.command(cmd("HSET").arg(&part).arg("u6").arg(format!("{held}:a test"))).await;
+        self.operate("operate-read", &["parked"]).await;
+        self.operate("operate-repair", &["replay", "--all"]).await;
+        self.operate("operate-repair", &["rebuild", &promised]).await;
+        self.operate("operate-read", &["packet", &promised]).await;
+        self.operate("operate-read", &["audit"]).await;
 
         // A packet that expires before a grab.
         let late = self.send("send", wanted(12, 1), 201).await["packet_id"].as_str().unwrap().to_owned();

@@ -166,11 +166,11 @@ async fn send(scripted: &Scripted) {
 
 async fn outside(scripted: &Scripted) {
     let key = "d1".parse().unwrap();
-    let moved = scripted.ledger.deposit(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await;
+    let moved = scripted.ledger.deposit(&user(), &key, Amount::new(5), None, Timestamp::from_ms(9)).await;
     if moved.is_ok_and(|moved| moved == MovementOutcome::Moved) {
         assert!(scripted.committed());
     }
-    drop(scripted.ledger.withdraw(&user(), &key, Amount::new(5), Timestamp::from_ms(9)).await);
+    drop(scripted.ledger.withdraw(&user(), &key, Amount::new(5), None, Timestamp::from_ms(9)).await);
 }
 
 /// The answers to reads, well-formed or not. The first byte selects the read.

@@ -74,6 +74,8 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Claims(who) => ("GET", format!("{}/claims", whose(who, "/me"))),
         Route::AnyPacket(id) => ("GET", format!("/operator/packets/{id}")),
         Route::Referenced => ("GET", "/operator/packets".to_owned()),
+        // It has headers, and none is given here.
+        Route::Preflight => ("OPTIONS", String::new()),
         Route::Deposit(user, id) => ("PUT", format!("/wallets/{user}/deposits/{id}")),
         Route::Withdrawal(user, id) => ("PUT", format!("/wallets/{user}/withdrawals/{id}")),
         Route::Wallet(user) => ("GET", format!("/wallets/{user}")),

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use shared::domain::{AckMode, Limits};
+use shared::domain::{AckMode, Limits, MAX_MOVEMENT};
 use shared::ledger::Ledger;
 use shared::ports::{Clock, Entropy};
 use shared::service::{Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
@@ -80,7 +80,7 @@ impl Process {
             grab: if setup.runs_on { grab.running_on() } else { grab },
             view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),
-            wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned()),
+            wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT),
             ledger,
             clock,
             setup,

@@ -208,7 +208,7 @@ impl Run {
         let (process, new) = (self.slots.any(), &self.plan.packets[number].new);
         let amount = Amount::new(new.total.minor_units() + EXTRA);
         let id = key("fund", number);
-        match process.call(process.wallets.deposit(&new.sender, &id, amount)).await {
+        match process.call(process.wallets.deposit(&new.sender, &id, amount, None)).await {
             Some(Ok(MovementOutcome::Moved | MovementOutcome::Replayed)) => Funded::Surely,
             Some(Ok(outcome)) => {
                 self.world.violated(Kind::Answer, format!("a deposit: {outcome:?}"));
@@ -225,7 +225,7 @@ impl Run {
     async fn withdraw(&self, number: usize, is_quiet: bool) {
         let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
         let id = key("withdraw", number);
-        let answer = process.call(process.wallets.withdraw(sender, &id, Amount::new(EXTRA))).await;
+        let answer = process.call(process.wallets.withdraw(sender, &id, Amount::new(EXTRA), None)).await;
         match answer {
             Some(Ok(MovementOutcome::IdReused | MovementOutcome::TooFull)) => {
                 self.world.violated(Kind::Answer, format!("a withdrawal: {answer:?}"));

@@ -8,7 +8,7 @@ use shared::domain::AckMode;
 
 mod scene;
 
-use scene::{OPEN, Scene};
+use scene::{OPEN, Scene, other_sender};
 
 /// The time of one run: transactions take a second each here, so it is short of what these packets need.
 const RUN: Duration = Duration::from_secs(45);
@@ -89,4 +89,25 @@ async fn each_run_comes_further_with_many_large_packets() {
         }
     }
     panic!("{left} packets are left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_whose_refunds_have_no_answer_keeps_nobody_waiting() {
+    let scene = Scene::new(AckMode::Ledger, 10_000).await;
+    // They expire first, several in each due shard.
+    for _ in 0..200 {
+        scene.send_by(other_sender(), 10).await;
+    }
+    scene.pass(Duration::from_secs(1));
+    let mut packets = Vec::new();
+    for _ in 0..32 {
+        packets.push(scene.send(10).await);
+    }
+    scene.pass(OPEN);
+    scene.stick(other_sender());
+    let report = scene.settle(RUN).await;
+    assert_eq!(report.due_left, 200, "{report:?}");
+    for terms in &packets {
+        assert_eq!(scene.decided(terms).await, (10, true), "one run is enough");
+    }
 }

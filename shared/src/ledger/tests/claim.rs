@@ -23,7 +23,15 @@ fn of(name: &str) -> Owner {
 
 fn claim_item(claim: &Claim) -> ClaimItem {
     let Terms { id, sender, greeting, .. } = terms();
-    ClaimItem { packet_id: id, slip: claim.slip, amount: claim.amount, at: claim.at, sender_id: sender, greeting }
+    ClaimItem {
+        packet_id: id,
+        slip: claim.slip,
+        amount: claim.amount,
+        at: claim.at,
+        sender_id: sender,
+        greeting,
+        by: None,
+    }
 }
 
 async fn claim(ledger: &Ledger<Told>) -> Result<ClaimOutcome, LedgerError> {
@@ -41,6 +49,18 @@ async fn a_claim_is_a_decision_a_claim_and_its_amount() {
         Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None },
     ];
     assert_eq!(ledger.written(), expected);
+}
+
+#[tokio::test]
+async fn a_repaired_claim_is_the_same_and_names_its_repairer() {
+    let ledger = ledger();
+    ledger.claim_repaired(&terms(), &user("ann"), &wanted(), Some(&signer())).await.unwrap();
+    let [decision, named_claim, wallet] = &ledger.written()[..] else { panic!("not three writes") };
+    let named = ClaimItem { by: Some(signer()), ..claim_item(&wanted()) };
+    assert_eq!(*named_claim, put(keys::claim(&user("ann"), packet_id(1)), &named));
+    let plain = super::ledger();
+    claim(&plain).await.unwrap();
+    assert_eq!([decision, wallet], [&plain.written()[0], &plain.written()[2]]);
 }
 
 #[tokio::test]

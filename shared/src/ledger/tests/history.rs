@@ -9,16 +9,24 @@ fn ledger_with_movements() -> Ledger<Told> {
     for n in [1, 2] {
         let id = packet_id(n);
         let (amount, at) = (Amount::new(10 * u64::from(n)), at(n.into()));
-        let claim =
-            ClaimItem { packet_id: id, slip: 5, amount, at, sender_id: user("bob"), greeting: format!("hi {n}") };
+        let claim = ClaimItem {
+            packet_id: id,
+            slip: 5,
+            amount,
+            at,
+            sender_id: user("bob"),
+            greeting: format!("hi {n}"),
+            by: None,
+        };
         ledger.holds(keys::claim(&alice, id), &claim);
     }
     let (id, amount) = (packet_id(3), Amount::new(300));
     ledger.holds(keys::sent(&alice, id), &SentItem { packet_id: id, amount, at: at(3) });
     let refund = RefundItem { packet_id: id, slip_count: 2, amount: Amount::new(100), at: at(4) };
     ledger.holds(keys::refund(&alice, id, 90), &refund);
-    let outside = |id: &str| OutsideItem { id: id.to_owned(), amount, at: at(5) };
-    ledger.holds(keys::deposit(&alice, &"d1".parse().unwrap()), &outside("d1"));
+    let outside = |id: &str| OutsideItem { id: id.to_owned(), amount, at: at(5), by: None };
+    let signed = OutsideItem { by: Some(signer()), ..outside("d1") };
+    ledger.holds(keys::deposit(&alice, &"d1".parse().unwrap()), &signed);
     ledger.holds(keys::withdrawal(&alice, &"w1".parse().unwrap()), &outside("w1"));
     ledger.holds(keys::wallet(&alice), &outside("no movement"));
     ledger
@@ -42,6 +50,8 @@ async fn movements_of_every_kind_are_listed_with_their_signs() {
         ("withdrawal", "w1", -300, 5, None),
     ];
     assert_eq!(rows, expected);
+    let signers: Vec<_> = slice.rows.into_iter().map(|row| row.by).collect();
+    assert_eq!(signers, [None, None, Some(signer()), None, None, None], "older items name nobody");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 
 use super::{Ledger, items, keys};
-use crate::domain::{Amount, PacketId, Terms, Timestamp, UserId};
+use crate::domain::{Amount, PacketId, Signer, Terms, Timestamp, UserId};
 use crate::ports::{Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// A table that answers transactions as it was set up to, reads from the items it was given, and keeps what it was asked.
@@ -132,6 +132,10 @@ fn put<I: serde::Serialize>(key: Key, item: &I) -> Write {
 
 fn user(name: &str) -> UserId {
     name.parse().unwrap()
+}
+
+fn signer() -> Signer {
+    "arn:aws:iam::123456789012:user/operator".parse().unwrap()
 }
 
 fn at(ms: u64) -> Timestamp {

@@ -9,15 +9,15 @@ fn id() -> RequestKey {
 }
 
 fn movement(amount: u64) -> OutsideItem {
-    OutsideItem { id: "d1".to_owned(), amount: Amount::new(amount), at: at(7) }
+    OutsideItem { id: "d1".to_owned(), amount: Amount::new(amount), at: at(7), by: Some(signer()) }
 }
 
 async fn deposit(ledger: &Ledger<Told>) -> MovementOutcome {
-    ledger.deposit(&user("ann"), &id(), Amount::new(500), at(7)).await.unwrap()
+    ledger.deposit(&user("ann"), &id(), Amount::new(500), Some(&signer()), at(7)).await.unwrap()
 }
 
 async fn withdraw(ledger: &Ledger<Told>) -> MovementOutcome {
-    ledger.withdraw(&user("ann"), &id(), Amount::new(500), at(7)).await.unwrap()
+    ledger.withdraw(&user("ann"), &id(), Amount::new(500), Some(&signer()), at(7)).await.unwrap()
 }
 
 fn expected(key: Key, delta: i64, bound: Bound) -> [Write; 2] {
@@ -46,10 +46,31 @@ async fn a_movement_that_is_there_decides_before_the_balance() {
         let read = cancelled([Reason::None, Reason::ConditionFailed(None)]);
         read.holds(keys::deposit(&user("ann"), &id()), &movement(amount));
         assert_eq!(deposit(&read).await, outcome);
+        // Neither another signer nor none is another movement.
+        for by in [None, Some("arn:aws:iam::1:user/other".parse().unwrap())] {
+            let there = there(&OutsideItem { by, ..movement(amount) });
+            let shown = cancelled([there, Reason::ConditionFailed(None)]);
+            assert_eq!(deposit(&shown).await, outcome);
+        }
     }
     let out_of_bounds = || cancelled([Reason::None, Reason::ConditionFailed(None)]);
     assert_eq!(deposit(&out_of_bounds()).await, MovementOutcome::TooFull);
     assert_eq!(withdraw(&out_of_bounds()).await, MovementOutcome::InsufficientBalance);
+}
+
+#[tokio::test]
+async fn a_deposit_of_before_the_limit_stays_made() {
+    let above = async |ledger: Ledger<Told>| {
+        let outcome = ledger.deposit_above_limit(&user("ann"), &id(), Amount::new(500)).await.unwrap();
+        assert!(ledger.tokens().is_empty(), "it moves nothing");
+        outcome
+    };
+    assert_eq!(above(ledger()).await, MovementOutcome::AboveLimit);
+    for (amount, outcome) in [(500, MovementOutcome::Replayed), (501, MovementOutcome::IdReused)] {
+        let ledger = ledger();
+        ledger.holds(keys::deposit(&user("ann"), &id()), &movement(amount));
+        assert_eq!(above(ledger).await, outcome);
+    }
 }
 
 #[tokio::test]

@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use redis::{Arg, Cmd, ToRedisArgs, cmd};
 
+use crate::redis::keys;
+
 /// A Lua script, hashed once. Make one of each and keep it.
 #[derive(Clone, Debug)]
 pub struct Script {
@@ -58,10 +60,18 @@ impl Call {
         &self.command
     }
 
+    /// The cluster slot of its first key: a script's comes after its hash and the number of keys, another command's is its first
+    /// argument. None: it has no key.
+    pub(super) fn slot(&self) -> Option<u16> {
+        match self.command.args_iter().nth(if self.code.is_some() { 3 } else { 1 }) {
+            Some(Arg::Simple(key)) => Some(keys::slot(key)),
+            _ => None,
+        }
+    }
+
     /// The call with the script's source in place of its hash; none if it calls no script.
     ///
-    /// EVAL rather than SCRIPT LOAD, which a cluster client sends to every node: one dead node would fail the calls of
-    /// all others. EVAL goes where its key is, needs one round trip, and leaves the script in that server's cache.
+    /// EVAL rather than SCRIPT LOAD: it needs one round trip, and leaves the script in the server's cache.
     pub(super) fn with_source(&self) -> Option<Cmd> {
         let code = self.code.as_deref()?;
         let mut eval = cmd("EVAL");
@@ -78,5 +88,20 @@ impl Call {
 impl From<Cmd> for Call {
     fn from(command: Cmd) -> Self {
         Self { command, code: None }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_goes_to_the_slot_of_its_first_key() {
+        let mut get = cmd("GET");
+        get.arg("{a}:1");
+        let script = Script::new("return 1").call(&["{a}:2", "b"]).arg("c");
+        let slot = Some(keys::slot(b"a"));
+        assert_eq!((Call::from(get).slot(), script.slot()), (slot, slot));
+        assert_eq!(Call::from(cmd("PING")).slot(), None);
     }
 }

@@ -1,13 +1,12 @@
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
-use redis::{ConnectionInfo, IntoConnectionInfo, TlsCertificates};
-use thiserror::Error;
+use redis::{ConnectionInfo, IntoConnectionInfo};
 
+use super::error::RedisConfigError;
 use super::iam::IamAuth;
+use super::tls::Authorities;
 
 /// Where the hot store is, and how long to wait for it.
 #[derive(Clone)]
@@ -17,17 +16,20 @@ pub struct RedisConfig {
     pub url: String,
     /// How to sign in, if not with the URL's user and password: with tokens, which need TLS.
     pub iam: Option<IamAuth>,
-    /// The region and the credentials that sign tokens for IAM. Unused without `iam`.
+    /// The secret of Secrets Manager that has the current password, in its field `password`. It is read when the server refuses the
+    /// password in use.
+    pub secret: Option<String>,
+    /// The region and the credentials that sign tokens for IAM, or read the secret.
     pub aws: SdkConfig,
     /// Whether the servers form a cluster.
     pub cluster: bool,
-    /// The certificate authorities (PEM) to trust instead of the system's.
-    pub ca_file: Option<PathBuf>,
+    /// The certificate authorities that TLS trusts.
+    pub ca: Authorities,
     /// How long to wait for a connection to one server, TLS and password included.
     pub connect_timeout: Duration,
     /// How long to wait for an answer.
     pub response_timeout: Duration,
-    /// After how long without a successful call a connection is replaced rather than trusted.
+    /// After how long without a successful call a connection is probed rather than trusted.
     pub idle_max: Duration,
 }
 
@@ -38,9 +40,10 @@ impl RedisConfig {
         Self {
             url: url.into(),
             iam: None,
+            secret: None,
             aws: SdkConfig::builder().build(),
             cluster: false,
-            ca_file: None,
+            ca: Authorities::System,
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_millis(500),
             idle_max: Duration::from_mins(1),
@@ -55,14 +58,6 @@ impl RedisConfig {
             .collect::<Result<_, _>>()
             .map_err(|source| RedisConfigError::Url { source })
     }
-
-    /// The certificates to trust, if not the system's.
-    pub(super) fn certificates(&self) -> Result<Option<TlsCertificates>, RedisConfigError> {
-        let Some(path) = &self.ca_file else { return Ok(None) };
-        let root_cert =
-            std::fs::read(path).map_err(|source| RedisConfigError::CaFile { path: path.clone(), source })?;
-        Ok(Some(TlsCertificates { client_tls: None, root_cert: Some(root_cert) }))
-    }
 }
 
 impl fmt::Debug for RedisConfig {
@@ -71,35 +66,12 @@ impl fmt::Debug for RedisConfig {
             // It holds the password.
             .field("url", &"…")
             .field("iam", &self.iam)
+            .field("secret", &self.secret)
             .field("cluster", &self.cluster)
-            .field("ca_file", &self.ca_file)
+            .field("ca", &self.ca)
             .field("connect_timeout", &self.connect_timeout)
             .field("response_timeout", &self.response_timeout)
             .field("idle_max", &self.idle_max)
             .finish_non_exhaustive()
     }
-}
-
-/// What is wrong with a [`RedisConfig`].
-#[derive(Debug, Error)]
-pub enum RedisConfigError {
-    /// A URL, or a combination of them, is not valid.
-    #[error("the hot store's URL is not valid")]
-    Url {
-        /// Why, without the URL.
-        #[source]
-        source: redis::RedisError,
-    },
-    /// Several URLs were given for what is no cluster.
-    #[error("several URLs make sense for a cluster only")]
-    SeveralUrls,
-    /// The file of certificate authorities cannot be read.
-    #[error("cannot read the certificate authorities in {}", path.display())]
-    CaFile {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
 }

@@ -1,5 +1,39 @@
+use std::io;
+use std::path::PathBuf;
+
 use redis::{ErrorKind, ParsingError, ServerErrorKind};
 use thiserror::Error;
+
+/// What is wrong with a [`RedisConfig`](super::RedisConfig).
+#[derive(Debug, Error)]
+pub enum RedisConfigError {
+    /// A URL, or a combination of them, is not valid.
+    #[error("the hot store's URL is not valid")]
+    Url {
+        /// Why, without the URL.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// Several URLs were given for what is no cluster.
+    #[error("several URLs make sense for a cluster only")]
+    SeveralUrls,
+    /// The file of certificate authorities cannot be read.
+    #[error("cannot read the certificate authorities in {}", path.display())]
+    CaFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// What should be certificates in PEM form is none.
+    #[error("the certificate authorities are not valid")]
+    Authorities {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
 
 /// Why a call of the hot store has no result.
 #[derive(Clone, Debug, Error)]
@@ -30,8 +64,10 @@ pub enum RedisError {
 /// What a failure says about the connection that it came from.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Failure {
-    /// The connection is broken, mute, or leads to a server that is not the primary any more.
-    Lost,
+    /// The connection is broken or mute.
+    Broken,
+    /// The server answered that it is not the right one now: it is no primary any more, or does not have all of its data.
+    Unfit,
     /// The right server answered that it cannot serve for a moment.
     Busy,
     /// The server answered, and will answer the same again.
@@ -48,13 +84,11 @@ impl Failure {
     pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
         use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, ResponseError, TryAgain};
         match error.kind() {
-            ErrorKind::Io
-            | ErrorKind::Parse
-            | ErrorKind::ClusterConnectionNotFound
-            | ErrorKind::Server(ReadOnly | ClusterDown | MasterDown | BusyLoading) => Self::Lost,
-            // The cluster client follows redirections; one that is left over means that its topology is out of date.
-            ErrorKind::Server(Moved | Ask) if cluster => Self::Lost,
-            // A slot on its way: the cluster client has waited and tried again, and a new connection would not help.
+            ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => Self::Broken,
+            ErrorKind::Server(ReadOnly | ClusterDown | MasterDown | BusyLoading) => Self::Unfit,
+            // Redirections are followed; one that is left over means that the nodes do not agree yet.
+            ErrorKind::Server(Moved | Ask) if cluster => Self::Unfit,
+            // A slot on its way: the call was tried again meanwhile.
             ErrorKind::Server(TryAgain) => Self::Busy,
             ErrorKind::Extension if error.code().is_some_and(|code| PASSING.contains(&code)) => Self::Busy,
             ErrorKind::Server(ResponseError) if error.detail() == Some(TOO_MANY_CLIENTS) => Self::Busy,
@@ -64,7 +98,7 @@ impl Failure {
 
     pub(super) fn error(self, source: redis::RedisError) -> RedisError {
         match self {
-            Self::Lost | Self::Busy => RedisError::Unavailable { source },
+            Self::Broken | Self::Unfit | Self::Busy => RedisError::Unavailable { source },
             Self::Refused => RedisError::Refused { source },
         }
     }
@@ -77,15 +111,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_a_new_connection_can_cure_is_lost() {
+    fn a_failure_says_whether_connection_or_server_is_unfit() {
         let server = |kind| redis::RedisError::from((ErrorKind::Server(kind), "no"));
         let extension = |code: &str| make_extension_error(code.to_owned(), None);
         for (error, expected) in [
-            (std::io::Error::from(std::io::ErrorKind::TimedOut).into(), Failure::Lost),
-            (server(ServerErrorKind::ReadOnly), Failure::Lost),
-            (server(ServerErrorKind::ClusterDown), Failure::Lost),
-            (server(ServerErrorKind::MasterDown), Failure::Lost),
-            (server(ServerErrorKind::BusyLoading), Failure::Lost),
+            (io::Error::from(io::ErrorKind::TimedOut).into(), Failure::Broken),
+            (server(ServerErrorKind::ReadOnly), Failure::Unfit),
+            (server(ServerErrorKind::ClusterDown), Failure::Unfit),
+            (server(ServerErrorKind::MasterDown), Failure::Unfit),
+            (server(ServerErrorKind::BusyLoading), Failure::Unfit),
             (server(ServerErrorKind::TryAgain), Failure::Busy),
             (extension("BUSY"), Failure::Busy),
             (extension("OOM"), Failure::Busy),
@@ -100,7 +134,7 @@ mod tests {
             assert_eq!(Failure::of(&error, false), expected, "{error}");
             assert_eq!(Failure::of(&error, true), expected, "{error}");
         }
-        assert_eq!(Failure::of(&server(ServerErrorKind::Moved), true), Failure::Lost);
+        assert_eq!(Failure::of(&server(ServerErrorKind::Moved), true), Failure::Unfit);
         assert_eq!(
             Failure::of(&server(ServerErrorKind::Moved), false),
             Failure::Refused,

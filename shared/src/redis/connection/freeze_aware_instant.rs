@@ -18,10 +18,6 @@ impl FreezeAwareInstant {
     pub(super) fn elapsed(&self) -> Duration {
         self.monotonic.elapsed().max(self.wall.elapsed().unwrap_or_default())
     }
-
-    pub(super) fn is_before(&self, other: &Self) -> bool {
-        self.monotonic < other.monotonic
-    }
 }
 
 #[cfg(test)]

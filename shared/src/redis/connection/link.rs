@@ -1,119 +1,195 @@
+use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::cluster::ClusterClient;
-use redis::cluster_async::ClusterConnection;
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{AsyncConnectionConfig, Client, Cmd, ErrorKind, RedisResult, ServerErrorKind, Value};
+use redis::io::tcp::socket2::{SockRef, TcpKeepalive};
+use redis::{
+    AsyncConnectionConfig, Cmd, ConnectionInfo, ErrorKind, RedisConnectionInfo, RedisResult, ServerErrorKind, Value,
+    cmd, pipe,
+};
+use rustls::pki_types::ServerName;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
 
+use super::address::Address;
 use super::call::Call;
-use super::config::{RedisConfig, RedisConfigError};
+use super::config::RedisConfig;
+use super::error::RedisConfigError;
+use super::hedge::first_of;
 use super::iam::Tokens;
+use super::secret::Secret;
+use super::tls::Tls;
 
-/// The cluster client's own retries, which also count redirections and so cannot be none.
-const CLUSTER_RETRIES: u32 = 3;
-/// The wait before one of them, in milliseconds: at least, and at most. All of them fit the response timeout.
-const CLUSTER_RETRY_WAIT_MS: (u64, u64) = (10, 100);
 /// When a silent connection is probed, and how often. Shorter than the idle time-out of any middlebox.
 const KEEPALIVE: Duration = Duration::from_secs(15);
+/// How long an address of a name may be silent before the next one is tried too.
+const NEXT_ADDRESS_AFTER: Duration = Duration::from_millis(250);
 
 /// How to make a connection.
-pub(super) enum Connector {
-    Single { client: Box<Client>, config: AsyncConnectionConfig },
-    Cluster { client: Box<ClusterClient>, timeout: Duration },
+pub(super) struct Connector {
+    /// User and password, and the database.
+    login: RedisConnectionInfo,
+    settings: AsyncConnectionConfig,
+    /// Where a newer password is, if the one in use is refused.
+    secret: Option<Secret>,
+    /// None: the connections are in the open.
+    tls: Option<Tls>,
+    is_cluster: bool,
+    connect_timeout: Duration,
+    response_timeout: Duration,
+    idle_max: Duration,
 }
 
 /// A connection, shared by all calls.
 #[derive(Clone)]
-pub(super) enum Link {
-    Single(MultiplexedConnection),
-    Cluster(ClusterConnection),
+pub(super) struct Link {
+    connection: MultiplexedConnection,
+    _driver: Arc<Driver>,
+}
+
+/// The task that moves a connection's bytes. It ends with the last use of the connection: a mute one would keep it for long.
+struct Driver(JoinHandle<()>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Connector {
-    /// Signs in with `tokens` if there are any, else with the URL's user and password.
-    pub(super) fn new(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
-        let tcp = TcpSettings::default()
-            .set_nodelay(true)
-            .set_keepalive(TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE));
+    /// The servers to begin with, and how to connect to them. Signs in with `tokens` if there are any, else with the URL's user
+    /// and password.
+    pub(super) fn new(config: &RedisConfig, tokens: Option<Tokens>) -> Result<(Self, Vec<Address>), RedisConfigError> {
+        let invalid = |source| RedisConfigError::Url { source };
         let servers = config.servers()?;
-        let certificates = config.certificates()?;
-        let connector = if config.cluster {
-            let (wait_min, wait_max) = CLUSTER_RETRY_WAIT_MS;
-            let mut builder = ClusterClient::builder(servers)
-                .tcp_settings(tcp)
-                .connection_timeout(config.connect_timeout)
-                .response_timeout(config.response_timeout)
-                .retries(CLUSTER_RETRIES)
-                .min_retry_wait(wait_min)
-                .max_retry_wait(wait_max);
-            if let Some(certificates) = certificates {
-                builder = builder.certs(certificates);
-            }
-            if let Some(tokens) = tokens {
-                builder = builder.set_credentials_provider(tokens);
-            }
-            // What one mute node can cost: the client connects to a seed and greets it, reads the topology, then connects to all
-            // nodes at once. The other nodes are worth that wait.
-            let timeout = (config.connect_timeout + config.response_timeout) * 2 + config.response_timeout;
-            builder.build().map(|client| Self::Cluster { client: Box::new(client), timeout })
-        } else {
-            let mut settings = AsyncConnectionConfig::new()
-                .set_connection_timeout(Some(config.connect_timeout))
-                .set_response_timeout(Some(config.response_timeout));
-            if let Some(tokens) = tokens {
-                settings = settings.set_credentials_provider(tokens);
-            }
-            let config = settings;
-            let [server] = <[_; 1]>::try_from(servers).map_err(|_| RedisConfigError::SeveralUrls)?;
-            // The library's name is not announced: without a password, the first call then needs no round trip before its
-            // own.
-            let settings = server.redis_settings().clone().set_skip_set_lib_name();
-            let server = server.set_redis_settings(settings).set_tcp_settings(tcp);
-            match certificates {
-                Some(certificates) => Client::build_with_tls(server, certificates),
-                None => Client::open(server),
-            }
-            .map(|client| Self::Single { client: Box::new(client), config })
+        let mut addresses = Vec::new();
+        for server in &servers {
+            addresses.push(Address::of(server).map_err(invalid)?);
+        }
+        let (login, by_tls) = (servers[0].redis_settings(), addresses[0].1);
+        let alike = |(server, (_, tls)): (&ConnectionInfo, &(_, bool))| {
+            let other = server.redis_settings();
+            (other.username(), other.password(), other.db(), *tls)
+                == (login.username(), login.password(), login.db(), by_tls)
         };
-        connector.map_err(|source| RedisConfigError::Url { source })
+        if !servers.iter().zip(&addresses).all(alike) {
+            let why = "the servers of a cluster need the same scheme, user, password and database";
+            return Err(invalid((ErrorKind::InvalidClientConfig, why).into()));
+        }
+        let mut settings = AsyncConnectionConfig::new().set_response_timeout(Some(config.response_timeout));
+        if let Some(tokens) = tokens {
+            settings = settings.set_credentials_provider(tokens);
+        }
+        let connector = Self {
+            // The library's name is not announced: without a password, the first call then needs no round trip before its own.
+            login: login.clone().set_skip_set_lib_name(),
+            settings,
+            secret: config.secret.clone().map(|id| Secret::new(id, config.aws.clone())),
+            tls: if by_tls { Some(Tls::new(&config.ca)?) } else { None },
+            is_cluster: config.cluster,
+            connect_timeout: config.connect_timeout,
+            response_timeout: config.response_timeout,
+            idle_max: config.idle_max,
+        };
+        Ok((connector, addresses.into_iter().map(|(address, _)| address).collect()))
     }
 
     pub(super) const fn is_cluster(&self) -> bool {
-        matches!(self, Self::Cluster { .. })
+        self.is_cluster
     }
 
-    /// Connects, in bounded time.
-    pub(super) async fn connect(&self) -> RedisResult<Link> {
-        super::install_crypto_provider();
-        match self {
-            Self::Single { client, config } => {
-                client.get_multiplexed_async_connection_with_config(config).await.map(Link::Single)
+    pub(super) const fn connect_timeout(&self) -> Duration {
+        self.connect_timeout
+    }
+
+    pub(super) const fn response_timeout(&self) -> Duration {
+        self.response_timeout
+    }
+
+    pub(super) const fn idle_max(&self) -> Duration {
+        self.idle_max
+    }
+
+    /// Connects and signs in, in at most `patience`. If the password is refused and there is a newer one, it signs in with that, which
+    /// takes the time to read it and `patience` once more.
+    pub(super) async fn connect(&self, address: &Address, patience: Duration) -> RedisResult<Link> {
+        let Some(secret) = &self.secret else { return self.sign_in(address, &self.login, patience).await };
+        let with = |password: &str| self.login.clone().set_password(password);
+        let login = secret.known().map_or_else(|| self.login.clone(), |password| with(&password));
+        match self.sign_in(address, &login, patience).await {
+            Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
+                match secret.newer_than(login.password().unwrap_or_default()).await {
+                    Some(password) => self.sign_in(address, &with(&password), patience).await,
+                    None => Err(error),
+                }
             }
-            Self::Cluster { client, timeout } => tokio::time::timeout(*timeout, client.get_async_connection())
-                .await
-                .unwrap_or_else(|elapsed| Err(std::io::Error::from(elapsed).into()))
-                .map(Link::Cluster),
+            answer => answer,
         }
     }
+
+    async fn sign_in(&self, address: &Address, login: &RedisConnectionInfo, patience: Duration) -> RedisResult<Link> {
+        let connect = async {
+            let socket = connect_tcp(address).await?;
+            let Some(tls) = &self.tls else { return self.link(socket, login).await };
+            let name = ServerName::try_from(String::from(&*address.host)).map_err(io::Error::other)?;
+            self.link(TlsConnector::from(tls.config()?).connect(name, socket).await?, login).await
+        };
+        timeout(patience, connect).await.unwrap_or_else(|elapsed| Err(io::Error::from(elapsed).into()))
+    }
+
+    async fn link(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        login: &RedisConnectionInfo,
+    ) -> RedisResult<Link> {
+        let made = MultiplexedConnection::new_with_config(login, stream, self.settings.clone());
+        let (connection, driver) = made.await?;
+        Ok(Link { connection, _driver: Arc::new(Driver(tokio::spawn(driver))) })
+    }
+}
+
+/// A name may have several addresses, and some of them may be dead.
+async fn connect_tcp(address: &Address) -> RedisResult<TcpStream> {
+    let found = lookup_host((&*address.host, address.port)).await?;
+    let none = || io::Error::other("the name of the host has no address");
+    let sockets = found.map(TcpStream::connect);
+    let socket = first_of(sockets, NEXT_ADDRESS_AFTER).await.unwrap_or_else(|| Err(none()))?;
+    socket.set_nodelay(true)?;
+    SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE).with_interval(KEEPALIVE))?;
+    Ok(socket)
 }
 
 impl Link {
     /// The server's answer to `call`, which is executed once.
-    pub(super) async fn answer(&mut self, call: &Call) -> RedisResult<Value> {
-        match self.query(call.command()).await {
+    pub(super) async fn answer(&mut self, call: &Call, asking: bool) -> RedisResult<Value> {
+        match self.query(call.command(), asking).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => match call.with_source() {
-                Some(eval) => self.query(&eval).await,
+                Some(eval) => self.query(&eval, asking).await,
                 None => Err(error),
             },
             answer => answer,
         }
     }
 
-    async fn query(&mut self, command: &Cmd) -> RedisResult<Value> {
-        match self {
-            Self::Single(connection) => command.query_async(connection).await,
-            Self::Cluster(connection) => command.query_async(connection).await,
+    async fn query(&mut self, command: &Cmd, asking: bool) -> RedisResult<Value> {
+        if !asking {
+            return command.query_async(&mut self.connection).await;
         }
+        // Both at once: another call in between would use up the permission.
+        let mut both = pipe();
+        both.cmd("ASKING").ignore().add_command(command.clone()).ignore_errors();
+        let mut answers: Vec<RedisResult<Value>> = both.query_async(&mut self.connection).await?;
+        answers.pop().unwrap_or_else(|| Err(io::Error::other("no answer came").into()))
+    }
+
+    /// Whether the server answers within this time, whatever it says.
+    pub(super) async fn is_alive(&mut self, within: Duration) -> bool {
+        let ping = cmd("PING");
+        let answer = timeout(within, self.query(&ping, false)).await;
+        answer.is_ok_and(|answer| answer.err().is_none_or(|error| matches!(error.kind(), ErrorKind::Server(_))))
     }
 }

@@ -228,11 +228,15 @@ impl<T: Table, H: HotStore> Helper<T, H> {
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         match self.stores.ledger.claim_until(give_up, terms, &hold.user, &claim).await {
-            Ok(outcome) => Helped::Decided(outcome.decisions(&hold.user, &claim)),
+            Ok(outcome) => {
+                tracing::info!(packet_id = %part.packet, slip = hold.slip, "a hold was helped");
+                Helped::Decided(outcome.decisions(&hold.user, &claim))
+            }
             Err(LedgerError::Unavailable(TableError::Pending(_))) => Helped::Open,
             Err(LedgerError::Unavailable(TableError::Overloaded(_))) => Helped::Overloaded,
             Err(error) => {
-                tracing::warn!(%part, slip = hold.slip, error = crate::error_chain(&error), "a hold could not be helped");
+                let (packet_id, error_chain) = (part.packet, crate::error_chain(&error));
+                tracing::warn!(%packet_id, %part, slip = hold.slip, error = error_chain, "a hold could not be helped");
                 if matches!(error, LedgerError::Impossible(_)) { Helped::Refused } else { Helped::Failed }
             }
         }

@@ -188,7 +188,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 ProbeResult::Answer(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
                 ProbeResult::Answer(GrabAnswer::Held { slip, at, fresh }) => {
                     let hold = Hold { slip, user: grabber.user.clone(), at };
-                    return Box::pin(self.take(part, hold, fresh)).await;
+                    return Box::pin(self.take(part, hold, fresh)).await.map_err(|failure| failure.holding(slip));
                 }
                 ProbeResult::Answer(GrabAnswer::NotStarted { starts_at, left }) => {
                     let retry_after = left + self.stores.entropy.part_of(self.start_spread);

@@ -5,14 +5,16 @@ mod rebuild;
 mod refund;
 mod replay;
 
+use std::collections::BTreeSet;
 use std::ops::{AddAssign, RangeInclusive};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde::Serialize;
 use tokio::time::Instant;
 
 use self::outbox::Outboxes;
-use crate::domain::Timestamp;
+use crate::domain::{Timestamp, UserId};
 use crate::ports::{Backlog, HotStore, Table};
 use crate::service::{Failure, Stores};
 
@@ -38,11 +40,14 @@ pub struct Report {
     pub oldest_outbox_ms: Option<u64>,
     /// Packets past expiry and grace that are not settled.
     pub due_left: u64,
+    /// For how many seconds the oldest of them has been past both, 0 if there is none.
+    pub oldest_due_s: u64,
 }
 
 impl Report {
     /// The report of a run that did `tally` and ends `now`.
-    fn new(tally: Tally, now: Timestamp) -> Self {
+    fn new(tally: Tally, now: Timestamp, grace: Duration) -> Self {
+        let due_for = |expiry: Timestamp| now.since(expiry.after(grace)).as_secs();
         let age = |left: Backlog| left.oldest.map_or(Duration::ZERO, |oldest| now.since(oldest));
         Self {
             persisted: tally.persisted,
@@ -53,6 +58,7 @@ impl Report {
             outbox_left: tally.left.map(|left| left.holds),
             oldest_outbox_ms: tally.left.map(|left| u64::try_from(age(left).as_millis()).unwrap_or(u64::MAX)),
             due_left: tally.due_left,
+            oldest_due_s: tally.oldest_expiry.map_or(0, due_for),
         }
     }
 }
@@ -66,6 +72,8 @@ struct Tally {
     refunded_slips: u64,
     refunded_amount: u64,
     due_left: u64,
+    /// When the oldest packet that is left expired.
+    oldest_expiry: Option<Timestamp>,
     /// What is left in outboxes; `None`: the hot store could not tell.
     left: Option<Backlog>,
 }
@@ -74,8 +82,8 @@ impl Default for Tally {
     fn default() -> Self {
         let (persisted, parked, due_left) = (0, 0, 0);
         let (refunded_packets, refunded_slips, refunded_amount) = (0, 0, 0);
-        let left = Some(Backlog::default());
-        Self { persisted, parked, refunded_packets, refunded_slips, refunded_amount, due_left, left }
+        let (oldest_expiry, left) = (None, Some(Backlog::default()));
+        Self { persisted, parked, refunded_packets, refunded_slips, refunded_amount, due_left, oldest_expiry, left }
     }
 }
 
@@ -87,6 +95,7 @@ impl AddAssign for Tally {
         self.refunded_slips += other.refunded_slips;
         self.refunded_amount += other.refunded_amount;
         self.due_left += other.due_left;
+        self.oldest_expiry = self.oldest_expiry.into_iter().chain(other.oldest_expiry).min();
         self.left = self.left.zip(other.left).map(|(all, more)| Backlog {
             holds: all.holds + more.holds,
             oldest: all.oldest.into_iter().chain(more.oldest).min(),
@@ -111,6 +120,8 @@ struct Run {
     /// Packets that expired at or before this are due.
     until: Timestamp,
     deadline: Instant,
+    /// Senders of packets for which a store did not answer in time.
+    troubled: Mutex<BTreeSet<UserId>>,
 }
 
 impl Run {
@@ -138,13 +149,13 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let half_time = Instant::now() + deadline.saturating_duration_since(Instant::now()) / 2;
         let mut visits = self.outboxes.empty(partitions.clone(), half_time).await;
         let now = self.stores.clock.now();
-        let run = Run { partitions, now, until: now.before(self.grace), deadline };
+        let run = Run { partitions, now, until: now.before(self.grace), deadline, troubled: Mutex::default() };
         let refunded = self.refund_due(&run).await;
         self.outboxes.go_on(&mut visits, deadline).await;
         let mut tally = refunded?;
         for visit in visits.into_values() {
             tally += visit.tally;
         }
-        Ok(Report::new(tally, self.stores.clock.now()))
+        Ok(Report::new(tally, self.stores.clock.now(), self.grace))
     }
 }

@@ -191,7 +191,8 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
                     decisions.extend(done.decisions);
                 }
                 Err(failure) => {
-                    tracing::error!(%part, error = crate::error_chain(&failure), "a hold was not persisted");
+                    let (packet_id, slip) = (part.packet, failure.held_slip());
+                    tracing::error!(%packet_id, slip, error = crate::error_chain(&failure), "a hold was not persisted");
                 }
             }
         }
@@ -240,20 +241,28 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
             let (user, claim) = claims[place].clone();
             results.push(match outcome {
                 Ok(outcome) => {
-                    Ok(Persisted { booked: outcome.is_in_ledger(&claim), decisions: outcome.decisions(&user, &claim) })
+                    let (booked, decisions) = (outcome.is_in_ledger(&claim), outcome.decisions(&user, &claim));
+                    let (packet_id, slip) = (part.packet, claim.slip);
+                    if booked {
+                        tracing::info!(%packet_id, slip, "a hold was persisted");
+                    } else {
+                        tracing::info!(%packet_id, slip, "a hold is void: its user or its slip has another claim");
+                    }
+                    Ok(Persisted { booked, decisions })
                 }
                 Err(error @ LedgerError::Impossible(_)) => {
                     let hold = Hold { slip: claim.slip, user, at: claim.at };
                     self.park(part, &hold, &error.to_string()).await.map(|()| Persisted::default())
                 }
-                Err(error) => Err(error.into()),
+                Err(error) => Err(Failure::from(error).holding(claim.slip)),
             });
         }
         results
     }
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), Failure> {
-        tracing::error!(%part, slip = hold.slip, reason, "a hold is parked: it can't be persisted");
+        let packet_id = part.packet;
+        tracing::error!(%packet_id, %part, slip = hold.slip, reason, "a hold is parked: it can't be persisted");
         Ok(self.stores.hot.park(part, hold, reason).await?)
     }
 }

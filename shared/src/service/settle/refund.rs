@@ -9,8 +9,9 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
-use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp};
-use crate::ledger::{REFUND_SLIPS_MAX, RefundOutcome, due_shard};
+use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
+use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
+use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
 
@@ -28,6 +29,10 @@ struct Unsettled {
     id: PacketId,
     /// Whether its item was read in this run.
     is_begun: bool,
+    /// Who sent it, once that was read.
+    sender: Option<UserId>,
+    /// Whether it lets others go first, if a store did not answer for another packet of its sender.
+    gives_way: bool,
     /// Indexes of the parts that still have to be drained, before anything is refunded.
     to_drain: Range<u32>,
     /// Indexes of the parts whose undecided slips still have to be refunded.
@@ -40,10 +45,26 @@ struct Unsettled {
 }
 
 impl Unsettled {
-    fn new(id: PacketId) -> Self {
-        let tally = Tally { due_left: 1, ..Tally::default() };
+    fn new(due: Due) -> Self {
+        let Due { id, expires_at } = due;
+        let tally = Tally { due_left: 1, oldest_expiry: Some(expires_at), ..Tally::default() };
         let (to_drain, to_refund, withheld) = (0..0, 0..id.part_count(), BTreeSet::new());
-        Self { id, is_begun: false, to_drain, to_refund, withheld, decisions: None, tally }
+        Self {
+            id,
+            is_begun: false,
+            sender: None,
+            gives_way: false,
+            to_drain,
+            to_refund,
+            withheld,
+            decisions: None,
+            tally,
+        }
+    }
+
+    /// It is settled, so nothing of it is left.
+    fn settled(&mut self) {
+        (self.tally.due_left, self.tally.oldest_expiry) = (0, None);
     }
 }
 
@@ -52,6 +73,8 @@ impl Unsettled {
 enum Portion {
     Last,
     More,
+    /// It has had none, and lets others go first.
+    Later,
 }
 
 impl<T: Table, H: HotStore> Settle<T, H> {
@@ -78,12 +101,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
 
     /// The due packets of a due shard, the earliest first: those of one part, and hands over the large ones. It reads the index to
     /// its end before anything is refunded, so that a large packet gets its portions however many small ones are before it.
-    async fn find_due(
-        &self,
-        shard: u32,
-        run: &Run,
-        large: &UnboundedSender<PacketId>,
-    ) -> Result<Vec<PacketId>, Failure> {
+    async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
         let (mut small, mut found, mut last) = (Vec::new(), 0, None);
         while found < DUE_MAX {
             let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
@@ -91,28 +109,45 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             last = Some(end);
             for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
                 found += 1;
-                if due.id.part_count() == 1 || large.send(due.id).is_err() {
-                    small.push(due.id);
+                if due.id.part_count() == 1 || large.send(*due).is_err() {
+                    small.push(*due);
                 }
             }
         }
         Ok(small)
     }
 
-    /// Settles packets of one part, one after another. A packet that fails does not stop the next. Past the deadline the others
-    /// are only counted.
-    async fn refund_small(&self, packets: Vec<PacketId>, run: &Run) -> Tally {
-        let mut all = Tally::default();
-        for id in packets {
-            let mut packet = Unsettled::new(id);
-            while self.portion(&mut packet, run).await == Portion::More {}
+    /// Settles packets of one part, one after another. A packet that fails does not stop the next; those of the same sender come
+    /// last, because each may take as long as the one that failed. Past the deadline the others are only counted.
+    async fn refund_small(&self, packets: Vec<Due>, run: &Run) -> Tally {
+        let (mut all, mut last) = (Tally::default(), Vec::new());
+        for due in packets {
+            let mut packet = Unsettled { gives_way: true, ..Unsettled::new(due) };
+            match self.portions(&mut packet, run).await {
+                Portion::Later => last.push(due),
+                Portion::Last | Portion::More => all += packet.tally,
+            }
+        }
+        for due in last {
+            let mut packet = Unsettled::new(due);
+            self.portions(&mut packet, run).await;
             all += packet.tally;
         }
         all
     }
 
+    /// Goes on with a packet to its end in this run.
+    async fn portions(&self, packet: &mut Unsettled, run: &Run) -> Portion {
+        loop {
+            match self.portion(packet, run).await {
+                Portion::More => {}
+                end => return end,
+            }
+        }
+    }
+
     /// Settles the large packets that are `found`. After a portion, a packet waits until all others have had one.
-    async fn refund_large(&self, mut found: UnboundedReceiver<PacketId>, run: &Run) -> Tally {
+    async fn refund_large(&self, mut found: UnboundedReceiver<Due>, run: &Run) -> Tally {
         let (mut waiting, mut portions, mut at_once) = (VecDeque::new(), FuturesUnordered::new(), LARGE_BESIDE_SMALL);
         let mut all = Tally::default();
         loop {
@@ -128,11 +163,11 @@ impl<T: Table, H: HotStore> Settle<T, H> {
                 // The simulation needs the same order every time.
                 biased;
                 Some((portion, packet)) = portions.next() => match portion {
-                    Portion::Last => all += packet.tally,
+                    Portion::Last | Portion::Later => all += packet.tally,
                     Portion::More => waiting.push_back(packet),
                 },
-                id = found.recv(), if at_once == LARGE_BESIDE_SMALL => match id {
-                    Some(id) => waiting.push_back(Unsettled::new(id)),
+                due = found.recv(), if at_once == LARGE_BESIDE_SMALL => match due {
+                    Some(due) => waiting.push_back(Unsettled::new(due)),
                     None => at_once = LARGE_AT_ONCE,
                 },
                 else => return all,
@@ -143,10 +178,16 @@ impl<T: Table, H: HotStore> Settle<T, H> {
     /// Goes on with a packet, until something of a part was persisted or refunded, or until the end. A packet that fails has no
     /// other portion in this run.
     async fn portion(&self, packet: &mut Unsettled, run: &Run) -> Portion {
-        self.try_portion(packet, run).await.unwrap_or_else(|failure| {
-            tracing::error!(packet = %packet.id, error = crate::error_chain(&failure), "not settled");
-            Portion::Last
-        })
+        match self.try_portion(packet, run).await {
+            Ok(portion) => portion,
+            Err(failure) => {
+                tracing::error!(packet = %packet.id, error = crate::error_chain(&failure), "not settled");
+                if let (Failure::Unavailable(_), Some(sender)) = (failure, packet.sender.take()) {
+                    lock(&run.troubled).insert(sender);
+                }
+                Portion::Last
+            }
+        }
     }
 
     /// Parts with nothing to do make no portion. Else a run with many packets could spend its time on parts that earlier runs have
@@ -155,8 +196,13 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         let id = packet.id;
         let mut has_written = false;
         while !has_written {
-            if run.is_over() || !packet.is_begun && !self.begin(packet, run).await? {
+            if run.is_over() {
                 return Ok(Portion::Last);
+            }
+            if !packet.is_begun
+                && let Some(end) = self.begin(packet, run).await?
+            {
+                return Ok(end);
             }
             let terms = self.stores.packets.terms(id).await?;
             let terms = terms.ok_or_else(|| Failure::defect(format!("{id}: it existed a moment ago")))?;
@@ -173,25 +219,29 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(Portion::More)
     }
 
-    /// Reads a packet. Returns whether it is still to be settled.
-    async fn begin(&self, packet: &mut Unsettled, run: &Run) -> Result<bool, Failure> {
+    /// Reads a packet. Returns what it has instead of a portion, if it is not to be settled now.
+    async fn begin(&self, packet: &mut Unsettled, run: &Run) -> Result<Option<Portion>, Failure> {
         let id = packet.id;
         let found = self.stores.ledger.packet(id).await?;
         let found = found.ok_or_else(|| Failure::defect(format!("{id}: due, but it does not exist")))?;
         if found.settled.is_some() {
             // The index is a little behind.
-            packet.tally.due_left = 0;
-            return Ok(false);
+            packet.settled();
+            return Ok(Some(Portion::Last));
         }
         if found.terms.expires_at > run.until {
             return Err(Failure::defect(format!("{id}: due before its time")));
         }
+        if packet.gives_way && lock(&run.troubled).contains(&found.terms.sender) {
+            return Ok(Some(Portion::Later));
+        }
+        packet.sender = Some(found.terms.sender.clone());
         if found.terms.ack == AckMode::Redis {
             packet.to_drain = 0..id.part_count();
         }
         self.stores.packets.remember(found.terms);
         packet.is_begun = true;
-        Ok(true)
+        Ok(None)
     }
 
     /// Persists what the hot store acknowledged for a part, however young it is: after the expiry nobody else does. Notes the
@@ -240,7 +290,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             crash_point!("mark_settled.before");
             self.stores.ledger.mark_settled(terms, &Summary::of(&decisions)).await?;
             crash_point!("mark_settled.after");
-            packet.tally.due_left = 0;
+            packet.settled();
             self.reconcile(terms, &decisions).await;
             crash_point!("mark_settled.after_reconcile");
         }

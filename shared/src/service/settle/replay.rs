@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use crate::domain::{Claim, Decision, Hold, PartId, Partition};
+use crate::domain::{Claim, Decision, Hold, PartId, Partition, Signer};
 use crate::ledger::{ClaimOutcome, LedgerError};
 use crate::ports::{HotStore, OutboxEntry, Table};
 use crate::service::{Failure, Stores};
@@ -10,6 +10,7 @@ use crate::service::{Failure, Stores};
 /// It does the same step as settle, so it is safe to run twice, and beside settle.
 pub struct Replay<T, H> {
     stores: Stores<T, H>,
+    by: Option<Signer>,
 }
 
 /// What became of a parked hold.
@@ -26,9 +27,9 @@ pub enum Replayed {
 }
 
 impl<T: Table, H: HotStore> Replay<T, H> {
-    /// Replays parked holds in these stores.
-    pub const fn new(stores: Stores<T, H>) -> Self {
-        Self { stores }
+    /// Replays parked holds in these stores, in the name of `by`.
+    pub const fn new(stores: Stores<T, H>, by: Option<Signer>) -> Self {
+        Self { stores, by }
     }
 
     /// The parked holds of a partition, by part and then by time.
@@ -50,7 +51,7 @@ impl<T: Table, H: HotStore> Replay<T, H> {
             return self.still_parked(part, hold, "no such slip").await;
         };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
-        let outcome = match self.stores.ledger.claim(&terms, &hold.user, &claim).await {
+        let outcome = match self.stores.ledger.claim_repaired(&terms, &hold.user, &claim, self.by.as_ref()).await {
             Ok(outcome) => outcome,
             Err(error @ LedgerError::Impossible(_)) => {
                 return self.still_parked(part, hold, &error.to_string()).await;

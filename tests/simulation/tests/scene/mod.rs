@@ -2,12 +2,13 @@
 
 #![allow(dead_code, reason = "each file of tests uses some of it")]
 
-use std::sync::Arc;
+use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Limits, Split, Terms, Timestamp, UserId};
-use shared::ledger::Ledger;
+use shared::domain::{AckMode, Amount, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
+use shared::ledger::{Ledger, keys};
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
     Clock, GrabAnswer, Grabber, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write,
@@ -26,6 +27,8 @@ struct SlowTable {
     table: MemoryTable,
     is_slow: Arc<AtomicBool>,
     reads_slowly: Arc<AtomicBool>,
+    /// Transactions on this user's wallet have no answer.
+    stuck: Arc<Mutex<Option<UserId>>>,
     transactions: Arc<AtomicU64>,
 }
 
@@ -60,6 +63,10 @@ impl Table for SlowTable {
         if self.is_slow.load(Ordering::Relaxed) {
             sleep(SLOW).await;
         }
+        let stuck = self.stuck.lock().unwrap().as_ref().map(keys::wallet);
+        if writes.iter().any(|write| matches!(write, Write::Add { key, .. } if Some(key) == stuck.as_ref())) {
+            pending::<()>().await;
+        }
         self.table.transact(writes, token).await
     }
 }
@@ -83,16 +90,17 @@ pub struct Scene {
     clock: Arc<SetClock>,
     is_slow: Arc<AtomicBool>,
     reads_slowly: Arc<AtomicBool>,
+    stuck: Arc<Mutex<Option<UserId>>>,
     transactions: Arc<AtomicU64>,
     packets: AtomicU64,
 }
 
 impl Scene {
-    /// Empty stores, except for a sender with this balance.
+    /// Empty stores, except for two senders with this balance each.
     pub async fn new(ack: AckMode, balance: u64) -> Self {
         let table = SlowTable::default();
         let (is_slow, reads_slowly) = (Arc::clone(&table.is_slow), Arc::clone(&table.reads_slowly));
-        let transactions = Arc::clone(&table.transactions);
+        let (stuck, transactions) = (Arc::clone(&table.stuck), Arc::clone(&table.transactions));
         let clock = Arc::new(SetClock(AtomicU64::new(System.now().ms())));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
@@ -100,17 +108,24 @@ impl Scene {
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default() };
         let send = SendPacket::new(stores.clone(), policy);
-        let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned());
-        wallets.deposit(&sender(), &"d".parse().unwrap(), Amount::new(balance)).await.unwrap();
+        let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned(), MAX_MOVEMENT);
+        for user in [sender(), other_sender()] {
+            wallets.deposit(&user, &"d".parse().unwrap(), Amount::new(balance), None).await.unwrap();
+        }
         let settle = Settle::new(stores, Duration::ZERO);
         let packets = AtomicU64::new(0);
-        Self { ledger, hot, send, settle, clock, is_slow, reads_slowly, transactions, packets }
+        Self { ledger, hot, send, settle, clock, is_slow, reads_slowly, stuck, transactions, packets }
     }
 
     /// Sends a packet of `count` slips of one minor unit each.
     pub async fn send(&self, count: u32) -> Arc<Terms> {
+        self.send_by(sender(), count).await
+    }
+
+    /// The same, by this sender.
+    pub async fn send_by(&self, sender: UserId, count: u32) -> Arc<Terms> {
         let packet = NewPacket {
-            sender: sender(),
+            sender,
             split: Split::Equal,
             total: Amount::new(count.into()),
             count,
@@ -142,6 +157,11 @@ impl Scene {
         self.is_slow.store(true, Ordering::Relaxed);
     }
 
+    /// From now on no transaction on this user's wallet has an answer.
+    pub fn stick(&self, user: UserId) {
+        *self.stuck.lock().unwrap() = Some(user);
+    }
+
     /// From now on every query takes [`SLOW`].
     pub fn read_slowly(&self) {
         self.reads_slowly.store(true, Ordering::Relaxed);
@@ -171,4 +191,9 @@ impl Scene {
 
 fn sender() -> UserId {
     "sender".parse().unwrap()
+}
+
+/// Another sender.
+pub fn other_sender() -> UserId {
+    "other".parse().unwrap()
 }

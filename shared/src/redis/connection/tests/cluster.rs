@@ -1,7 +1,5 @@
-use std::sync::Arc;
-
 use super::*;
-use crate::redis::test_server::{TestCluster, TestServer};
+use crate::redis::test_server::{TestCluster, TestServer, TestTls};
 
 /// A key of each node: their hashes are evenly spread.
 async fn keys(cluster: &TestCluster) -> Vec<String> {
@@ -89,21 +87,116 @@ async fn a_mute_node_costs_bounded_time() {
 }
 
 #[tokio::test]
-async fn an_old_connection_is_replaced_when_a_node_is_mute() {
+async fn a_mute_node_costs_the_others_no_connection() {
     let cluster = TestCluster::start(3).await;
-    let short = Duration::from_millis(100);
-    let config = RedisConfig { connect_timeout: short, response_timeout: short, ..hasty(&cluster) };
+    let config = RedisConfig { response_timeout: Duration::from_millis(100), ..hasty(&cluster) };
     let keys = keys(&cluster).await;
     let connection = connection(&config);
-    recover(&connection, &script(&keys[1])).await;
-    let first = connection.generation(None);
+    for key in &keys {
+        recover(&connection, &script(key)).await;
+    }
+    let before = cluster.accepted().await;
     cluster.nodes[1].stop();
-    poll("a replacement", async || {
+    for _ in 0..3 {
         assert_unavailable(&connection.run::<i64>(&script(&keys[1])).await);
-        (!Arc::ptr_eq(&connection.generation(None), &first)).then_some(())
+        recover(&connection, &script(&keys[0])).await;
+    }
+    cluster.nodes[1].cont();
+    for key in &keys {
+        recover(&connection, &script(key)).await;
+    }
+    let [first, _, last] = cluster.accepted_since(&before).await[..] else { panic!("three nodes") };
+    assert_eq!((first, last), (0, 0));
+}
+
+#[tokio::test]
+async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
+    let tls = TestTls::new();
+    let cluster = TestCluster::start_with_replicas(3, Some(&tls)).await;
+    let keys = keys(&cluster).await;
+    let config = RedisConfig {
+        cluster: true,
+        ca: Authorities::File(tls.ca_file()),
+        idle_max: Duration::ZERO,
+        ..patient(cluster.tls_url())
+    };
+    // A cluster's common name leads to one of its nodes, which has another name of its own.
+    for url in [config.url.clone(), config.url.replace("127.0.0.1", "localhost")] {
+        let before = cluster.accepted().await;
+        let connection = connection(&RedisConfig { url, ..config.clone() });
+        connection.connect().await.unwrap();
+        for key in keys.iter().chain(&keys) {
+            connection.run::<i64>(&script(key)).await.unwrap();
+        }
+        assert_eq!(cluster.accepted_since(&before).await, [1, 1, 1, 0, 0, 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_replica_answers_for_the_topology_only() {
+    let cluster = TestCluster::start_with_replicas(1, None).await;
+    let connection = connection(&RedisConfig { cluster: true, ..patient(cluster.replicas[0].url()) });
+    for count in 1..4 {
+        assert_eq!(connection.run::<i64>(&script("a")).await.unwrap(), count);
+    }
+    poll("its connection to end", async || {
+        let clients: String = cluster.replicas[0].command(cmd("CLIENT").arg("LIST").arg("TYPE").arg("normal")).await;
+        (clients.lines().count() == 1).then_some(())
     })
     .await;
-    recover(&connection, &script(&keys[0])).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_takes_over_is_found() {
+    let mut cluster = TestCluster::start_with_replicas(3, None).await;
+    let keys = keys(&cluster).await;
+    let connection = connection(&config(&cluster));
+    for key in &keys {
+        assert_eq!(connection.run::<i64>(&script(key)).await.unwrap(), 1);
+    }
+    let replicated: i64 = cluster.nodes[1].command(cmd("WAIT").arg(1).arg(10_000)).await;
+    assert_eq!(replicated, 1);
+    // One primary hands over in peace, which leaves it a replica; another one is lost.
+    let () = cluster.replicas[0].command(cmd("CLUSTER").arg("FAILOVER").arg("TAKEOVER")).await;
+    cluster.nodes[1].kill();
+    let () = cluster.replicas[1].command(cmd("CLUSTER").arg("FAILOVER").arg("TAKEOVER")).await;
+    for key in &keys {
+        recover(&connection, &script(key)).await;
+    }
+    assert_eq!(cluster.replicas[1].command::<i64>(cmd("GET").arg(&keys[1])).await, 2);
+}
+
+#[tokio::test]
+async fn a_slot_is_followed_to_its_new_node() {
+    let cluster = TestCluster::start(2).await;
+    let connection = connection(&config(&cluster));
+    let key = &keys(&cluster).await[0];
+    let [from, to] = [&cluster.nodes[0], &cluster.nodes[1]];
+    let slot: u16 = from.command(cmd("CLUSTER").arg("KEYSLOT").arg(key)).await;
+    let mut ids = Vec::<String>::new();
+    for node in [from, to] {
+        ids.push(node.command(cmd("CLUSTER").arg("MYID")).await);
+    }
+    let set = |state: &'static str, id: String| {
+        let mut set = cmd("CLUSTER");
+        set.arg("SETSLOT").arg(slot).arg(state).arg(id);
+        set
+    };
+    connection.run::<Option<i64>>(&get(key)).await.unwrap();
+    // On its way: the old node has none of its keys any more, and the new one takes calls that ask.
+    let () = to.command(&set("IMPORTING", ids[0].clone())).await;
+    let () = from.command(&set("MIGRATING", ids[1].clone())).await;
+    for count in 1..4 {
+        assert_eq!(connection.run::<i64>(&script(key)).await.unwrap(), count);
+    }
+    // Arrived.
+    for node in [to, from] {
+        let () = node.command(&set("NODE", ids[1].clone())).await;
+    }
+    for count in 4..7 {
+        assert_eq!(connection.run::<i64>(&script(key)).await.unwrap(), count);
+    }
+    assert_eq!(to.command::<i64>(cmd("GET").arg(key)).await, 6);
 }
 
 #[tokio::test]

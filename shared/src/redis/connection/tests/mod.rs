@@ -2,6 +2,7 @@
 
 mod cluster;
 mod iam;
+mod secret;
 mod single;
 
 use std::error::Error;
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use redis::cmd;
 
-use super::{Call, Connection, RedisConfig, RedisConfigError, RedisError, Script};
+use super::{Authorities, Call, Connection, RedisConfig, RedisConfigError, RedisError, Script};
 use crate::redis::test_server::poll;
 
 /// What slow machines may take on top: they stall for seconds. A call that hangs takes longer.
@@ -72,8 +73,13 @@ fn a_configuration_is_checked_and_hides_its_password() {
     let config = RedisConfig::new("redis://user:hunter2@a,redis://user:hunter2@b");
     assert!(!format!("{config:?}").contains("hunter2"));
     assert!(matches!(Connection::new(&config), Err(RedisConfigError::SeveralUrls)));
+    for other in ["redis://user:hunter3@b", "redis://b", "rediss://user:hunter2@b", "redis://user:hunter2@b/1"] {
+        let url = format!("redis://user:hunter2@a,{other}");
+        let unlike = Connection::new(&RedisConfig { cluster: true, ..RedisConfig::new(url) });
+        assert!(matches!(unlike, Err(RedisConfigError::Url { .. })), "{other}");
+    }
     let cluster = Connection::new(&RedisConfig { cluster: true, ..config }).unwrap();
     assert!(!format!("{cluster:?}").contains("hunter2"));
-    let no_ca = RedisConfig { ca_file: Some("/nowhere.pem".into()), ..RedisConfig::new("rediss://a") };
+    let no_ca = RedisConfig { ca: Authorities::File("/nowhere.pem".into()), ..RedisConfig::new("rediss://a") };
     assert!(matches!(Connection::new(&no_ca), Err(RedisConfigError::CaFile { .. })));
 }

@@ -1,11 +1,11 @@
 use futures::FutureExt;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::*;
+use crate::redis::Authorities;
 use crate::redis::test_proxy::Proxy;
-use crate::redis::test_server::{TestServer, free_port};
+use crate::redis::test_server::{TestServer, TestTls, free_port};
 
 #[tokio::test]
 async fn a_script_takes_bytes_and_survives_a_flush() {
@@ -118,17 +118,78 @@ async fn a_call_is_repeated_once_at_most() {
     assert_eq!(connection.run::<i64>(&get("a")).await.unwrap(), 5);
 }
 
+/// A connection that is idle at once.
+fn idle(url: impl Into<String>) -> Connection {
+    connection(&RedisConfig { idle_max: Duration::ZERO, ..patient(url) })
+}
+
 #[tokio::test]
-async fn an_idle_connection_is_replaced() {
+async fn an_idle_connection_is_kept_while_it_answers() {
     let server = TestServer::start(&[]).await;
-    let config = patient(server.url());
-    let lasting = connection(&config);
-    let hasty = connection(&RedisConfig { idle_max: Duration::from_millis(20), ..config });
-    let (lasting_id, hasty_id) = (client_id(&lasting).await, client_id(&hasty).await);
-    let idle = Instant::now();
-    poll("the time", async || (idle.elapsed() > Duration::from_millis(25)).then_some(())).await;
-    assert_eq!(client_id(&lasting).await, lasting_id);
-    assert_ne!(client_id(&hasty).await, hasty_id);
+    let connection = idle(server.url());
+    let first = client_id(&connection).await;
+    for _ in 0..3 {
+        assert_eq!(client_id(&connection).await, first);
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_that_is_mute_or_cut_costs_no_call() {
+    let server = TestServer::start(&[]).await;
+    let proxy = Proxy::start(server.port()).await;
+    let config =
+        RedisConfig { response_timeout: Duration::from_secs(4), idle_max: Duration::ZERO, ..patient(proxy.url()) };
+    let connection = connection(&config);
+    assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
+    proxy.mute_open_connections();
+    let begun = Instant::now();
+    assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 2, "the mute connection got the probe only");
+    assert!(begun.elapsed() < config.response_timeout, "the probe gives up early: {:?}", begun.elapsed());
+    let () = server.command(cmd("CLIENT").arg("KILL").arg("TYPE").arg("normal").arg("SKIPME").arg("yes")).await;
+    assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn a_start_connects_and_a_start_without_the_server_leaves_it_to_the_call() {
+    let mut server = TestServer::start(&[]).await;
+    let early = connection(&patient(server.url()));
+    early.connect().await.unwrap();
+    let accepted = server.accepted().await;
+    assert_eq!(early.run::<i64>(&incr("a")).await.unwrap(), 1);
+    assert_eq!(server.accepted().await, accepted + 1, "the call found a connection");
+    server.kill();
+    let late = connection(&patient(server.url()));
+    assert_unavailable(&late.connect().await);
+    server.restart().await;
+    assert_eq!(late.run::<i64>(&incr("a")).await.unwrap(), 1);
+}
+
+/// All executions of a rush start at once.
+#[tokio::test]
+async fn three_hundred_tls_connections_at_once_are_all_served() {
+    let (tls, port) = (TestTls::new(), free_port());
+    let args = tls.args(port);
+    let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    let url = format!("rediss://127.0.0.1:{port}");
+    let config = RedisConfig { ca: Authorities::File(tls.ca_file()), connect_timeout: MARGIN * 6, ..patient(url) };
+    let connections: Vec<_> = (0..300).map(|_| connection(&config)).collect();
+    let before = server.accepted().await;
+    let mut starts = JoinSet::new();
+    for connection in connections {
+        starts.spawn(async move {
+            connection.connect().await.map_err(|error| full_text(&error))?;
+            Ok::<_, String>(connection)
+        });
+    }
+    let begun = Instant::now();
+    let connections: Vec<_> = starts.join_all().await.into_iter().map(Result::unwrap).collect();
+    println!("300 TLS connections at once: {:?}", begun.elapsed());
+    assert_eq!(server.accepted().await - before - 1, 300, "one handshake each");
+    let info: String = server.command(cmd("INFO").arg("stats")).await;
+    assert!(info.contains("rejected_connections:0\r"), "{info}");
+    for (i, connection) in connections.iter().enumerate() {
+        assert_eq!(connection.run::<usize>(&incr("a")).await.unwrap(), i + 1);
+    }
 }
 
 #[tokio::test]
@@ -184,27 +245,17 @@ async fn a_password_is_used_and_never_shown() {
 
 #[tokio::test]
 async fn tls_trusts_the_given_authority_only() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
-    let mut ca = CertificateParams::default();
-    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let ca = CertifiedIssuer::self_signed(ca, KeyPair::generate().unwrap()).unwrap();
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(["127.0.0.1".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
-    std::fs::write(path("ca.pem"), ca.pem()).unwrap();
-    std::fs::write(path("cert.pem"), certificate.pem()).unwrap();
-    std::fs::write(path("key.pem"), key.serialize_pem()).unwrap();
-
-    let port = free_port();
-    let files = [path("cert.pem"), path("key.pem"), path("ca.pem")];
-    let [cert_file, key_file, ca_file] = files.each_ref().map(String::as_str);
-    #[rustfmt::skip]
-    let _server = TestServer::start(&[
-        "--tls-port", &port.to_string(), "--tls-auth-clients", "no",
-        "--tls-cert-file", cert_file, "--tls-key-file", key_file, "--tls-ca-cert-file", ca_file,
-    ]).await;
+    let (tls, port) = (TestTls::new(), free_port());
+    let args = tls.args(port);
+    let _server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let stranger = patient(format!("rediss://127.0.0.1:{port}"));
-    let friend = RedisConfig { ca_file: Some(ca_file.into()), ..stranger.clone() };
-    assert_eq!(connection(&friend).run::<i64>(&incr("a")).await.unwrap(), 1);
-    assert_unavailable(&connection(&stranger).run::<i64>(&incr("a")).await);
+    let text = std::fs::read_to_string(tls.ca_file()).unwrap();
+    for (times, ca) in [(1, Authorities::File(tls.ca_file())), (2, Authorities::Pem(text))] {
+        let friend = RedisConfig { ca, ..stranger.clone() };
+        assert_eq!(connection(&friend).run::<i64>(&incr("a")).await.unwrap(), times);
+    }
+    for ca in [Authorities::System, Authorities::Amazon] {
+        let stranger = RedisConfig { ca, ..stranger.clone() };
+        assert_unavailable(&connection(&stranger).run::<i64>(&incr("a")).await);
+    }
 }

@@ -201,7 +201,7 @@ impl Scene {
         let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
         let key: RequestKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &key, terms.total, terms.created_at).await.unwrap();
+        ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
         let amounts = [Amounts::pack(&[terms.total.minor_units()]).unwrap()];
         ledger.send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32] }).await.unwrap();
         scene.hot.load(scene.part(), terms, &[]).await.unwrap();

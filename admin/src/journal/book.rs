@@ -1,0 +1,156 @@
+//! The folder of a day's journal: its entries as JSON lines and as CSV, and its summary.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tempfile::TempDir;
+
+use super::entry::{Classes, Entry, Movements, Sum};
+use super::tally::Problems;
+use crate::deployment::{Failed, in_file};
+use crate::sort::Sorter;
+
+/// The entries as JSON lines.
+pub const LINES: &str = "journal.jsonl";
+const TABLE: &str = "journal.csv";
+const SUMMARY: &str = "summary.json";
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// What a day's journal adds up to.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Summary {
+    /// The UTC day.
+    pub day: String,
+    pub currency: String,
+    /// Whether the day was over, and its last holds had time to be persisted.
+    #[serde(rename = "final")]
+    pub is_final: bool,
+    pub read: Read,
+    /// The sums before the day.
+    pub opening: Balance,
+    /// The day's own movements.
+    pub entries: Movements,
+    /// The sums at the end of the day: opening and entries together.
+    pub closing: Balance,
+    pub state: State,
+    #[serde(flatten)]
+    pub problems: Problems,
+}
+
+/// What was read.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+pub struct Read {
+    /// The table's name, or the export's ARN.
+    pub source: String,
+    /// When, or the moment whose data the export has.
+    pub at: String,
+    pub items: u64,
+}
+
+/// Sums of all movements up to a moment.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Balance {
+    pub accounts: Classes,
+    pub movements: Movements,
+}
+
+impl Balance {
+    /// The balance after these movements.
+    pub const fn of(movements: Movements) -> Self {
+        Self { accounts: Classes::of(&movements), movements }
+    }
+}
+
+/// The wallets and the undecided slips as they were read, beside the sums of all movements, later ones too.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct State {
+    pub verdict: Verdict,
+    pub wallets: i128,
+    pub packets: i128,
+    /// What all movements sum up to.
+    pub movements: Classes,
+}
+
+/// How the state compares with the movements.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    Equal,
+    /// They differ, but money moved when they were read, so that means nothing.
+    Moving,
+    Differs,
+}
+
+/// A folder in the making. It gets its name once everything is in it.
+pub struct Book {
+    path: PathBuf,
+    draft: TempDir,
+}
+
+impl Book {
+    /// A folder that will be `path`, which must not exist: the books of a day are not overwritten.
+    pub fn new(path: &Path) -> Result<Self, Failed> {
+        if path.exists() {
+            return Err(Failed::Unverifiable(format!("{} exists already", path.display())));
+        }
+        let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let draft = tempfile::Builder::new().prefix(".journal-").tempdir_in(parent).map_err(in_file(parent))?;
+        Ok(Self { path: path.to_owned(), draft })
+    }
+
+    /// Its folder for temporary files.
+    pub fn draft(&self) -> &Path {
+        self.draft.path()
+    }
+
+    /// Writes the entries in order. Returns their sums.
+    pub fn write_entries(&self, entries: Sorter, currency: &str) -> Result<Movements, Failed> {
+        let draft = self.draft();
+        let mut entries = entries.finish().map_err(in_file(draft))?;
+        let file = |name| File::create(draft.join(name)).map_err(in_file(draft));
+        let mut lines = BufWriter::with_capacity(BUFFER_BYTES, file(LINES)?);
+        let mut table = csv::WriterBuilder::new().buffer_capacity(BUFFER_BYTES).from_writer(file(TABLE)?);
+        let mut movements = Movements::default();
+        while let Some(record) = entries.advance().map_err(in_file(draft))? {
+            let entry =
+                Entry::read(record).ok_or_else(|| Failed::Unverifiable("a sorted entry is damaged".to_owned()))?;
+            movements[entry.kind] += Sum::new(1, entry.amount);
+            let line = entry.line(currency);
+            serde_json::to_writer(&mut lines, &line).map_err(|error| in_file(draft)(error.into()))?;
+            lines.write_all(b"\n").map_err(in_file(draft))?;
+            table.serialize(&line).map_err(|error| in_file(draft)(error.into()))?;
+        }
+        if movements == Movements::default() {
+            table.write_record(HEADER).map_err(|error| in_file(draft)(error.into()))?;
+        }
+        let lines = lines.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
+        let table = table.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
+        for file in [lines, table] {
+            file.sync_all().map_err(in_file(draft))?;
+        }
+        Ok(movements)
+    }
+
+    /// Writes the summary, and gives the folder its name.
+    pub fn close(self, summary: &Summary) -> Result<(), Failed> {
+        let path = self.draft().join(SUMMARY);
+        let text = serde_json::to_string_pretty(summary).unwrap_or_default() + "\n";
+        std::fs::write(&path, text).map_err(in_file(&path))?;
+        std::fs::rename(self.draft(), &self.path).map_err(in_file(&self.path))?;
+        // Under its new name it is no temporary folder any more.
+        let _ = self.draft.keep();
+        Ok(())
+    }
+}
+
+/// The columns of the CSV file.
+const HEADER: [&str; 9] = ["time", "kind", "user", "id", "packet", "debit", "credit", "amount", "currency"];
+
+/// Reads the summary of the journal in `folder`.
+pub fn read_summary(folder: &Path) -> Result<Summary, Failed> {
+    let path = folder.join(SUMMARY);
+    let text = std::fs::read(&path).map_err(in_file(&path))?;
+    serde_json::from_slice(&text).map_err(|error| Failed::Unverifiable(format!("{}: {error}", path.display())))
+}

@@ -1,0 +1,236 @@
+//! Random ledgers: their journals balance, entry by entry and in sum.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
+use rand::{RngExt, SeedableRng};
+use serde_json::{Value, json};
+use shared::domain::PacketId;
+
+use super::*;
+
+const DAY: &str = "2026-11-23";
+
+/// A ledger's items, and what its accounts hold at the end of the day.
+#[derive(Default)]
+struct Ledger {
+    items: Vec<Value>,
+    wallets: BTreeMap<String, i128>,
+    accounts: BTreeMap<String, i128>,
+    in_day: usize,
+}
+
+impl Ledger {
+    /// Random deposits, packets and withdrawals around the day.
+    fn random(seed: u64, steps: u32) -> Self {
+        let (mut ledger, mut dice) = (Self::default(), StdRng::seed_from_u64(seed));
+        let day = day();
+        for step in 0..steps {
+            // Times at the very ends of the day are as frequent as others.
+            let at = match dice.random_range(0..4) {
+                0 => dice.random_range(day.start - 2..day.start + 2),
+                1 => dice.random_range(day.end - 2..day.end + 2),
+                _ => dice.random_range(day.start - 50_000_000..day.end + 50_000_000),
+            };
+            let user = format!("u{}", dice.random_range(0..4));
+            if dice.random_range(0..3) == 0 {
+                let amount = dice.random_range(1..1_000);
+                let sk = ["DEPOSIT", "WITHDRAW"][usize::from(dice.random::<bool>())];
+                let (from, to) = (EXTERNAL.to_owned(), format!("wallet:{user}"));
+                let (from, to) = if sk == "DEPOSIT" { (from, to) } else { (to, from) };
+                ledger.movement(&user, &format!("{sk}#m{step}"), at, amount, 0, [from, to]);
+            } else {
+                ledger.packet(&mut dice, &user, at);
+            }
+        }
+        for (user, balance) in &ledger.wallets {
+            let balance = json!({"N": balance.to_string()});
+            let item = json!({"PK": {"S": format!("USER#{user}")}, "SK": {"S": "WALLET"}, "balance": balance});
+            ledger.items.push(item);
+        }
+        ledger.items.shuffle(&mut dice);
+        ledger
+    }
+
+    fn packet(&mut self, dice: &mut StdRng, sender: &str, at: u64) {
+        let id = PacketId::new(Timestamp::from_ms(at), 1, dice.random());
+        let amounts: Vec<u64> = (0..dice.random_range(1..6)).map(|_| dice.random_range(1..500)).collect();
+        let (total, account) = (amounts.iter().sum(), format!("packet:{id}"));
+        self.items.push(json!({
+            "PK": {"S": format!("PACKET#{id}")}, "SK": {"S": "META"}, "currency": {"S": "CNY"},
+            "total_amount": {"N": u64::to_string(&total)}, "created_at": {"N": at.to_string()},
+        }));
+        self.movement(sender, &format!("SENT#{id}"), at, total, 0, [format!("wallet:{sender}"), account.clone()]);
+        for (slip, amount) in amounts.into_iter().enumerate() {
+            let at = at + dice.random_range(0..90_000_000);
+            let decision = |user: Option<&str>| {
+                let mut item = json!({
+                    "PK": {"S": format!("SLIPS#{id}#0")}, "SK": {"S": format!("{slip:06}")},
+                    "amount": {"N": amount.to_string()}, "at": {"N": at.to_string()},
+                });
+                if let Some(user) = user {
+                    item["user_id"] = json!({"S": user});
+                }
+                item
+            };
+            match dice.random_range(0..3) {
+                0 => {}
+                1 => {
+                    self.items.push(decision(None));
+                    let to = format!("wallet:{sender}");
+                    self.movement(sender, &format!("REFUND#{id}#{slip:06}"), at, amount, 1, [account.clone(), to]);
+                }
+                _ => {
+                    let user = format!("w{slip}");
+                    self.items.push(decision(Some(&user)));
+                    let to = format!("wallet:{user}");
+                    self.movement(&user, &format!("CLAIM#{id}"), at, amount, 1, [account.clone(), to]);
+                }
+            }
+        }
+    }
+
+    fn movement(&mut self, user: &str, sk: &str, at: u64, amount: u64, slips: u64, [from, to]: [String; 2]) {
+        self.items.push(json!({
+            "PK": {"S": format!("USER#{user}")}, "SK": {"S": sk}, "slip_count": {"N": slips.to_string()},
+            "amount": {"N": amount.to_string()}, "at": {"N": at.to_string()},
+        }));
+        let day = day();
+        self.in_day += usize::from((day.start..day.end).contains(&at));
+        for (account, amount) in [(from, -i128::from(amount)), (to, i128::from(amount))] {
+            if let Some(user) = account.strip_prefix("wallet:") {
+                *self.wallets.entry(user.to_owned()).or_default() += amount;
+            }
+            if at < day.end {
+                *self.accounts.entry(account).or_default() += amount;
+            }
+        }
+    }
+
+    /// The sum of all accounts whose names begin with `class`.
+    fn held(&self, class: &str) -> i128 {
+        let of_class = self.accounts.iter().filter(|(account, _)| account.starts_with(class));
+        of_class.map(|(_, balance)| balance).sum()
+    }
+}
+
+fn day() -> Day {
+    Day::of(DAY.parse().unwrap()).unwrap()
+}
+
+fn options() -> Journal {
+    Journal {
+        day: DAY.parse().unwrap(),
+        export: None,
+        output: None,
+        previous: None,
+        unfinished: false,
+        currency: "CNY".to_owned(),
+        segments: 1,
+    }
+}
+
+/// The journal of a ledger, read by two readers with little memory: the summary, and the lines.
+fn journal(ledger: &Ledger) -> (Summary, Vec<Line<'static>>) {
+    let folder = tempfile::tempdir().unwrap();
+    let book = Book::new(&folder.path().join("book")).unwrap();
+    let mut tallies = [(); 2].map(|()| Tally::new(day(), "CNY", book.draft(), 200));
+    for (n, item) in ledger.items.iter().enumerate() {
+        let text = item.to_string();
+        tallies[n % 2].enter(&serde_json::from_str(&text).unwrap()).unwrap();
+    }
+    let [mut tally, other] = tallies;
+    tally.append(other).unwrap();
+    let read = Read { source: "t".to_owned(), at: String::new(), items: tally.items };
+    let (entries, summary) = summary(&options(), read, true, false, tally);
+    assert_eq!(book.write_entries(entries, "CNY").unwrap(), summary.entries);
+    book.close(&summary).unwrap();
+    let text = std::fs::read_to_string(folder.path().join("book").join(LINES)).unwrap();
+    let lines = text.lines().map(|line| serde_json::from_str::<Line>(line).unwrap());
+    let owned = |line: Line| {
+        let text = |text: std::borrow::Cow<str>| std::borrow::Cow::Owned(text.into_owned());
+        Line {
+            time: text(line.time),
+            kind: text(line.kind),
+            user: text(line.user),
+            id: text(line.id),
+            packet: line.packet.map(text),
+            debit: text(line.debit),
+            credit: text(line.credit),
+            amount: line.amount,
+            currency: text(line.currency),
+        }
+    };
+    let read = read_summary(&folder.path().join("book")).unwrap();
+    assert_eq!((read.closing, read.problems), (summary.closing, summary.problems.clone()));
+    (summary, lines.map(owned).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn any_ledger_has_a_balanced_journal(seed: u64, steps in 0_u32..60) {
+        let ledger = Ledger::random(seed, steps);
+        let (summary, lines) = journal(&ledger);
+        prop_assert_eq!(lines.len(), ledger.in_day);
+        prop_assert!(lines.windows(2).all(|pair| pair[0].time <= pair[1].time));
+        let Classes { external, wallets, packets } = summary.closing.accounts;
+        prop_assert_eq!(external + wallets + packets, 0);
+        let held = ["external", "wallet:", "packet:"].map(|class| ledger.held(class));
+        prop_assert_eq!(held, [external, wallets, packets]);
+        prop_assert_eq!(summary.state.verdict, Verdict::Equal);
+        // Random withdrawals may exceed what was deposited, and slips of the next day's packets don't matter.
+        let others = summary.problems.problems.iter().filter(|problem| problem.kind != ProblemKind::Negative);
+        prop_assert_eq!(others.count(), 0);
+
+        // Opening and entries, account by account, make the closing.
+        let mut classes = summary.opening.accounts;
+        for line in &lines {
+            prop_assert!(line.debit != line.credit && line.amount > 0);
+            for (account, amount) in [(&line.debit, -i128::from(line.amount)), (&line.credit, line.amount.into())] {
+                *match account.split(':').next().unwrap() {
+                    "wallet" => &mut classes.wallets,
+                    "packet" => &mut classes.packets,
+                    _ => &mut classes.external,
+                } += amount;
+            }
+        }
+        prop_assert_eq!(classes, summary.closing.accounts);
+    }
+
+    #[test]
+    fn a_changed_amount_is_always_a_problem(seed: u64, which: usize, more in 1_u64..100) {
+        let mut ledger = Ledger::random(seed, 20);
+        let amounts = ["amount", "total_amount", "balance"];
+        let places: Vec<(usize, &str)> = ledger.items.iter().enumerate()
+            .flat_map(|(n, item)| amounts.into_iter().filter(|name| item.get(name).is_some()).map(move |name| (n, name)))
+            .collect();
+        let (item, name) = places[which % places.len()];
+        let number = &mut ledger.items[item][name]["N"];
+        let changed = number.as_str().unwrap().parse::<i128>().unwrap() + i128::from(more);
+        *number = changed.to_string().into();
+        let (summary, _) = journal(&ledger);
+        let found = summary.problems.problems.iter().filter(|problem| problem.kind != ProblemKind::Negative);
+        prop_assert!(found.count() > 0, "{}: {:?}", ledger.items[item], summary);
+    }
+}
+
+#[test]
+fn a_reading_of_moving_money_is_not_judged_by_its_state() {
+    let mut ledger = Ledger::random(1, 10);
+    ledger.items.retain(|item| item["SK"]["S"] != "WALLET");
+    let folder = tempfile::tempdir().unwrap();
+    let verdict = |is_moving| {
+        let mut tally = Tally::new(day(), "CNY", folder.path(), 1_000);
+        for item in &ledger.items {
+            tally.enter(&serde_json::from_str(&item.to_string()).unwrap()).unwrap();
+        }
+        let read = Read { source: "t".to_owned(), at: String::new(), items: 0 };
+        let (_, summary) = summary(&options(), read, true, is_moving, tally);
+        let states = summary.problems.problems.iter().filter(|problem| problem.kind == ProblemKind::State).count();
+        (summary.state.verdict, states)
+    };
+    assert_eq!((verdict(true), verdict(false)), ((Verdict::Moving, 0), (Verdict::Differs, 1)));
+}

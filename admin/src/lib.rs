@@ -1,0 +1,79 @@
+//! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
+//! Redis, write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+
+#![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
+
+mod audit;
+mod deployment;
+mod hot;
+mod journal;
+mod options;
+mod packet;
+mod parked;
+mod rebuild;
+mod reconcile;
+mod remote;
+mod sort;
+mod text;
+mod verify;
+
+use options::Command;
+use shared::domain::Signer;
+
+pub use deployment::{Deployed, Failed, aws_config};
+pub use options::{Asked, Deployment, Options, Right};
+pub use remote::{Answer, Request, operate};
+
+/// A command's output and exit code.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What it prints.
+    pub text: String,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// The program's exit codes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Exit {
+    /// All is well.
+    Good = 0,
+    /// Something is wrong.
+    Wrong = 1,
+    /// The command could not do its work.
+    Unfinished = 2,
+}
+
+/// Runs a command with the stores at hand. A repair is in the name of `by`.
+pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> Result<Outcome, Failed> {
+    let Asked { json, command } = asked;
+    match command {
+        Command::Audit(options) => audit::to_the_end(deployment, &options, json).await,
+        Command::Verify(options) => verify::run(&options, json),
+        Command::Journal(options) => journal::run(deployment, &options, json).await,
+        Command::Reconcile(options) => reconcile::run(&options, json),
+        command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,
+    }
+}
+
+/// Runs a command that asks both stores.
+async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Signer>) -> Result<Outcome, Failed> {
+    match command {
+        Command::Packet { id } => packet::run(deployed, id, json).await,
+        Command::Parked => parked::list(deployed, json).await,
+        Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
+        Command::Rebuild { id } => rebuild::run(deployed, id, json).await,
+        Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) => {
+            Err(Failed::NoFunction("this command asks no Redis"))
+        }
+    }
+}
+
+impl Outcome {
+    /// `value` as JSON, or else `text`.
+    fn new(json: bool, value: &impl serde::Serialize, text: impl FnOnce() -> String, exit: Exit) -> Self {
+        // A value of these types always has a JSON form.
+        let text = if json { serde_json::to_string_pretty(value).unwrap_or_default() } else { text() };
+        Self { text, exit }
+    }
+}

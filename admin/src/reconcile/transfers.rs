@@ -1,0 +1,100 @@
+//! The file of transfers: CSV with a header, one transfer a row.
+
+use std::path::Path;
+
+use csv::{ReaderBuilder, StringRecord, Trim};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use shared::domain::{MovementKind, RequestKey, UserId};
+
+use crate::deployment::{Failed, in_file};
+
+/// The columns, in any order. Others are left out.
+const COLUMNS: [&str; 6] = ["id", "kind", "user", "amount", "currency", "time"];
+
+/// A row that is a transfer.
+#[derive(Debug)]
+pub struct Transfer {
+    pub id: RequestKey,
+    pub kind: MovementKind,
+    pub user: UserId,
+    /// Minor units.
+    pub amount: u64,
+    pub currency: String,
+    /// Milliseconds since the epoch.
+    pub at: u64,
+}
+
+/// A row that is no transfer to compare.
+#[derive(Debug)]
+pub enum Unusable {
+    /// It can't be parsed; what was expected.
+    Malformed(String),
+    /// It is of a kind that is not compared.
+    Kind(String),
+}
+
+/// Reads a file of transfers of these kinds, row by row, each with its number. As in a spreadsheet the header is row 1.
+pub fn each(
+    path: &Path,
+    kinds: &[MovementKind],
+    mut take: impl FnMut(u64, Result<Transfer, Unusable>) -> Result<(), Failed>,
+) -> Result<(), Failed> {
+    let unreadable = |error: csv::Error| in_file(path)(error.into());
+    let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_path(path).map_err(unreadable)?;
+    let header = reader.headers().map_err(unreadable)?.clone();
+    let place = |name: &str| {
+        let missing = || Failed::Unverifiable(format!("{}: there is no column {name}", path.display()));
+        header.iter().position(|column| column == name).ok_or_else(missing)
+    };
+    let mut places = [0; COLUMNS.len()];
+    for (found, name) in places.iter_mut().zip(COLUMNS) {
+        *found = place(name)?;
+    }
+    let mut row = StringRecord::new();
+    for number in 2.. {
+        let read = match reader.read_record(&mut row) {
+            Ok(false) => return Ok(()),
+            Ok(true) if row.len() == header.len() => transfer(&row, places, kinds),
+            Ok(true) => Err(Unusable::Malformed(format!("{} fields, as in the header", header.len()))),
+            Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
+                Err(Unusable::Malformed("a text in UTF-8".to_owned()))
+            }
+            Err(error) => return Err(unreadable(error)),
+        };
+        take(number, read)?;
+    }
+    Ok(())
+}
+
+fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[MovementKind]) -> Result<Transfer, Unusable> {
+    let [id, kind, user, amount, currency, time] = places.map(|place| row.get(place).unwrap_or_default());
+    let malformed = |name: &str, expected: &str| Unusable::Malformed(format!("{name}: {expected}"));
+    let named = kinds.iter().find(|one| one.name() == kind);
+    let is_currency = currency.len() == 3 && currency.bytes().all(|byte| byte.is_ascii_uppercase());
+    Ok(Transfer {
+        id: id.parse().map_err(|_| malformed("id", "1 to 64 of A-Z a-z 0-9 _ -"))?,
+        kind: *named.ok_or_else(|| Unusable::Kind(kind.to_owned()))?,
+        user: user.parse().map_err(|_| malformed("user", "a user id"))?,
+        // Signs, separators and decimal points are no minor units.
+        amount: match amount.parse::<u64>() {
+            Ok(units) if units > 0 && units.to_string() == amount => units,
+            _ => return Err(malformed("amount", "minor units, 1 or more, digits only")),
+        },
+        currency: if is_currency {
+            currency.to_owned()
+        } else {
+            return Err(malformed("currency", "three capital letters"));
+        },
+        at: moment(time).ok_or_else(|| malformed("time", "RFC 3339, or a UTC day such as 2026-11-23"))?,
+    })
+}
+
+/// Milliseconds since the epoch of a time in RFC 3339, or of the start of a UTC day.
+fn moment(text: &str) -> Option<u64> {
+    let time = match text.parse::<jiff::Timestamp>() {
+        Ok(time) => time,
+        Err(_) => text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(),
+    };
+    u64::try_from(time.as_millisecond()).ok()
+}

@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Measures hongbao-admin journal and reconcile on an export with a number of movements: journal.sh FOLDER_OF_PROGRAMS MOVEMENTS
+set -euo pipefail
+
+programs=$(cd "$1" && pwd) movements=$2 day=2026-11-23
+[ -x /usr/bin/time ] || { echo "journal: GNU time is missing (package time)" >&2; exit 1; }
+folder=$(mktemp -d "$programs/journal-XXXXXX")
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+
+# measured WHAT COMMAND...: runs it, and prints its time and memory.
+measured() {
+    local what=$1
+    shift
+    /usr/bin/time -f "$what: %e s, %U s of user CPU, %M KB of memory at most" "$@"
+}
+
+measured export "$programs/generate-export" export "$movements" "$day"
+measured journal "$programs/hongbao-admin" journal --day "$day" --export export --output books
+# The movements as an app that mirrors them would list them.
+awk -F, 'NR == 1 { print "id,kind,user,amount,currency,time"; next } { print $4 "," $2 "," $3 "," $8 "," $9 "," $1 }' \
+    books/journal.csv > transfers.csv
+measured reconcile "$programs/hongbao-admin" reconcile books transfers.csv --kinds deposit,withdrawal,sent,claim,refund

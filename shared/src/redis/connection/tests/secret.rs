@@ -1,0 +1,199 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::SharedCredentialsProvider;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use super::*;
+use crate::redis::test_server::{TestCluster, TestServer};
+
+/// What every user here may do.
+const RIGHTS: [&str; 4] = ["on", "~*", "&*", "+@all"];
+/// Calls at once, in a process.
+const CALLS: usize = 50;
+
+/// A stand-in for Secrets Manager: it answers `GetSecretValue`.
+struct SecretsManager {
+    url: String,
+    /// What stands in the secret. None: it can't be read.
+    content: Arc<Mutex<Option<String>>>,
+    reads: Arc<AtomicUsize>,
+}
+
+impl SecretsManager {
+    async fn start(password: &str) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (content, reads) = (Arc::<Mutex<_>>::default(), Arc::<AtomicUsize>::default());
+        let (shown, counted) = (Arc::clone(&content), Arc::clone(&reads));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&shown), Arc::clone(&counted)));
+            }
+        });
+        let this = Self { url, content, reads };
+        this.holds(Some(password));
+        this
+    }
+
+    fn holds(&self, password: Option<&str>) {
+        *self.content.lock().unwrap() = password.map(|password| format!(r#"{{\"password\":\"{password}\"}}"#));
+    }
+
+    fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    /// A process that was started with this password.
+    fn process(&self, url: &str, cluster: bool, password: &str) -> Connection {
+        let credentials = Credentials::new("id", "key", None, None, "test");
+        let aws = SdkConfig::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .region(Region::new("ap-east-1"))
+            .credentials_provider(SharedCredentialsProvider::new(credentials))
+            .http_client(crate::wiring::https_client())
+            .endpoint_url(&self.url)
+            .build();
+        let url = url.replace("//", &format!("//app:{password}@"));
+        connection(&RedisConfig { secret: Some("redis".to_owned()), aws, cluster, ..patient(url) })
+    }
+}
+
+async fn serve(stream: TcpStream, content: Arc<Mutex<Option<String>>>, reads: Arc<AtomicUsize>) {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut line, mut length) = (String::new(), 0);
+        let mut is_first = true;
+        while is_first || line != "\r\n" {
+            is_first = false;
+            line.clear();
+            if stream.read_line(&mut line).await.is_ok_and(|read| read == 0) {
+                return;
+            }
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await.unwrap();
+        assert_eq!(body, br#"{"SecretId":"redis"}"#);
+        reads.fetch_add(1, Ordering::SeqCst);
+        let content = content.lock().unwrap().clone();
+        let (status, answer) = match content {
+            Some(content) => ("200 OK", format!(r#"{{"Name":"redis","SecretString":"{content}"}}"#)),
+            None => ("400 Bad Request", r#"{"__type":"ResourceNotFoundException"}"#.to_owned()),
+        };
+        let head = format!("HTTP/1.1 {status}\r\ncontent-type: application/x-amz-json-1.1");
+        let answer = format!("{head}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
+        stream.write_all(answer.as_bytes()).await.unwrap();
+    }
+}
+
+/// Changes the user `app` of a server.
+async fn app(server: &TestServer, change: &[&str]) {
+    let mut command = cmd("ACL");
+    command.arg("SETUSER").arg("app").arg(change);
+    let () = server.command(&command).await;
+}
+
+/// Ends all connections of the user, as a failover would.
+async fn kick(server: &TestServer) {
+    let _: i64 = server.command(cmd("CLIENT").arg("KILL").arg("USER").arg("app")).await;
+}
+
+/// Many calls of a process at once, all of which must succeed. Their keys lie on all nodes of a cluster.
+async fn all_succeed(process: &Connection) {
+    let mut calls = JoinSet::new();
+    for key in 0..CALLS {
+        let process = process.clone();
+        calls.spawn(async move { process.run::<i64>(&incr(&format!("key-{key}"))).await });
+    }
+    for answer in calls.join_all().await {
+        answer.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_rotated_without_an_error() {
+    let server = TestServer::start(&[]).await;
+    app(&server, &[&[">old"], &RIGHTS[..]].concat()).await;
+    let secrets = SecretsManager::start("old").await;
+    let processes: Vec<_> = (0..5).map(|_| secrets.process(&server.url(), false, "old")).collect();
+    for process in &processes {
+        all_succeed(process).await;
+    }
+    // Both are valid, and the secret has the new one.
+    app(&server, &[">new"]).await;
+    secrets.holds(Some("new"));
+    kick(&server).await;
+    for process in &processes {
+        all_succeed(process).await;
+    }
+    assert_eq!(secrets.reads(), 0, "the old one is still good");
+    // Only the new one is.
+    app(&server, &["<old"]).await;
+    for process in &processes {
+        all_succeed(process).await;
+    }
+    assert_eq!(secrets.reads(), 0, "connections stay");
+    kick(&server).await;
+    for process in &processes {
+        all_succeed(process).await;
+    }
+    assert_eq!(secrets.reads(), processes.len(), "each process reads once for all of its calls");
+    kick(&server).await;
+    for process in &processes {
+        all_succeed(process).await;
+    }
+    assert_eq!(secrets.reads(), processes.len(), "and keeps what it read");
+    // A process whose environment is older than the rotation.
+    all_succeed(&secrets.process(&server.url(), false, "old")).await;
+    assert_eq!(secrets.reads(), processes.len() + 1);
+}
+
+#[tokio::test]
+async fn all_nodes_of_a_cluster_share_one_read() {
+    let cluster = TestCluster::start(3).await;
+    for node in &cluster.nodes {
+        app(node, &[&[">old"], &RIGHTS[..]].concat()).await;
+    }
+    let secrets = SecretsManager::start("old").await;
+    let process = secrets.process(&cluster.url(), true, "old");
+    all_succeed(&process).await;
+    secrets.holds(Some("new"));
+    for node in &cluster.nodes {
+        app(node, &[">new", "<old"]).await;
+        kick(node).await;
+    }
+    all_succeed(&process).await;
+    assert_eq!(secrets.reads(), 1);
+    all_succeed(&secrets.process(&cluster.url(), true, "old")).await;
+    assert_eq!(secrets.reads(), 2);
+}
+
+#[tokio::test]
+async fn a_secret_that_does_not_help_is_not_read_by_each_call() {
+    let server = TestServer::start(&[]).await;
+    app(&server, &[&[">right"], &RIGHTS[..]].concat()).await;
+    let secrets = SecretsManager::start("s3cret-old").await;
+    let process = secrets.process(&server.url(), false, "s3cret-old");
+    let begun = Instant::now();
+    for content in [Some("s3cret-old"), None] {
+        secrets.holds(content);
+        for _ in 0..CALLS {
+            let error = process.run::<i64>(&incr("a")).await.unwrap_err();
+            assert!(matches!(error, RedisError::Refused { .. }), "{error:?}");
+            assert!(!full_text(&error).contains("s3cret"), "{error:?}");
+        }
+    }
+    // An attempt that the machine delays may find the second over; a failed read is tried three times.
+    let bound = 3 * (usize::try_from(begun.elapsed().as_secs()).unwrap() + 1);
+    assert!((1..=bound).contains(&secrets.reads()), "{} reads", secrets.reads());
+    // Once the secret is right, calls succeed within a second.
+    secrets.holds(Some("right"));
+    poll("the password", async || process.run::<i64>(&incr("a")).await.ok()).await;
+}

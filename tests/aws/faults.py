@@ -1,0 +1,289 @@
+"""The faults that a test plants in an account before `make preflight`. Each mends itself afterwards."""
+
+from moto.cloudformation.models import cloudformation_backends
+from planted import ACCOUNT, ANSWERS, QUOTAS
+from transformed import REGION
+
+FAULTS = {}
+
+
+def fault(subject, text, kind="fails"):
+    """A fault: `subject` must find `text`. The generator plants it first, and mends it after its `yield`."""
+
+    def registered(plant):
+        FAULTS[plant.__name__] = (subject, text, kind, plant)
+        return plant
+
+    return registered
+
+
+@fault("stack", "no name for a stack")
+def a_long_name(world):
+    world.environment.stack = "hongbao-" + "x" * 22
+    yield
+    world.environment.stack = world.stack
+
+
+@fault("stack", "ROLLBACK_COMPLETE")
+def a_first_creation_that_failed(world):
+    world.make_stack(world.stack, "ROLLBACK_COMPLETE")
+    yield
+    world.delete_stack(world.stack)
+
+
+@fault("stack", "UPDATE_ROLLBACK_FAILED")
+def an_update_that_is_stuck(world):
+    world.make_stack(world.stack, "UPDATE_ROLLBACK_FAILED")
+    yield
+    cloudformation_backends[ACCOUNT][REGION].get_stack(world.stack).status = "UPDATE_ROLLBACK_COMPLETE"
+
+
+@fault("stack", "somebody deploys it now")
+def a_deployment_in_progress(world):
+    world.make_stack(world.stack, "UPDATE_IN_PROGRESS")
+    yield
+    cloudformation_backends[ACCOUNT][REGION].get_stack(world.stack).status = "UPDATE_COMPLETE"
+
+
+@fault("uploads", "nothing can be uploaded")
+def a_broken_bucket_of_sam(world):
+    world.make_stack("aws-sam-cli-managed-default", "ROLLBACK_COMPLETE")
+    yield
+    world.delete_stack("aws-sam-cli-managed-default")
+
+
+@fault("left behind", "left the table hongbao-prod-Table-1A2B3C", "look")
+def a_table_of_an_earlier_stack(world):
+    # The stacks hongbao-prod-2 and hongbao-prod-orders are others.
+    for name in ("hongbao-prod-Table-1A2B3C", "hongbao-prod-2-Table-1A2B3C", "hongbao-prod-orders"):
+        world.client("dynamodb").create_table(
+            TableName=name,
+            KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}],
+            AttributeDefinitions=[{"AttributeName": "PK", "AttributeType": "S"}],
+            BillingMode="PAY_PER_REQUEST",
+        )
+    yield
+    world.client("dynamodb").delete_table(TableName="hongbao-prod-Table-1A2B3C")
+
+
+@fault("left behind", "left the user pool", "look")
+def a_user_pool_of_an_earlier_stack(world):
+    pool = world.client("cognito-idp").create_user_pool(PoolName=world.stack)["UserPool"]["Id"]
+    yield
+    world.client("cognito-idp").delete_user_pool(UserPoolId=pool)
+
+
+@fault("lambda concurrency", "SettleConcurrency=10 can't be reserved: 10 of the account's 10 are free")
+def a_new_account(world):
+    limits = {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}
+    world.answers["GetAccountSettings"] = {"AccountLimit": limits}
+    yield
+    world.set(SettleConcurrency="0")
+
+
+@fault("lambda concurrency", "GrabConcurrency=500, SettleConcurrency=10 can't be reserved: 600 of the account's 1000")
+def concurrency_that_others_reserved(world):
+    world.set(GrabConcurrency="500")
+    limits = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 600}
+    world.answers["GetAccountSettings"] = {"AccountLimit": limits}
+    yield
+    world.answers["GetAccountSettings"] = {"AccountLimit": limits | {"UnreservedConcurrentExecutions": 610}}
+
+
+@fault("lambda concurrency", "runs 10 executions at a time", "look")
+def few_executions(world):
+    world.answers["GetAccountSettings"] = {
+        "AccountLimit": {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}
+    }
+    yield
+    world.answers["GetAccountSettings"] = ANSWERS["GetAccountSettings"]
+
+
+@fault("lambda concurrency", "GrabProvisioned=20 is more than GrabConcurrency=10")
+def more_provisioned_than_reserved(world):
+    world.set(GrabProvisioned="20", GrabConcurrency="10")
+    yield
+    world.set(GrabProvisioned="10")
+
+
+@fault("lambda concurrency", "SettleConcurrency=10, GrabProvisioned=900 can't be reserved")
+def no_room_for_provisioned(world):
+    world.set(GrabProvisioned="900")
+    yield
+    world.set(GrabProvisioned="800")
+
+
+@fault("lambda concurrency", "AccountConcurrency=1000, but the quota is 3000", "look")
+def another_quota_than_the_alarms(world):
+    world.set(AccountConcurrency="1000")
+    world.answers["GetAccountSettings"] = {
+        "AccountLimit": {"ConcurrentExecutions": 3000, "UnreservedConcurrentExecutions": 3000}
+    }
+    yield
+    world.set(AccountConcurrency="3000")
+
+
+@fault("api gateway", "GrabRate=20000", "look")
+def a_rate_above_the_accounts(world):
+    world.set(GrabRate="20000")
+    yield
+    world.set(GrabRate="5000")
+
+
+@fault("dynamodb", "666 claims", "look")
+def a_table_with_few_units(world):
+    world.set(GrabRate="10000")
+    world.answers["DescribeLimits"] = {"TableMaxReadCapacityUnits": 4_000, "TableMaxWriteCapacityUnits": 4_000}
+    yield
+    world.answers["DescribeLimits"] = ANSWERS["DescribeLimits"]
+
+
+@fault("dynamodb", "TableMaxWrites=50000: a table of this account gets 40000 at most")
+def a_maximum_above_the_quota(world):
+    world.set(TableMaxReads="1000", TableMaxWrites="50000")
+    yield
+    world.set(TableMaxWrites="40000")
+
+
+@fault("dynamodb", "RestoredTable=restored does not exist")
+def a_restored_table_that_is_absent(world):
+    world.set(RestoredTable="restored")
+    yield
+    world.client("dynamodb").create_table(
+        TableName="restored",
+        KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "PK", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+
+
+@fault("roles and policies", "roles fit into the account")
+def no_room_for_roles(world):
+    summary = {"Roles": 995, "RolesQuota": 1000, "Policies": 5, "PoliciesQuota": 1500}
+    world.answers["GetAccountSummary"] = {"SummaryMap": summary}
+    yield
+    world.answers["GetAccountSummary"] = {"SummaryMap": summary | {"Roles": 5}}
+
+
+@fault("network", "has no room for the subnets")
+def a_small_range(world):
+    world.set(VpcCidr="10.64.0.0/22")
+    yield
+    world.set(VpcCidr="10.64.0.0/20")
+
+
+@fault("network", "the region has 5 VPCs of 5")
+def no_room_for_a_network(world):
+    ec2 = world.client("ec2")
+    vpcs = [ec2.create_vpc(CidrBlock=f"10.{number}.0.0/16")["Vpc"]["VpcId"] for number in range(4)]
+    yield
+    ec2.delete_vpc(VpcId=vpcs[0])
+
+
+@fault("network", "gateway endpoints of 1")
+def no_room_for_an_endpoint(world):
+    world.answers["GetServiceQuota"] = lambda given: {
+        "Quota": {"Value": (QUOTAS | {"L-1B52E74A": 1.0})[given["QuotaCode"]]}
+    }
+    world.client("ec2").create_vpc_endpoint(
+        VpcId=world.client("ec2").describe_vpcs()["Vpcs"][0]["VpcId"],
+        VpcEndpointType="Gateway",
+        ServiceName=f"com.amazonaws.{REGION}.s3",
+    )
+    yield
+    world.answers["GetServiceQuota"] = ANSWERS["GetServiceQuota"]
+
+
+def existing(world, zones=(0, 1)):
+    """A network with a subnet in each of these zones, and with an endpoint."""
+    ec2 = world.client("ec2")
+    vpc = ec2.create_vpc(CidrBlock="10.9.0.0/16")["Vpc"]["VpcId"]
+    names = [zone["ZoneName"] for zone in ec2.describe_availability_zones()["AvailabilityZones"]]
+    subnets = [
+        ec2.create_subnet(VpcId=vpc, CidrBlock=f"10.9.{place}.0/24", AvailabilityZone=names[zone])["Subnet"]["SubnetId"]
+        for place, zone in enumerate(zones)
+    ]
+    ec2.create_vpc_endpoint(VpcId=vpc, VpcEndpointType="Gateway", ServiceName=f"com.amazonaws.{REGION}.dynamodb")
+    world.set(VpcId=vpc, SubnetIds=",".join(subnets))
+
+
+@fault("network", "VpcId=vpc-0123 does not exist")
+def a_network_that_is_absent(world):
+    world.set(VpcId="vpc-0123", SubnetIds="subnet-1,subnet-2")
+    yield
+    existing(world)
+
+
+@fault("network", "0 of them are in vpc-")
+def subnets_of_another_network(world):
+    existing(world)
+    good = world.environment.parameters["SubnetIds"]
+    others = world.client("ec2").describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]
+    world.set(SubnetIds=",".join(subnet["SubnetId"] for subnet in others))
+    yield
+    world.set(SubnetIds=good)
+
+
+@fault("network", "lie in one zone")
+def subnets_in_one_zone(world):
+    existing(world, zones=(0, 0))
+    yield
+    existing(world)
+
+
+@fault("network", "has no endpoint for DynamoDB", "look")
+def a_network_without_an_endpoint(world):
+    existing(world)
+    ec2 = world.client("ec2")
+    ec2.delete_vpc_endpoints(
+        VpcEndpointIds=[one["VpcEndpointId"] for one in ec2.describe_vpc_endpoints()["VpcEndpoints"]]
+    )
+    yield
+    existing(world)
+
+
+def keep_default_subnets(world, kept):
+    """Deletes the default subnets in all other zones."""
+    ec2 = world.client("ec2")
+    for subnet in ec2.describe_subnets(Filters=[{"Name": "default-for-az", "Values": ["true"]}])["Subnets"]:
+        if subnet["AvailabilityZone"][-1] not in kept:
+            ec2.delete_subnet(SubnetId=subnet["SubnetId"])
+
+
+@fault("zones", "2 zones with a default subnet (ap-east-1a, ap-east-1b)")
+def two_default_subnets(world):
+    keep_default_subnets(world, "ab")
+    yield
+    # Without any default subnet, CloudFormation lists all zones.
+    keep_default_subnets(world, "")
+
+
+@fault("zones", "Zones names 2 zones (ap-east-1a, ap-east-1b)")
+def two_zones(world):
+    world.set(Zones="ap-east-1a,ap-east-1b")
+    yield
+    world.set(Zones="ap-east-1c,ap-east-1a,ap-east-1b")
+
+
+@fault("zones", "Zones has ap-east-1x, which this account does not have")
+def a_zone_that_is_absent(world):
+    world.set(Zones="ap-east-1a,ap-east-1b,ap-east-1x")
+    yield
+    world.set(Zones="")
+
+
+@fault("zones", "Lambda has no functions in us-east-1e (use1-az3)")
+def a_zone_without_lambda(world):
+    world.region = "us-east-1"
+    keep_default_subnets(world, "cdef")
+    keep_default_subnets(world, "cef")
+    yield
+    keep_default_subnets(world, "")
+
+
+@fault("zones", "ap-east-1c has no m7g.large")
+def a_zone_without_graviton(world):
+    offered = [{"InstanceType": "m7g.large", "Location": f"ap-east-1{zone}"} for zone in "ab"]
+    world.answers["DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": offered}
+    yield
+    world.set(Redis="serverless")

@@ -1,0 +1,189 @@
+"""`make preflight` names each planted fault, is quiet once it is mended, and only reads."""
+
+import re
+
+import moto
+import planted
+import pytest
+from botocore.exceptions import EndpointConnectionError
+from faults import FAULTS, existing
+from faults_of_resources import with_all
+from planted import ACCOUNT, World, preflight
+from transformed import MAIN, nested, source
+
+import name_checks
+
+
+@pytest.fixture(autouse=True)
+def emulator():
+    with moto.mock_aws():
+        yield
+
+
+def worries(world, subject=None):
+    return [one for one in world.findings(subject) if one.kind != "fine"]
+
+
+@pytest.mark.parametrize("environment", ["dev", "prod"])
+def test_a_good_account_is_fine(environment):
+    assert worries(World(environment)) == []
+
+
+def test_a_good_account_is_fine_with_all_options():
+    assert worries(with_all(World())) == []
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_named_until_it_is_mended(name):
+    subject, text, kind, plant = FAULTS[name]
+    world = World()
+
+    def named():
+        return [one for one in worries(world, subject) if one.kind == kind and text in one.text]
+
+    steps = plant(world)
+    next(steps)
+    [found] = named()
+    assert found.mend, "it says how to mend it"
+    next(steps, None)
+    assert not named()
+    # The fault was the only one, and mending it broke nothing.
+    assert not [one for one in worries(world, subject) if one.kind == "fails"]
+
+
+def test_it_only_reads():
+    worlds = [World("dev"), with_all(World()), World(), World()]
+    existing(worlds[2])
+    worlds[3].set(Redis="serverless", Page="true")
+    worlds[3].make_stack(worlds[3].stack)
+    for world in worlds:
+        before = state(world)
+        world.findings()
+        assert world.calls and all(re.match("(Describe|List|Get)[A-Z]", name) for name in world.calls)
+        assert state(world) == before
+
+
+def state(world):
+    """What moto holds, in part: names of what a careless check could make."""
+    return (
+        len(world.client("ec2").describe_vpcs()["Vpcs"]),
+        world.client("dynamodb").list_tables()["TableNames"],
+        len(world.client("iam").list_roles()["Roles"]),
+        [one["StackName"] for one in world.client("cloudformation").describe_stacks()["Stacks"]],
+    )
+
+
+@pytest.mark.parametrize(
+    "service, operation, given",
+    [
+        ("dynamodb", "delete_table", {"TableName": "t"}),
+        ("cloudformation", "delete_stack", {"StackName": "s"}),
+        ("lambda", "invoke", {"FunctionName": "f"}),
+        (
+            "service-quotas",
+            "request_service_quota_increase",
+            {"ServiceCode": "vpc", "QuotaCode": "L-F678F1CE", "DesiredValue": 9},
+        ),
+    ],
+)
+def test_its_clients_refuse_whatever_could_change_something(service, operation, given):
+    with pytest.raises(preflight.NotARead):
+        getattr(World().account().client(service), operation)(**given)
+
+
+def test_what_an_existing_stack_has_is_no_collision():
+    world = World()
+    alarm = {
+        "AlarmName": f"{world.stack}-ApiFaults",
+        "ComparisonOperator": "GreaterThanThreshold",
+        "EvaluationPeriods": 1,
+    }
+    alarm |= {"MetricName": "m", "Namespace": "n", "Period": 60, "Threshold": 1, "Statistic": "Sum"}
+    world.make_stack(world.stack, resources={"ApiFaults": {"Type": "AWS::CloudWatch::Alarm", "Properties": alarm}})
+    assert worries(world, "names") == []
+    world.delete_stack(world.stack)
+    world.client("cloudwatch").put_metric_alarm(**alarm)
+    [found] = worries(world, "names")
+    assert "ApiFaults" in found.text
+
+
+# The properties that name a resource which must be the only one of that name. Pools may share a name.
+NAMING = {"Name", "Domain", "UserId", "UserGroupId"} | {
+    f"{kind}Name" for kind in ("Alarm", "Dashboard", "ServerlessCache", "Bucket")
+}
+NAMING |= {
+    f"{kind}Name"
+    for kind in ("Table", "Function", "Role", "ManagedPolicy", "LogGroup", "Queue", "Topic", "StateMachine")
+}
+
+
+def named_in(value, world):
+    """The names that begin with the stack's, in the properties of a resource."""
+    known = {"Name": world.stack, "AWS::StackName": world.stack, "AWS::Region": world.region, "AWS::AccountId": ACCOUNT}
+    for key, inner in value.items() if isinstance(value, dict) else ():
+        if key in NAMING and isinstance(inner, dict):
+            text = inner.get("Fn::Sub") or f"${{{inner.get('Ref')}}}"
+            for part, of in known.items():
+                text = str(text).replace(f"${{{part}}}", of)
+            if text.startswith(world.stack):
+                yield text
+        elif key != "Parameters":
+            yield from named_in(inner, world)
+
+
+def test_it_knows_each_name_that_a_template_gives():
+    world, given = World(), set()
+    for file in [MAIN, *nested().values()]:
+        for resource in source(file)["Resources"].values():
+            # A loop makes alarms only. An alarm's name is found by how it begins.
+            if isinstance(resource, dict) and resource["Type"] != "AWS::CloudWatch::Alarm":
+                given |= set(named_in(resource.get("Properties", {}), world))
+    known = set()
+    for redis in ("nodes", "serverless"):
+        world.set(Redis=redis, Page="true", Events="true", SettleRanges="4")
+        known |= {name for _, name, _ in name_checks.fixed_names(world.account())}
+    assert given == known
+
+
+def test_what_it_may_not_read_is_not_called_fine():
+    world = World()
+    world.answers["GetAccountSettings"] = "AccessDeniedException"
+    [found] = worries(world)
+    assert (found.subject, found.kind) == ("lambda concurrency", "unknown")
+    assert "GetAccountSettings" in found.text
+
+
+def test_a_service_that_the_region_lacks_is_not_called_fine():
+    def absent(given):
+        raise EndpointConnectionError(endpoint_url="https://dynamodb.example")
+
+    world = World()
+    world.answers["DescribeLimits"] = absent
+    [found] = worries(world, "dynamodb")
+    assert found.kind == "unknown" and "https://dynamodb.example" in found.text
+
+
+def test_an_unknown_environment_is_named():
+    with pytest.raises(SystemExit, match="no environment nope: it has dev, prod"):
+        preflight.Environment("nope")
+
+
+def printed(monkeypatch, capsys, world, *arguments):
+    monkeypatch.setattr(preflight, "session", lambda region: planted.session(world.region))
+    monkeypatch.setattr(preflight, "Environment", lambda name: world.environment)
+    monkeypatch.setattr("sys.argv", ["preflight.py", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        preflight.main()
+    return ended.value.code, capsys.readouterr().out
+
+
+def test_its_exit_code_and_its_last_line(monkeypatch, capsys):
+    world = World()
+    code, text = printed(monkeypatch, capsys, world, "prod")
+    assert code == 0 and f"account {ACCOUNT}" in text
+    assert text.rstrip().endswith("Next: make deploy ENV=prod")
+    limits = {"ConcurrentExecutions": 10, "UnreservedConcurrentExecutions": 10}
+    world.answers["GetAccountSettings"] = {"AccountLimit": limits}
+    code, text = printed(monkeypatch, capsys, world, "prod")
+    assert code == 1 and "1 will fail" in text
+    assert re.search(r"FAIL +lambda concurrency +SettleConcurrency=10 .*\n +mend: raise the quota", text)

@@ -1,0 +1,511 @@
+//! The accounts of a day: `hongbao-admin journal` and `reconcile`, over a real ledger and an export of one.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_sdk_dynamodb::primitives::Blob;
+use aws_sdk_dynamodb::types::AttributeValue;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use futures::future::join_all;
+use serde_json::{Value, json};
+use shared::domain::{Amount, PacketId, Timestamp};
+use tempfile::TempDir;
+use tests::books::full_report;
+use tests::{Process, World, audit, packet, user, users};
+
+use crate::admin::admin;
+
+/// A closed day, and the days around it.
+const BEFORE: &str = "2025-11-22";
+const DAY: &str = "2025-11-23";
+const START: u64 = 1_763_856_000_000;
+const END: u64 = START + 86_400_000;
+
+/// A small ledger as an export has it. `$P` is a packet's id; the text has every type of `DynamoDB`'s JSON once.
+const LEDGER: &str = r#"
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"DEPOSIT#first"},"id":{"S":"first"},"amount":{"N":"10000"},"at":{"N":"1763852400000"}}}
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"KEY#k1"},"packet_id":{"S":"$P"},"body_hash":{"S":"00"}}}
+{"Item":{"PK":{"S":"PACKET#$P"},"SK":{"S":"META"},"packet_id":{"S":"$P"},"sender_id":{"S":"ann"},"currency":{"S":"CNY"},"total_amount":{"N":"1000"},"slip_count":{"N":"3"},"greeting":{"S":"\"恭喜\"\n\\ \u53d1\u8d22 🧧"},"created_at":{"N":"1763854200000"},"expires_at":{"N":"1763899000000"},"recipients":{"L":[{"S":"bob"},{"S":"eve"}]},"more":{"M":{"a":{"NULL":true},"b":{"BOOL":false},"c":{"SS":["x","y"]},"d":{"NS":["1"]},"e":{"BS":["AQ=="]}}}}}
+{"Item":{"PK":{"S":"PART#$P#0"},"SK":{"S":"AMOUNTS"},"amounts":{"B":"AsgALAH0AQ=="}}}
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"SENT#$P"},"packet_id":{"S":"$P"},"amount":{"N":"1000"},"at":{"N":"1763854200000"}}}
+{"Item":{"PK":{"S":"SLIPS#$P#0"},"SK":{"S":"000000"},"slip":{"N":"0"},"user_id":{"S":"bob"},"amount":{"N":"200"},"at":{"N":"1763855999900"}}}
+{"Item":{"PK":{"S":"USER#bob"},"SK":{"S":"CLAIM#$P"},"packet_id":{"S":"$P"},"slip":{"N":"0"},"amount":{"N":"200"},"at":{"N":"1763855999900"},"sender_id":{"S":"ann"},"greeting":{"S":""}}}
+{"Item":{"PK":{"S":"SLIPS#$P#0"},"SK":{"S":"000001"},"slip":{"N":"1"},"user_id":{"S":"e,\"v\"e"},"amount":{"N":"300"},"at":{"N":"1763856000000"}}}
+{"Item":{"PK":{"S":"USER#e,\"v\"e"},"SK":{"S":"CLAIM#$P"},"packet_id":{"S":"$P"},"slip":{"N":"1"},"amount":{"N":"300"},"at":{"N":"1763856000000"},"sender_id":{"S":"ann"},"greeting":{"S":""}}}
+{"Item":{"PK":{"S":"SLIPS#$P#0"},"SK":{"S":"000002"},"slip":{"N":"2"},"amount":{"N":"500"},"at":{"N":"1763899200000"}}}
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"REFUND#$P#000002"},"packet_id":{"S":"$P"},"slip_count":{"N":"1"},"amount":{"N":"500"},"at":{"N":"1763899200000"}}}
+{"Item":{"PK":{"S":"USER#e,\"v\"e"},"SK":{"S":"WITHDRAW#out-1"},"id":{"S":"out-1"},"amount":{"N":"100"},"at":{"N":"1763942399999"}}}
+{"Item":{"PK":{"S":"USER#bob"},"SK":{"S":"DEPOSIT#next"},"id":{"S":"next"},"amount":{"N":"50"},"at":{"N":"1763942400000"}}}
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"WALLET"},"balance":{"N":"9500"},"sent_count":{"N":"1"},"sent_amount":{"N":"1000"}}}
+{"Item":{"PK":{"S":"USER#bob"},"SK":{"S":"WALLET"},"balance":{"N":"250"},"claim_count":{"N":"1"},"claim_amount":{"N":"200"}}}
+{"Item":{"PK":{"S":"USER#e,\"v\"e"},"SK":{"S":"WALLET"},"balance":{"N":"200"},"claim_count":{"N":"1"},"claim_amount":{"N":"300"}}}
+"#;
+
+/// The journal of [`DAY`] in [`LEDGER`].
+const ENTRIES: &str = r#"
+{"time":"2025-11-23T00:00:00.000Z","kind":"claim","user":"e,\"v\"e","id":"$P","packet":"$P","debit":"packet:$P","credit":"wallet:e,\"v\"e","amount":300,"currency":"CNY"}
+{"time":"2025-11-23T12:00:00.000Z","kind":"refund","user":"ann","id":"$P-2","packet":"$P","debit":"packet:$P","credit":"wallet:ann","amount":500,"currency":"CNY"}
+{"time":"2025-11-23T23:59:59.999Z","kind":"withdrawal","user":"e,\"v\"e","id":"out-1","packet":null,"debit":"wallet:e,\"v\"e","credit":"external","amount":100,"currency":"CNY"}
+"#;
+const ENTRIES_AS_CSV: &str = r#"
+time,kind,user,id,packet,debit,credit,amount,currency
+2025-11-23T00:00:00.000Z,claim,"e,""v""e",$P,$P,packet:$P,"wallet:e,""v""e",300,CNY
+2025-11-23T12:00:00.000Z,refund,ann,$P-2,$P,packet:$P,wallet:ann,500,CNY
+2025-11-23T23:59:59.999Z,withdrawal,"e,""v""e",out-1,,"wallet:e,""v""e",external,100,CNY
+"#;
+
+fn of_packet(text: &str) -> String {
+    let id = PacketId::new(Timestamp::from_ms(1_763_854_200_000), 1, [7; 10]);
+    text.trim_start().replace("$P", &id.to_string())
+}
+
+/// Writes an export as AWS documents it: two data files, an empty one of an empty partition, and the manifests.
+fn export(folder: &Path, lines: &str, at: &str) -> PathBuf {
+    let export = folder.join("01693685827463-2d8752fd");
+    fs::create_dir_all(export.join("data")).unwrap();
+    File::create(export.join("_started")).unwrap();
+    let lines: Vec<&str> = lines.lines().collect();
+    let (one, other) = lines.split_at(lines.len() / 2);
+    let mut manifest = String::new();
+    for (name, lines) in
+        [("asdl123dasas", one), ("bafybeiczss3yxay3o4abnabbb", &[]), ("gkes5o3lnrhoznhnkyax3hxvya", other)]
+    {
+        let path = export.join("data").join(format!("{name}.json.gz"));
+        let mut file = File::create(path).unwrap();
+        if !lines.is_empty() {
+            let mut gzip = BufWriter::new(GzEncoder::new(&mut file, Compression::default()));
+            for line in lines {
+                writeln!(gzip, "{line}").unwrap();
+            }
+        }
+        let key = format!("2025-Nov/AWSDynamoDB/01693685827463-2d8752fd/data/{name}.json.gz");
+        let line = json!({
+            "itemCount": lines.len(),
+            "md5Checksum": "sQMSpEILNgoQmarvDFonGQ==",
+            "etag": "af83d6f217c19b8b0fff8023d8ca4716-1",
+            "dataFileS3Key": key,
+        });
+        manifest += &line.to_string();
+        manifest += "\n";
+    }
+    fs::write(export.join("manifest-files.json"), manifest).unwrap();
+    let summary = json!({
+        "version": "2020-06-30",
+        "exportArn": "arn:aws:dynamodb:us-east-1:123456789012:table/hongbao/export/01693685827463-2d8752fd",
+        "startTime": "2025-11-24T00:28:34.028Z",
+        "endTime": "2025-11-24T00:33:43.897Z",
+        "tableArn": "arn:aws:dynamodb:us-east-1:123456789012:table/hongbao",
+        "tableId": "12345a12-abcd-123a-ab12-1234abc12345",
+        "exportTime": at,
+        "s3Bucket": "hongbao-export",
+        "s3Prefix": "2025-Nov",
+        "s3SseAlgorithm": "AES256",
+        "s3SseKmsKeyId": null,
+        "manifestFilesS3Key": "2025-Nov/AWSDynamoDB/01693685827463-2d8752fd/manifest-files.json",
+        "billedSizeBytes": 0,
+        "itemCount": lines.len(),
+        "outputFormat": "DYNAMODB_JSON",
+        "exportType": "FULL_EXPORT",
+    });
+    fs::write(export.join("manifest-summary.json"), serde_json::to_string_pretty(&summary).unwrap()).unwrap();
+    export
+}
+
+/// An attribute value in `DynamoDB`'s JSON.
+fn value(json: &Value) -> AttributeValue {
+    let (kind, value) = json.as_object().unwrap().iter().next().unwrap();
+    let text = || value.as_str().unwrap().to_owned();
+    match &**kind {
+        "S" => AttributeValue::S(text()),
+        "N" => AttributeValue::N(text()),
+        "B" => AttributeValue::B(Blob::new(text())),
+        "L" => AttributeValue::L(value.as_array().unwrap().iter().map(self::value).collect()),
+        "M" => AttributeValue::M(HashMap::new()),
+        other => panic!("{other}"),
+    }
+}
+
+/// Writes these items to the table.
+async fn write(world: &World, lines: &str) {
+    for line in lines.lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let item = line["Item"].as_object().unwrap().iter().map(|(name, json)| (name.clone(), value(json))).collect();
+        world.dynamodb.put_item().table_name(world.table()).set_item(Some(item)).send().await.unwrap();
+    }
+}
+
+/// Folders and files of one test.
+struct Desk(TempDir);
+
+impl Desk {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    fn lines(&self, journal: &str) -> Vec<Value> {
+        let text = self.read(&format!("{journal}/journal.jsonl"));
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn summary(&self, journal: &str) -> Value {
+        serde_json::from_str(&self.read(&format!("{journal}/summary.json"))).unwrap()
+    }
+
+    /// Nothing is left of a journal that could not be written.
+    fn has_only(&self, names: &[&str]) {
+        let found: BTreeSet<String> = fs::read_dir(self.0.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        assert_eq!(found, names.iter().map(|name| (*name).to_owned()).collect());
+    }
+}
+
+#[tokio::test]
+async fn an_export_and_its_table_have_the_same_journal() {
+    let (world, desk, ledger) = (World::single().await, Desk::new(), of_packet(LEDGER));
+    let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
+    let (folder, from_export, from_table) = (folder.to_str().unwrap(), desk.path("a"), desk.path("b"));
+    let said = admin(&world, &["journal", "--day", DAY, "--export", folder, "--output", &from_export]).await.with(0);
+    assert_eq!(said.line("opening"), "opening -10000 9200 800");
+    assert_eq!(said.line("claim"), "claim 1 0 300 -300");
+    assert_eq!(said.line("closing"), "closing -9900 9900 0");
+    assert!(said.text.contains("\nthe wallets and the undecided slips equal the movements\n"), "{said:?}");
+    assert_eq!(desk.read("a/journal.jsonl"), of_packet(ENTRIES));
+    assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV));
+    let summary = desk.summary("a");
+    assert_eq!((&summary["final"], &summary["read"]["items"]), (&json!(true), &json!(16)));
+    assert_eq!(summary["opening"]["accounts"], json!({"external": -10_000, "wallets": 9_200, "packets": 800}));
+    assert_eq!(summary["closing"]["accounts"], json!({"external": -9_900, "wallets": 9_900, "packets": 0}));
+    assert_eq!(summary["state"]["movements"], json!({"external": -9_950, "wallets": 9_950, "packets": 0}));
+
+    write(&world, &ledger).await;
+    admin(&world, &["journal", "--day", DAY, "--output", &from_table, "--segments", "3"]).await.with(0);
+    for file in ["journal.jsonl", "journal.csv"] {
+        assert_eq!(desk.read(&format!("a/{file}")), desk.read(&format!("b/{file}")), "{file}");
+    }
+    // The books of a day are not overwritten.
+    let again = admin(&world, &["journal", "--day", DAY, "--output", &from_table]).await.with(2);
+    assert!(again.errors.ends_with("b exists already\n"), "{again:?}");
+}
+
+#[tokio::test]
+async fn an_incomplete_export_and_an_unfinished_day_are_refused() {
+    let (world, ledger) = (World::single().await, of_packet(LEDGER));
+    let refused = async |spoil: &dyn Fn(&Path), day: &str, words: &str| {
+        let desk = Desk::new();
+        let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
+        spoil(&folder);
+        let output = desk.path("out");
+        let arguments = ["journal", "--day", day, "--export", folder.to_str().unwrap(), "--output", &output];
+        let said = admin(&world, &arguments).await.with(2);
+        assert!(said.errors.contains(words), "{words}: {said:?}");
+        desk.has_only(&["01693685827463-2d8752fd"]);
+    };
+    let one = "data/asdl123dasas.json.gz";
+    let change = |folder: &Path, file: &str, from: &str, to: &str| {
+        let text = fs::read_to_string(folder.join(file)).unwrap();
+        assert!(text.contains(from), "{text}");
+        fs::write(folder.join(file), text.replacen(from, to, 1)).unwrap();
+    };
+    refused(&|folder| fs::remove_file(folder.join(one)).unwrap(), DAY, "asdl123dasas.json.gz").await;
+    let cut = |folder: &Path| {
+        let bytes = fs::read(folder.join(one)).unwrap();
+        fs::write(folder.join(one), &bytes[..bytes.len() - 9]).unwrap();
+    };
+    refused(&cut, DAY, "asdl123dasas.json.gz").await;
+    let flipped = |folder: &Path| {
+        let mut bytes = fs::read(folder.join(one)).unwrap();
+        let place = bytes.len() - 6; // in the checksum
+        bytes[place] ^= 1;
+        fs::write(folder.join(one), bytes).unwrap();
+    };
+    refused(&flipped, DAY, "asdl123dasas.json.gz").await;
+    let swapped = |folder: &Path| {
+        fs::copy(folder.join(one), folder.join("data/bafybeiczss3yxay3o4abnabbb.json.gz")).map(drop).unwrap();
+    };
+    refused(&swapped, DAY, "it has 8 items, but the manifest has 0").await;
+    let summary = "manifest-summary.json";
+    refused(&|folder| change(folder, summary, "\"itemCount\": 16", "\"itemCount\": 17"), DAY, "but the summary has 17")
+        .await;
+    refused(&|folder| change(folder, summary, "FULL", "INCREMENTAL"), DAY, "needs a full export").await;
+    refused(&|folder| change(folder, summary, "DYNAMODB_JSON", "ION"), DAY, "needs a full export").await;
+    refused(&|_| (), "2025-11-24", "2025-11-24 is not over before 2025-11-25T00:10:00.000Z").await;
+    // The day is over, but its last holds may not be persisted yet.
+    let soon = |folder: &Path| {
+        change(folder, summary, "\"exportTime\": \"2025-11-24T00:28", "\"exportTime\": \"2025-11-24T00:09");
+    };
+    refused(&soon, DAY, "is not over before 2025-11-24T00:10:00.000Z; the data is of 2025-11-24T00:09:34.028Z").await;
+}
+
+#[tokio::test]
+async fn what_contradicts_itself_is_named() {
+    let (world, ledger) = (World::single().await, of_packet(LEDGER));
+    let named = async |from: &str, to: &str, expected: &[&str]| {
+        let desk = Desk::new();
+        let changed = ledger.replacen(from, to, 1);
+        assert_ne!(changed, ledger, "{from}");
+        let folder = export(desk.0.path(), &changed, "2025-11-26T00:00:00.000Z");
+        let output = desk.path("out");
+        let arguments = ["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output];
+        let said = admin(&world, &arguments).await.with(1);
+        let problems = desk.summary("out")["problems"].clone();
+        let found: Vec<String> = problems
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|problem| {
+                format!("{} {}: {} not {}", problem["kind"], problem["subject"], problem["found"], problem["expected"])
+                    .replace('"', "")
+            })
+            .collect();
+        assert_eq!(found, expected, "{said:?}");
+        assert!(said.text.contains(&format!("problems: {}\n", expected.len())), "{said:?}");
+    };
+    let claim = r#""SK":{"S":"000001"},"slip":{"N":"1"},"user_id":{"S":"e,\"v\"e"},"amount":{"N":"300"}"#;
+    named(
+        claim,
+        &claim.replace("300", "301"),
+        &["copies slips claimed in the day: 1 of 300 not 1 of 301", "state packets: -1 not 0"],
+    )
+    .await;
+    named(
+        r#""SK":{"S":"WALLET"},"balance":{"N":"250"}"#,
+        r#""SK":{"S":"WALLET"},"balance":{"N":"251"}"#,
+        &["state wallets: 9951 not 9950"],
+    )
+    .await;
+    named(
+        r#""currency":{"S":"CNY"}"#,
+        r#""currency":{"S":"USD"}"#,
+        &[&of_packet("currency PACKET#$P / META: USD not CNY")],
+    )
+    .await;
+    named(
+        "WITHDRAW#out-1",
+        "REWARD#out-1",
+        &[
+            r"malformed USER#e,\v\e / REWARD#out-1: something else not a key of this ledger",
+            "state wallets: 9950 not 10050",
+        ],
+    )
+    .await;
+    named(
+        r#""amount":{"N":"100"}"#,
+        r#""amount":{"N":"1e2"}"#,
+        &[
+            r"malformed USER#e,\v\e / WITHDRAW#out-1: something else not amount: a whole number",
+            "state wallets: 9950 not 10050",
+        ],
+    )
+    .await;
+    named(
+        r#""amount":{"N":"10000"}"#,
+        r#""amount":{"N":"100"}"#,
+        &["negative wallets at opening: -700 not 0 or more", "state wallets: 9950 not 50"],
+    )
+    .await;
+}
+
+/// A claim of a slip that was held before midnight and persisted after it.
+const LATE: &str = r#"
+{"Item":{"PK":{"S":"SLIPS#$P#0"},"SK":{"S":"000002"},"slip":{"N":"2"},"user_id":{"S":"zoe"},"amount":{"N":"500"},"at":{"N":"1763855999950"}}}
+{"Item":{"PK":{"S":"USER#zoe"},"SK":{"S":"CLAIM#$P"},"packet_id":{"S":"$P"},"slip":{"N":"2"},"amount":{"N":"500"},"at":{"N":"1763855999950"},"sender_id":{"S":"ann"},"greeting":{"S":""}}}
+{"Item":{"PK":{"S":"USER#zoe"},"SK":{"S":"WALLET"},"balance":{"N":"500"},"claim_count":{"N":"1"},"claim_amount":{"N":"500"}}}
+"#;
+
+#[tokio::test]
+async fn a_claim_that_is_persisted_late_changes_its_own_day_and_the_next_day_says_so() {
+    let (world, desk, ledger) = (World::single().await, Desk::new(), of_packet(LEDGER));
+    // Before the refund: its slip is still held.
+    let refunded = |line: &&str| line.contains("REFUND#") || line.contains("000002");
+    let open: Vec<&str> = ledger.lines().filter(|line| !refunded(line)).collect();
+    write(&world, &open.join("\n").replace(r#""balance":{"N":"9500"}"#, r#""balance":{"N":"9000"}"#)).await;
+    let journal = async |day: &str, name: &str, previous: &str| {
+        let (output, previous) = (desk.path(name), desk.path(previous));
+        admin(&world, &["journal", "--day", day, "--output", &output, "--previous", &previous]).await
+    };
+    admin(&world, &["journal", "--day", BEFORE, "--output", &desk.path("before")]).await.with(0);
+    journal(DAY, "day", "before").await.with(0);
+    // Written again, a closed day has the same bytes.
+    admin(&world, &["journal", "--day", BEFORE, "--output", &desk.path("again")]).await.with(0);
+    for file in ["journal.jsonl", "journal.csv"] {
+        assert_eq!(desk.read(&format!("before/{file}")), desk.read(&format!("again/{file}")));
+    }
+
+    write(&world, &of_packet(LATE)).await;
+    let said = journal(DAY, "day-2", "before").await.with(1);
+    assert_eq!(said.line("previous"), "previous claim before the day");
+    assert_eq!((&*said.line("expected"), &*said.line("found")), ("expected 1 of 200", "found 2 of 700"));
+    // The day's own entries are the same; those of the day before have one more.
+    assert_eq!(desk.read("day/journal.jsonl"), desk.read("day-2/journal.jsonl"));
+    admin(&world, &["journal", "--day", BEFORE, "--output", &desk.path("before-2")]).await.with(0);
+    let (old, new) = (desk.lines("before"), desk.lines("before-2"));
+    let more: Vec<&Value> = new.iter().filter(|line| !old.contains(line)).collect();
+    assert_eq!((new.len(), more.len(), &more[0]["user"]), (old.len() + 1, 1, &json!("zoe")));
+    journal(DAY, "day-3", "before-2").await.with(0);
+}
+
+/// All movements of a user as the operator's API lists them, in the form of the journal's lines.
+async fn movements(process: &Process, name: &str) -> Vec<Value> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let slice = process.wallets.movements(&user(name), after, 7).await.unwrap();
+        all.extend(slice.rows.into_iter().map(|movement| {
+            json!({
+                "time": movement.at.to_string(), "kind": movement.kind.name(), "user": name, "id": movement.id,
+                "packet": movement.packet_id.map(|id| id.to_string()), "amount": movement.amount.unsigned_abs(),
+            })
+        }));
+        after = slice.next;
+        if after.is_none() {
+            return all;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
+    let (world, desk) = (World::single().await, Desk::new());
+    let process = world.process();
+    let rush = process.send_funded(packet(&user("sam"), 50_000, 100)).await;
+    let mut short = packet(&user("sue"), 1_000, 10);
+    short.expires_in = Duration::from_millis(500);
+    let short = process.send_funded(short).await;
+    process.grab(short.id, &user("u0")).await.unwrap();
+    let users = users("u", 300);
+    for answer in join_all(users.iter().map(|user| process.grab(rush.id, user))).await {
+        answer.unwrap();
+    }
+    for name in ["u0", "sam"] {
+        process.fund(&user(name), 77).await;
+        process.wallets.withdraw(&user(name), &"out".parse().unwrap(), Amount::new(7), None).await.unwrap();
+    }
+    world.expired(&short).await;
+    process.settle().await;
+    world.outbox_empties().await;
+    let (books, figures) = (audit(&world).await, full_report(&world).await.figures);
+
+    let today = &Timestamp::from_ms(world.now_ms()).to_string()[..10];
+    admin(&world, &["journal", "--day", today, "--output", &desk.path("refused")]).await.with(2);
+    let output = desk.path("out");
+    let said = admin(&world, &["journal", "--day", today, "--unfinished", "--output", &output]).await.with(0);
+    assert!(said.line("day").ends_with(", not final"), "{said:?}");
+    let summary = desk.summary("out");
+    let external = i128::from(figures.withdrawn) - i128::from(figures.deposited);
+    let expected = json!({"external": external, "wallets": figures.in_wallets, "packets": figures.in_slips});
+    assert_eq!(summary["closing"]["accounts"], expected);
+    let total: i64 = expected.as_object().unwrap().values().map(|balance| balance.as_i64().unwrap()).sum();
+    assert_eq!((total, &summary["state"]["verdict"]), (0, &json!("equal")));
+    let counts = |kind: &str| summary["entries"][kind]["count"].as_u64().unwrap();
+    assert_eq!(["deposit", "sent", "claim", "refund", "withdrawal"].map(counts), [4, 2, 101, 1, 2]);
+
+    // Each movement of each wallet is one entry, and the accounts add up to the balances.
+    let (lines, mut listed, mut accounts) = (desk.lines("out"), Vec::new(), BTreeMap::<String, i64>::new());
+    for line in &lines {
+        let amount = line["amount"].as_i64().unwrap();
+        *accounts.entry(line["debit"].as_str().unwrap().to_owned()).or_default() -= amount;
+        *accounts.entry(line["credit"].as_str().unwrap().to_owned()).or_default() += amount;
+    }
+    for (name, balance) in &books.balances {
+        assert_eq!(accounts[&format!("wallet:{name}")], i64::try_from(*balance).unwrap(), "{name}");
+        listed.extend(movements(&process, name).await);
+    }
+    let key = |line: &Value| ["time", "kind", "user", "id", "packet", "amount"].map(|name| line[name].to_string());
+    let sorted = |lines: &[Value]| lines.iter().map(key).collect::<BTreeSet<_>>();
+    assert_eq!((lines.len(), sorted(&lines)), (listed.len(), sorted(&listed)));
+    assert_eq!(desk.read("out/journal.csv").lines().count(), lines.len() + 1);
+}
+
+#[tokio::test]
+async fn transfers_are_compared_with_the_journal() {
+    let (world, desk) = (World::single().await, Desk::new());
+    let mut ledger = String::new();
+    let mut file = b"id,kind,user,amount,currency,time\n".to_vec();
+    for (n, at) in (START..END).step_by(2_000_000).take(40).enumerate() {
+        let kind = ["deposit", "withdrawal"][n % 2];
+        let sk = if kind == "deposit" { "DEPOSIT" } else { "WITHDRAW" };
+        ledger += &json!({"Item": {
+            "PK": {"S": format!("USER#u{n}")}, "SK": {"S": format!("{sk}#t{n}")},
+            "id": {"S": format!("t{n}")}, "amount": {"N": "1000"}, "at": {"N": at.to_string()},
+        }})
+        .to_string();
+        ledger += "\n";
+        writeln!(file, "t{n},{kind},u{n},1000,CNY,{}", Timestamp::from_ms(at + 300)).unwrap();
+    }
+    let file = String::from_utf8(file).unwrap();
+    let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
+    let output = desk.path("out");
+    // As much came in as went out, so the ledger balances without wallets.
+    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(0);
+    fs::write(desk.path("clean.csv"), &file).unwrap();
+    let clean = admin(&world, &["reconcile", &output, &desk.path("clean.csv")]).await.with(0);
+    assert!(clean.text.ends_with("\nno differences\n"), "{clean:?}");
+
+    let row = |n: usize| file.lines().nth(n + 1).unwrap().to_owned();
+    let mut wrong = file.clone();
+    let mut plant = |n: usize, from: &str, to: &str| {
+        let (old, new) = (row(n), row(n).replacen(from, to, 1));
+        assert_ne!(old, new);
+        wrong = wrong.replace(&format!("{old}\n"), &format!("{new}\n"));
+    };
+    plant(1, ",1000,", ",1500,");
+    plant(2, ",1000,", ",100000,");
+    plant(3, ",CNY,", ",USD,");
+    plant(4, "deposit", "withdrawal");
+    plant(5, "u5", "zoe");
+    plant(6, "2025-11-23", "2025-11-24");
+    plant(7, ",1000,", ",-1000,");
+    plant(8, "deposit", "gift");
+    wrong = wrong.replace(&format!("{}\n", row(9)), "");
+    wrong += &[row(10), row(11).replace("1000", "2000"), String::new()].join("\n");
+    wrong += "new,deposit,ann,5,CNY,2025-11-23T10:00:00Z\nold,deposit,ann,5,CNY,2025-11-22\n";
+    fs::write(desk.path("wrong.csv"), &wrong).unwrap();
+    let all = desk.path("differences.jsonl");
+    let said = admin(&world, &["reconcile", &output, &desk.path("wrong.csv"), "--output", &all]).await.with(1);
+    let found: BTreeSet<(String, String)> = desk
+        .read("differences.jsonl")
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            (line["kind"].as_str().unwrap().to_owned(), line["subject"].as_str().unwrap().to_owned())
+        })
+        .collect();
+    let expected = [
+        ("amount-differs", "withdrawal t1 of u1"),
+        ("unit-differs", "deposit t2 of u2"),
+        ("currency-differs", "withdrawal t3 of u3"),
+        ("direction-differs", "deposit t4 of u4"),
+        ("user-differs", "withdrawal t5 of u5"),
+        ("day-differs", "deposit t6 of u6"),
+        ("malformed-row", "row 9"),
+        ("missing-in-transfers", "withdrawal t7 of u7"),
+        ("unknown-kind", "row 10"),
+        ("missing-in-transfers", "deposit t8 of u8"),
+        ("missing-in-transfers", "withdrawal t9 of u9"),
+        ("duplicate-transfer", "deposit t10 of u10"),
+        ("id-reused", "withdrawal t11 of u11"),
+        ("missing-in-ledger", "deposit new of ann"),
+        ("outside-day", "deposit old of ann"),
+        ("sum-differs", "deposit in CNY"),
+        ("sum-differs", "withdrawal in CNY"),
+    ];
+    assert_eq!(found, expected.map(|(kind, subject)| (kind.to_owned(), subject.to_owned())).into());
+    for (kind, subject) in expected {
+        assert!(said.text.contains(&format!("{kind}  {subject}\n")), "{kind}: {said:?}");
+    }
+    assert!(said.text.ends_with("\n17 differences\n"), "{said:?}");
+    desk.has_only(&["01693685827463-2d8752fd", "clean.csv", "differences.jsonl", "out", "wrong.csv"]);
+}

@@ -1,0 +1,137 @@
+//! A stand-in for Lambda's API and for STS, as far as `hongbao-admin` calls them. Functions run under their emulators.
+
+use std::convert::Infallible;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use http::header::AUTHORIZATION;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::TcpListener;
+
+use crate::emulator::Function;
+
+/// The most bytes of a synchronous answer.
+const ANSWER_BYTES_MAX: usize = 6 * 1_024 * 1_024;
+
+/// The two APIs behind one address.
+pub struct LambdaApi {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+/// A deployed function.
+pub struct Deployment {
+    /// Its name.
+    pub name: String,
+    /// What answers its first call, its second, and so on; the last one also all later ones.
+    pub answers: Vec<Function>,
+}
+
+struct Shared {
+    deployments: Vec<(Deployment, AtomicUsize)>,
+    /// Access key ids and functions that they may not invoke.
+    denied: Vec<(&'static str, String)>,
+    called: Mutex<Vec<String>>,
+}
+
+impl LambdaApi {
+    /// Serves these functions, but not to these access keys.
+    pub async fn start(deployments: Vec<Deployment>, denied: Vec<(&'static str, String)>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let deployments = deployments.into_iter().map(|deployment| (deployment, AtomicUsize::new(0))).collect();
+        let shared = Arc::new(Shared { deployments, denied, called: Mutex::default() });
+        let served = Arc::clone(&shared);
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let shared = Arc::clone(&served);
+                let service = service_fn(move |request| {
+                    let shared = Arc::clone(&shared);
+                    async move { Ok::<_, Infallible>(shared.answer(request).await) }
+                });
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
+                );
+            }
+        });
+        Self { address, shared }
+    }
+
+    /// Both endpoints.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The functions that were invoked, in order.
+    pub fn called(&self) -> Vec<String> {
+        self.shared.called.lock().unwrap().clone()
+    }
+
+    /// The first program of a function.
+    pub fn function(&self, name: &str) -> &Function {
+        &self.shared.deployments.iter().find(|(deployment, _)| deployment.name == name).unwrap().0.answers[0]
+    }
+}
+
+/// The principal with this access key.
+pub fn arn(key: &str) -> String {
+    format!("arn:aws:iam::123456789012:user/{key}")
+}
+
+impl Shared {
+    async fn answer(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, body) = request.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
+        // AWS4-HMAC-SHA256 Credential=<key>/<day>/<region>/<service>/aws4_request, …
+        let signature = parts.headers[AUTHORIZATION].to_str().unwrap();
+        let scope: Vec<&str> = signature.split_once('=').unwrap().1.split(',').next().unwrap().split('/').collect();
+        let (key, service) = (scope[0], scope[3]);
+        let Some(name) = parts.uri.path().strip_prefix("/2015-03-31/functions/") else {
+            assert_eq!(service, "sts");
+            assert!(body.starts_with(b"Action=GetCallerIdentity&"), "{body:?}");
+            return answered(StatusCode::OK, None, identity(key).into_bytes());
+        };
+        assert_eq!(service, "lambda");
+        let name = name.strip_suffix("/invocations").unwrap();
+        if self.denied.iter().any(|(denied, function)| *denied == key && function == name) {
+            let message = json!({"Message": format!("{} is not authorized", arn(key))});
+            let error = ("x-amzn-errortype", "AccessDeniedException");
+            return answered(StatusCode::FORBIDDEN, Some(error), message.to_string().into_bytes());
+        }
+        let Some((deployment, calls)) = self.deployments.iter().find(|(deployment, _)| deployment.name == name) else {
+            let message = json!({"Type": "User", "Message": format!("Function not found: {name}")});
+            let error = ("x-amzn-errortype", "ResourceNotFoundException");
+            return answered(StatusCode::NOT_FOUND, Some(error), message.to_string().into_bytes());
+        };
+        self.called.lock().unwrap().push(name.to_owned());
+        let call = calls.fetch_add(1, Ordering::SeqCst).min(deployment.answers.len() - 1);
+        let answer = deployment.answers[call].invoke(&body).await;
+        let error = answer.get("errorType").map(|_| ("x-amz-function-error", "Unhandled"));
+        let answer = answer.to_string().into_bytes();
+        assert!(answer.len() <= ANSWER_BYTES_MAX, "Lambda would not carry {} bytes", answer.len());
+        answered(StatusCode::OK, error, answer)
+    }
+}
+
+fn identity(key: &str) -> String {
+    format!(
+        "<GetCallerIdentityResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><GetCallerIdentityResult>\
+         <Arn>{}</Arn><UserId>{key}</UserId><Account>123456789012</Account></GetCallerIdentityResult>\
+         <ResponseMetadata><RequestId>r</RequestId></ResponseMetadata></GetCallerIdentityResponse>",
+        arn(key)
+    )
+}
+
+fn answered(status: StatusCode, header: Option<(&'static str, &'static str)>, body: Vec<u8>) -> Response<Full<Bytes>> {
+    let mut response = Response::builder().status(status);
+    if let Some((name, value)) = header {
+        response = response.header(name, value);
+    }
+    response.body(Full::new(body.into())).unwrap()
+}
