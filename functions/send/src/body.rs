@@ -118,7 +118,7 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     };
     let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
     fields.finish()?;
-    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels) {
+    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients) {
         (
             Some(split),
             Some(total),
@@ -128,7 +128,6 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
             Some(expires_in),
             Some(passphrase),
             Some(recipients),
-            Some(labels),
         ) => Ok(NewPacket {
             sender,
             split,
