@@ -38,6 +38,8 @@ pub enum Own {
     Sent(PacketId),
     /// The refund of a chunk of a packet, from this slip on.
     Refund(PacketId, u32),
+    /// What counts towards the limit of a day.
+    Day,
     /// A deposit.
     Deposit,
     /// A withdrawal.
@@ -81,6 +83,7 @@ impl Own {
     fn of(user: &UserId, fields: &[&str]) -> Option<(Self, Key)> {
         Some(match *fields {
             ["WALLET"] => (Self::Wallet, keys::wallet(user)),
+            ["DAY", day] if is_day(day) => (Self::Day, keys::day(user, day)),
             ["KEY", key] => (Self::SendKey, keys::send_key(user, &key.parse().ok()?)),
             ["DEPOSIT", id] => (Self::Deposit, keys::deposit(user, &id.parse().ok()?)),
             ["WITHDRAW", id] => (Self::Withdrawal, keys::withdrawal(user, &id.parse().ok()?)),
@@ -99,6 +102,12 @@ impl Own {
             _ => return None,
         })
     }
+}
+
+/// Whether a text is a day, such as `2027-01-01`.
+fn is_day(text: &str) -> bool {
+    let is_good = |(place, byte): (usize, u8)| if place == 4 || place == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10 && text.bytes().enumerate().all(is_good)
 }
 
 /// A malformed attribute: its expected value.

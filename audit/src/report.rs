@@ -38,6 +38,8 @@ pub enum Kind {
     Wallet,
     /// A user whose idempotency keys do not match the packets that they sent.
     SendKeys,
+    /// A day whose sum differs from the sends that count towards its limit.
+    Days,
     /// A packet that is missing under its reference, or is under one that it does not have.
     Reference,
 }
@@ -61,6 +63,7 @@ impl Kind {
             Self::NoWallet => "no-wallet",
             Self::Wallet => "wallet",
             Self::SendKeys => "send-keys",
+            Self::Days => "days",
             Self::Reference => "reference",
         }
     }

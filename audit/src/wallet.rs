@@ -4,13 +4,15 @@
 //! the first pass and the start of the second. So a wallet that was read between them must equal their sum. If the
 //! passes differ, money moved, and the check says so.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::domain::{PacketId, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
 use crate::confirm::Check;
-use crate::item::{Fields, Malformed, Name, Own, Refund, Slip};
+use crate::item::{Fields, Malformed, Name, Own, Refund, Slip, Sum};
 use crate::layout::shown;
 use crate::reader::{Item, ReadError, key_of};
 use crate::report::{Figures, Imbalance, Kind};
@@ -32,6 +34,9 @@ struct Totals {
     keys: (u64, u128),
     /// The packets that the user sent, likewise.
     sent: (u64, u128),
+    /// What counts towards the limit of each day: as the day's item says, and as the debits say.
+    days: BTreeMap<String, Sum>,
+    sent_on: BTreeMap<String, Sum>,
 }
 
 /// A wallet.
@@ -45,14 +50,14 @@ struct Wallet {
 impl Wallet {
     fn read(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
-        // A total without any addition is absent.
+        // A number without any addition is absent: a user who has never had money may be suspended.
         let total = |count, amount| {
             let count = if fields.has(count) { fields.number(count)? } else { 0 };
             let amount = if fields.has(amount) { fields.signed(amount)? } else { 0 };
             Ok((count, amount))
         };
         Ok(Self {
-            balance: fields.signed("balance")?,
+            balance: if fields.has("balance") { fields.signed("balance")? } else { 0 },
             claims: total("claim_count", "claim_amount")?,
             sent: total("sent_count", "sent_amount")?,
         })
@@ -228,8 +233,19 @@ impl Totals {
                 wallet.claims = (wallet.claims.0 + 1, wallet.claims.1 + i128::from(claim.amount));
                 Some((packet, Linked::Claim(claim)))
             }
+            Own::Day => {
+                // The scan accepts no other spelling of the key.
+                let day = key_of(item).and_then(|key| key.sk.strip_prefix(keys::DAY).map(str::to_owned));
+                let sum = Sum { count: fields.number("sent_count")?, amount: fields.number("sent_amount")? };
+                self.days.entry(day.unwrap_or_default()).or_default().add(sum);
+                return Ok(None);
+            }
             Own::Sent(packet) => {
                 let amount = amount()?;
+                if fields.has("day") {
+                    let sum = Sum { count: 1, amount };
+                    self.sent_on.entry(fields.text("day")?.to_owned()).or_default().add(sum);
+                }
                 wallet.balance -= i128::from(amount);
                 wallet.sent = (wallet.sent.0 + 1, wallet.sent.1 + i128::from(amount));
                 self.sent = (self.sent.0 + 1, self.sent.1.wrapping_add(number_of(packet)));
@@ -273,6 +289,15 @@ impl Totals {
                 wrong.push(Imbalance::new(Kind::Wallet, &key, expected, wallet.to_string()));
             }
             _ => {}
+        }
+        if self.days != self.sent_on {
+            let all = self.days.keys().chain(self.sent_on.keys()).collect::<BTreeSet<_>>();
+            let of = |sums: &BTreeMap<String, Sum>, day: &str| sums.get(day).copied().unwrap_or_default();
+            for day in all.into_iter().filter(|day| of(&self.days, day) != of(&self.sent_on, day)) {
+                let say = |sum: Sum| format!("{} in {} packets", sum.amount, sum.count);
+                let (expected, found) = (say(of(&self.sent_on, day)), say(of(&self.days, day)));
+                wrong.push(Imbalance::new(Kind::Days, shown(&keys::day(user, day)), expected, found));
+            }
         }
         if self.keys != self.sent {
             let (expected, found) = (format!("those of {} packets", self.sent.0), format!("{} keys", self.keys.0));

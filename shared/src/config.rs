@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Limits, MAX_MOVEMENT};
+use crate::domain::{AckMode, Amount, Limits, MAX_BALANCE, MAX_MOVEMENT};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -17,6 +17,8 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
+    /// `DAILY_SENT_MAX` (0, none): the most that a user can send on a day in UTC, in minor units. It is in `policy`.
+    ///
     /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
     pub deposit_max: Amount,
     /// `REDIS_URL` (required by send, grab, view, settle and operate), `REDIS_CLUSTER` (`false`), `REDIS_CA` (`system`),
@@ -76,6 +78,8 @@ impl Config {
         let count_max = reader.number("MAX_COUNT", defaults.count_max, 1..=Limits::COUNT_CEILING);
         let deposit_max = MAX_MOVEMENT.minor_units();
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
+        let daily_max = reader.number("DAILY_SENT_MAX", 0, 0..=MAX_BALANCE.minor_units());
+        let daily_max = Some(Amount::new(daily_max)).filter(|most| *most > Amount::ZERO);
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
@@ -83,7 +87,7 @@ impl Config {
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
-            policy: SendPolicy { currency, ack, limits },
+            policy: SendPolicy { currency, ack, limits, daily_max },
             deposit_max,
             operate_repairs,
             redis,

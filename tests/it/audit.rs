@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::{Amount, Labels, PacketId, UserId};
 use shared::service::NewPacket;
 use tests::books::{auditor, full_report};
-use tests::{Promises, World, audit, packet, user, users};
+use tests::{Promises, Setup, World, audit, packet, user, users};
 use tokio::time::Instant;
 
 type Item = HashMap<String, AttributeValue>;
@@ -40,7 +40,7 @@ enum Tampering {
 }
 
 use Kind::{
-    Amounts, ClaimWithoutDecision, Closing, Conservation, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
+    Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
     NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
@@ -51,7 +51,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     (
         "USER#ann",
         "WALLET",
@@ -71,8 +71,20 @@ const CASES: [Case; 17] = [
     ),
     ("USER#sam", "DEPOSIT#", &[(More("amount"), Wallet), (Gone, Wallet), (Copied("", "WITHDRAW#x"), Wallet)]),
     ("USER#sam", "DEPOSIT#", &[(Copied("", "DEPOSIT#x"), Wallet), (Copied("", "GIFT#x"), UnknownItem)]),
-    ("USER#sam", "SENT#", &[(More("amount"), Debit), (More("at"), Debit), (Gone, Debit)]),
+    ("USER#sam", "SENT#", &[(More("amount"), Debit), (More("at"), Debit), (Gone, Debit), (Without("day"), Days)]),
     ("USER#sam", "SENT#", &[(Copied("USER#zoe", "SENT#{id}"), NoWallet), (Copied("USER#tom", "SENT#{id}"), Debit)]),
+    (
+        "USER#sam",
+        "DAY#",
+        &[
+            (More("sent_amount"), Days),
+            (More("sent_count"), Days),
+            (Without("sent_count"), Malformed),
+            (Gone, Days),
+            (Copied("", "DAY#2027-01-01"), Days),
+            (Copied("", "DAY#2027-1-1"), UnknownItem),
+        ],
+    ),
     ("USER#sam", "KEY#", &[(Gone, SendKeys), (Copied("", "KEY#x"), SendKeys)]),
     (
         "USER#sam",
@@ -185,10 +197,11 @@ const CASES: [Case; 17] = [
     ),
 ];
 
-/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one still open.
+/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one still open. One sender is
+/// suspended, and so is a user without money.
 async fn ledger() -> World {
     let world = World::single().await;
-    let process = world.process();
+    let process = world.process_with(Setup { daily_max: Some(Amount::new(5_000)), ..Setup::default() });
     let promises = Promises::default();
     let labels = Labels { reference: Some("order-17".parse().unwrap()), ..Labels::default() };
     let over = process.send_funded(NewPacket { labels, ..packet(&user("sam"), 1_000, 10) }).await;
@@ -201,6 +214,9 @@ async fn ledger() -> World {
     let open = process.send_funded(packet(&user("tom"), 1_000, 10)).await;
     for name in ["eve", "fay", "gus"] {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
+    }
+    for name in ["sam", "nobody"] {
+        process.wallets.suspend(&user(name), "x".parse().unwrap(), None).await.unwrap();
     }
     process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1), None).await.unwrap();
     promises.are_kept(&audit(&world).await);

@@ -13,6 +13,7 @@ mod fields;
 mod grab;
 mod guards;
 mod me;
+mod operator;
 mod packet;
 mod paths;
 mod replay;

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::memory::MemoryTable;
-use shared::ports::{Bound, Item, Key, Query, Reason, Table, TransactError, Write};
+use shared::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TransactError, Write};
 
 const STEPS: usize = 1_500;
 const PARTITION_KEYS: [&str; 3] = ["USER#ann", "USER#bob", "PACKET#1"];
@@ -116,12 +116,21 @@ impl Twins {
                     _ => Some(Bound::AtMost("balance", number)),
                 };
                 let delta = self.random.random_range(-20..20);
-                Write::Add { key, deltas: vec![("balance", delta), ("count", 1)], bound }
+                let absent = self.random.random_bool(0.3).then_some("due_shard");
+                Write::Add { key, deltas: vec![("balance", delta), ("count", 1)], bound, absent }
             }
             _ => {
                 // Only one attribute: DynamoDB treats several attributes in another order as another transaction.
                 let set = item_of([("status", AttributeValue::S(text))]);
-                Write::Change { key, expect: ("status", "open"), set, remove: &["due_shard", "amounts"] }
+                let expect = match self.random.random_range(0..4) {
+                    0 => Expect::Has("due_shard"),
+                    1 => Expect::Nothing,
+                    _ => Expect::Is("status", "open"),
+                };
+                let remove: &[&str] = &["due_shard", "amounts"];
+                // A change may also only remove.
+                let set = if self.random.random_bool(0.2) { Item::default() } else { set };
+                Write::Change { key, expect, set, remove }
             }
         }
     }

@@ -6,7 +6,7 @@ use futures::future::join_all;
 use shared::domain::{Amount, Labels, Passphrase, RequestKey};
 use shared::ledger::MovementOutcome;
 use shared::service::{NewPacket, SendOutcome};
-use tests::{World, audit, packet, user};
+use tests::{Setup, World, audit, packet, user};
 
 fn key(name: &str) -> RequestKey {
     name.parse().unwrap()
@@ -214,4 +214,79 @@ async fn a_withdrawal_never_overdraws_a_wallet() {
     assert_eq!(withdraw("w", 100).await, MovementOutcome::Replayed, "although nothing is left");
     assert_eq!(withdraw("v", 1).await, MovementOutcome::InsufficientBalance);
     assert_eq!(audit(&world).await.balance("ann"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_user_neither_sends_nor_withdraws() {
+    let world = World::single().await;
+    let process = world.process();
+    let (sender, reason) = (user("sender"), || "reported".parse().unwrap());
+    let wanted = || packet(&sender, 1_000, 10);
+    let withdraw = async |id: &str| process.wallets.withdraw(&sender, &key(id), Amount::new(10), None).await.unwrap();
+    process.wallets.suspend(&sender, reason(), None).await.unwrap();
+    assert!(matches!(process.send.send(wanted(), &key("k")).await.unwrap(), SendOutcome::Suspended), "without a wallet");
+    process.wallets.lift_suspension(&sender).await.unwrap();
+    process.fund(&sender, 5_000).await;
+    let SendOutcome::Sent(terms) = process.send.send(wanted(), &key("k")).await.unwrap() else { panic!("not sent") };
+    assert_eq!(withdraw("w").await, MovementOutcome::Moved);
+
+    let first = process.wallets.suspend(&sender, reason(), None).await.unwrap();
+    assert_eq!(process.wallets.suspend(&sender, reason(), None).await.unwrap(), first, "again and again the same");
+    for _ in 0..2 {
+        // A wallet that could not pay either is suspended all the same.
+        for (id, total) in [("k2", 1_000), ("k3", 100_000)] {
+            let outcome = process.send.send(packet(&sender, total, 10), &key(id)).await.unwrap();
+            assert!(matches!(outcome, SendOutcome::Suspended), "{outcome:?}");
+        }
+        assert_eq!(withdraw("w2").await, MovementOutcome::Suspended);
+        let outcome = process.send.send(wanted(), &key("k")).await.unwrap();
+        assert!(matches!(&outcome, SendOutcome::Replayed(sent) if sent.id == terms.id), "{outcome:?}");
+        assert_eq!(withdraw("w").await, MovementOutcome::Replayed);
+    }
+    // Money still comes in, and the user may grab.
+    process.fund(&sender, 1).await;
+    process.grab(terms.id, &sender).await.unwrap();
+    let other = process.wallets.suspend(&sender, "another".parse().unwrap(), None).await.unwrap();
+    assert_eq!(process.wallets.account(&sender).await.unwrap().1, Some(other));
+    for _ in 0..2 {
+        process.wallets.lift_suspension(&sender).await.unwrap();
+    }
+    assert_eq!(withdraw("w2").await, MovementOutcome::Moved);
+    let outcome = process.send.send(wanted(), &key("k2")).await.unwrap();
+    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
+    process.wallets.lift_suspension(&user("nobody")).await.unwrap();
+    audit(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_sends_never_exceed_the_limit_of_a_day() {
+    let world = World::single().await;
+    let process = world.process_with(Setup { daily_max: Some(Amount::new(1_050)), ..Setup::default() });
+    let sender = user("sender");
+    process.fund(&sender, 10_000).await;
+    let sends = (0..30).map(|n| {
+        let (process, wanted) = (process.clone(), packet(&sender, 100, 5));
+        tokio::spawn(async move { process.send.send(wanted, &key(&format!("k{n}"))).await.unwrap() })
+    });
+    let outcomes: Vec<SendOutcome> = join_all(sends).await.into_iter().map(Result::unwrap).collect();
+    let sent: Vec<usize> = (0..30).filter(|n| matches!(outcomes[*n], SendOutcome::Sent(_))).collect();
+    let limited = outcomes.iter().filter(|outcome| matches!(outcome, SendOutcome::DailyLimitExceeded { .. })).count();
+    assert_eq!((sent.len(), limited), (10, 20));
+    // What was sent is answered again, and does not count again: not even if the first answer was lost.
+    let again = process.send.send(packet(&sender, 100, 5), &key(&format!("k{}", sent[0]))).await.unwrap();
+    assert!(matches!(again, SendOutcome::Replayed(_)), "{again:?}");
+    world.rig.lose_answers(2);
+    process.send(packet(&sender, 50, 5)).await;
+    for total in [5, 2_000] {
+        let outcome = process.send.send(packet(&sender, total, 5), &key("more")).await.unwrap();
+        let SendOutcome::DailyLimitExceeded { resets_at } = outcome else { panic!("{outcome:?}") };
+        assert!(resets_at.ms().is_multiple_of(86_400_000) && resets_at.ms() > world.now_ms());
+    }
+    // The key of a refused send is free.
+    process.clock.set_ahead(Duration::from_hours(24));
+    let outcome = process.send.send(packet(&sender, 1_050, 5), &key("more")).await.unwrap();
+    assert!(matches!(outcome, SendOutcome::Sent(_)), "{outcome:?}");
+    process.clock.set_ahead(Duration::ZERO);
+    let books = audit(&world).await;
+    assert_eq!((books.packets.len(), books.balance("sender")), (12, 10_000 - 2_100));
 }

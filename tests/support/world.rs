@@ -126,6 +126,8 @@ pub struct Setup {
     pub least_age: Duration,
     /// Whether work continues between requests. If it does, winners are answered before Redis knows their claims.
     pub runs_on: bool,
+    /// The most that a user may send on a day.
+    pub daily_max: Option<Amount>,
 }
 
 /// The data of a Redis server at one moment.
@@ -193,7 +195,8 @@ impl World {
         let clock = Arc::new(SkewedClock::default());
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
-        let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
+        let (currency, limits) = (CURRENCY.to_owned(), Limits::default());
+        let policy = SendPolicy { currency, ack: setup.ack, limits, daily_max: setup.daily_max };
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
         let grab = if setup.runs_on { grab.running_on() } else { grab };

@@ -48,6 +48,11 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
             let days = Limits::START_AHEAD_MAX.as_secs() / 86_400;
             Err(Problem::field("starts_at", format!("must be in the future, at most {days} days ahead")))
         }
+        SendOutcome::Suspended => Err(Problem::account_suspended()),
+        SendOutcome::DailyLimitExceeded { resets_at } => Err(Problem {
+            resets_at: Some(resets_at),
+            ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day in UTC.")
+        }),
         SendOutcome::InsufficientBalance => {
             Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the packet's total."))
         }

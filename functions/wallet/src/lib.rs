@@ -1,14 +1,14 @@
-//! `/wallets/…`: the operator moves money in and out, and views wallets.
+//! `/wallets/…`: the operator moves money in and out, and views wallets. `/operator/users/…`: they suspend users.
 
 use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
-use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, RequestKey, UserId};
+use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Int, MovementRow, Page, Problem, Route, WalletBody, before_deadline, fields, operator, page,
-    parse_body, respond, route,
+    Answer, Code, Int, MovementRow, Page, Problem, Route, SuspensionBody, WalletBody, before_deadline, fields, operator,
+    page, reason, respond, route, parse_body,
 };
 use shared::ledger::{MovementCursor, MovementOutcome};
 use shared::ports::Table;
@@ -20,6 +20,13 @@ const BODY_BYTES_MAX: usize = 16 * 1_024;
 #[serde(deny_unknown_fields)]
 struct MovementBody {
     amount: Int,
+}
+
+#[derive(Serialize)]
+struct SuspendedBody<'a> {
+    user_id: &'a UserId,
+    #[serde(flatten)]
+    suspension: SuspensionBody<'a>,
 }
 
 #[derive(Serialize)]
@@ -51,11 +58,30 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
         }
         Route::Wallet(user) => {
             let user = user_id(user)?;
-            Answer::ok(&WalletBody::new(&user, &wallets.wallet(&user).await?, wallets.currency()))
+            let (wallet, suspension) = wallets.account(&user).await?;
+            Answer::ok(&WalletBody::new(&user, &wallet, wallets.currency()).with_suspension(suspension.as_ref()))
+        }
+        Route::Suspend(user) => {
+            let (user, reason) = suspension(request, user)?;
+            let suspension = wallets.suspend(&user, reason, Some(&by)).await?;
+            Answer::ok(&SuspendedBody { user_id: &user, suspension: SuspensionBody::new(&suspension) })
+        }
+        Route::LiftSuspension(user) => {
+            wallets.lift_suspension(&user_id(user)?).await?;
+            Ok(Answer::nothing())
         }
         Route::Movements(user) => movements(wallets, request, user_id(user)?).await,
         _ => Err(Problem::route_not_found()),
     }
+}
+
+/// The user and the reason of a suspension, or all errors.
+fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason), Problem> {
+    let mut fields = fields();
+    let reason = reason(request, &mut fields)?;
+    let user = fields.check("user_id", user.parse().ok(), "is not a user id");
+    fields.finish()?;
+    user.zip(reason).ok_or_else(|| Problem::new(Code::InvalidRequest, "The request is not valid."))
 }
 
 fn user_id(text: &str) -> Result<UserId, Problem> {
@@ -94,6 +120,7 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
         MovementOutcome::InsufficientBalance => {
             return Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the withdrawal."));
         }
+        MovementOutcome::Suspended => return Err(Problem::account_suspended()),
         MovementOutcome::TooFull => {
             return Err(Problem::field("amount", format!("would raise the balance above {MAX_BALANCE}")));
         }

@@ -6,6 +6,7 @@ mod id;
 mod labels;
 mod limits;
 mod money;
+mod operator;
 mod packet;
 mod part;
 mod slip;
@@ -20,6 +21,7 @@ pub use id::{IdError, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, S
 pub use labels::{Cover, LabelError, Labels, Reference};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
 pub use money::Amount;
+pub use operator::{Intervention, OperatorReason, ReasonError};
 pub use packet::{AckMode, Guard, PassphraseDigest, Refusal, Terms};
 pub use part::{PARTITIONS, PartId, Partition, part_count};
 pub use slip::{Claim, Decision, Hold, Owner};

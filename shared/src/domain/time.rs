@@ -34,6 +34,13 @@ impl Timestamp {
         Self(self.0.saturating_sub(duration_ms(duration)))
     }
 
+    /// The beginning of the next day in UTC.
+    #[must_use]
+    pub const fn next_day(self) -> Self {
+        const DAY_MS: u64 = 86_400_000;
+        Self((self.0 / DAY_MS).saturating_add(1).saturating_mul(DAY_MS))
+    }
+
     /// How long after `earlier` this is; zero where it is not after it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

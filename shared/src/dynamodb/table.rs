@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::batching::{AdmissionLimiter, Overloaded};
 use crate::ledger::keys::{DUE_INDEX, DUE_SHARD, EXPIRES_AT, PK, SK};
-use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
 type Attributes = HashMap<String, AttributeValue>;
@@ -102,7 +102,7 @@ impl SdkTable {
                     .build();
                 Ok(TransactWriteItem::builder().put(put.map_err(refused)?).build())
             }
-            Write::Add { key, deltas, bound } => self.add(key, deltas, *bound),
+            Write::Add { key, deltas, bound, absent } => self.add(key, deltas, *bound, *absent),
             Write::Change { key, expect, set, remove } => self.change(key, *expect, set, remove),
         }
     }
@@ -112,8 +112,12 @@ impl SdkTable {
         key: &Key,
         deltas: &[(&'static str, i64)],
         bound: Option<Bound>,
+        absent: Option<&'static str>,
     ) -> Result<TransactWriteItem, TableError> {
-        let mut update = Update::builder().table_name(&self.name).set_key(Some(attributes_of(key)));
+        let mut update = Update::builder()
+            .table_name(&self.name)
+            .set_key(Some(attributes_of(key)))
+            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let mut terms = Vec::with_capacity(deltas.len());
         for (i, (name, delta)) in deltas.iter().enumerate() {
             terms.push(format!("#a{i} :a{i}"));
@@ -122,15 +126,23 @@ impl SdkTable {
                 .expression_attribute_values(format!(":a{i}"), AttributeValue::N(delta.to_string()));
         }
         update = update.update_expression(format!("ADD {}", terms.join(", ")));
+        let mut conditions = Vec::new();
         if let Some(bound) = bound {
             let (condition, name, value) = match bound {
                 Bound::AtLeast(name, value) => ("#b >= :b", name, value),
-                Bound::AtMost(name, value) => ("attribute_not_exists(#b) OR #b <= :b", name, value),
+                Bound::AtMost(name, value) => ("(attribute_not_exists(#b) OR #b <= :b)", name, value),
             };
+            conditions.push(condition);
             update = update
-                .condition_expression(condition)
                 .expression_attribute_names("#b", name)
                 .expression_attribute_values(":b", AttributeValue::N(value.to_string()));
+        }
+        if let Some(name) = absent {
+            conditions.push("attribute_not_exists(#n)");
+            update = update.expression_attribute_names("#n", name);
+        }
+        if !conditions.is_empty() {
+            update = update.condition_expression(conditions.join(" AND "));
         }
         Ok(TransactWriteItem::builder().update(update.build().map_err(refused)?).build())
     }
@@ -138,16 +150,21 @@ impl SdkTable {
     fn change(
         &self,
         key: &Key,
-        (name, expected): (&'static str, &'static str),
+        expect: Expect,
         set: &Item,
         remove: &[&'static str],
     ) -> Result<TransactWriteItem, TableError> {
-        let mut update = Update::builder()
-            .table_name(&self.name)
-            .set_key(Some(attributes_of(key)))
-            .condition_expression("#e = :e")
-            .expression_attribute_names("#e", name)
-            .expression_attribute_values(":e", AttributeValue::S(expected.to_owned()));
+        let mut update = Update::builder().table_name(&self.name).set_key(Some(attributes_of(key)));
+        update = match expect {
+            Expect::Is(name, expected) => update
+                .condition_expression("#e = :e")
+                .expression_attribute_names("#e", name)
+                .expression_attribute_values(":e", AttributeValue::S(expected.to_owned())),
+            Expect::Has(name) => {
+                update.condition_expression("attribute_exists(#e)").expression_attribute_names("#e", name)
+            }
+            Expect::Nothing => update,
+        };
         let mut sets = Vec::new();
         for (i, (name, value)) in Attributes::from(set.clone()).into_iter().enumerate() {
             sets.push(format!("#s{i} = :s{i}"));
@@ -160,11 +177,10 @@ impl SdkTable {
             removes.push(format!("#r{i}"));
             update = update.expression_attribute_names(format!("#r{i}"), *name);
         }
-        let mut expression = format!("SET {}", sets.join(", "));
-        if !removes.is_empty() {
-            expression = format!("{expression} REMOVE {}", removes.join(", "));
-        }
-        Ok(TransactWriteItem::builder().update(update.update_expression(expression).build().map_err(refused)?).build())
+        let clauses = [("SET", sets), ("REMOVE", removes)].into_iter().filter(|(_, changes)| !changes.is_empty());
+        let clauses: Vec<String> = clauses.map(|(verb, changes)| format!("{verb} {}", changes.join(", "))).collect();
+        let update = update.update_expression(clauses.join(" "));
+        Ok(TransactWriteItem::builder().update(update.build().map_err(refused)?).build())
     }
 }
 

@@ -4,6 +4,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::problem::{Code, FieldError, Problem};
+use crate::domain::OperatorReason;
+
+/// The most bytes of a body with a reason.
+const REASON_BYTES_MAX: usize = 16 * 1_024;
 
 /// A JSON integer of any size, so that the field with its bounds refuses what is too large. One beyond `i128` counts as its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -77,6 +81,21 @@ pub fn parse_body<B: DeserializeOwned>(request: &Request, bytes_max: usize) -> R
     let body = serde_path_to_error::deserialize(&mut json).map_err(|error| problem(&error))?;
     json.end().map_err(|_| not_an_object())?;
     Ok(Some(body))
+}
+
+/// The operator's reason in the body of a request, whose only field it is; `None` with a note in `fields` if it is not valid.
+pub fn reason(request: &Request, fields: &mut Fields) -> Result<Option<OperatorReason>, Problem> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct ReasonBody {
+        reason: String,
+    }
+    let body: ReasonBody = parse_body(request, REASON_BYTES_MAX)?.ok_or_else(not_an_object)?;
+    let reason = body.reason.parse::<OperatorReason>();
+    Ok(match reason {
+        Ok(reason) => Some(reason),
+        Err(error) => fields.check("reason", None, error.to_string()),
+    })
 }
 
 fn not_an_object() -> Problem {

@@ -11,10 +11,10 @@ mod route;
 mod views;
 
 pub use answer::{Answer, Keeping, names_tag, respond};
-pub use body::{Fields, Int, fields, given, parse_body};
+pub use body::{Fields, Int, fields, given, parse_body, reason};
 pub use deadline::before_deadline;
 pub use page::{Page, page, parameter};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, header, operator, user_of};
 pub use route::{Route, Who, route};
-pub use views::{ClaimRow, MineView, MovementRow, PacketBody, Totals, Viewer, WalletBody};
+pub use views::{ClaimRow, MineView, MovementRow, PacketBody, SuspensionBody, Totals, Viewer, WalletBody};

@@ -1,6 +1,7 @@
 use lambda_http::http::StatusCode;
 use serde::Serialize;
 
+use crate::domain::Timestamp;
 use crate::service::Failure;
 
 /// The kinds of problems. Clients branch on these codes, which are stable. Only this file assigns their statuses.
@@ -18,6 +19,10 @@ pub enum Code {
     WrongPassphrase,
     /// The route is not for this caller.
     Forbidden,
+    /// The user is suspended.
+    AccountSuspended,
+    /// The user would have sent too much on this day.
+    DailyLimitExceeded,
     /// There is no such packet.
     PacketNotFound,
     /// There is no such route.
@@ -38,13 +43,15 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
         Self::NotARecipient,
         Self::WrongPassphrase,
         Self::Forbidden,
+        Self::AccountSuspended,
+        Self::DailyLimitExceeded,
         Self::PacketNotFound,
         Self::RouteNotFound,
         Self::MethodNotAllowed,
@@ -79,6 +86,8 @@ impl Code {
             Self::NotARecipient => (StatusCode::FORBIDDEN, "not-a-recipient", "Not a recipient"),
             Self::WrongPassphrase => (StatusCode::FORBIDDEN, "wrong-passphrase", "Wrong passphrase"),
             Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Forbidden"),
+            Self::AccountSuspended => (StatusCode::FORBIDDEN, "account-suspended", "Account suspended"),
+            Self::DailyLimitExceeded => (StatusCode::FORBIDDEN, "daily-limit-exceeded", "Daily limit exceeded"),
             Self::PacketNotFound => (StatusCode::NOT_FOUND, "packet-not-found", "Packet not found"),
             Self::RouteNotFound => (StatusCode::NOT_FOUND, "route-not-found", "Route not found"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed"),
@@ -115,6 +124,8 @@ pub struct Problem {
     pub retry_after_s: Option<u64>,
     /// The methods of the route.
     pub allow: Option<&'static str>,
+    /// When a used-up limit begins anew.
+    pub resets_at: Option<Timestamp>,
     /// The cause, for the log only.
     pub cause: Option<Failure>,
 }
@@ -130,13 +141,23 @@ pub(super) struct ProblemBody<'a> {
     #[serde(skip_serializing_if = "<[FieldError]>::is_empty")]
     errors: &'a [FieldError],
     #[serde(skip_serializing_if = "Option::is_none")]
+    resets_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     request_id: Option<&'a str>,
 }
 
 impl Problem {
     /// A problem of this code.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into(), errors: Vec::new(), retry_after_s: None, allow: None, cause: None }
+        Self {
+            code,
+            detail: detail.into(),
+            errors: Vec::new(),
+            retry_after_s: None,
+            allow: None,
+            resets_at: None,
+            cause: None,
+        }
     }
 
     /// A request with invalid fields.
@@ -152,6 +173,11 @@ impl Problem {
     /// No such packet. A malformed id gets the same answer as an unknown one.
     pub fn packet_not_found() -> Self {
         Self::new(Code::PacketNotFound, "There is no such packet.")
+    }
+
+    /// The user is suspended.
+    pub fn account_suspended() -> Self {
+        Self::new(Code::AccountSuspended, "The operator has suspended this user.")
     }
 
     /// There is no such route.
@@ -173,6 +199,7 @@ impl Problem {
             detail: &self.detail,
             code,
             errors: &self.errors,
+            resets_at: self.resets_at.map(|at| at.to_string()),
             request_id: Some(request_id).filter(|id| !id.is_empty()),
         }
     }

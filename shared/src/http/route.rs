@@ -44,6 +44,10 @@ pub enum Route<'a> {
     Wallet(&'a str),
     /// `GET /wallets/{user_id}/movements`
     Movements(&'a str),
+    /// `PUT /operator/users/{user_id}/suspension`
+    Suspend(&'a str),
+    /// `DELETE /operator/users/{user_id}/suspension`
+    LiftSuspension(&'a str),
     /// A browser asks whether a page of another origin may call. API Gateway adds the headers that say so, but a browser reads
     /// them only in an answer of 2xx.
     Preflight,
@@ -89,7 +93,6 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         return Err(Problem::route_not_found());
     }
     let (allow, route) = match segments[..] {
-        // The only path with two methods.
         ["users", user, "packets"] => {
             let who = Who::User(user);
             let is_read = *request.method() == Method::GET;
@@ -104,6 +107,10 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["me", "claims"] => ("GET", Route::Claims(Who::Caller)),
         ["operator", "packets"] => ("GET", Route::Referenced),
         ["operator", "packets", id] => ("GET", Route::AnyPacket(id)),
+        ["operator", "users", user, "suspension"] => {
+            let is_end = *request.method() == Method::DELETE;
+            ("DELETE, PUT", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
+        }
         ["wallets", user] => ("GET", Route::Wallet(user)),
         ["wallets", user, "movements"] => ("GET", Route::Movements(user)),
         ["wallets", user, "deposits", id] => ("PUT", Route::Deposit(user, id)),
@@ -151,6 +158,8 @@ mod tests {
             (Method::POST, "/users/a/packets/x/grab", Route::Grab(Who::User("a"), "x")),
             (Method::GET, "/operator/packets/x", Route::AnyPacket("x")),
             (Method::PUT, "/wallets/a{b}/deposits/d", Route::Deposit("a{b}", "d")),
+            (Method::PUT, "/operator/users/a{b}/suspension", Route::Suspend("a{b}")),
+            (Method::DELETE, "/operator/users/a/suspension", Route::LiftSuspension("a")),
         ] {
             assert_eq!(route(&of(method, path)).unwrap(), expected, "{path}");
         }
@@ -186,6 +195,9 @@ mod tests {
         assert!(route(&of(Method::HEAD, "/me/wallet")).is_err());
         for method in [Method::PUT, Method::HEAD] {
             assert_eq!(route(&of(method, "/users/a/packets")).unwrap_err().allow, Some("GET, POST"));
+        }
+        for method in [Method::GET, Method::POST] {
+            assert_eq!(route(&of(method, "/operator/users/a/suspension")).unwrap_err().allow, Some("DELETE, PUT"));
         }
     }
 }

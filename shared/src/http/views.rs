@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Movement, PacketId, Reference, Signer, Terms, Timestamp, UserId, Wallet,
+    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp, UserId, Wallet,
 };
 use crate::service::{ListedClaim, PacketView};
 
@@ -204,12 +204,38 @@ pub struct WalletBody<'a> {
     user_id: &'a UserId,
     balance: Amount,
     currency: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    suspension: Option<SuspensionBody<'a>>,
 }
 
 impl<'a> WalletBody<'a> {
     /// A user's wallet.
     pub const fn new(user_id: &'a UserId, wallet: &Wallet, currency: &'a str) -> Self {
-        Self { user_id, balance: wallet.balance, currency }
+        Self { user_id, balance: wallet.balance, currency, suspension: None }
+    }
+
+    /// The same for the operator, who sees that the user is suspended.
+    #[must_use]
+    pub fn with_suspension(self, suspension: Option<&'a Intervention>) -> Self {
+        Self { suspension: suspension.map(SuspensionBody::new), ..self }
+    }
+}
+
+/// A user's suspension.
+#[derive(Serialize)]
+pub struct SuspensionBody<'a> {
+    reason: &'a str,
+    #[serde(serialize_with = "rfc3339")]
+    suspended_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<&'a Signer>,
+}
+
+impl<'a> SuspensionBody<'a> {
+    /// A suspension, as the operator sees it.
+    pub fn new(suspension: &'a Intervention) -> Self {
+        let Intervention { reason, at, by } = suspension;
+        Self { reason: reason.as_str(), suspended_at: *at, by: by.as_ref() }
     }
 }
 

@@ -248,6 +248,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
             key: keys::wallet(user),
             deltas: vec![("balance", amount), ("claim_count", 1), ("claim_amount", amount)],
             bound: None,
+            absent: None,
         },
     ])
 }

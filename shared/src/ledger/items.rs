@@ -8,7 +8,7 @@ use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Cover, Decision, Guard, Labels, Owner, PacketId, PassphraseDigest, Reference, Seed, Signer,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, Owner, PacketId, PassphraseDigest, Reference, Seed, Signer,
     Split, Terms, Timestamp, UserId,
 };
 use crate::ports::Item;
@@ -17,6 +17,9 @@ use crate::ports::Item;
 pub const OPEN: &str = "open";
 /// The state of a packet of which every slip is decided, after its expiry.
 pub const SETTLED: &str = "settled";
+
+/// The attribute of a wallet whose owner is suspended: no money leaves it by a send or a withdrawal. It is absent otherwise.
+pub const SUSPENDED: &str = "suspended";
 
 /// A packet: its terms, written by send, and its state, changed once when it is settled.
 #[derive(Deserialize, Serialize)]
@@ -197,6 +200,9 @@ pub struct SentItem {
     pub packet_id: PacketId,
     pub amount: Amount,
     pub at: Timestamp,
+    /// The day whose limit it counts towards, such as `2027-01-01`. Absent if no limit applied.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub day: Option<String>,
 }
 
 /// That a packet has a reference, under the reference. Written by send.
@@ -237,6 +243,8 @@ pub struct SendKeyItem {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub struct WalletItem {
+    /// [`SUSPENDED`]
+    pub suspended: Option<Intervention>,
     pub balance: Amount,
     pub sent_count: u64,
     pub sent_amount: Amount,

@@ -30,6 +30,8 @@ pub const SLIPS_PER_KEY: u32 = 64;
 
 /// The beginning of the sort keys of claims.
 pub const CLAIM: &str = "CLAIM#";
+/// The beginning of the sort keys of the days with a limit.
+pub const DAY: &str = "DAY#";
 /// The beginning of the sort keys of deposits.
 pub const DEPOSIT: &str = "DEPOSIT#";
 /// The beginning of the sort keys of refunds.
@@ -82,7 +84,8 @@ pub fn user(user: &UserId) -> String {
     format!("USER#{user}")
 }
 
-/// A user's wallet: the balance and the totals of its histories. Created and changed by each movement. Missing: all are zero.
+/// A user's wallet: the balance and the totals of its histories, and the suspension of its owner. Created and changed by each movement
+/// and by the operator. Missing: all are zero.
 pub fn wallet(owner: &UserId) -> Key {
     Key { pk: user(owner), sk: "WALLET".to_owned() }
 }
@@ -110,6 +113,12 @@ pub fn deposit(owner: &UserId, id: &RequestKey) -> Key {
 /// A withdrawal, named by the operator's request key. Written once, never changed.
 pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
+}
+
+/// What a user sent on a day in UTC, if a daily limit applied: `DAY#2027-01-01`. Created and changed by each send of that day, only
+/// ever by adding. Missing: nothing counts towards that day's limit.
+pub fn day(sender: &UserId, day: &str) -> Key {
+    Key { pk: user(sender), sk: format!("{DAY}{day}") }
 }
 
 /// An idempotency key of a send. Written by send, never changed. Missing: the key has sent nothing and is free.

@@ -4,10 +4,13 @@ use futures::stream::{self, Stream, StreamExt, TryStreamExt};
 
 use super::commit::Committed;
 use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
+use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
+use crate::domain::{Amount, Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
 use crate::ports::{Bound, Key, Query, Reason, Table, Write};
 
+/// The place of the wallet among the writes of a send. The day follows it, if a limit applies.
+const WALLET_PLACE: usize = 3;
 /// The most queries for one packet's decisions in flight.
 const DECISION_QUERIES: usize = 16;
 
@@ -21,6 +24,8 @@ pub struct SendRequest<'a> {
     pub key: &'a RequestKey,
     /// A hash of what the client asked for.
     pub body_hash: [u8; 32],
+    /// The most that a user may send on a day in UTC, if there is a limit.
+    pub daily_max: Option<Amount>,
 }
 
 /// How a send ended.
@@ -34,6 +39,10 @@ pub enum SendOutcome {
     KeyReused,
     /// The wallet can't pay. The key stays free.
     InsufficientBalance,
+    /// The sender is suspended. The key stays free.
+    Suspended,
+    /// The sender would have sent too much on this day. The key stays free.
+    DailyLimitExceeded,
 }
 
 /// A packet as the ledger knows it.
@@ -56,12 +65,14 @@ pub struct Due {
 
 impl<T: Table> Ledger<T> {
     /// Creates a packet and takes its money from the sender's wallet, all in one transaction: the key, the terms, the
-    /// amounts, the debit, the wallet. A packet with a reference has one item more.
+    /// amounts, the debit, the wallet. A packet with a reference has one item more, and so has one that a daily limit applies to.
     pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
-        let SendRequest { terms, amounts, key, body_hash } = request;
+        let SendRequest { terms, amounts, key, body_hash, daily_max } = request;
         let total = items::signed(terms.total)?;
         let send_key = SendKeyItem { packet_id: terms.id, body_hash: hex::encode(body_hash) };
-        let sent = SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at };
+        let day = daily_max.is_some().then(|| day_of(terms.created_at));
+        let sent =
+            SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at, day: day.clone() };
         let mut writes = vec![
             Write::PutNew { key: keys::send_key(&terms.sender, key), item: items::write(&send_key)? },
             Write::PutNew { key: keys::packet(terms.id), item: items::write(&PacketItem::new(terms))? },
@@ -70,8 +81,20 @@ impl<T: Table> Ledger<T> {
                 key: keys::wallet(&terms.sender),
                 deltas: vec![("balance", -total), ("sent_count", 1), ("sent_amount", total)],
                 bound: Some(Bound::AtLeast("balance", terms.total.minor_units())),
+                absent: Some(items::SUSPENDED),
             },
         ];
+        if let Some((most, day)) = daily_max.zip(day) {
+            let Some(left) = most.minor_units().checked_sub(terms.total.minor_units()) else {
+                return self.above_daily_limit(request).await;
+            };
+            writes.push(Write::Add {
+                key: keys::day(&terms.sender, &day),
+                deltas: vec![("sent_count", 1), ("sent_amount", total)],
+                bound: Some(Bound::AtMost("sent_amount", left)),
+                absent: None,
+            });
+        }
         for (part, amounts) in terms.id.parts().zip(*amounts) {
             let item = AmountsItem { amounts: amounts.as_bytes().to_vec().into() };
             writes.push(Write::PutNew { key: keys::amounts(part), item: items::write(&item)? });
@@ -86,13 +109,37 @@ impl<T: Table> Ledger<T> {
         }
     }
 
-    /// An existing key decides before the balance does: this very send may have emptied the wallet, if its answer was lost.
+    /// An existing key decides before the wallet does: this very send may have emptied the wallet, if its answer was lost. Then a
+    /// suspension counts, then the day's limit, then the balance.
     async fn why_not_sent(&self, request: &SendRequest<'_>, reasons: Vec<Reason>) -> Result<SendOutcome, LedgerError> {
-        Ok(match reasons.into_iter().next() {
+        let mut reasons = reasons.into_iter();
+        let before = match reasons.next() {
             Some(Reason::ConditionFailed(Some(item))) => Some(judge_key(request, item)?),
             _ => self.sent_before(request).await?,
+        };
+        if let Some(outcome) = before {
+            return Ok(outcome);
         }
-        .unwrap_or(SendOutcome::InsufficientBalance))
+        let (wallet, day) = (reasons.nth(WALLET_PLACE - 1), reasons.next());
+        let is_limited = request.daily_max.is_some() && matches!(day, Some(Reason::ConditionFailed(_)));
+        if is_limited && matches!(wallet, Some(Reason::None)) {
+            return Ok(SendOutcome::DailyLimitExceeded);
+        }
+        Ok(match self.why_unpaid(&request.terms.sender, request.terms.total, wallet).await {
+            Ok(Unpaid::Suspended) => SendOutcome::Suspended,
+            _ if is_limited => SendOutcome::DailyLimitExceeded,
+            Ok(Unpaid::InsufficientBalance) => SendOutcome::InsufficientBalance,
+            Err(error) => return Err(error),
+        })
+    }
+
+    /// How a send ends that is larger than a whole day's limit.
+    async fn above_daily_limit(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
+        if let Some(outcome) = self.sent_before(request).await? {
+            return Ok(outcome);
+        }
+        let (_, suspension) = self.account(&request.terms.sender).await?;
+        Ok(if suspension.is_some() { SendOutcome::Suspended } else { SendOutcome::DailyLimitExceeded })
     }
 
     /// How an earlier send with this key ended, if it sent a packet.
@@ -161,6 +208,11 @@ impl<T: Table> Ledger<T> {
         let items = self.table.due(shard, until.ms(), after, limit).await?;
         items.into_iter().map(read_due).collect()
     }
+}
+
+/// A day in UTC, such as `2027-01-01`.
+fn day_of(at: Timestamp) -> String {
+    at.to_string().chars().take_while(|letter| *letter != 'T').collect()
 }
 
 /// What the item of an idempotency key says about a send with this key.

@@ -2,7 +2,7 @@ use super::commit::Committed;
 use super::items::{self, DecisionItem, RefundItem, SettledItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Amount, Decision, Owner, Summary, Terms, Timestamp};
-use crate::ports::{Reason, Table, Write};
+use crate::ports::{Expect, Reason, Table, Write};
 
 /// The most slips that one refund can take back: a transaction has at most 100 writes.
 pub const REFUND_SLIPS_MAX: usize = 90;
@@ -43,6 +43,7 @@ impl<T: Table> Ledger<T> {
             key: keys::wallet(&terms.sender),
             deltas: vec![("balance", items::signed(amount)?)],
             bound: None,
+            absent: None,
         });
         match self.commit(&writes).await? {
             Committed::Yes => Ok(RefundOutcome::Refunded(decisions)),
@@ -90,7 +91,7 @@ impl<T: Table> Ledger<T> {
         };
         let mut set = items::write(&closing)?;
         set.insert("status".to_owned(), serde_dynamo::AttributeValue::S(items::SETTLED.to_owned()));
-        let expect = ("status", items::OPEN);
+        let expect = Expect::Is("status", items::OPEN);
         let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[keys::DUE_SHARD] };
         match self.commit(&[write]).await? {
             Committed::Yes | Committed::No(_) => Ok(()),

@@ -1,8 +1,10 @@
+use serde_dynamo::AttributeValue;
+
 use super::commit::Committed;
 use super::items::{self, OutsideItem, WalletItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amount, MAX_BALANCE, RequestKey, Signer, Timestamp, UserId, Wallet};
-use crate::ports::{Bound, Item, Key, Reason, Table, Write};
+use crate::domain::{Amount, Intervention, MAX_BALANCE, RequestKey, Signer, Timestamp, UserId, Wallet};
+use crate::ports::{Bound, Expect, Item, Key, Reason, Table, TableError, Write};
 
 /// How a deposit or a withdrawal ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -15,24 +17,78 @@ pub enum MovementOutcome {
     IdReused,
     /// A withdrawal of more than there is; its id stays free.
     InsufficientBalance,
+    /// A withdrawal of a suspended user; its id stays free.
+    Suspended,
     /// A deposit that would fill the wallet above [`MAX_BALANCE`]; its id stays free.
     TooFull,
     /// A deposit above the deployment's limit; its id stays free.
     AboveLimit,
 }
 
+/// Why a wallet did not pay.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Unpaid {
+    /// It holds too little.
+    InsufficientBalance,
+    /// Its owner is suspended.
+    Suspended,
+}
+
 impl<T: Table> Ledger<T> {
     /// A user's wallet.
     pub async fn wallet(&self, user: &UserId) -> Result<Wallet, LedgerError> {
+        Ok(self.account(user).await?.0)
+    }
+
+    /// A user's wallet, and their suspension if they are suspended.
+    pub async fn account(&self, user: &UserId) -> Result<(Wallet, Option<Intervention>), LedgerError> {
         let item = self.table.get(keys::wallet(user)).await?;
+        let item = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
+        let wallet = Wallet {
+            balance: item.balance,
+            sent_count: item.sent_count,
+            sent_amount: item.sent_amount,
+            claim_count: item.claim_count,
+            claim_amount: item.claim_amount,
+        };
+        Ok((wallet, item.suspended))
+    }
+
+    /// Suspends a user: from then on none of their sends and withdrawals commits. It replaces an earlier suspension.
+    pub async fn suspend(&self, user: &UserId, suspension: &Intervention) -> Result<(), LedgerError> {
+        let mut set = Item::default();
+        set.insert(items::SUSPENDED.to_owned(), AttributeValue::M(items::write(suspension)?.into_inner()));
+        let write = Write::Change { key: keys::wallet(user), expect: Expect::Nothing, set, remove: &[] };
+        self.commit(&[write]).await.map(drop)
+    }
+
+    /// Lifts a user's suspension, if they are suspended.
+    pub async fn lift_suspension(&self, user: &UserId) -> Result<(), LedgerError> {
+        let (expect, set) = (Expect::Has(items::SUSPENDED), Item::default());
+        let write = Write::Change { key: keys::wallet(user), expect, set, remove: &[items::SUSPENDED] };
+        self.commit(&[write]).await.map(drop)
+    }
+
+    /// Why a wallet did not pay `amount`. `reason` is what the table says of its write.
+    pub(super) async fn why_unpaid(
+        &self,
+        user: &UserId,
+        amount: Amount,
+        reason: Option<Reason>,
+    ) -> Result<Unpaid, LedgerError> {
+        let item = match reason {
+            Some(Reason::ConditionFailed(Some(item))) => Some(item),
+            _ => self.table.get(keys::wallet(user)).await?,
+        };
         let wallet = item.map(items::read::<WalletItem>).transpose()?.unwrap_or_default();
-        Ok(Wallet {
-            balance: wallet.balance,
-            sent_count: wallet.sent_count,
-            sent_amount: wallet.sent_amount,
-            claim_count: wallet.claim_count,
-            claim_amount: wallet.claim_amount,
-        })
+        if wallet.suspended.is_some() {
+            Ok(Unpaid::Suspended)
+        } else if wallet.balance < amount {
+            Ok(Unpaid::InsufficientBalance)
+        } else {
+            // The table did not show the item that refused, and by now the item has changed.
+            Err(TableError::Unavailable("the wallet has changed meanwhile".into()).into())
+        }
     }
 
     /// Puts money from outside into a wallet, once for each id. A repeat keeps the first `by` and `at`.
@@ -49,12 +105,14 @@ impl<T: Table> Ledger<T> {
             key: keys::wallet(user),
             deltas: vec![("balance", items::signed(amount)?)],
             bound: Some(Bound::AtMost("balance", most)),
+            absent: None,
         };
         let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
-        self.move_once(keys::deposit(user, id), &item, wallet, MovementOutcome::TooFull).await
+        let (outcome, _) = self.move_once(keys::deposit(user, id), &item, wallet, MovementOutcome::TooFull).await?;
+        Ok(outcome)
     }
 
-    /// Takes money out of a wallet, once for each id.
+    /// Takes money out of a wallet, once for each id, unless its owner is suspended.
     pub async fn withdraw(
         &self,
         user: &UserId,
@@ -67,29 +125,40 @@ impl<T: Table> Ledger<T> {
             key: keys::wallet(user),
             deltas: vec![("balance", -items::signed(amount)?)],
             bound: Some(Bound::AtLeast("balance", amount.minor_units())),
+            absent: Some(items::SUSPENDED),
         };
         let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
-        self.move_once(keys::withdrawal(user, id), &item, wallet, MovementOutcome::InsufficientBalance).await
+        let unpaid = MovementOutcome::InsufficientBalance;
+        let (outcome, reason) = self.move_once(keys::withdrawal(user, id), &item, wallet, unpaid).await?;
+        if outcome != unpaid {
+            return Ok(outcome);
+        }
+        Ok(match self.why_unpaid(user, amount, reason).await? {
+            Unpaid::InsufficientBalance => MovementOutcome::InsufficientBalance,
+            Unpaid::Suspended => MovementOutcome::Suspended,
+        })
     }
 
-    /// Writes a movement once. An existing movement under the same id decides before the balance does.
+    /// Writes a movement once. An existing movement under the same id decides before the wallet does. Also returns what the table said
+    /// of the wallet, if something was in the way.
     async fn move_once(
         &self,
         key: Key,
         movement: &OutsideItem,
         wallet: Write,
-        out_of_bounds: MovementOutcome,
-    ) -> Result<MovementOutcome, LedgerError> {
+        refused: MovementOutcome,
+    ) -> Result<(MovementOutcome, Option<Reason>), LedgerError> {
         let writes = [Write::PutNew { key: key.clone(), item: items::write(movement)? }, wallet];
         let reasons = match self.commit(&writes).await? {
-            Committed::Yes => return Ok(MovementOutcome::Moved),
+            Committed::Yes => return Ok((MovementOutcome::Moved, None)),
             Committed::No(reasons) => reasons,
         };
-        let found: Option<Item> = match reasons.into_iter().next() {
+        let mut reasons = reasons.into_iter();
+        let found: Option<Item> = match reasons.next() {
             Some(Reason::ConditionFailed(Some(item))) => Some(item),
             _ => self.table.get(key).await?,
         };
-        found_before(found, movement.amount, out_of_bounds)
+        Ok((found_before(found, movement.amount, refused)?, reasons.next()))
     }
 
     /// How a deposit ends that the deployment's limit forbids: one that was made before the limit was lowered stays made.

@@ -5,7 +5,7 @@ use serde_dynamo::AttributeValue;
 
 use crate::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
 use crate::lock;
-use crate::ports::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 /// The most writes of one transaction.
 const WRITES_MAX: usize = 100;
@@ -85,18 +85,25 @@ impl TableSnapshot {
         let found = self.items.get(key(write));
         match write {
             Write::PutNew { .. } => found.map_or(Reason::None, |item| Reason::ConditionFailed(Some(item.clone()))),
-            Write::Add { bound, .. } => {
+            Write::Add { bound, absent, .. } => {
                 let value = |name: &str| found.and_then(|item| number(item, name));
-                let holds = match *bound {
+                let is_within = match *bound {
                     None => true,
                     Some(Bound::AtLeast(name, least)) => value(name).is_some_and(|value| value >= least.into()),
                     Some(Bound::AtMost(name, most)) => value(name).is_none_or(|value| value <= most.into()),
                 };
-                if holds { Reason::None } else { Reason::ConditionFailed(None) }
+                let is_absent = absent.is_none_or(|name| found.is_none_or(|item| !item.contains_key(name)));
+                if is_within && is_absent { Reason::None } else { Reason::ConditionFailed(found.cloned()) }
             }
-            Write::Change { expect: (name, expected), .. } => {
-                let value = found.and_then(|item| item.get(*name));
-                let holds = matches!(value, Some(AttributeValue::S(text)) if text == expected);
+            Write::Change { expect, .. } => {
+                let value = |name: &str| found.and_then(|item| item.get(name));
+                let holds = match *expect {
+                    Expect::Is(name, expected) => {
+                        matches!(value(name), Some(AttributeValue::S(text)) if text == expected)
+                    }
+                    Expect::Has(name) => value(name).is_some(),
+                    Expect::Nothing => true,
+                };
                 if holds { Reason::None } else { Reason::ConditionFailed(None) }
             }
         }

@@ -10,4 +10,4 @@ pub use hot_store::{
     Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
     PartView, ProbeResult, Reconciled, SnapshotResult, ViewResult,
 };
-pub use table::{Bound, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
+pub use table::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -36,6 +36,17 @@ pub enum Bound {
     AtMost(&'static str, u64),
 }
 
+/// What must be true of an item before a [`Write::Change`].
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Expect {
+    /// The attribute has this text.
+    Is(&'static str, &'static str),
+    /// The item has the attribute.
+    Has(&'static str),
+    /// Nothing. The item is made if it does not exist.
+    Nothing,
+}
+
 /// One write of a transaction. There is no unconditional put and no delete: what is written stays.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum Write {
@@ -54,13 +65,15 @@ pub enum Write {
         deltas: Vec<(&'static str, i64)>,
         /// A condition on the item before the change.
         bound: Option<Bound>,
+        /// An attribute that the item must not have.
+        absent: Option<&'static str>,
     },
-    /// Sets and removes attributes of an item if one attribute has the expected text.
+    /// Sets and removes attributes of an item, if it is as expected.
     Change {
         /// The item's key.
         key: Key,
-        /// An attribute, and the value that it must have.
-        expect: (&'static str, &'static str),
+        /// What must be true before.
+        expect: Expect,
         /// Attributes to set.
         set: Item,
         /// Attributes to remove.
@@ -73,7 +86,7 @@ pub enum Write {
 pub enum Reason {
     /// Nothing is wrong with it.
     None,
-    /// Its condition failed; with the existing item, if the table shows it.
+    /// Its condition failed; with the existing item, if there is one and the table shows it.
     ConditionFailed(Option<Item>),
     /// Another transaction on its item is in flight, or the item is throttled: the same write may succeed later.
     Busy(String),

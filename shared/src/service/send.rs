@@ -23,6 +23,8 @@ pub struct SendPolicy {
     pub ack: AckMode,
     /// What can be sent.
     pub limits: Limits,
+    /// The most that a user can send on a day in UTC, if there is a limit.
+    pub daily_max: Option<Amount>,
 }
 
 /// What a user asks for, within the limits.
@@ -61,6 +63,13 @@ pub enum SendOutcome {
     KeyReused,
     /// The wallet can't pay.
     InsufficientBalance,
+    /// The sender is suspended.
+    Suspended,
+    /// The sender would have sent too much on this day.
+    DailyLimitExceeded {
+        /// When the next day begins.
+        resets_at: Timestamp,
+    },
     /// The start is past, or more than [`Limits::START_AHEAD_MAX`] ahead.
     StartOutOfRange,
 }
@@ -89,7 +98,8 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
         let starts_at = request.starts_at;
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
-        let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
+        let daily_max = self.policy.daily_max;
+        let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash, daily_max };
         crash_point!("send.before_ledger");
         // A repeated send is answered as before, however late it comes.
         let is_in_range = |at| at > terms.created_at && at <= terms.created_at.after(Limits::START_AHEAD_MAX);
@@ -118,6 +128,10 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
             }
             ledger::SendOutcome::KeyReused => Ok(SendOutcome::KeyReused),
             ledger::SendOutcome::InsufficientBalance => Ok(SendOutcome::InsufficientBalance),
+            ledger::SendOutcome::Suspended => Ok(SendOutcome::Suspended),
+            ledger::SendOutcome::DailyLimitExceeded => {
+                Ok(SendOutcome::DailyLimitExceeded { resets_at: terms.created_at.next_day() })
+            }
         }
     }
 

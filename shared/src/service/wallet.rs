@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use super::Failure;
-use crate::domain::{Amount, Movement, RequestKey, Signer, UserId, Wallet};
+use crate::domain::{Amount, Intervention, Movement, OperatorReason, RequestKey, Signer, UserId, Wallet};
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::{Clock, Table};
 
@@ -32,6 +32,33 @@ impl<T: Table> Wallets<T> {
     /// A user's wallet.
     pub async fn wallet(&self, user: &UserId) -> Result<Wallet, Failure> {
         Ok(self.ledger.wallet(user).await?)
+    }
+
+    /// A user's wallet, and their suspension if they are suspended.
+    pub async fn account(&self, user: &UserId) -> Result<(Wallet, Option<Intervention>), Failure> {
+        Ok(self.ledger.account(user).await?)
+    }
+
+    /// Suspends a user, in the name of `by`. For the same reason again, the suspension stays as it is.
+    pub async fn suspend(
+        &self,
+        user: &UserId,
+        reason: OperatorReason,
+        by: Option<&Signer>,
+    ) -> Result<Intervention, Failure> {
+        if let (_, Some(standing)) = self.ledger.account(user).await?
+            && standing.reason == reason
+        {
+            return Ok(standing);
+        }
+        let suspension = Intervention { reason, at: self.clock.now(), by: by.cloned() };
+        self.ledger.suspend(user, &suspension).await?;
+        Ok(suspension)
+    }
+
+    /// Lifts a user's suspension, if they are suspended.
+    pub async fn lift_suspension(&self, user: &UserId) -> Result<(), Failure> {
+        Ok(self.ledger.lift_suspension(user).await?)
     }
 
     /// Up to `limit` movements of a user's wallet, by kind and then by id, after `after`.

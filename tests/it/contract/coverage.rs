@@ -17,7 +17,7 @@ use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
 /// Statuses that only API Gateway itself answers: it throttles; the functions only count wrong passphrases.
-const NOT_CAUSED_HERE: [(&str, u16); 17] = [
+const NOT_CAUSED_HERE: [(&str, u16); 19] = [
     ("deposit", 429),
     ("findPackets", 429),
     ("getAnyPacket", 429),
@@ -25,6 +25,7 @@ const NOT_CAUSED_HERE: [(&str, u16); 17] = [
     ("getPacket", 429),
     ("getPacketForUser", 429),
     ("getWallet", 429),
+    ("liftSuspension", 429),
     ("listClaimsOfUser", 429),
     ("listMovements", 429),
     ("listMyClaims", 429),
@@ -34,6 +35,7 @@ const NOT_CAUSED_HERE: [(&str, u16); 17] = [
     ("listPacketsOfUser", 429),
     ("sendPacket", 429),
     ("sendPacketForUser", 429),
+    ("suspendUser", 429),
     ("withdraw", 429),
 ];
 
@@ -76,6 +78,7 @@ async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
     not_the_operator(&mut tour, &api, &packets).await;
     broken(&mut tour, &api).await;
     without_a_ledger(&mut tour).await;
+    above_the_daily_limit(&mut tour).await;
 
     let mut documented = BTreeSet::new();
     for operation in SPEC.operations() {
@@ -155,6 +158,14 @@ fn movement<'a>(api: &'a Api, path: &str, amount: u64) -> Call<'a> {
     api.put(format!("/wallets/alice/{path}")).json(&json!({"amount": amount}))
 }
 
+fn suspend<'a>(api: &'a Api, user: &str, reason: &str) -> Call<'a> {
+    api.put(format!("/operator/users/{user}/suspension")).json(&json!({"reason": reason}))
+}
+
+fn lift_suspension<'a>(api: &'a Api, user: &str) -> Call<'a> {
+    api.call("DELETE", format!("/operator/users/{user}/suspension"))
+}
+
 async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     let Packets { open, .. } = packets;
     let of_all = || {
@@ -178,6 +189,10 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     tour.all(200, views).await;
     tour.all(200, vec![grab_for(api, "carol", open)]).await;
     tour.all(200, operator_views(api, "carol", open, "order-17")).await;
+    tour.saw(200, &suspend(api, "alice", "reported").await);
+    let suspended = vec![send(api, "suspended"), send_for(api, "alice", "suspended"), movement(api, "withdrawals/s", 1)];
+    tour.all(403, suspended).await;
+    tour.saw(204, &lift_suspension(api, "alice").await);
     let known = vec![
         api.view("bob", open).header("if-none-match", "*"),
         api.get(format!("/packets/{open}/claims")).by("bob").header("if-none-match", "*"),
@@ -212,6 +227,8 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/users/bob/claims?limit=101"),
         api.get("/operator/packets"),
         api.get("/operator/packets?reference=a%20b"),
+        suspend(api, "alice", ""),
+        lift_suspension(api, "a%20b"),
     ];
     tour.all(400, bad).await;
     too_full(tour, api).await;
@@ -248,10 +265,12 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/users/a%2Fb/packets"),
         api.get("/users/a%2Fb/claims"),
         api.get(format!("/operator/packets/{absent}")),
+        suspend(api, "a%2Fb", "x"),
+        lift_suspension(api, "a%2Fb"),
     ];
     tour.all(404, nowhere).await;
     let paths: BTreeSet<&str> = SPEC.operations().iter().map(|operation| operation.path).collect();
-    tour.all(405, paths.into_iter().map(|path| api.call("DELETE", path.replace(['{', '}'], ""))).collect()).await;
+    tour.all(405, paths.into_iter().map(|path| api.call("PATCH", path.replace(['{', '}'], ""))).collect()).await;
     let large = " ".repeat(128 * 1_024 + 1);
     let large = [
         send(api, "large"),
@@ -260,6 +279,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         movement(api, "withdrawals/large", 1),
         send_for(api, "alice", "large"),
         grab_for(api, "bob", open),
+        suspend(api, "alice", "large"),
     ]
     .map(|call| call.body(large.clone()));
     tour.all(413, large.into()).await;
@@ -312,6 +332,8 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
         ("GET", "/users/alice/claims".to_owned()),
         ("GET", format!("/operator/packets/{}", packets.open)),
         ("GET", "/operator/packets".to_owned()),
+        ("PUT", "/operator/users/alice/suspension".to_owned()),
+        ("DELETE", "/operator/users/alice/suspension".to_owned()),
     ] {
         for (status, authorizer) in [(401, Value::Null), (403, user.clone())] {
             let mut event = event.clone();
@@ -368,7 +390,8 @@ async fn broken(tour: &mut Tour, api: &Api) {
     tour.all(500, calls).await;
     tour.all(500, operator_views(api, "broken", &packet, "broken")).await;
     api.put_item("USER#broken", "WALLET", &[("balance", AttributeValue::S("x".to_owned()))]).await;
-    tour.all(500, vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken")]).await;
+    let wallets = vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken"), suspend(api, "broken", "x")];
+    tour.all(500, wallets).await;
 }
 
 /// An unreachable ledger: the outcome is unknown, and every caller may retry.
@@ -392,7 +415,35 @@ async fn without_a_ledger(tour: &mut Tour) {
         movement(&api, "withdrawals/w", 10),
         send_for(&api, "alice", "k-2"),
         grab_for(&api, "bob", &packet),
+        suspend(&api, "bob", "x"),
+        lift_suspension(&api, "bob"),
     ];
     tour.all(503, calls).await;
     tour.all(503, operator_views(&api, "bob", &packet, "order-17")).await;
+}
+
+/// The local stack has no limit by default, and its variables are the test's own. So this calls the handler.
+async fn above_the_daily_limit(tour: &mut Tour) {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    let redis = api.local.redis_url();
+    let config = Config::for_both_stores(|name| match name {
+        "TABLE_NAME" => Some("hongbao".to_owned()),
+        "REDIS_URL" => Some(redis.to_owned()),
+        "DAILY_SENT_MAX" => Some("99".to_owned()),
+        _ => None,
+    });
+    let wiring = Wiring::new(config.unwrap(), dynamodb_at(api.local.dynamodb_url())).unwrap();
+    let mut event: Value =
+        serde_json::from_str(&std::fs::read_to_string(crate::repository("events/send.json")).unwrap()).unwrap();
+    event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = "alice".into();
+    event["body"] = random(100, 10).to_string().into();
+    let request: Request = local::gateway::event::request(serde_json::from_value(event).unwrap(), "r");
+    let answer = of_handler("POST", "/packets", send::handle(&wiring.send_packet(), request).await);
+    let resets_at = answer.json()["resets_at"].as_str().unwrap().to_owned();
+    assert!(resets_at.ends_with("T00:00:00.000Z"), "{resets_at}");
+    // The example is of another day.
+    tour.saw(403, &answer);
+    let problem = tour.problems.last_mut().unwrap();
+    problem["resets_at"] = "2026-11-21T00:00:00.000Z".into();
 }

@@ -157,7 +157,7 @@ async fn refund(scripted: &Scripted) {
 
 async fn send(scripted: &Scripted) {
     let (terms, key) = (terms(), "k1".parse().unwrap());
-    let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32] };
+    let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32], daily_max: None };
     match scripted.ledger.send(&request).await {
         Ok(SendOutcome::Replayed(id)) => assert_ne!(id, terms.id),
         Ok(SendOutcome::Sent | SendOutcome::KeyReused | SendOutcome::InsufficientBalance) | Err(_) => {}

@@ -94,6 +94,9 @@ struct Found<'a> {
     claims: BTreeMap<&'a str, BTreeMap<&'a str, Claimed>>,
     refunds: BTreeMap<&'a str, Vec<Refund>>,
     sent: BTreeMap<&'a str, Vec<(&'a str, u64)>>,
+    /// What the sends of each user and day sum to, as the sends say and as the day says: number and amount.
+    sent_on: BTreeMap<(&'a str, String), (u64, u64)>,
+    days: BTreeMap<(&'a str, String), (u64, u64)>,
     keys: BTreeMap<String, Vec<&'a str>>,
     references: BTreeMap<&'a str, Vec<&'a str>>,
     outside: Vec<(&'a str, i128)>,
@@ -119,7 +122,17 @@ impl<'a> Found<'a> {
             ["USER", user, "WALLET"] => drop(self.wallets.insert(user, item)),
             ["USER", user, "DEPOSIT", _] => self.outside.push((user, amount.into())),
             ["USER", user, "WITHDRAW", _] => self.outside.push((user, -i128::from(amount))),
-            ["USER", user, "SENT", id] => self.sent.entry(id).or_default().push((user, amount)),
+            ["USER", user, "SENT", id] => {
+                self.sent.entry(id).or_default().push((user, amount));
+                if let Some(day) = text(item, "day") {
+                    let (count, sum) = self.sent_on.entry((user, day)).or_default();
+                    (*count, *sum) = (*count + 1, *sum + amount);
+                }
+            }
+            ["USER", user, "DAY", day] => {
+                let sums = (number(item, "sent_count"), number(item, "sent_amount"));
+                self.days.insert((user, day.to_owned()), sums);
+            }
             ["USER", user, "KEY", _] => {
                 self.keys.entry(text(item, "packet_id").unwrap_or_default()).or_default().push(user);
             }
@@ -148,6 +161,7 @@ impl<'a> Found<'a> {
             packets.insert((*id).to_owned(), self.packet(id, meta)?);
         }
         let balances = self.balances(&packets)?;
+        check!(Limit, self.days == self.sent_on, "days {:?}, and sends of {:?}", self.days, self.sent_on);
 
         let outside: i128 = self.outside.iter().map(|(_, amount)| amount).sum();
         let in_wallets = i128::from(balances.values().sum::<u64>());
@@ -230,11 +244,12 @@ impl<'a> Found<'a> {
         }
         let mut balances = BTreeMap::new();
         for (user, wallet) in &self.wallets {
-            let Some(AttributeValue::N(digits)) = wallet.get("balance") else {
-                check!(Wallet, false, "{user}: a wallet without a balance");
-                continue;
+            // The operator may suspend a user who has never had money.
+            let balance = match wallet.get("balance") {
+                Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
+                _ => 0,
             };
-            let (balance, sum): (i128, i128) = (digits.parse().unwrap(), moved.remove(user).unwrap_or(0));
+            let (balance, sum): (i128, i128) = (balance, moved.remove(user).unwrap_or(0));
             check!(Wallet, balance >= 0, "{user} has {balance}");
             check!(Wallet, balance == sum, "{user} has {balance}, and movements of {sum}");
             balances.insert((*user).to_owned(), u64::try_from(balance).unwrap());
@@ -277,7 +292,8 @@ fn decode(item: &Item) -> Vec<u64> {
     rest.chunks(width).map(|bytes| bytes.iter().rev().fold(0, |amount, byte| amount << 8 | u64::from(*byte))).collect()
 }
 
-fn number(item: &Item, name: &str) -> u64 {
+/// A number of an item.
+pub fn number(item: &Item, name: &str) -> u64 {
     match item.get(name) {
         Some(AttributeValue::N(digits)) => digits.parse().unwrap(),
         _ => 0,

@@ -6,7 +6,7 @@ use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::{Entry, MemoryHot};
 use shared::ports::{
-    GrabAnswer, Grabber, Help, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason, SnapshotResult,
+    Expect, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason, SnapshotResult,
     TransactError, Write,
 };
 
@@ -27,6 +27,10 @@ pub enum Mutant {
     AcknowledgedBeforeCommit,
     /// An unconfirmed hold is answered as a claim.
     UnconfirmedAnswer,
+    /// A suspension is read before a transaction, and is no condition of it.
+    SuspensionReadBefore,
+    /// A send counts towards the day's limit outside its transaction.
+    CountedApart,
     /// `sold_out` is answered while slips are only held.
     UncertainNegative,
     /// A transaction that is retried carries a new time.
@@ -73,6 +77,8 @@ impl Mutant {
         Self::KeyNotReread,
         Self::NobodyHelps,
         Self::SeedAtExpiry,
+        Self::SuspensionReadBefore,
+        Self::CountedApart,
     ];
 
     /// A label, as in the table of docs/RELIABILITY.md.
@@ -95,6 +101,8 @@ impl Mutant {
             Self::KeyNotReread => "\"insufficient balance\" without reading the key",
             Self::NobodyHelps => "losers that wait for others' requests",
             Self::SeedAtExpiry => "the seed shown from the expiry on",
+            Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
+            Self::CountedApart => "a day's sum outside the transaction of the send",
         }
     }
 }
@@ -141,6 +149,19 @@ impl TableMutant {
                 }
             });
         }
+        if self.is(Mutant::SuspensionReadBefore) {
+            for write in &mut writes {
+                if let Write::Add { key, absent, .. } = write {
+                    absent.take_if(|name| !self.world.table.read(key).is_some_and(|item| item.contains_key(name)));
+                }
+            }
+        }
+        if self.is(Mutant::CountedApart) {
+            let is_day = |write: &Write| matches!(write, Write::Add { key, .. } if key.sk.starts_with("DAY#"));
+            for day in writes.extract_if(.., |write| is_day(write)).collect::<Vec<_>>() {
+                let _ = self.world.table.apply(&[day], &format!("{token} apart {}", self.world.now()));
+            }
+        }
         if let Some((packet, refunded)) = refund_of(&writes) {
             if self.is(Mutant::CountedRefund) {
                 self.refund_what_was_not_counted(&mut writes, packet, refunded);
@@ -185,7 +206,7 @@ impl TableMutant {
         set(&mut closing, "refunded_amount", terms.total.minor_units() - claimed);
         closing.inner_mut().insert("status".to_owned(), AttributeValue::S("settled".to_owned()));
         let key = Key { pk: format!("PACKET#{packet}"), sk: "META".to_owned() };
-        let write = Write::Change { key, expect: ("status", "open"), set: closing, remove: &["due_shard"] };
+        let write = Write::Change { key, expect: Expect::Is("status", "open"), set: closing, remove: &["due_shard"] };
         let _ = self.world.table.apply(&[write], &format!("{packet} settled early"));
     }
 

@@ -24,6 +24,21 @@ pub struct Plan {
     pub active: Duration,
     /// Runs of settle in that time.
     pub settles: u32,
+    /// The suspensions of senders.
+    pub suspensions: Vec<SuspensionPlan>,
+    /// The most that a user may send on a day.
+    pub daily_max: Option<Amount>,
+}
+
+/// A time in which the sender of a packet is suspended.
+#[derive(Clone, Debug)]
+pub struct SuspensionPlan {
+    /// The number of the packet.
+    pub packet: usize,
+    /// When it begins, after the run's beginning.
+    pub from: Duration,
+    /// When it is lifted.
+    pub to: Duration,
 }
 
 /// A packet, its sender and its grabs.
@@ -60,7 +75,8 @@ impl Plan {
         let active = Duration::from_millis(chance.pick(&[60, 600, 6_000, 60_000, 200_000]));
         let setups = setups(chance);
         let packets = (0..chance.pick(&[1, 1, 1, 2, 2, 3])).map(|number| packet(chance, number, active)).collect();
-        Self { setups, packets, active, settles: chance.pick(&[0, 2, 4, 8, 16]) }
+        let settles = chance.pick(&[0, 2, 4, 8, 16]);
+        Self { setups, packets, active, settles, suspensions: Vec::new(), daily_max: None }
     }
 
     /// Gives some packets a start, at most twice as long after `now` as the run takes. It draws from a source of its own, so
@@ -70,6 +86,21 @@ impl Plan {
             if chance.happens(150) {
                 packet.new.starts_at = Some(now.after(self.active * chance.between(1..=2_000) / 1_000));
             }
+        }
+    }
+
+    /// Suspends some senders for a time, and limits what users send on a day to the largest packet. It draws from a source of its own.
+    pub fn restrain(&mut self, chance: &Chance) {
+        let active = self.active;
+        let moment = || active * chance.between(0..=1_000) / 1_000;
+        for packet in 0..self.packets.len() {
+            if chance.happens(150) {
+                let (one, other) = (moment(), moment());
+                self.suspensions.push(SuspensionPlan { packet, from: one.min(other), to: one.max(other) });
+            }
+        }
+        if chance.happens(300) {
+            self.daily_max = self.packets.iter().map(|packet| packet.new.total).max();
         }
     }
 

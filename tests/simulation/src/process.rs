@@ -74,7 +74,8 @@ impl Process {
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
         let grab = grab.with_transactions(setup.claims_at_once);
-        let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default() };
+        let daily_max = world.daily_max();
+        let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_max };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
             grab: if setup.runs_on { grab.running_on() } else { grab },

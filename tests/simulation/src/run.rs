@@ -59,6 +59,8 @@ fn run_with(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> (Out
         let world = World::new(seed, mutant, readable, log);
         let mut plan = Plan::draw(&world.chance);
         plan.schedule(&Chance::new(!seed), world.now());
+        plan.restrain(&Chance::new(seed.rotate_left(32)));
+        world.limit(plan.daily_max);
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
         let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
@@ -105,7 +107,9 @@ enum Sent {
     Packet(PacketId),
     /// By the process' clock the packet's start is past.
     TooLate,
-    /// Insufficient balance, or the key is another request's.
+    /// The sender is suspended.
+    Suspended,
+    /// Insufficient balance, the day's limit, or the key is another request's.
     No,
 }
 
@@ -123,6 +127,7 @@ impl Run {
         }
         self.empty_the_outbox().await;
         for number in 0..self.plan.packets.len() {
+            self.lift_suspension(number).await;
             self.send(number, true).await;
         }
         self.ask_again("before they are settled").await;
@@ -152,6 +157,11 @@ impl Run {
             if chance.happens(300) {
                 tasks.push(self.spawn(at(), move |run| async move { run.withdraw(number, false).await }));
             }
+        }
+        for suspension in &plan.suspensions {
+            let number = suspension.packet;
+            tasks.push(self.spawn(suspension.from, move |run| async move { run.suspend(number).await }));
+            tasks.push(self.spawn(suspension.to, move |run| async move { run.lift_suspension(number).await }));
         }
         for _ in 0..plan.settles {
             let doubled = self.world.rate(Fault::Doubled) > 0;
@@ -222,6 +232,23 @@ impl Run {
         }
     }
 
+    /// The operator suspends the sender of a packet.
+    async fn suspend(&self, number: usize) {
+        let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
+        let reason = "a simulation".parse().expect("a reason");
+        if let Some(Err(failure)) = process.call(process.wallets.suspend(sender, reason, None)).await {
+            self.defect("a suspension", &failure);
+        }
+    }
+
+    /// The operator lifts a suspension, if there is one.
+    async fn lift_suspension(&self, number: usize) {
+        let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
+        if let Some(Err(failure)) = process.call(process.wallets.lift_suspension(sender)).await {
+            self.defect("the end of a suspension", &failure);
+        }
+    }
+
     async fn withdraw(&self, number: usize, is_quiet: bool) {
         let (process, sender) = (self.slots.any(), &self.plan.packets[number].new.sender);
         let id = key("withdraw", number);
@@ -256,6 +283,11 @@ impl Run {
                     }
                     return;
                 }
+                Some(Ok(Sent::Suspended)) => {
+                    if self.plan.suspensions.iter().all(|suspension| suspension.packet != number) {
+                        self.world.violated(Kind::Answer, format!("the sender of packet {number} is not suspended"));
+                    }
+                }
                 Some(Ok(Sent::No)) if funded == Funded::Surely => {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
@@ -283,7 +315,10 @@ impl Run {
             return Ok(match process.send.send(new, &id).await? {
                 SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Sent::Packet(terms.id),
                 SendOutcome::StartOutOfRange => Sent::TooLate,
-                SendOutcome::KeyReused | SendOutcome::InsufficientBalance => Sent::No,
+                SendOutcome::Suspended => Sent::Suspended,
+                SendOutcome::KeyReused
+                | SendOutcome::InsufficientBalance
+                | SendOutcome::DailyLimitExceeded { .. } => Sent::No,
             });
         };
         let terms = self.terms(process, new, *parts);
@@ -292,11 +327,18 @@ impl Run {
         let ranges = terms.id.parts().map(|part| part.slips(terms.count));
         let amounts: Vec<Amounts> =
             ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &id, body_hash: [7; 32] };
+        let request = SendRequest {
+            terms: &terms,
+            amounts: &amounts,
+            key: &id,
+            body_hash: [7; 32],
+            daily_max: self.plan.daily_max,
+        };
         Ok(match process.ledger.send(&request).await? {
             LedgerSend::Sent => Sent::Packet(terms.id),
             LedgerSend::Replayed(id) => Sent::Packet(id),
-            LedgerSend::KeyReused | LedgerSend::InsufficientBalance => Sent::No,
+            LedgerSend::Suspended => Sent::Suspended,
+            LedgerSend::KeyReused | LedgerSend::InsufficientBalance | LedgerSend::DailyLimitExceeded => Sent::No,
         })
     }
 

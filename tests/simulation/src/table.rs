@@ -10,6 +10,7 @@ use crate::conformance::log::{self, Actor, Event, Outcome, Read};
 use crate::faults::Fault;
 use crate::hot::now;
 use crate::mutants::TableMutant;
+use crate::violation::Kind;
 use crate::world::{Life, World};
 
 /// The table as one process reaches it: over an unreliable network.
@@ -129,7 +130,11 @@ fn commit(
 ) -> (Result<(), TransactError>, Option<usize>) {
     world.operated();
     TableMutant::before_commit(world, writes);
+    let suspended = suspended_payer(world, writes);
     let answer = world.table.apply(writes, token);
+    if answer.is_ok() {
+        judge_limits(world, writes, suspended);
+    }
     let outcome = match &answer {
         Ok(()) => "committed",
         Err(TransactError::Cancelled(_)) => "cancelled",
@@ -158,6 +163,39 @@ fn commit(
         })
     });
     (answer, number)
+}
+
+/// The owner of a wallet that a transaction takes money out of although they are suspended.
+fn suspended_payer(world: &World, writes: &[Write]) -> Option<String> {
+    // A transaction that is done already, under this token, does nothing.
+    let is_new = writes.iter().all(|write| match write {
+        Write::PutNew { key, .. } => world.table.read(key).is_none(),
+        Write::Add { .. } | Write::Change { .. } => true,
+    });
+    let pays = |write: &Write| match write {
+        Write::Add { key, deltas, .. } if deltas.iter().any(|(name, delta)| *name == "balance" && *delta < 0) => {
+            world.table.read(key).filter(|item| item.contains_key("suspended")).map(|_| key.pk.clone())
+        }
+        _ => None,
+    };
+    writes.iter().find_map(pays).filter(|_| is_new)
+}
+
+/// Checks what a transaction did to those who may not pay, or not so much.
+fn judge_limits(world: &World, writes: &[Write], suspended: Option<String>) {
+    if let Some(payer) = suspended {
+        world.violated(Kind::Limit, format!("{payer} is suspended and has paid"));
+    }
+    let Some(most) = world.daily_max() else { return };
+    for write in writes {
+        if let Write::Add { key, .. } = write
+            && key.sk.starts_with("DAY#")
+            && let Some(item) = world.table.read(key)
+            && crate::audit::number(&item, "sent_amount") > most.minor_units()
+        {
+            world.violated(Kind::Limit, format!("{} has sent more than {most}: {item:?}", key.pk));
+        }
+    }
 }
 
 /// The keys that a transaction writes, for the trace.

@@ -13,6 +13,8 @@ pub enum Kind {
     Promise,
     /// 5: a wallet is negative, or differs from the sum of its movements.
     Wallet,
+    /// A suspended user paid, or a user sent more than the limit of a day.
+    Limit,
     /// 6: the outbox is not empty, or an expired packet is not settled.
     Liveness,
     /// 7: a user was answered `sold_out` while a slip was free.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use shared::domain::{PacketId, PartId, Partition, Terms, Timestamp, UserId};
+use shared::domain::{Amount, PacketId, PartId, Partition, Terms, Timestamp, UserId};
 use shared::memory::{HotSnapshot, MemoryHot, MemoryTable};
 use shared::ports::{Clock, Item, Key};
 use tokio::sync::Notify;
@@ -113,6 +113,8 @@ struct State {
     scripts: u64,
     /// Processes that were started.
     processes: u64,
+    /// The most that a user may send on a day.
+    daily_max: Option<Amount>,
     /// During a split: one bit per slot, set if its process reaches the second primary.
     split: Option<u32>,
     has_lost: bool,
@@ -156,6 +158,7 @@ impl World {
             older: VecDeque::new(),
             scripts: 0,
             processes: 0,
+            daily_max: None,
             split: None,
             has_lost: false,
             held: BTreeMap::new(),
@@ -262,6 +265,16 @@ impl World {
     /// Counts a store operation.
     pub fn operated(&self) {
         self.state().operations += 1;
+    }
+
+    /// Limits what a user may send on a day.
+    pub fn limit(&self, daily_max: Option<Amount>) {
+        self.state().daily_max = daily_max;
+    }
+
+    /// The most that a user may send on a day.
+    pub fn daily_max(&self) -> Option<Amount> {
+        self.state().daily_max
     }
 
     /// The number of a new process.

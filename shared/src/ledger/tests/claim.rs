@@ -46,7 +46,7 @@ async fn a_claim_is_a_decision_a_claim_and_its_amount() {
     let expected = [
         put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decision(2, of("ann")))),
         put(keys::claim(&user("ann"), packet_id(1)), &claim_item(&wanted())),
-        Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None },
+        Write::Add { key: keys::wallet(&user("ann")), deltas, bound: None, absent: None },
     ];
     assert_eq!(ledger.written(), expected);
 }

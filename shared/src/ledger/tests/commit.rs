@@ -7,7 +7,7 @@ use crate::ledger::LedgerError;
 use crate::ledger::commit::Committed;
 
 fn write() -> [Write; 1] {
-    [Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", 5)], bound: None }]
+    [Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", 5)], bound: None, absent: None }]
 }
 
 fn busy() -> TransactError {

@@ -21,7 +21,7 @@ fn ledger_with_movements() -> Ledger<Told> {
         ledger.holds(keys::claim(&alice, id), &claim);
     }
     let (id, amount) = (packet_id(3), Amount::new(300));
-    ledger.holds(keys::sent(&alice, id), &SentItem { packet_id: id, amount, at: at(3) });
+    ledger.holds(keys::sent(&alice, id), &SentItem { packet_id: id, amount, at: at(3), day: None });
     let refund = RefundItem { packet_id: id, slip_count: 2, amount: Amount::new(100), at: at(4) };
     ledger.holds(keys::refund(&alice, id, 90), &refund);
     let outside = |id: &str| OutsideItem { id: id.to_owned(), amount, at: at(5), by: None };

@@ -27,7 +27,7 @@ async fn a_refund_is_a_decision_for_each_slip_and_their_sum() {
         put(keys::decision(packet_id(1), 1), &DecisionItem::from(&decisions[0])),
         put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decisions[1])),
         put(keys::refund(&user("alice"), packet_id(1), 1), &item),
-        Write::Add { key: keys::wallet(&user("alice")), deltas: vec![("balance", 320)], bound: None },
+        Write::Add { key: keys::wallet(&user("alice")), deltas: vec![("balance", 320)], bound: None, absent: None },
     ];
     assert_eq!(ledger.written(), expected);
 }
@@ -84,7 +84,7 @@ async fn a_packet_closes_once_with_what_its_decisions_sum_to() {
     let mut set = items::write(&closing).unwrap();
     set.insert("status".to_owned(), serde_dynamo::AttributeValue::S("settled".to_owned()));
     let expected =
-        Write::Change { key: keys::packet(packet_id(1)), expect: ("status", "open"), set, remove: &["due_shard"] };
+        Write::Change { key: keys::packet(packet_id(1)), expect: Expect::Is("status", "open"), set, remove: &["due_shard"] };
     for ledger in [ledger(), cancelled([Reason::ConditionFailed(None)])] {
         ledger.mark_settled(&terms(), &summary).await.unwrap();
         assert_eq!(ledger.written(), std::slice::from_ref(&expected));

@@ -20,8 +20,9 @@ async fn withdraw(ledger: &Ledger<Told>) -> MovementOutcome {
     ledger.withdraw(&user("ann"), &id(), Amount::new(500), Some(&signer()), at(7)).await.unwrap()
 }
 
-fn expected(key: Key, delta: i64, bound: Bound) -> [Write; 2] {
-    let wallet = Write::Add { key: keys::wallet(&user("ann")), deltas: vec![("balance", delta)], bound: Some(bound) };
+fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) -> [Write; 2] {
+    let (wallet, deltas) = (keys::wallet(&user("ann")), vec![("balance", delta)]);
+    let wallet = Write::Add { key: wallet, deltas, bound: Some(bound), absent };
     [put(key, &movement(500)), wallet]
 }
 
@@ -30,12 +31,12 @@ async fn money_comes_in_up_to_the_bound_and_goes_out_down_to_nothing() {
     let ledger_in = ledger();
     assert_eq!(deposit(&ledger_in).await, MovementOutcome::Moved);
     let bound = Bound::AtMost("balance", MAX_BALANCE.minor_units() - 500);
-    assert_eq!(ledger_in.written(), expected(keys::deposit(&user("ann"), &id()), 500, bound));
+    assert_eq!(ledger_in.written(), expected(keys::deposit(&user("ann"), &id()), 500, bound, None));
 
     let ledger_out = ledger();
     assert_eq!(withdraw(&ledger_out).await, MovementOutcome::Moved);
     let bound = Bound::AtLeast("balance", 500);
-    assert_eq!(ledger_out.written(), expected(keys::withdrawal(&user("ann"), &id()), -500, bound));
+    assert_eq!(ledger_out.written(), expected(keys::withdrawal(&user("ann"), &id()), -500, bound, Some("suspended")));
 }
 
 #[tokio::test]

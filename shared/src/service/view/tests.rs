@@ -172,7 +172,7 @@ impl Scene {
             terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
         let key: RequestKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &key, terms.total, None, now).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32] };
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
 
         let stores =

@@ -1,0 +1,87 @@
+//! What the operator decides about users and packets.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use super::id::Signer;
+use super::text::is_plain;
+use super::time::Timestamp;
+
+/// Why the operator does something: 1 to 200 characters that all can be seen.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct OperatorReason(Box<str>);
+
+impl OperatorReason {
+    /// The longest reason, in characters.
+    pub const CHARS_MAX: usize = 200;
+
+    /// The reason as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// Why a text is no reason. The message never repeats the text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
+#[error("must be 1 to {} characters, without control or invisible characters", OperatorReason::CHARS_MAX)]
+pub struct ReasonError;
+
+impl FromStr for OperatorReason {
+    type Err = ReasonError;
+
+    fn from_str(text: &str) -> Result<Self, ReasonError> {
+        let is_good = (1..=Self::CHARS_MAX).contains(&text.chars().count()) && is_plain(text);
+        if is_good { Ok(Self(text.into())) } else { Err(ReasonError) }
+    }
+}
+
+impl TryFrom<String> for OperatorReason {
+    type Error = ReasonError;
+
+    fn try_from(text: String) -> Result<Self, ReasonError> {
+        text.parse()
+    }
+}
+
+impl From<OperatorReason> for String {
+    fn from(reason: OperatorReason) -> Self {
+        reason.0.into()
+    }
+}
+
+impl fmt::Display for OperatorReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What the operator did to a user or a packet: why, when, and who signed it.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Intervention {
+    /// The operator's reason.
+    pub reason: OperatorReason,
+    /// When, by the clock of the process that wrote it.
+    pub at: Timestamp,
+    /// The principal who signed the request.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<Signer>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_can_be_seen_and_is_not_too_long() {
+        for good in ["x", "诈骗", &"é".repeat(OperatorReason::CHARS_MAX)] {
+            assert_eq!(good.parse::<OperatorReason>().map(String::from), Ok(good.to_owned()));
+        }
+        for bad in ["", "a\nb", "a\u{200b}", &"é".repeat(OperatorReason::CHARS_MAX + 1)] {
+            assert_eq!(bad.parse::<OperatorReason>(), Err(ReasonError), "{bad:?}");
+        }
+    }
+}
