@@ -106,7 +106,8 @@ impl Own {
 
 /// Whether a text is a day, such as `2027-01-01`.
 fn is_day(text: &str) -> bool {
-    let is_good = |(place, byte): (usize, u8)| if place == 4 || place == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    let is_good =
+        |(place, byte): (usize, u8)| if place == 4 || place == 7 { byte == b'-' } else { byte.is_ascii_digit() };
     text.len() == 10 && text.bytes().enumerate().all(is_good)
 }
 

@@ -40,8 +40,8 @@ enum Tampering {
 }
 
 use Kind::{
-    Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
-    NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
+    Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index,
+    Malformed, NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 

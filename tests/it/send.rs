@@ -224,7 +224,10 @@ async fn a_suspended_user_neither_sends_nor_withdraws() {
     let wanted = || packet(&sender, 1_000, 10);
     let withdraw = async |id: &str| process.wallets.withdraw(&sender, &key(id), Amount::new(10), None).await.unwrap();
     process.wallets.suspend(&sender, reason(), None).await.unwrap();
-    assert!(matches!(process.send.send(wanted(), &key("k")).await.unwrap(), SendOutcome::Suspended), "without a wallet");
+    assert!(
+        matches!(process.send.send(wanted(), &key("k")).await.unwrap(), SendOutcome::Suspended),
+        "without a wallet"
+    );
     process.wallets.lift_suspension(&sender).await.unwrap();
     process.fund(&sender, 5_000).await;
     let SendOutcome::Sent(terms) = process.send.send(wanted(), &key("k")).await.unwrap() else { panic!("not sent") };

@@ -34,7 +34,8 @@ pub async fn run() {
         Stores::new(Arc::clone(&ledger), hot, Arc::new(System), Arc::new(System))
     };
     let (writer, sender) = (process(), user("sender"));
-    let policy = SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_max: None };
+    let policy =
+        SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_max: None };
     let total = u64::from(SLIPS) * 100;
     ledger.deposit(&sender, &"d".parse().unwrap(), Amount::new(total), None, System.now()).await.unwrap();
     let send = SendPacket::new(writer.clone(), policy);

@@ -99,13 +99,15 @@ pub fn read<'a>(item: &'a Attributes<'_>) -> Result<Fact<'a>, String> {
     let amount = || whole("amount", &item.amount);
     let at = || whole("at", &item.at);
     Ok(match name {
-        Name::Amounts(_) | Name::Reference(..) | Name::Of(_, Own::SendKey) => Fact::Silent,
+        Name::Amounts(_) | Name::Reference(..) | Name::Of(_, Own::SendKey | Own::Day) => Fact::Silent,
         Name::Packet(_) => Fact::Packet {
             total: whole("total_amount", &item.total_amount)?,
             at: whole("created_at", &item.created_at)?,
             currency: &item.currency.text,
         },
         Name::Decision(..) => Fact::Decision { refunded: item.user_id.text.is_empty(), amount: amount()?, at: at()? },
+        // A user may be suspended before any money has moved.
+        Name::Of(_, Own::Wallet) if item.balance.number.is_empty() => Fact::Wallet { balance: 0 },
         Name::Of(_, Own::Wallet) => Fact::Wallet { balance: whole("balance", &item.balance)? },
         Name::Of(_, own) => {
             let (kind, id, slips) = movement(own, item)?;
@@ -125,7 +127,7 @@ fn movement<'a>(own: Own, item: &'a Attributes<'_>) -> Result<(MovementKind, Cow
         Own::Refund(packet, lowest) => {
             (MovementKind::Refund, format!("{packet}-{lowest}").into(), whole("slip_count", &item.slip_count)?)
         }
-        Own::Wallet | Own::SendKey => return Err("a movement".to_owned()),
+        Own::Wallet | Own::SendKey | Own::Day => return Err("a movement".to_owned()),
     })
 }
 

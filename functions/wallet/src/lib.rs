@@ -7,8 +7,8 @@ use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Int, MovementRow, Page, Problem, Route, SuspensionBody, WalletBody, before_deadline, fields, operator,
-    page, reason, respond, route, parse_body,
+    Answer, Code, Int, MovementRow, Page, Problem, Route, SuspensionBody, WalletBody, before_deadline, fields,
+    operator, page, parse_body, reason, respond, route,
 };
 use shared::ledger::{MovementCursor, MovementOutcome};
 use shared::ports::Table;

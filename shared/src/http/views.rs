@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Serialize, Serializer};
 
 use crate::domain::{
-    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp, UserId, Wallet,
+    Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp,
+    UserId, Wallet,
 };
 use crate::service::{ListedClaim, PacketView};
 

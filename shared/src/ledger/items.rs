@@ -8,8 +8,8 @@ use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, Owner, PacketId, PassphraseDigest, Reference, Seed, Signer,
-    Split, Terms, Timestamp, UserId,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, Owner, PacketId, PassphraseDigest, Reference,
+    Seed, Signer, Split, Terms, Timestamp, UserId,
 };
 use crate::ports::Item;
 

@@ -71,8 +71,7 @@ impl<T: Table> Ledger<T> {
         let total = items::signed(terms.total)?;
         let send_key = SendKeyItem { packet_id: terms.id, body_hash: hex::encode(body_hash) };
         let day = daily_max.is_some().then(|| day_of(terms.created_at));
-        let sent =
-            SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at, day: day.clone() };
+        let sent = SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at, day: day.clone() };
         let mut writes = vec![
             Write::PutNew { key: keys::send_key(&terms.sender, key), item: items::write(&send_key)? },
             Write::PutNew { key: keys::packet(terms.id), item: items::write(&PacketItem::new(terms))? },

@@ -190,7 +190,8 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     tour.all(200, vec![grab_for(api, "carol", open)]).await;
     tour.all(200, operator_views(api, "carol", open, "order-17")).await;
     tour.saw(200, &suspend(api, "alice", "reported").await);
-    let suspended = vec![send(api, "suspended"), send_for(api, "alice", "suspended"), movement(api, "withdrawals/s", 1)];
+    let suspended =
+        vec![send(api, "suspended"), send_for(api, "alice", "suspended"), movement(api, "withdrawals/s", 1)];
     tour.all(403, suspended).await;
     tour.saw(204, &lift_suspension(api, "alice").await);
     let known = vec![

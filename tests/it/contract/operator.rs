@@ -25,7 +25,11 @@ async fn a_suspended_user_pays_nothing_until_the_suspension_is_lifted() {
     assert_eq!(suspend("reported").await.expect(200), first);
     let wallet = api.get("/wallets/alice").await.expect(200);
     assert_eq!(wallet["suspension"]["suspended_at"], first["suspended_at"]);
-    assert_eq!(api.get("/me/wallet").by("alice").await.expect(200).get("suspension"), None, "only the operator sees it");
+    assert_eq!(
+        api.get("/me/wallet").by("alice").await.expect(200).get("suspension"),
+        None,
+        "only the operator sees it"
+    );
     for _ in 0..2 {
         send("k2").await.refused(403, "account-suspended");
         send_for("k2").await.refused(403, "account-suspended");

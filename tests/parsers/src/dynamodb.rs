@@ -160,7 +160,14 @@ async fn send(scripted: &Scripted) {
     let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32], daily_max: None };
     match scripted.ledger.send(&request).await {
         Ok(SendOutcome::Replayed(id)) => assert_ne!(id, terms.id),
-        Ok(SendOutcome::Sent | SendOutcome::KeyReused | SendOutcome::InsufficientBalance) | Err(_) => {}
+        Ok(
+            SendOutcome::Sent
+            | SendOutcome::KeyReused
+            | SendOutcome::InsufficientBalance
+            | SendOutcome::Suspended
+            | SendOutcome::DailyLimitExceeded,
+        )
+        | Err(_) => {}
     }
 }
 

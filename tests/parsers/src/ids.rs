@@ -26,7 +26,7 @@ pub fn ids(data: &[u8]) {
     assert_eq!(reads_one_way::<Cover>(text).is_some(), cover && (1..=32).contains(&text.len()), "{text:?}");
     let reference = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte));
     assert_eq!(reads_one_way::<Reference>(text).is_some(), reference && (1..=64).contains(&text.len()), "{text:?}");
-    for method in [Method::GET, Method::POST, Method::PUT, Method::HEAD] {
+    for method in [Method::GET, Method::POST, Method::PUT, Method::DELETE, Method::HEAD] {
         path(text, &method);
     }
 }
@@ -74,6 +74,8 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Claims(who) => ("GET", format!("{}/claims", whose(who, "/me"))),
         Route::AnyPacket(id) => ("GET", format!("/operator/packets/{id}")),
         Route::Referenced => ("GET", "/operator/packets".to_owned()),
+        Route::Suspend(user) => ("PUT", format!("/operator/users/{user}/suspension")),
+        Route::LiftSuspension(user) => ("DELETE", format!("/operator/users/{user}/suspension")),
         // It has headers, and none is given here.
         Route::Preflight => ("OPTIONS", String::new()),
         Route::Deposit(user, id) => ("PUT", format!("/wallets/{user}/deposits/{id}")),

@@ -6,8 +6,8 @@ use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
 use shared::memory::{Entry, MemoryHot};
 use shared::ports::{
-    Expect, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason, SnapshotResult,
-    TransactError, Write,
+    Expect, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason,
+    SnapshotResult, TransactError, Write,
 };
 
 use crate::hot::now;
@@ -59,7 +59,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -152,7 +152,7 @@ impl TableMutant {
         if self.is(Mutant::SuspensionReadBefore) {
             for write in &mut writes {
                 if let Write::Add { key, absent, .. } = write {
-                    absent.take_if(|name| !self.world.table.read(key).is_some_and(|item| item.contains_key(name)));
+                    absent.take_if(|name| !self.world.table.read(key).is_some_and(|item| item.contains_key(*name)));
                 }
             }
         }

@@ -316,9 +316,9 @@ impl Run {
                 SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Sent::Packet(terms.id),
                 SendOutcome::StartOutOfRange => Sent::TooLate,
                 SendOutcome::Suspended => Sent::Suspended,
-                SendOutcome::KeyReused
-                | SendOutcome::InsufficientBalance
-                | SendOutcome::DailyLimitExceeded { .. } => Sent::No,
+                SendOutcome::KeyReused | SendOutcome::InsufficientBalance | SendOutcome::DailyLimitExceeded { .. } => {
+                    Sent::No
+                }
             });
         };
         let terms = self.terms(process, new, *parts);

@@ -13,7 +13,8 @@ fn decision(slip: u32, name: Option<&str>, amount: u64, at_ms: u64) -> Decision 
 
 async fn send(ledger: &Ledger<Told>, terms: &Terms) -> SendOutcome {
     let amounts: Vec<Amounts> = terms.id.parts().map(|_| Amounts::pack(&[300, 20, 680]).unwrap()).collect();
-    let request = SendRequest { terms, amounts: &amounts, key: &"k1".parse().unwrap(), body_hash: HASH, daily_max: None };
+    let request =
+        SendRequest { terms, amounts: &amounts, key: &"k1".parse().unwrap(), body_hash: HASH, daily_max: None };
     ledger.send(&request).await.unwrap()
 }
 
@@ -31,7 +32,10 @@ async fn a_send_is_a_key_a_packet_a_debit_and_the_amounts() {
     let expected = [
         put(keys::send_key(&alice, &"k1".parse().unwrap()), &send_key(terms.id, HASH)),
         put(keys::packet(terms.id), &PacketItem::new(&terms)),
-        put(keys::sent(&alice, terms.id), &SentItem { packet_id: terms.id, amount: terms.total, at: at(10), day: None }),
+        put(
+            keys::sent(&alice, terms.id),
+            &SentItem { packet_id: terms.id, amount: terms.total, at: at(10), day: None },
+        ),
         Write::Add {
             key: keys::wallet(&alice),
             deltas: vec![("balance", -1_000), ("sent_count", 1), ("sent_amount", 1_000)],

@@ -2,6 +2,7 @@ use super::*;
 use crate::domain::{Best, Decision, Owner, Summary};
 use crate::ledger::items::{DecisionItem, RefundItem, SettledItem};
 use crate::ledger::{LedgerError, RefundOutcome};
+use crate::ports::Expect;
 
 const SLIPS: [(u32, Amount); 2] = [(1, Amount::new(300)), (2, Amount::new(20))];
 
@@ -83,8 +84,12 @@ async fn a_packet_closes_once_with_what_its_decisions_sum_to() {
     };
     let mut set = items::write(&closing).unwrap();
     set.insert("status".to_owned(), serde_dynamo::AttributeValue::S("settled".to_owned()));
-    let expected =
-        Write::Change { key: keys::packet(packet_id(1)), expect: Expect::Is("status", "open"), set, remove: &["due_shard"] };
+    let expected = Write::Change {
+        key: keys::packet(packet_id(1)),
+        expect: Expect::Is("status", "open"),
+        set,
+        remove: &["due_shard"],
+    };
     for ledger in [ledger(), cancelled([Reason::ConditionFailed(None)])] {
         ledger.mark_settled(&terms(), &summary).await.unwrap();
         assert_eq!(ledger.written(), std::slice::from_ref(&expected));

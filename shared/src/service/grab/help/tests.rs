@@ -203,7 +203,10 @@ impl Scene {
         let key: RequestKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
         let amounts = [Amounts::pack(&[terms.total.minor_units()]).unwrap()];
-        ledger.send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None }).await.unwrap();
+        ledger
+            .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None })
+            .await
+            .unwrap();
         scene.hot.load(scene.part(), terms, &[]).await.unwrap();
         let winner = Grabber { user: user(0), passphrase: None };
         scene.hot.hot.grab(scene.part(), &[winner]).await.unwrap();
