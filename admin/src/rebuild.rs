@@ -23,7 +23,7 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
     for part in id.parts() {
         let read = async || HotPart::read(&deployed.connection, part, &packet.terms).await.map(|hot| hot.counts());
         let before = read().await?;
-        rebuild.part(part, &packet.terms).await?;
+        rebuild.part(part, &packet.terms, packet.closed.is_some()).await?;
         parts.push(Rebuilt { part: part.index, before, after: read().await? });
     }
     Ok(Outcome::new(json, &parts, || in_words(&parts), Exit::Good))

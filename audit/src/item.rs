@@ -146,6 +146,16 @@ impl<'a> Fields<'a> {
         self.text("packet_id")?.parse().map_err(|_| Malformed("packet_id: a packet id".to_owned()))
     }
 
+    /// Whether a packet was closed: then it says when and why, and may say by whom.
+    pub fn closed(self) -> Result<bool, Malformed> {
+        if !["closed_at", "close_reason", "closed_by"].iter().any(|name| self.has(name)) {
+            return Ok(false);
+        }
+        self.number("closed_at")?;
+        self.text("close_reason")?;
+        Ok(true)
+    }
+
     /// Who signed a movement. Older ones don't say.
     pub fn signer(self) -> Result<(), Malformed> {
         match self.0.get("by").map(AttributeValue::as_s) {
@@ -214,7 +224,9 @@ pub struct Packet {
     pub created_at: u64,
     pub expires_at: u64,
     pub due_shard: Option<u64>,
-    /// The totals that settle adds; `None`: the packet is open.
+    /// Whether the operator has closed it.
+    pub is_closed: bool,
+    /// The totals that settle adds; `None`: the packet is not settled.
     pub closing: Option<Closing>,
 }
 
@@ -262,6 +274,7 @@ impl Packet {
             created_at: fields.number("created_at")?,
             expires_at: fields.number(keys::EXPIRES_AT)?,
             due_shard: if fields.has(keys::DUE_SHARD) { Some(fields.number(keys::DUE_SHARD)?) } else { None },
+            is_closed: fields.closed()?,
             closing: Closing::read(fields)?,
         };
         if !(1..=SLIPS_MAX).contains(&packet.count) || u64::from(packet.count) > packet.total {
@@ -276,9 +289,14 @@ impl Packet {
 
 impl Closing {
     fn read(fields: Fields) -> Result<Option<Self>, Malformed> {
-        match fields.text("status")? {
-            "open" if fields.has("claimed_count") => Err(Malformed("an open packet: no closing totals".to_owned())),
-            "open" => Ok(None),
+        // A packet that is closed and not settled has no status.
+        let status = if fields.closed()? && !fields.has("status") { "closed" } else { fields.text("status")? };
+        match status {
+            "open" if fields.closed()? => Err(Malformed("a closed packet: not open".to_owned())),
+            "open" | "closed" if fields.has("claimed_count") => {
+                Err(Malformed("a packet that is not settled: no closing totals".to_owned()))
+            }
+            "open" | "closed" => Ok(None),
             "settled" => {
                 let sum = |count, amount| Ok(Sum { count: fields.number(count)?, amount: fields.number(amount)? });
                 let best = || {

@@ -354,11 +354,14 @@ impl Sums {
     }
 }
 
-/// An open packet is in the index until it is settled; a settled one is not.
+/// A packet is in the index until it is settled, a closed one in shards of its own.
 fn index(packet: &Packet) -> Option<Imbalance> {
     const SHARDS: u64 = 16;
     let (expected, good) = if packet.closing.is_some() {
         ("settled, without a due_shard", packet.due_shard.is_none())
+    } else if packet.is_closed {
+        let is_of_closed = |shard| (SHARDS..2 * SHARDS).contains(&shard);
+        ("closed, with a due_shard from 16 to 31", packet.due_shard.is_some_and(is_of_closed))
     } else {
         ("open, with a due_shard from 0 to 15", packet.due_shard.is_some_and(|shard| shard < SHARDS))
     };

@@ -12,7 +12,7 @@ use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
 use shared::ports::{HotStore, HotStoreError};
 use shared::redis::{RedisConfigError, RedisStore};
-use shared::service::{GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
+use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
 use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
@@ -45,6 +45,7 @@ pub struct Settings {
 /// The five functions, ready to be called.
 pub struct Stack {
     send: SendPacket<SdkTable, RedisStore>,
+    close: ClosePacket<SdkTable, RedisStore>,
     grab: GrabSlip<SdkTable, RedisStore>,
     view: ViewPackets<SdkTable, RedisStore>,
     wallet: Wallets<SdkTable>,
@@ -102,6 +103,7 @@ impl Stack {
         let wiring = Wiring::over(table, config)?;
         Ok(Self {
             send: wiring.send_packet(),
+            close: wiring.close_packet(),
             grab: wiring.grab_slip().running_on(),
             view: wiring.view_packets(),
             wallet: wiring.ledger_wiring().wallets(),
@@ -133,7 +135,7 @@ impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
         let request_id = request.lambda_context_ref().map(|context| context.request_id.clone()).unwrap_or_default();
         let response = match function {
-            Function::Send => send::handle(&self.send, request).await,
+            Function::Send => send::handle(&self.send, &self.close, request).await,
             Function::Grab => grab::handle(&self.grab, request).await,
             Function::View => view::handle(&self.view, request).await,
             Function::Wallet => wallet::handle(&self.wallet, request).await,

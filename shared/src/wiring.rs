@@ -20,7 +20,7 @@ use crate::dynamodb::SdkTable;
 use crate::ledger::Ledger;
 use crate::ports::System;
 use crate::redis::{Connection, RedisConfigError, RedisStore};
-use crate::service::{GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
+use crate::service::{ClosePacket, GrabSlip, SendPacket, Settle, Stores, ViewPackets, Wallets};
 use crate::telemetry::Meter;
 use crate::timeouts;
 
@@ -164,6 +164,11 @@ impl Wiring {
     /// The use case of sending.
     pub fn send_packet(&self) -> SendPacket<SdkTable, RedisStore> {
         SendPacket::new(self.stores.clone(), self.base.config.policy.clone())
+    }
+
+    /// The operator's use case of closing a packet.
+    pub fn close_packet(&self) -> ClosePacket<SdkTable, RedisStore> {
+        ClosePacket::new(self.stores.clone(), self.base.config.policy.currency.clone())
     }
 
     /// The use case of grabbing.

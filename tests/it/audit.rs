@@ -51,7 +51,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
-const CASES: [Case; 18] = [
+const CASES: [Case; 19] = [
     (
         "USER#ann",
         "WALLET",
@@ -154,7 +154,22 @@ const CASES: [Case; 18] = [
             (Gone, Orphan),
         ],
     ),
-    ("PACKET#", "open", &[(Without("due_shard"), Index), (Is("due_shard", 16), Index)]),
+    (
+        "PACKET#",
+        "open",
+        &[(Without("due_shard"), Index), (Is("due_shard", 16), Index), (Is("closed_at", 1), Malformed)],
+    ),
+    (
+        "PACKET#",
+        "closed",
+        &[
+            (Without("due_shard"), Index),
+            (Is("due_shard", 3), Index),
+            (Without("closed_at"), Malformed),
+            (Without("close_reason"), Malformed),
+            (Says("status", "open"), Malformed),
+        ],
+    ),
     (
         "PACKET#",
         "settled",
@@ -215,6 +230,8 @@ async fn ledger() -> World {
     for name in ["eve", "fay", "gus"] {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
     }
+    let closed = process.send_funded(packet(&user("zed"), 1_000, 10)).await;
+    process.close.close(closed.id, "x".parse().unwrap(), None).await.unwrap().unwrap();
     for name in ["sam", "nobody"] {
         process.wallets.suspend(&user(name), "x".parse().unwrap(), None).await.unwrap();
     }
@@ -235,6 +252,7 @@ fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
             "of ann" => says("user_id", "ann"),
             "refunded" => !item.contains_key("user_id"),
             "open" | "settled" => says("status", which),
+            "closed" => item.contains_key("closed_at"),
             sk => text(&item["SK"]).starts_with(sk),
         }
 }

@@ -108,7 +108,7 @@ async fn waiting_claims_share_transactions_and_do_not_depend_on_each_other() {
     rush(&[Arc::clone(&other)], terms.id, &early, 1, usize::MAX).await;
     world.flush().await;
     for part in terms.id.parts() {
-        other.hot.load(part, &terms, &[]).await.unwrap();
+        other.hot.load(part, &terms, false, &[]).await.unwrap();
     }
 
     let before = world.rig.transactions();

@@ -1,5 +1,6 @@
 //! The scripts on real servers. Each test body runs on one node and on a cluster of three.
 
+mod close;
 mod conformance;
 mod grab;
 mod keys;
@@ -165,7 +166,7 @@ impl Rig {
     }
 
     async fn load(&self, packet: &Packet, decisions: &[Decision]) {
-        assert_eq!(self.store.load(packet.part, &packet.terms, decisions).await.unwrap(), Loaded::Yes);
+        assert_eq!(self.store.load(packet.part, &packet.terms, false, decisions).await.unwrap(), Loaded::Yes);
     }
 
     /// A part's answer to one user without a passphrase.

@@ -19,8 +19,8 @@ use shared::ports::{Clock, System};
 use shared::redis::test_server::{TestCluster, TestServer, poll};
 use shared::redis::{Connection, RedisConfig, RedisStore};
 use shared::service::{
-    Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle, Stores,
-    ViewPackets, Wallets,
+    ClosePacket, Failure, GrabOutcome, GrabSlip, NewPacket, Report, SendOutcome, SendPacket, SendPolicy, Settle,
+    Stores, ViewPackets, Wallets,
 };
 use tokio::time::Instant;
 
@@ -201,9 +201,10 @@ impl World {
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
         let grab = if setup.runs_on { grab.running_on() } else { grab };
         let view = ViewPackets::new(stores.clone(), CURRENCY.to_owned());
+        let close = ClosePacket::new(stores.clone(), CURRENCY.to_owned());
         let settle = Settle::new(stores, setup.grace).with_least_age(setup.least_age);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT);
-        Arc::new(Process { send, grab, settle, view, wallets, hot, clock })
+        Arc::new(Process { send, grab, close, settle, view, wallets, hot, clock })
     }
 
     /// The machine's time, which is also Redis' time here.
@@ -300,6 +301,8 @@ pub struct Process {
     pub send: SendPacket<Rigged, RedisStore>,
     /// Grabs slips.
     pub grab: GrabSlip<Rigged, RedisStore>,
+    /// Closes packets.
+    pub close: ClosePacket<Rigged, RedisStore>,
     /// Settles packets.
     pub settle: Settle<Rigged, RedisStore>,
     /// Reads packets, claims and histories.

@@ -1,4 +1,5 @@
-//! `POST /packets`: a user sends a packet, or the operator does it for them.
+//! `POST /packets`: a user sends a packet, or the operator does it for them. `POST /operator/packets/{packet_id}/close`: the operator
+//! closes one.
 
 mod body;
 
@@ -7,24 +8,59 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{Limits, RequestKey, Summary, Terms};
+use shared::domain::{Limits, PacketId, RequestKey, Summary, Terms};
 use shared::http::{
-    Answer, Code, PacketBody, Problem, Route, Viewer, before_deadline, header, respond, route, user_of,
+    Answer, Code, PacketBody, Problem, Route, Viewer, Who, before_deadline, fields, header, operator, reason, respond,
+    route, user_of,
 };
-use shared::ports::{HotStore, Table};
-use shared::service::{PacketView, SendOutcome, SendPacket, Status};
+use shared::ports::{Clock, HotStore, System, Table};
+use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status};
 
 pub use body::new_packet;
 
 /// Answers a request of the send function.
-pub async fn handle<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: Request) -> Response<Body> {
+pub async fn handle<T: Table, H: HotStore>(
+    send: &SendPacket<T, H>,
+    close: &ClosePacket<T, H>,
+    request: Request,
+) -> Response<Body> {
     let begun = Instant::now();
-    let result = before_deadline(&request, answer(send, &request)).await;
+    let result = before_deadline(&request, answer(send, close, &request)).await;
     respond(&request, result, begun.elapsed())
 }
 
-async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Request) -> Result<Answer, Problem> {
-    let Route::Send(who) = route(request)? else { return Err(Problem::route_not_found()) };
+async fn answer<T: Table, H: HotStore>(
+    send: &SendPacket<T, H>,
+    close: &ClosePacket<T, H>,
+    request: &Request,
+) -> Result<Answer, Problem> {
+    match route(request)? {
+        Route::Send(who) => send_packet(send, request, who).await,
+        Route::Close(id) => close_packet(close, request, id).await,
+        _ => Err(Problem::route_not_found()),
+    }
+}
+
+async fn close_packet<T: Table, H: HotStore>(
+    close: &ClosePacket<T, H>,
+    request: &Request,
+    id: &str,
+) -> Result<Answer, Problem> {
+    let by = operator(request)?;
+    let mut fields = fields();
+    let reason = reason(request, &mut fields)?;
+    fields.finish()?;
+    let id: PacketId = id.parse().map_err(|_| Problem::packet_not_found())?;
+    let Some(reason) = reason else { return Err(Problem::new(Code::InvalidRequest, "The request is not valid.")) };
+    let packet = close.close(id, reason, Some(&by)).await?.ok_or_else(Problem::packet_not_found)?;
+    Answer::ok_at(&PacketBody::single(&packet, Viewer::Operator), System.now())
+}
+
+async fn send_packet<T: Table, H: HotStore>(
+    send: &SendPacket<T, H>,
+    request: &Request,
+    who: Who<'_>,
+) -> Result<Answer, Problem> {
     let sender = user_of(request, who)?;
     let key: RequestKey = header(request, "idempotency-key")
         .and_then(|key| key.parse().ok())
@@ -62,7 +98,7 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
 /// A packet as it is when it is sent.
 fn as_sent(terms: Arc<Terms>) -> PacketView {
     let status = if terms.guard.starts_at.is_some() { Status::Scheduled } else { Status::Open };
-    PacketView { terms, status, summary: Summary::default(), mine: None, is_decided: false }
+    PacketView { terms, status, closed_at: None, summary: Summary::default(), mine: None, is_decided: false }
 }
 
 /// What its sender, and the operator who sends for them, see of it.

@@ -15,10 +15,10 @@ async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
-    let send = Arc::new(wiring.send_packet());
+    let (send, close) = (Arc::new(wiring.send_packet()), Arc::new(wiring.close_packet()));
     run_concurrent(service_fn(move |request| {
-        let send = Arc::clone(&send);
-        async move { Ok::<_, Infallible>(send::handle(&send, request).await) }
+        let (send, close) = (Arc::clone(&send), Arc::clone(&close));
+        async move { Ok::<_, Infallible>(send::handle(&send, &close, request).await) }
     }))
     .await
 }

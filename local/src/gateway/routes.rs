@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// A function behind the gateway.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Function {
-    /// Sends packets.
+    /// Sends packets, and closes them for the operator.
     Send,
     /// Grabs slips.
     Grab,
@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 21] = [
+pub const ROUTES: [Route; 22] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -51,6 +51,7 @@ pub const ROUTES: [Route; 21] = [
     route("GET", "/users/{user_id}/claims", Function::View),
     route("GET", "/operator/packets", Function::View),
     route("GET", "/operator/packets/{packet_id}", Function::View),
+    route("POST", "/operator/packets/{packet_id}/close", Function::Send),
     route("PUT", "/operator/users/{user_id}/suspension", Function::Wallet),
     route("DELETE", "/operator/users/{user_id}/suspension", Function::Wallet),
 ];

@@ -36,6 +36,8 @@ pub enum Route<'a> {
     AnyPacket(&'a str),
     /// `GET /operator/packets`
     Referenced,
+    /// `POST /operator/packets/{packet_id}/close`
+    Close(&'a str),
     /// `PUT /wallets/{user_id}/deposits/{deposit_id}`
     Deposit(&'a str, &'a str),
     /// `PUT /wallets/{user_id}/withdrawals/{withdrawal_id}`
@@ -57,7 +59,11 @@ impl<'a> Route<'a> {
     /// The packet in the path.
     pub const fn packet_id(self) -> Option<&'a str> {
         match self {
-            Self::Grab(_, id) | Self::Packet(_, id) | Self::PacketClaims(_, id) | Self::AnyPacket(id) => Some(id),
+            Self::Grab(_, id)
+            | Self::Packet(_, id)
+            | Self::PacketClaims(_, id)
+            | Self::AnyPacket(id)
+            | Self::Close(id) => Some(id),
             _ => None,
         }
     }
@@ -107,6 +113,7 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["me", "claims"] => ("GET", Route::Claims(Who::Caller)),
         ["operator", "packets"] => ("GET", Route::Referenced),
         ["operator", "packets", id] => ("GET", Route::AnyPacket(id)),
+        ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),
         ["operator", "users", user, "suspension"] => {
             let is_end = *request.method() == Method::DELETE;
             ("DELETE, PUT", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
@@ -158,6 +165,7 @@ mod tests {
             (Method::POST, "/users/a/packets/x/grab", Route::Grab(Who::User("a"), "x")),
             (Method::GET, "/operator/packets/x", Route::AnyPacket("x")),
             (Method::PUT, "/wallets/a{b}/deposits/d", Route::Deposit("a{b}", "d")),
+            (Method::POST, "/operator/packets/x/close", Route::Close("x")),
             (Method::PUT, "/operator/users/a{b}/suspension", Route::Suspend("a{b}")),
             (Method::DELETE, "/operator/users/a/suspension", Route::LiftSuspension("a")),
         ] {

@@ -37,8 +37,8 @@ pub struct PacketBody<'a> {
     starts_at: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339")]
     expires_at: Timestamp,
-    // Packets that the operator ends are still to come.
-    closed_at: (),
+    #[serde(serialize_with = "rfc3339_or_null")]
+    closed_at: Option<Timestamp>,
     status: &'static str,
     commitment: String,
     split_version: u8,
@@ -103,7 +103,7 @@ impl<'a> PacketBody<'a> {
     }
 
     fn new(view: &'a PacketView, viewer: Viewer, long: Option<LongFields<'a>>) -> Self {
-        let PacketView { terms, status, summary, mine, is_decided } = view;
+        let PacketView { terms, status, closed_at, summary, mine, is_decided } = view;
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
         let private = PrivateFields { reference: terms.labels.reference.as_ref(), long };
         Self {
@@ -118,7 +118,7 @@ impl<'a> PacketBody<'a> {
             created_at: terms.created_at,
             starts_at: terms.guard.starts_at,
             expires_at: terms.expires_at,
-            closed_at: (),
+            closed_at: *closed_at,
             status: status.name(),
             commitment: hex::encode(terms.commitment()),
             split_version: terms.split_version,
@@ -290,7 +290,7 @@ mod tests {
             best: Some(Best { user: "bob".parse().unwrap(), amount: Amount::new(250), slip: 0 }),
             ..Summary::default()
         };
-        PacketView { terms: Arc::new(terms), status: Status::Open, summary, mine: None, is_decided }
+        PacketView { terms: Arc::new(terms), status: Status::Open, closed_at: None, summary, mine: None, is_decided }
     }
 
     fn shown(view: &PacketView, viewer: &str) -> Value {

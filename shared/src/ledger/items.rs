@@ -8,20 +8,22 @@ use serde_bytes::ByteBuf;
 
 use super::LedgerError;
 use crate::domain::{
-    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, Owner, PacketId, PassphraseDigest, Reference,
-    Seed, Signer, Split, Terms, Timestamp, UserId,
+    AckMode, Amount, Claim, Cover, Decision, Guard, Intervention, Labels, OperatorReason, Owner, PacketId,
+    PassphraseDigest, Reference, Seed, Signer, Split, Terms, Timestamp, UserId,
 };
 use crate::ports::Item;
 
-/// The state of a packet that is not yet settled.
+/// The attribute of a packet's state.
+pub const STATUS: &str = "status";
+/// The state of a packet that is neither closed nor settled.
 pub const OPEN: &str = "open";
-/// The state of a packet of which every slip is decided, after its expiry.
+/// The state of a packet of which every slip is decided, after its expiry or its close.
 pub const SETTLED: &str = "settled";
 
 /// The attribute of a wallet whose owner is suspended: no money leaves it by a send or a withdrawal. It is absent otherwise.
 pub const SUSPENDED: &str = "suspended";
 
-/// A packet: its terms, written by send, and its state, changed once when it is settled.
+/// A packet: its terms, written by send, and its state, changed once when it is closed and once when it is settled.
 #[derive(Deserialize, Serialize)]
 pub struct PacketItem {
     pub packet_id: PacketId,
@@ -51,11 +53,20 @@ pub struct PacketItem {
     pub reference: Option<Reference>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<BTreeMap<String, String>>,
-    /// [`OPEN`] or [`SETTLED`].
-    pub status: String,
+    /// [`OPEN`] or [`SETTLED`]. Absent in a closed packet until it is settled: a version that does not know of closed packets cannot
+    /// read it, so it never loads its parts as open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<String>,
     /// The packet's place in the index of packets that are not settled. Absent once it is settled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_shard: Option<u32>,
+    /// When, why and by whom the packet was closed. Absent in a packet that never was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub close_reason: Option<OperatorReason>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_by: Option<Signer>,
     /// Absent until it is settled.
     #[serde(flatten)]
     pub settling: Option<SettledItem>,
@@ -106,9 +117,22 @@ impl PacketItem {
             cover: terms.labels.cover.clone(),
             reference: terms.labels.reference.clone(),
             metadata: terms.labels.metadata.clone(),
-            status: OPEN.to_owned(),
+            status: Some(OPEN.to_owned()),
             due_shard: Some(super::keys::due_shard(terms.id.partition())),
+            closed_at: None,
+            close_reason: None,
+            closed_by: None,
             settling: None,
+        }
+    }
+
+    /// What the operator did, if the packet is closed.
+    pub fn closing(&mut self) -> Result<Option<Intervention>, LedgerError> {
+        let by = self.closed_by.take();
+        match (self.closed_at, self.close_reason.take(), &self.status) {
+            (Some(at), Some(reason), _) => Ok(Some(Intervention { reason, at, by })),
+            (None, None, Some(_)) => Ok(None),
+            _ => Err(LedgerError::Impossible("a packet that is neither open, closed nor settled".to_owned())),
         }
     }
 

@@ -11,7 +11,7 @@ pub const PK: &str = "PK";
 pub const SK: &str = "SK";
 /// The sparse index over packets that are not settled.
 pub const DUE_INDEX: &str = "due";
-/// The index' partition key: a packet's partition divided by 16.
+/// The index' partition key: a packet's partition divided by 16; 16 more if the packet is closed.
 pub const DUE_SHARD: &str = "due_shard";
 /// The index' sort key, in milliseconds since the epoch.
 pub const EXPIRES_AT: &str = "expires_at";
@@ -22,6 +22,12 @@ const DUE_SHARDS: u32 = 16;
 /// The due shard in which the packets of a partition wait until they are settled, 0 to 15.
 pub const fn due_shard(partition: Partition) -> u32 {
     partition.index() / (PARTITIONS / DUE_SHARDS)
+}
+
+/// The due shard of a closed packet of a partition, 16 to 31. There it waits for the next run of settle, whatever its expiry; and a
+/// version that does not know of closed packets does not find it.
+pub const fn closed_shard(partition: Partition) -> u32 {
+    DUE_SHARDS + due_shard(partition)
 }
 
 /// Decisions of 64 neighbouring slips share a partition key: enough to list a packet quickly, few enough to keep a rush
@@ -43,7 +49,8 @@ pub const WITHDRAWAL: &str = "WITHDRAW#";
 
 const PACKET: &str = "PACKET#";
 
-/// A packet's terms and state. Written by send, changed once by [`Ledger::mark_settled`](super::Ledger::mark_settled).
+/// A packet's terms and state. Written by send, changed once by [`Ledger::close`](super::Ledger::close), and once by
+/// [`Ledger::mark_settled`](super::Ledger::mark_settled).
 pub fn packet(id: PacketId) -> Key {
     Key { pk: format!("{PACKET}{id}"), sk: "META".to_owned() }
 }

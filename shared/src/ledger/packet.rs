@@ -6,8 +6,11 @@ use super::commit::Committed;
 use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Amount, Amounts, Best, Decision, PacketId, PartId, RequestKey, Summary, Terms, Timestamp};
-use crate::ports::{Bound, Key, Query, Reason, Table, Write};
+use crate::domain::{
+    Amount, Amounts, Best, Decision, Intervention, OperatorReason, PacketId, PartId, RequestKey, Signer, Summary,
+    Terms, Timestamp,
+};
+use crate::ports::{Bound, Expect, Key, Query, Reason, Table, Write};
 
 /// The place of the wallet among the writes of a send. The day follows it, if a limit applies.
 const WALLET_PLACE: usize = 3;
@@ -52,14 +55,16 @@ pub struct Packet {
     pub terms: Terms,
     /// What its decisions sum to; known once it is settled.
     pub settled: Option<Summary>,
+    /// What the operator did, if they have closed it.
+    pub closed: Option<Intervention>,
 }
 
-/// A packet that is past its expiry, as the index shows it. It may have been settled since.
+/// A packet that is past its expiry, or closed, as the index shows it. It may have been settled since.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Due {
     /// The packet.
     pub id: PacketId,
-    /// When it expired.
+    /// When it expires, or has expired.
     pub expires_at: Timestamp,
 }
 
@@ -194,6 +199,34 @@ impl<T: Table> Ledger<T> {
         stream::iter(groups).map(read).buffered(DECISION_QUERIES)
     }
 
+    /// Closes a packet: nobody who has no slip is to get one. Returns whether this call did. Otherwise it was closed or settled before.
+    ///
+    /// The place in the index moves: a closed packet is due at once.
+    pub async fn close(&self, terms: &Terms, closing: &Intervention) -> Result<bool, LedgerError> {
+        #[derive(serde::Serialize)]
+        struct ClosedItem<'a> {
+            due_shard: u32,
+            closed_at: Timestamp,
+            close_reason: &'a OperatorReason,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            closed_by: Option<&'a Signer>,
+        }
+        let set = items::write(&ClosedItem {
+            due_shard: keys::closed_shard(terms.id.partition()),
+            closed_at: closing.at,
+            close_reason: &closing.reason,
+            closed_by: closing.by.as_ref(),
+        })?;
+        let expect = Expect::Is(items::STATUS, items::OPEN);
+        let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[items::STATUS] };
+        Ok(matches!(self.commit(&[write]).await?, Committed::Yes))
+    }
+
+    /// Up to `limit` closed packets of a due shard that are not settled as far as the index shows, after `after`.
+    pub async fn closed(&self, shard: u32, after: Option<Due>, limit: u32) -> Result<Vec<Due>, LedgerError> {
+        self.due(shard, Timestamp::from_ms(u64::MAX), after, limit).await
+    }
+
     /// Up to `limit` packets of a due shard that expired at or before `until` and are not settled as far as the index shows: the
     /// earliest first, after `after`.
     pub async fn due(
@@ -238,7 +271,8 @@ fn read_packet(item: crate::ports::Item) -> Result<Packet, LedgerError> {
             _ => None,
         },
     });
-    Ok(Packet { terms: item.into_terms()?, settled })
+    let closed = item.closing()?;
+    Ok(Packet { terms: item.into_terms()?, settled, closed })
 }
 
 fn read_due(item: crate::ports::Item) -> Result<Due, LedgerError> {

@@ -90,8 +90,9 @@ impl<T: Table> Ledger<T> {
             best_amount: best.map(|best| best.amount),
         };
         let mut set = items::write(&closing)?;
-        set.insert("status".to_owned(), serde_dynamo::AttributeValue::S(items::SETTLED.to_owned()));
-        let expect = Expect::Is("status", items::OPEN);
+        set.insert(items::STATUS.to_owned(), serde_dynamo::AttributeValue::S(items::SETTLED.to_owned()));
+        // A closed packet has no status.
+        let expect = Expect::Has(keys::DUE_SHARD);
         let write = Write::Change { key: keys::packet(terms.id), expect, set, remove: &[keys::DUE_SHARD] };
         match self.commit(&[write]).await? {
             Committed::Yes | Committed::No(_) => Ok(()),

@@ -150,9 +150,19 @@ impl HotStore for MemoryHot {
         Ok(reconciled)
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Result<Loaded, HotStoreError> {
+    async fn load(
+        &self,
+        part: PartId,
+        terms: &Terms,
+        is_closed: bool,
+        decisions: &[Decision],
+    ) -> Result<Loaded, HotStoreError> {
         let slips = part.slips(terms.count);
-        Ok(self.script(part, |part, now| part.load(&slips, terms, decisions, now)))
+        Ok(self.script(part, |part, now| part.load(&slips, terms, is_closed, decisions, now)))
+    }
+
+    async fn close(&self, part: PartId) -> Result<bool, HotStoreError> {
+        Ok(self.with(part, |part, _| part.close()))
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {

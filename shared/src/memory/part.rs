@@ -41,6 +41,8 @@ pub struct LoadedTerms {
     pub ack: AckMode,
     /// Who may grab.
     pub guard: Guard,
+    /// Whether the operator has closed the packet.
+    pub is_closed: bool,
 }
 
 /// What a user has of a part.
@@ -124,7 +126,7 @@ impl Part {
             .iter()
             .map(|grabber| match self.claims.get(&grabber.user) {
                 Some(entry) => Some(entry.found()),
-                None => self.refusal_of(&terms.guard, grabber, now).inspect(|refusal| {
+                None => self.refusal_of(&terms, grabber, now).inspect(|refusal| {
                     if *refusal == GrabAnswer::Refused(Refusal::WrongPassphrase) && grabber.passphrase.is_some() {
                         wrong.push(grabber.user.clone());
                     }
@@ -161,9 +163,13 @@ impl Part {
         GrabAnswer::Held { slip, at, fresh: true }
     }
 
-    fn refusal_of(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<GrabAnswer> {
+    fn refusal_of(&self, terms: &LoadedTerms, grabber: &Grabber, now: u64) -> Option<GrabAnswer> {
+        let guard = &terms.guard;
         if !guard.invites(&grabber.user) {
             return Some(GrabAnswer::Refused(Refusal::NotARecipient));
+        }
+        if terms.is_closed {
+            return Some(GrabAnswer::Closed { certain: self.is_final() || terms.ack == AckMode::Redis });
         }
         if let Some(starts_at) = guard.starts_at {
             return Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(Timestamp::from_ms(now)) });
@@ -244,6 +250,7 @@ impl Part {
         &mut self,
         slips: &Range<u32>,
         terms: &Terms,
+        is_closed: bool,
         decisions: &[Decision],
         now: u64,
     ) -> (Loaded, Queue) {
@@ -268,8 +275,17 @@ impl Part {
             count: slips.end - slips.start,
             ack: terms.ack,
             guard: terms.guard.clone(),
+            is_closed,
         });
         (Loaded::Yes, Queue::AsBefore)
+    }
+
+    /// `close.lua`
+    pub(super) fn close(&mut self) -> bool {
+        self.terms.as_mut().is_some_and(|terms| {
+            terms.is_closed = true;
+            true
+        })
     }
 
     /// `snapshot.lua`
@@ -282,7 +298,7 @@ impl Part {
         if only_final && !is_final {
             return SnapshotResult::NotFinal;
         }
-        if terms.guard != Guard::default() {
+        if terms.is_closed || terms.guard != Guard::default() {
             return SnapshotResult::GrabNeeded;
         }
         let by_user = self.claims.iter().map(|(user, entry)| (user.clone(), entry.found())).collect();
@@ -308,12 +324,12 @@ impl Part {
     pub(super) fn view(&self, seen: Option<&str>) -> ViewResult {
         let Some(terms) = &self.terms else { return ViewResult::NotLoaded };
         let (decisions, recipients) = (self.decisions.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
-        let version = format!("{decisions}:{}", self.claims.len() + recipients);
+        let version = format!("{decisions}:{}:{}", self.claims.len() + recipients, terms.is_closed);
         if seen == Some(&version) {
             return ViewResult::Unchanged;
         }
-        let mut look =
-            PartView { version, known_count: u32::try_from(decisions).unwrap_or(u32::MAX), ..PartView::default() };
+        let known_count = u32::try_from(decisions).unwrap_or(u32::MAX);
+        let mut look = PartView { version, is_closed: terms.is_closed, known_count, ..PartView::default() };
         for (user, entry) in &self.claims {
             match entry {
                 Entry::Confirmed(claim) => drop(look.claims.insert(user.clone(), claim.clone())),

@@ -51,6 +51,11 @@ pub enum GrabAnswer {
         /// How long that takes, by the hot store's clock.
         left: Duration,
     },
+    /// The operator has closed the packet, and they have no slip.
+    Closed {
+        /// Whether that can no longer change for this user.
+        certain: bool,
+    },
     /// There is no slip for them.
     Nothing {
         /// Whether the packet is expired.
@@ -161,9 +166,11 @@ pub enum ViewResult {
 /// What a part knows of its slips, at one moment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartView {
-    /// A text that changes with every claim or hold that comes or goes. One exception: a hold that gives way to its user's claim
+    /// A text that changes with every claim or hold that comes or goes, and when the part is closed. One exception: a hold that gives way to its user's claim
     /// of another part.
     pub version: String,
+    /// Whether the part is closed.
+    pub is_closed: bool,
     /// Slips whose decision is known, claimed or refunded.
     pub known_count: u32,
     /// Claims that are known to be in the ledger, by user. Some may be of slips of the packet's other parts.
@@ -235,13 +242,18 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         resolved: &[Hold],
     ) -> impl Future<Output = Result<Reconciled, HotStoreError>> + Send;
 
-    /// Loads a part, of which `decisions` are known, unless it is loaded or expired.
+    /// Loads a part, of which `decisions` are known, unless it is loaded or expired. `is_closed` says whether the operator has closed
+    /// the packet.
     fn load(
         &self,
         part: PartId,
         terms: &Terms,
+        is_closed: bool,
         decisions: &[Decision],
     ) -> impl Future<Output = Result<Loaded, HotStoreError>> + Send;
+
+    /// Closes a part, if it is loaded: from then on it holds no slip for anybody who has none. Returns whether it is loaded.
+    fn close(&self, part: PartId) -> impl Future<Output = Result<bool, HotStoreError>> + Send;
 
     /// Acquires the load lease of a part. Returns whether the caller got it: only one caller has it, until it is released or
     /// `lease` is over.

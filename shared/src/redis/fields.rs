@@ -43,7 +43,8 @@ fields! {
     /// The guard: `r` if only recipients may grab, then `p` and the passphrase's digest in hexadecimal if there is one. A start
     /// follows as `@` and the time, in milliseconds since the epoch, with a `p` before it in any case: a script that does not know of
     /// starts takes what follows `p` for a digest that no passphrase has, and refuses everybody. Set by load; the first grab from the
-    /// start on takes the start away. Missing: the packet has no guard.
+    /// start on takes the start away. In a closed part it is `pclosed`, after `r` if only recipients may grab: older scripts refuse
+    /// everybody there too. Set by close, or by the load of a closed packet; never changed then. Missing: the packet has no guard.
     GUARD, "guard", "#g";
 
     /// Followed by a user: that user is a recipient; the value is empty. Set by load, never changed. Missing: the user is no
@@ -73,7 +74,7 @@ fields! {
     HOLD_BASE, "hold_base", "#b";
 
     /// The last millisecond before the expiry, as 13 digits, followed by `range_end`. Set by the grab that puts the part into
-    /// its queue, if it has no guard; kept equal by grab and reconcile; deleted by the reconcile that empties the outbox.
+    /// its queue, if it has no guard; kept equal by grab and reconcile; deleted by close and by the reconcile that empties the outbox.
     /// Missing: the part has a guard or may not be in its queue, so that a grab reads `expires_at`, `guard` and `range_end`.
     OPEN_UNTIL, "open_until", "#o";
 

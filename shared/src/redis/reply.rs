@@ -34,6 +34,11 @@ fn found(answer: &str, now: Timestamp) -> Option<GrabAnswer> {
     match kind {
         "g" | "h" => had(answer),
         "s" | "e" => nothing(answer),
+        "c" => match rest {
+            "0" => Some(GrabAnswer::Closed { certain: false }),
+            "1" => Some(GrabAnswer::Closed { certain: true }),
+            _ => None,
+        },
         "n" => {
             let starts_at = timestamp(rest)?;
             Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(now) })
@@ -135,9 +140,13 @@ pub fn view(reply: &Value) -> Option<ViewResult> {
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
         (0, []) => Some(ViewResult::NotLoaded),
         (1, []) => Some(ViewResult::Unchanged),
-        (2, [version, known_count, users @ ..]) if users.len() % 2 == 0 => {
-            let mut look =
-                PartView { version: text(version)?, known_count: number(&text(known_count)?)?, ..PartView::default() };
+        (2, [version, closed, known_count, users @ ..]) if users.len() % 2 == 0 => {
+            let mut look = PartView {
+                version: text(version)?,
+                is_closed: number::<u8>(&text(closed)?)? == 1,
+                known_count: number(&text(known_count)?)?,
+                ..PartView::default()
+            };
             for pair in users.chunks_exact(2) {
                 let (user, state) = (text(&pair[0])?, text(&pair[1])?);
                 if state.starts_with('h') {
@@ -159,6 +168,15 @@ pub const fn reconciled(state: u8) -> Option<Reconciled> {
         0 => Some(Reconciled::NotLoaded),
         1 => Some(Reconciled::Loaded),
         2 => Some(Reconciled::Final),
+        _ => None,
+    }
+}
+
+/// The answer of `close.lua`: whether the part is loaded, and closed then.
+pub const fn closed(state: u8) -> Option<bool> {
+    match state {
+        0 => Some(false),
+        1 => Some(true),
         _ => None,
     }
 }
@@ -229,6 +247,8 @@ mod tests {
             ("g<slip>:<amount>:<at>", GrabAnswer::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
             ("r", GrabAnswer::Refused(Refusal::NotARecipient)),
             ("n<start>", GrabAnswer::NotStarted { starts_at: Timestamp::from_ms(69), left: Duration::from_millis(60) }),
+            ("c0", GrabAnswer::Closed { certain: false }),
+            ("c1", GrabAnswer::Closed { certain: true }),
             ("p", GrabAnswer::Refused(Refusal::WrongPassphrase)),
             ("t<ms>", GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
             ("s0", GrabAnswer::Nothing { expired: false, certain: false }),
@@ -262,6 +282,7 @@ mod tests {
         let read = |reads: &dyn Fn(u8) -> bool| (0..=u8::MAX).filter(|state| reads(*state)).collect::<Vec<_>>();
         assert_eq!(listed(include_str!("lua/reconcile.lua")), read(&|state| reconciled(state).is_some()));
         assert_eq!(listed(include_str!("lua/load.lua")), read(&|state| loaded(state).is_some()));
+        assert_eq!(listed(include_str!("lua/close.lua")), read(&|state| closed(state).is_some()));
         let bulk = |text: &str| Value::BulkString(text.into());
         let snapshots = |state: u8| {
             let all = [Value::Int(state.into()), bulk("s1"), bulk("59"), bulk("ann"), bulk("g3:520:7")];
@@ -284,12 +305,14 @@ mod tests {
         }
         assert_eq!((0..=u8::MAX).filter(|state| helps(*state)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         let views = |state: u8| {
-            let all = [Value::Int(state.into()), bulk("1:9"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
+            let all = [Value::Int(state.into()), bulk("1:9:0"), bulk("0"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
             view(&Value::Array(all[..1].to_vec())).is_some() || view(&Value::Array(all.to_vec())).is_some()
         };
         let text: Vec<&str> = returns(include_str!("lua/view.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
-        assert!(words.join(" ").contains("{2, version, number of known decisions, user, claim, user, claim, ...}"));
+        assert!(
+            words.join(" ").contains("{2, version, closed, number of known decisions, user, claim, user, claim, ...}")
+        );
         assert_eq!((0..=u8::MAX).filter(|state| views(*state)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
@@ -297,13 +320,14 @@ mod tests {
     fn a_view_tells_claims_from_holds() {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |users: &[&str]| {
-            let head = [Value::Int(2), bulk("1:9"), bulk("1")];
+            let head = [Value::Int(2), bulk("1:9:1"), bulk("1"), bulk("1")];
             view(&Value::Array(head.into_iter().chain(users.iter().map(|text| bulk(text))).collect()))
         };
         let [ann, bob]: [UserId; 2] = ["ann", "h0:1"].map(|user| user.parse().unwrap());
         let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
         let expected = PartView {
-            version: "1:9".to_owned(),
+            version: "1:9:1".to_owned(),
+            is_closed: true,
             known_count: 1,
             claims: [(ann, claim)].into(),
             holds: vec![Hold { slip: 4, user: bob, at: Timestamp::from_ms(8) }],
@@ -347,8 +371,24 @@ mod tests {
 
     #[test]
     fn what_is_no_answer_does_not_read() {
-        for answer in ["", "g", "g3:520", "g3:520:7:8", "g-1:520:7", "h", "h3", "n3:7", "t", "t-1", "s", "s2", "x", "é"]
-        {
+        for answer in [
+            "",
+            "c",
+            "c2",
+            "g",
+            "g3:520",
+            "g3:520:7:8",
+            "g-1:520:7",
+            "h",
+            "h3",
+            "n3:7",
+            "t",
+            "t-1",
+            "s",
+            "s2",
+            "x",
+            "é",
+        ] {
             assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
         }
         for answer in ["", "9", ";3", "x;3", "-1;3", "09;3", "9;3,", "9;,3", "9;-,3"] {

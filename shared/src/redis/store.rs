@@ -31,6 +31,7 @@ static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.l
 static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/outbox.lua")));
 static HELP: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/help.lua")));
+static CLOSE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/close.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/park.lua")));
 static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/snapshot.lua")));
 
@@ -111,7 +112,13 @@ impl HotStore for RedisStore {
         Ok(reconciled)
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Result<Loaded, HotStoreError> {
+    async fn load(
+        &self,
+        part: PartId,
+        terms: &Terms,
+        is_closed: bool,
+        decisions: &[Decision],
+    ) -> Result<Loaded, HotStoreError> {
         let keys = PartKeys::of(part);
         let slips = part.slips(terms.count);
         let recipients = terms.guard.recipients.as_ref();
@@ -122,7 +129,7 @@ impl HotStore for RedisStore {
             .arg(terms.expires_at.ms())
             .arg(terms.expires_at.after(REMEMBER_AFTER_EXPIRY).ms())
             .arg(ack_text(terms.ack))
-            .arg(guard_text(&terms.guard))
+            .arg(guard_text(&terms.guard, is_closed))
             .arg(recipients.map_or(0, std::collections::BTreeSet::len));
         for recipient in recipients.into_iter().flatten() {
             call = call.arg(recipient.as_str());
@@ -132,6 +139,11 @@ impl HotStore for RedisStore {
         }
         let state = self.call(&call).await?;
         reply::loaded(state).ok_or_else(|| unreadable("load"))
+    }
+
+    async fn close(&self, part: PartId) -> Result<bool, HotStoreError> {
+        let state = self.call(&CLOSE.call(&[&PartKeys::of(part).part])).await?;
+        reply::closed(state).ok_or_else(|| unreadable("close"))
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
@@ -294,8 +306,11 @@ const fn ack_text(ack: AckMode) -> &'static str {
     }
 }
 
-fn guard_text(guard: &Guard) -> String {
+fn guard_text(guard: &Guard, is_closed: bool) -> String {
     let recipients = if guard.recipients.is_some() { "r" } else { "" };
+    if is_closed {
+        return format!("{recipients}pclosed");
+    }
     let passphrase = guard.passphrase.map(|digest| hex::encode(digest.0));
     let p = if passphrase.is_some() || guard.starts_at.is_some() { "p" } else { "" };
     let start = guard.starts_at.map(|start| format!("@{:013}", start.ms())).unwrap_or_default();

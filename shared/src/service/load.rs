@@ -73,15 +73,18 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     }
 
     async fn load(&self, part: PartId, terms: &Terms) -> Result<Loaded, Failure> {
+        // Read now, never from a cache: a close that is not seen here finds the part loaded, or loads it closed before this load can.
+        let packet = self.stores.ledger.packet(terms.id).await?;
+        let is_closed = packet.is_some_and(|packet| packet.closed.is_some());
         let decisions = self.stores.ledger.decisions(terms.id, part.slips(terms.count)).await?;
         crash_point!("load.after_decisions");
-        Ok(self.stores.hot.load(part, terms, &decisions).await?)
+        Ok(self.stores.hot.load(part, terms, is_closed, &decisions).await?)
     }
 
     /// Loads all parts of a packet that was just sent and thus has no decisions.
     pub async fn load_new(&self, terms: &Terms) -> Result<(), Failure> {
         stream::iter(terms.id.parts())
-            .map(|part| async move { self.stores.hot.load(part, terms, &[]).await })
+            .map(|part| async move { self.stores.hot.load(part, terms, false, &[]).await })
             .buffer_unordered(PARTS_AT_ONCE)
             .try_for_each(|_| async { Ok(()) })
             .await?;

@@ -1,6 +1,7 @@
-//! The use cases: send, grab, view, wallet, settle; replay and rebuild for the operator. Each uses the ledger, and most use the
+//! The use cases: send, grab, view, wallet, settle; close, replay and rebuild for the operator. Each uses the ledger, and most use the
 //! hot store too.
 
+mod close;
 mod failure;
 mod grab;
 mod load;
@@ -11,6 +12,7 @@ mod stores;
 mod view;
 mod wallet;
 
+pub use close::ClosePacket;
 pub use failure::Failure;
 pub use grab::{GrabOutcome, GrabSlip};
 pub use packets::Packets;

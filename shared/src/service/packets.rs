@@ -1,9 +1,12 @@
 use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::Failure;
 use crate::batching::{Cache, SingleFlight, cache};
-use crate::domain::{Amount, Amounts, PacketId, PartId, Terms};
-use crate::ledger::Ledger;
+use crate::domain::{Amount, Amounts, PacketId, PartId, Terms, Timestamp};
+use crate::ledger::{Ledger, Packet};
 use crate::ports::Table;
 
 /// The terms and amounts of packets, which never change. They are read from the ledger, and cached in the process within a bound
@@ -12,12 +15,16 @@ pub struct Packets<T> {
     ledger: Arc<Ledger<T>>,
     terms: Arc<Cache<PacketId, Arc<Terms>>>,
     amounts: Arc<Cache<PartId, Arc<Amounts>>>,
+    /// Whether and when a packet was closed, and when that was read.
+    closed: Arc<Cache<PacketId, (Instant, Option<Timestamp>)>>,
     terms_reads: SingleFlight<PacketId, Result<Option<Arc<Terms>>, Failure>>,
     amounts_reads: SingleFlight<PartId, Result<Arc<Amounts>, Failure>>,
 }
 
 const TERMS_BYTES_MAX: u64 = 4 << 20;
 const AMOUNTS_BYTES_MAX: u64 = 8 << 20;
+/// The most packets of which a process remembers whether they are closed.
+const CLOSED_MAX: u64 = 10_000;
 /// About the bytes of the terms of a packet without recipients, and of the amounts of one with 100 slips.
 const TERMS_BYTES: u64 = 512;
 const AMOUNTS_BYTES: u64 = 256;
@@ -29,6 +36,7 @@ impl<T: Table> Packets<T> {
             ledger,
             terms: Arc::new(cache(TERMS_BYTES_MAX, TERMS_BYTES, terms_bytes)),
             amounts: Arc::new(cache(AMOUNTS_BYTES_MAX, AMOUNTS_BYTES, |amounts| amounts.as_bytes().len() + 64)),
+            closed: Arc::new(cache(CLOSED_MAX, 1, |_| 1)),
             terms_reads: SingleFlight::default(),
             amounts_reads: SingleFlight::default(),
         }
@@ -43,23 +51,50 @@ impl<T: Table> Packets<T> {
         }
     }
 
-    /// Caches terms that the caller has read by itself.
-    pub fn remember(&self, terms: Terms) {
-        self.terms.insert(terms.id, Arc::new(terms));
+    /// Caches the terms of a packet that the caller has read by itself, and whether it is closed.
+    pub fn remember(&self, packet: Packet) {
+        self.note_closed(packet.terms.id, packet.closed.as_ref().map(|closing| closing.at));
+        self.terms.insert(packet.terms.id, Arc::new(packet.terms));
+    }
+
+    /// When a packet was closed, as the caller has just read or written it; `None`: it is not closed.
+    pub fn note_closed(&self, id: PacketId, closed_at: Option<Timestamp>) {
+        note_closed(&self.closed, id, Instant::now(), closed_at);
+    }
+
+    /// When a packet was closed; `None`: it was not, as of a read that began at most `max_age` ago. A close is final.
+    pub async fn closed(&self, id: PacketId, max_age: Duration) -> Result<Option<Timestamp>, Failure> {
+        match self.closed.get(&id) {
+            Some((_, Some(closed_at))) => Ok(Some(closed_at)),
+            Some((read, None)) if read.elapsed() < max_age => Ok(None),
+            _ => {
+                let asked = Instant::now();
+                let closing = self.ledger.packet(id).await?.and_then(|packet| packet.closed);
+                let closed_at = closing.map(|closing| closing.at);
+                note_closed(&self.closed, id, asked, closed_at);
+                Ok(closed_at)
+            }
+        }
+    }
+
+    /// Whether this process knows that a packet is closed.
+    pub fn is_known_closed(&self, id: PacketId) -> bool {
+        self.closed.get(&id).is_some_and(|(_, closed_at)| closed_at.is_some())
     }
 
     async fn read_terms(&self, id: PacketId) -> Result<Option<Arc<Terms>>, Failure> {
-        let (ledger, cache) = (Arc::clone(&self.ledger), Arc::clone(&self.terms));
+        let (ledger, cache, closed) = (Arc::clone(&self.ledger), Arc::clone(&self.terms), Arc::clone(&self.closed));
         let read = move || async move {
             // The caller may have missed a read that ended after it looked in the cache.
             if let Some(terms) = cache.get(&id) {
                 return Ok(Some(terms));
             }
-            let terms = ledger.packet(id).await?.map(|packet| Arc::new(packet.terms));
-            if let Some(terms) = &terms {
-                cache.insert(id, Arc::clone(terms));
-            }
-            Ok(terms)
+            let asked = Instant::now();
+            let Some(packet) = ledger.packet(id).await? else { return Ok(None) };
+            note_closed(&closed, id, asked, packet.closed.map(|closing| closing.at));
+            let terms = Arc::new(packet.terms);
+            cache.insert(id, Arc::clone(&terms));
+            Ok(Some(terms))
         };
         match self.terms_reads.run(id, read).await.unwrap_or_else(|| Err(panicked()))? {
             Some(terms) => Ok(Some(terms)),
@@ -97,6 +132,18 @@ impl<T: Table> Packets<T> {
             Ok(amounts)
         };
         self.amounts_reads.run(part, read).await.unwrap_or_else(|| Err(panicked()))
+    }
+}
+
+/// Remembers whether a packet is closed, unless a later close is known.
+fn note_closed(
+    known: &Cache<PacketId, (Instant, Option<Timestamp>)>,
+    id: PacketId,
+    asked: Instant,
+    closed_at: Option<Timestamp>,
+) {
+    if closed_at.is_some() || known.get(&id).is_none_or(|(_, closed_at)| closed_at.is_none()) {
+        known.insert(id, (asked, closed_at));
     }
 }
 

@@ -134,7 +134,7 @@ async fn load_others(engine: &Engine, live: u32) -> Result<(), BoxError> {
             random[..8].copy_from_slice(&u64::from(n).to_le_bytes());
             terms.id = PacketId::new(terms.created_at, 1, random);
             for part in terms.id.parts() {
-                match engine.stores().hot.load(part, &terms, &[]).await? {
+                match engine.stores().hot.load(part, &terms, false, &[]).await? {
                     Loaded::Yes => {}
                     Loaded::Expired => return Err("a new packet is expired".into()),
                 }

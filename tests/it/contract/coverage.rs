@@ -17,7 +17,8 @@ use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
 /// Statuses that only API Gateway itself answers: it throttles; the functions only count wrong passphrases.
-const NOT_CAUSED_HERE: [(&str, u16); 19] = [
+const NOT_CAUSED_HERE: [(&str, u16); 20] = [
+    ("closePacket", 429),
     ("deposit", 429),
     ("findPackets", 429),
     ("getAnyPacket", 429),
@@ -158,6 +159,10 @@ fn movement<'a>(api: &'a Api, path: &str, amount: u64) -> Call<'a> {
     api.put(format!("/wallets/alice/{path}")).json(&json!({"amount": amount}))
 }
 
+fn close<'a>(api: &'a Api, packet: &str, reason: &str) -> Call<'a> {
+    api.post(format!("/operator/packets/{packet}/close")).json(&json!({"reason": reason}))
+}
+
 fn suspend<'a>(api: &'a Api, user: &str, reason: &str) -> Call<'a> {
     api.put(format!("/operator/users/{user}/suspension")).json(&json!({"reason": reason}))
 }
@@ -189,6 +194,8 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     tour.all(200, views).await;
     tour.all(200, vec![grab_for(api, "carol", open)]).await;
     tour.all(200, operator_views(api, "carol", open, "order-17")).await;
+    let closed = api.packet("sender", "closed", &random(100, 2)).await;
+    tour.all(200, vec![close(api, &closed, "reported"), api.grab("bob", &closed)]).await;
     tour.saw(200, &suspend(api, "alice", "reported").await);
     let suspended =
         vec![send(api, "suspended"), send_for(api, "alice", "suspended"), movement(api, "withdrawals/s", 1)];
@@ -229,6 +236,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/operator/packets"),
         api.get("/operator/packets?reference=a%20b"),
         suspend(api, "alice", ""),
+        close(api, open, ""),
         lift_suspension(api, "a%20b"),
     ];
     tour.all(400, bad).await;
@@ -267,6 +275,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/users/a%2Fb/claims"),
         api.get(format!("/operator/packets/{absent}")),
         suspend(api, "a%2Fb", "x"),
+        close(api, absent, "x"),
         lift_suspension(api, "a%2Fb"),
     ];
     tour.all(404, nowhere).await;
@@ -281,6 +290,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         send_for(api, "alice", "large"),
         grab_for(api, "bob", open),
         suspend(api, "alice", "large"),
+        close(api, open, "large"),
     ]
     .map(|call| call.body(large.clone()));
     tour.all(413, large.into()).await;
@@ -314,7 +324,8 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
         _ => None,
     });
     let wiring = Wiring::new(config.unwrap(), dynamodb_at(api.local.dynamodb_url())).unwrap();
-    let (send, grab, view) = (wiring.send_packet(), wiring.grab_slip(), wiring.view_packets());
+    let (send, close, grab) = (wiring.send_packet(), wiring.close_packet(), wiring.grab_slip());
+    let view = wiring.view_packets();
     let wallets = wiring.ledger_wiring().wallets();
     let event: Value =
         serde_json::from_str(&std::fs::read_to_string(crate::repository("events/wallet.json")).unwrap()).unwrap();
@@ -333,6 +344,7 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
         ("GET", "/users/alice/claims".to_owned()),
         ("GET", format!("/operator/packets/{}", packets.open)),
         ("GET", "/operator/packets".to_owned()),
+        ("POST", format!("/operator/packets/{}/close", packets.open)),
         ("PUT", "/operator/users/alice/suspension".to_owned()),
         ("DELETE", "/operator/users/alice/suspension".to_owned()),
     ] {
@@ -344,7 +356,7 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
             event["requestContext"]["authorizer"] = authorizer;
             let request: Request = local::gateway::event::request(serde_json::from_value(event).unwrap(), "r");
             let answer = match local::gateway::routes::find(method, &path).function {
-                Function::Send => send::handle(&send, request).await,
+                Function::Send => send::handle(&send, &close, request).await,
                 Function::Grab => grab::handle(&grab, request).await,
                 Function::View => view::handle(&view, request).await,
                 Function::Wallet => wallet::handle(&wallets, request).await,
@@ -389,6 +401,7 @@ async fn broken(tour: &mut Tour, api: &Api) {
     ];
     api.put_item("REF#broken", &packet, &[]).await;
     tour.all(500, calls).await;
+    tour.saw(500, &close(api, &packet, "x").await);
     tour.all(500, operator_views(api, "broken", &packet, "broken")).await;
     api.put_item("USER#broken", "WALLET", &[("balance", AttributeValue::S("x".to_owned()))]).await;
     let wallets = vec![api.get("/me/wallet").by("broken"), api.get("/wallets/broken"), suspend(api, "broken", "x")];
@@ -417,6 +430,7 @@ async fn without_a_ledger(tour: &mut Tour) {
         send_for(&api, "alice", "k-2"),
         grab_for(&api, "bob", &packet),
         suspend(&api, "bob", "x"),
+        close(&api, &packet, "x"),
         lift_suspension(&api, "bob"),
     ];
     tour.all(503, calls).await;
@@ -440,7 +454,8 @@ async fn above_the_daily_limit(tour: &mut Tour) {
     event["requestContext"]["authorizer"]["jwt"]["claims"]["sub"] = "alice".into();
     event["body"] = random(100, 10).to_string().into();
     let request: Request = local::gateway::event::request(serde_json::from_value(event).unwrap(), "r");
-    let answer = of_handler("POST", "/packets", send::handle(&wiring.send_packet(), request).await);
+    let answer =
+        of_handler("POST", "/packets", send::handle(&wiring.send_packet(), &wiring.close_packet(), request).await);
     let resets_at = answer.json()["resets_at"].as_str().unwrap().to_owned();
     assert!(resets_at.ends_with("T00:00:00.000Z"), "{resets_at}");
     // The example is of another day.

@@ -128,7 +128,11 @@ impl<'a> Twins<'a> {
             let r = if recipients.is_some() { "r" } else { "" };
             let p = if passphrase.is_some() || starts_at.is_some() { "p" } else { "" };
             let start = starts_at.map(|start| format!("@{}", start.ms())).unwrap_or_default();
-            let guard = format!("{r}{p}{}{start}", passphrase.map(digest).unwrap_or_default());
+            let guard = if terms.is_closed {
+                format!("{r}pclosed")
+            } else {
+                format!("{r}{p}{}{start}", passphrase.map(digest).unwrap_or_default())
+            };
             if !guard.is_empty() {
                 stored.insert(fields::GUARD.to_owned(), guard);
             }
@@ -176,7 +180,8 @@ impl<'a> Twins<'a> {
             80..84 => self.acquire_load_lease(index).await,
             84..90 => self.compare_views(index).await,
             90..94 => self.compare_outboxes(index).await,
-            94..98 => self.forget(index).await,
+            94..97 => self.forget(index).await,
+            97 => self.close(index).await,
             _ => self.expire(index).await,
         }
     }
@@ -224,11 +229,23 @@ impl<'a> Twins<'a> {
 
     async fn load(&mut self, index: usize) {
         let (decisions, packet) = (self.some_decisions(index), self.parts[index].clone());
+        let is_closed = self.random.random_bool(0.1);
         self.ask(
             index,
-            format!("load {decisions:?}"),
-            async |real| real.load(packet.part, &packet.terms, &decisions).await.unwrap(),
-            async |memory| memory.load(packet.part, &packet.terms, &decisions).await.unwrap(),
+            format!("load {decisions:?}, closed: {is_closed}"),
+            async |real| real.load(packet.part, &packet.terms, is_closed, &decisions).await.unwrap(),
+            async |memory| memory.load(packet.part, &packet.terms, is_closed, &decisions).await.unwrap(),
+        )
+        .await;
+    }
+
+    async fn close(&mut self, index: usize) {
+        let part = self.parts[index].part;
+        self.ask(
+            index,
+            "close".to_owned(),
+            async |real| real.close(part).await.unwrap(),
+            async |memory| memory.close(part).await.unwrap(),
         )
         .await;
     }

@@ -72,7 +72,7 @@ async fn an_expired_part_is_not_loaded() {
         let mut packet = Packet::of(5);
         packet.terms.expires_at = now();
         for _ in 0..2 {
-            let loaded = rig.store.load(packet.part, &packet.terms, &[won(0, "ann")]).await.unwrap();
+            let loaded = rig.store.load(packet.part, &packet.terms, false, &[won(0, "ann")]).await.unwrap();
             assert_eq!(loaded, Loaded::Expired);
         }
         assert!(rig.state(packet.part).await.is_empty());

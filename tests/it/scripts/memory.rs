@@ -130,7 +130,7 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         let mixed = [packet.saying("eve", ""), packet.saying("ann", ""), packet.saying("}", "no"), taker[0].clone()];
         rig.refuses("a batch", async || rig.store.grab(part, &mixed).await).await;
         let decisions = [won(1, "ann")];
-        rig.refuses("a load", async || rig.store.load(unloaded.part, &unloaded.terms, &decisions).await).await;
+        rig.refuses("a load", async || rig.store.load(unloaded.part, &unloaded.terms, false, &decisions).await).await;
         let hold = Hold { slip: 0, user: id("ann"), at: now() };
         rig.refuses("a reason", async || rig.store.park(part, &hold, "a reason").await).await;
         rig.refuses("a lease", async || rig.store.acquire_load_lease(part, AN_HOUR).await).await;

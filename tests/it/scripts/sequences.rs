@@ -174,7 +174,7 @@ impl<'a> Sequence<'a> {
             Call::Load { part, known } => {
                 let part = &self.parts[*part];
                 let decisions = &self.decisions[..known.index(decisions + 1)];
-                let loaded = self.rig.store.load(part.part, &part.terms, decisions).await.unwrap();
+                let loaded = self.rig.store.load(part.part, &part.terms, false, decisions).await.unwrap();
                 let is_loaded = self.rig.state(part.part).await.terms.contains_key(fields::EXPIRES_AT);
                 assert_eq!(loaded == Loaded::Yes, is_loaded);
                 assert!(is_loaded || self.is_expired);
@@ -207,7 +207,9 @@ impl<'a> Sequence<'a> {
                     let has_none = self.claim(&user).is_none_or(|decision| !slips.contains(&decision.slip));
                     assert!(!certain || is_final && has_none, "{user} was denied with certainty");
                 }
-                GrabAnswer::Refused(_) | GrabAnswer::NotStarted { .. } => panic!("{found:?}"),
+                GrabAnswer::Refused(_) | GrabAnswer::NotStarted { .. } | GrabAnswer::Closed { .. } => {
+                    panic!("{found:?}")
+                }
             }
         }
     }

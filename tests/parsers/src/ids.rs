@@ -74,6 +74,7 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Claims(who) => ("GET", format!("{}/claims", whose(who, "/me"))),
         Route::AnyPacket(id) => ("GET", format!("/operator/packets/{id}")),
         Route::Referenced => ("GET", "/operator/packets".to_owned()),
+        Route::Close(id) => ("POST", format!("/operator/packets/{id}/close")),
         Route::Suspend(user) => ("PUT", format!("/operator/users/{user}/suspension")),
         Route::LiftSuspension(user) => ("DELETE", format!("/operator/users/{user}/suspension")),
         // It has headers, and none is given here.

@@ -119,6 +119,11 @@ impl Rates {
         self.0[fault as usize]
     }
 
+    /// Whether no fault strikes.
+    pub fn is_quiet(&self) -> bool {
+        self.0.iter().all(|rate| *rate == 0)
+    }
+
     const fn set(&mut self, fault: Fault, per_mille: u32) {
         self.0[fault as usize] = per_mille;
     }

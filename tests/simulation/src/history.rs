@@ -68,6 +68,8 @@ pub struct AnswerCounts {
     pub sold_out: u64,
     /// Grabs that were answered `expired`.
     pub expired: u64,
+    /// Grabs that were answered `closed`.
+    pub closed: u64,
     /// Grabs that a guard refused.
     pub refused: u64,
     /// Grabs that were answered `not_started`.
@@ -85,10 +87,12 @@ pub struct AnswerCounts {
 impl AnswerCounts {
     /// Adds the counts of another run.
     pub const fn merge(&mut self, other: &Self) {
-        let Self { grabbed, sold_out, expired, refused, not_started, not_found, unknown, decided, undecided } = other;
+        let Self { grabbed, sold_out, expired, closed, refused, not_started, not_found, unknown, decided, undecided } =
+            other;
         self.grabbed += *grabbed;
         self.sold_out += *sold_out;
         self.expired += *expired;
+        self.closed += *closed;
         self.refused += *refused;
         self.not_started += *not_started;
         self.not_found += *not_found;
@@ -102,6 +106,7 @@ impl AnswerCounts {
             Some(GrabOutcome::Grabbed { .. }) => &mut self.grabbed,
             Some(GrabOutcome::SoldOut) => &mut self.sold_out,
             Some(GrabOutcome::Expired) => &mut self.expired,
+            Some(GrabOutcome::Closed) => &mut self.closed,
             Some(GrabOutcome::Refused(_)) => &mut self.refused,
             Some(GrabOutcome::NotStarted { .. }) => &mut self.not_started,
             Some(GrabOutcome::NotFound) => &mut self.not_found,
@@ -225,6 +230,7 @@ fn judge_sold_out(world: &World, terms: &Terms, user: &UserId, invoked: u64) {
 fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &GrabOutcome, ahead: Duration) {
     let guard = &terms.guard;
     let wrong = match answer {
+        GrabOutcome::Closed => !world.is_closing(terms.id),
         GrabOutcome::Expired => world.now().after(ahead + LENIENCE) < terms.expires_at,
         GrabOutcome::Refused(Refusal::NotARecipient) => guard.invites(user),
         GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
@@ -272,7 +278,7 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
     for grab in grabs {
         let after = promised.get(&grab.user).is_some_and(|first| *first < grab.invoked);
         let denied = match &grab.answer {
-            Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::NotFound) => true,
+            Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::Closed | GrabOutcome::NotFound) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.
             Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) => grab.is_right && !world.has_lost(),
             Some(GrabOutcome::Grabbed { .. }) | None => false,
@@ -329,7 +335,11 @@ fn answers(world: &World, users: &BTreeMap<&str, usize>, grabs: &[Grab]) -> Vec<
             Some(GrabOutcome::Refused(Refusal::TooManyTries { .. })) | None => continue,
             Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) if world.has_lost() => continue,
             Some(
-                GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::Expired | GrabOutcome::NotFound,
+                GrabOutcome::Refused(_)
+                | GrabOutcome::NotStarted { .. }
+                | GrabOutcome::Expired
+                | GrabOutcome::Closed
+                | GrabOutcome::NotFound,
             ) => Ret::No,
         };
         let winner = users.get(grab.user.as_str()).copied();

@@ -156,14 +156,22 @@ impl HotStore for SimHot {
         self.tell(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved)), step).await
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Answer<Loaded> {
+    async fn load(&self, part: PartId, terms: &Terms, is_closed: bool, decisions: &[Decision]) -> Answer<Loaded> {
+        let is_closed = self.mutant.load(is_closed);
         let (terms, decisions, mutant) = (terms.clone(), decisions.to_vec(), self.world.mutant);
         let known = decisions.clone();
         let load = move |hot: &MemoryHot| {
             HotMutant::before_load(mutant, hot, part);
-            now(hot.load(part, &terms, &decisions))
+            now(hot.load(part, &terms, is_closed, &decisions))
         };
         self.tell(part, "load", load, move |loaded| Script::Load(known.clone(), *loaded)).await
+    }
+
+    async fn close(&self, part: PartId) -> Answer<bool> {
+        if self.mutant.skips_close(part, Actor::here(self.life.process)) {
+            return Ok(true);
+        }
+        self.call(part, "close", move |hot| now(hot.close(part))).await
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Answer<bool> {

@@ -26,6 +26,10 @@ pub struct Plan {
     pub settles: u32,
     /// The suspensions of senders.
     pub suspensions: Vec<SuspensionPlan>,
+    /// When the operator closes which packets, after the run's beginning.
+    pub closes: Vec<(usize, Duration)>,
+    /// The packets that the operator closes once no fault strikes any more.
+    pub last_closes: Vec<usize>,
     /// The most that a user may send on a day.
     pub daily_max: Option<Amount>,
 }
@@ -76,7 +80,16 @@ impl Plan {
         let setups = setups(chance);
         let packets = (0..chance.pick(&[1, 1, 1, 2, 2, 3])).map(|number| packet(chance, number, active)).collect();
         let settles = chance.pick(&[0, 2, 4, 8, 16]);
-        Self { setups, packets, active, settles, suspensions: Vec::new(), daily_max: None }
+        Self {
+            setups,
+            packets,
+            active,
+            settles,
+            suspensions: Vec::new(),
+            closes: Vec::new(),
+            last_closes: Vec::new(),
+            daily_max: None,
+        }
     }
 
     /// Gives some packets a start, at most twice as long after `now` as the run takes. It draws from a source of its own, so
@@ -89,7 +102,7 @@ impl Plan {
         }
     }
 
-    /// Suspends some senders for a time, and limits what users send on a day to the largest packet. It draws from a source of its own.
+    /// Suspends some senders for a time, closes some packets, and limits what users send on a day to the largest packet. It draws from a source of its own.
     pub fn restrain(&mut self, chance: &Chance) {
         let active = self.active;
         let moment = || active * chance.between(0..=1_000) / 1_000;
@@ -97,6 +110,18 @@ impl Plan {
             if chance.happens(150) {
                 let (one, other) = (moment(), moment());
                 self.suspensions.push(SuspensionPlan { packet, from: one.min(other), to: one.max(other) });
+            }
+        }
+        for packet in 0..self.packets.len() {
+            if chance.happens(60) {
+                let times = chance.between(1..=2);
+                // Often while its first users come.
+                let soon = self.packets[packet].at + chance.millis(0..=300);
+                let at = |chance: &Chance| if chance.happens(500) { soon } else { moment() };
+                self.closes.extend((0..times).map(|_| (packet, at(chance))));
+            }
+            if chance.happens(60) {
+                self.last_closes.push(packet);
             }
         }
         if chance.happens(300) {

@@ -8,7 +8,7 @@ use futures::future::{Either, select};
 use shared::domain::{AckMode, Limits, MAX_MOVEMENT};
 use shared::ledger::Ledger;
 use shared::ports::{Clock, Entropy};
-use shared::service::{Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
+use shared::service::{ClosePacket, Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
 
 use crate::faults::Fault;
 use crate::hot::SimHot;
@@ -46,6 +46,8 @@ pub struct Process {
     pub send: SendPacket<SimTable, SimHot>,
     /// Grabs slips.
     pub grab: GrabSlip<SimTable, SimHot>,
+    /// Closes packets.
+    pub close: ClosePacket<SimTable, SimHot>,
     /// Settles packets.
     pub settle: Settle<SimTable, SimHot>,
     /// Reads packets, claims and histories.
@@ -80,6 +82,7 @@ impl Process {
             send: SendPacket::new(stores.clone(), policy),
             grab: if setup.runs_on { grab.running_on() } else { grab },
             view: ViewPackets::new(stores.clone(), CURRENCY.to_owned()),
+            close: ClosePacket::new(stores.clone(), CURRENCY.to_owned()),
             settle: Settle::new(stores, setup.grace),
             wallets: Wallets::new(Arc::clone(&ledger), now(), CURRENCY.to_owned(), MAX_MOVEMENT),
             ledger,

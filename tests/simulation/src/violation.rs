@@ -15,6 +15,8 @@ pub enum Kind {
     Wallet,
     /// A suspended user paid, or a user sent more than the limit of a day.
     Limit,
+    /// Somebody won a slip of a closed packet that the hot store had not given out before.
+    Closed,
     /// 6: the outbox is not empty, or an expired packet is not settled.
     Liveness,
     /// 7: a user was answered `sold_out` while a slip was free.

@@ -124,6 +124,10 @@ struct State {
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
     /// Each decision as it was first written, and its tick.
     decisions: BTreeMap<Key, (Item, u64)>,
+    /// The packets that the operator has asked to close; and the tick at which each was first answered as closed, and whether a loss
+    /// of the hot store that no close can survive came before the end of the run.
+    closing: BTreeSet<PacketId>,
+    closed: BTreeMap<PacketId, u64>,
     /// Packets whose send may have reached the table.
     known: BTreeMap<PacketId, Known>,
     /// The amounts that the hot store named for held slips. Only a mutant uses them.
@@ -164,6 +168,8 @@ impl World {
             held: BTreeMap::new(),
             holds: BTreeMap::new(),
             decisions: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            closed: BTreeMap::new(),
             known: BTreeMap::new(),
             said: BTreeMap::new(),
             refunding: BTreeMap::new(),
@@ -397,6 +403,52 @@ impl World {
             let (nodes, lost) = (self.chance.between(2..=3), self.chance.between(0..=2));
             self.write_alone(|| Event::Lost { to, node: Some((nodes, lost)) });
             self.primaries[0].restore_some(snapshot, |partition: Partition| partition.index() % nodes == lost);
+        }
+    }
+
+    /// The hot store loses everything, and nothing was in it that the ledger does not have.
+    pub fn forget_all(&self) {
+        self.see_all_held();
+        self.note(format_args!("the hot store forgets everything"));
+        self.write_alone(|| Event::Lost { to: None, node: None });
+        self.primaries[0].restore(&HotSnapshot::default());
+    }
+
+    /// The operator asks to close a packet.
+    pub fn closing(&self, id: PacketId) {
+        self.state().closing.insert(id);
+    }
+
+    /// Whether the operator has asked to close a packet.
+    pub fn is_closing(&self, id: PacketId) -> bool {
+        self.state().closing.contains(&id)
+    }
+
+    /// The operator was answered that a packet is closed.
+    pub fn closed(&self, id: PacketId) {
+        id.parts().for_each(|part| self.see_held(part));
+        let mut state = self.state();
+        let tick = state.tick;
+        state.closed.entry(id).or_insert(tick);
+        if state.rates.is_quiet() {
+            // What was lost before does not count any more: the close has reached what is there.
+            state.closed.insert(id, tick);
+        }
+    }
+
+    /// Checks that the hot store has given out no slip of a packet since the operator was answered that it is closed. A rollback
+    /// can take the close back, and so can a loader that stalled since before it, if the hot store loses the part. So this holds where
+    /// nothing was lost, or where the close came after all faults.
+    pub fn judge_closed(&self, id: PacketId, is_quiet: bool) {
+        if self.has_lost() && !is_quiet {
+            return;
+        }
+        id.parts().for_each(|part| self.see_held(part));
+        let Some(closed) = self.state().closed.get(&id).copied() else { return };
+        for (slip, user, since) in self.holds(id) {
+            if since > closed {
+                self.violated(Kind::Closed, format!("{user} got slip {slip} of {id} after it was closed"));
+            }
         }
     }
 

@@ -7,7 +7,7 @@ const SEEDS: u64 = 2_000;
 
 /// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
-const FOUND: [(Mutant, u64, Kind); 19] = [
+const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::NoSlipDecision, 1, Kind::Decision),
     (Mutant::NoClaimDecision, 4, Kind::Answer),
     (Mutant::CountedRefund, 15, Kind::Conservation),
@@ -25,6 +25,9 @@ const FOUND: [(Mutant, u64, Kind); 19] = [
     (Mutant::KeyNotReread, 0, Kind::Answer),
     (Mutant::NobodyHelps, 1_581, Kind::Isolation),
     (Mutant::SeedAtExpiry, 2, Kind::Secrecy),
+    (Mutant::CloseOnlyLoaded, 0, Kind::Closed),
+    (Mutant::LoaderKnowsNoClose, 0, Kind::Closed),
+    (Mutant::RefundBeforeTold, 0, Kind::Promise),
     (Mutant::SuspensionReadBefore, 0, Kind::Limit),
     (Mutant::CountedApart, 0, Kind::Limit),
 ];

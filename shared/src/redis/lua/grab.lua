@@ -14,6 +14,7 @@
 --   h<slip>:<at>           the slip that was held for them before, not known to be in the ledger; parked: then ':' and the reason
 --   g<slip>:<amount>:<at>  their confirmed claim: the answer for ever, also after expiry
 --   r, n<start>            refused: no recipient, or not before this time
+--   c0, c1                 the operator has closed the packet; 1 if "no slip" is certain, as below
 --   p, t<ms>               refused: wrong passphrase, too many of these for another <ms>
 --   s0, s1, e0, e1         no slip: sold out, or expired; 1 if that is certain, because every slip has a known decision, or
 --                          because the packet's grabs are answered on the hot store's word
@@ -69,11 +70,12 @@ if is_one_each then
   if unanswered == 0 then return at .. ';' .. table.concat(all, ';') end
 end
 
--- What the guard answers a user, or nil. `start` is the packet's start, if it is ahead. It counts a wrong passphrase in a key of its own, which Redis forgets after a minute: the
--- part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
-local function refusal(part, tries, guard, start, user, digest)
+-- What the guard answers a user, or nil. `to_all` is the answer to all recipients, whatever their passphrase, if there is one. It counts
+-- a wrong passphrase in a key of its own, which Redis forgets after a minute: the part does not grow or change by guesses. A missing
+-- passphrase is refused too, but it is no guess.
+local function refusal(part, tries, guard, to_all, user, digest)
   if sub(guard, 1, 1) == 'r' and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
-  if start then return 'n' .. start end
+  if to_all then return to_all end
   local wanted = guard:match('p(.*)$')
   if not wanted then return nil end
   if not digest or digest == '' then return 'p' end
@@ -107,13 +109,18 @@ local function grab(part, pending, tries, first, count, digests)
     guard, start = rest_of_guard ~= '' and rest_of_guard, nil
     if guard then call('HSET', part, '$guard', guard) else call('HDEL', part, '$guard') end
   end
+  local to_all = start and 'n' .. start
+  if guard and sub(guard, -6) == 'closed' then
+    local known = call('HMGET', part, '$known_count', '$slip_count', '$ack_mode')
+    to_all = (known[1] == known[2] or known[3] == 'redis') and 'c1' or 'c0'
+  end
 
   local is_open, held_at, changes, size = at < expires, ':' .. at, {}, 0
   -- What is read if the first range does not suffice, and whether another one became the first.
   local rest, has_moved
   for i = 1, count do
     local user = ARGV[first + i - 1]
-    local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, start, user, digests and ARGV[digests + i - 1])
+    local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, to_all, user, digests and ARGV[digests + i - 1])
     if not answer and (slip == range_end or not is_open) then
       rest = rest or call('HMGET', part, '$other_ranges', '$hold_base', '$known_count', '$slip_count', '$ack_mode')
       local from, to, others = rest[1]:match('^(%d+):(%d+);(.*)$')

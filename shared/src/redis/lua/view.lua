@@ -7,22 +7,25 @@
 -- Returns
 --   {0}  the part is not loaded
 --   {1}  it still has that version
---   {2, version, number of known decisions, user, claim, user, claim, ...}  with what the hash has of each user:
+--   {2, version, closed, number of known decisions, user, claim, user, claim, ...}  closed is 1 or 0; with what the hash has of
+--                             each user:
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
 --
--- The version is the number of known decisions and of fields. Every claim or hold that comes or goes changes one of them. One
+-- The version is the number of known decisions and of fields, and whether the part is closed. Every claim or hold that comes or goes
+-- changes one of the numbers. One
 -- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
 -- version already, and two numbers cost less to read than all claims.
 
 local part, seen = KEYS[1], ARGV[1]
-local terms = redis.call('HMGET', part, '$expires_at', '$known_count')
+local terms = redis.call('HMGET', part, '$expires_at', '$known_count', '$guard')
 if not terms[1] then return {0} end
-local version = terms[2] .. ':' .. redis.call('HLEN', part)
+local closed = terms[3] and terms[3]:sub(-6) == 'closed' and '1' or '0'
+local version = terms[2] .. ':' .. redis.call('HLEN', part) .. ':' .. closed
 if version == seen then return {1} end
 
 local all = redis.call('HGETALL', part)
-local known = {2, version, terms[2]}
+local known = {2, version, closed, terms[2]}
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then
     known[#known + 1], known[#known + 2] = all[i], all[i + 1]

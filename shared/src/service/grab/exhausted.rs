@@ -212,7 +212,7 @@ mod tests {
         let now = System.now();
         let terms = Terms { count: 1, expires_at: now.after(Duration::from_hours(1)), ..Terms::sample() };
         let (part, hot) = (PartId { packet: terms.id, index: 0 }, Arc::new(MemoryHot::new(Arc::new(System))));
-        hot.load(part, &terms, &[]).await.unwrap();
+        hot.load(part, &terms, false, &[]).await.unwrap();
         let user: UserId = "a".parse().unwrap();
         hot.grab(part, &[Grabber { user: user.clone(), passphrase: None }]).await.unwrap();
         let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&hot), Arc::new(System)));

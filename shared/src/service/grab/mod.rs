@@ -40,6 +40,8 @@ pub enum GrabOutcome {
     SoldOut,
     /// The packet has expired, and the user has no slip.
     Expired,
+    /// The operator has closed the packet, and the user has no slip.
+    Closed,
     /// The packet's guard refused the user.
     Refused(Refusal),
     /// Grabs have not begun.
@@ -77,8 +79,16 @@ enum Pass {
     /// The hot store has no slip for the user, but the answers of these parts are in doubt.
     InDoubt {
         parts: PartSet,
-        expired: bool,
+        why: Lost,
     },
+}
+
+/// Why a user has no slip. If a packet's parts differ, the last of these counts.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+enum Lost {
+    SoldOut,
+    Expired,
+    Closed,
 }
 
 /// Some of a packet's parts, as bits: there are at most 64.
@@ -160,9 +170,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             loop {
                 match self.pass(id, &grabber).await? {
                     Pass::Done(outcome) => return Ok(outcome),
-                    Pass::InDoubt { parts, expired } => {
-                        if expired || Box::pin(self.end_doubt(id, parts)).await? == Ended::Blocked {
-                            return Box::pin(self.ask_the_ledger(id, &grabber.user, expired)).await;
+                    Pass::InDoubt { parts, why } => {
+                        if why != Lost::SoldOut || Box::pin(self.end_doubt(id, parts)).await? == Ended::Blocked {
+                            return Box::pin(self.ask_the_ledger(id, &grabber.user, why)).await;
                         }
                     }
                     Pass::Again => {}
@@ -176,7 +186,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
     async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
-        let mut expired = false;
+        let mut why = Lost::SoldOut;
         let mut in_doubt: PartSet = 0;
         for part in PartId::probe_order(id, &grabber.user) {
             let result = match self.exhausted.answer_for(part, &grabber.user) {
@@ -197,8 +207,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 ProbeResult::Answer(GrabAnswer::Refused(refusal)) => {
                     return Ok(Pass::Done(GrabOutcome::Refused(refusal)));
                 }
-                ProbeResult::Answer(GrabAnswer::Nothing { expired: is_over, certain }) => {
-                    expired |= is_over;
+                ProbeResult::Answer(GrabAnswer::Closed { certain }) => {
+                    why = Lost::Closed;
+                    in_doubt |= PartSet::from(!certain) << part.index;
+                }
+                ProbeResult::Answer(GrabAnswer::Nothing { expired, certain }) => {
+                    why = why.max(if expired { Lost::Expired } else { Lost::SoldOut });
                     if certain {
                         self.exhausted.refresh_later(part);
                     } else {
@@ -208,8 +222,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             }
         }
         Ok(match in_doubt {
-            0 => Pass::Done(nothing(expired)),
-            parts => Pass::InDoubt { parts, expired },
+            0 => Pass::Done(nothing(why)),
+            parts => Pass::InDoubt { parts, why },
         })
     }
 
@@ -322,10 +336,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         Ok(GrabOutcome::Expired)
     }
 
-    /// Reads the user's own claim item: the answer after the expiry, and beside a hold that is blocked.
-    async fn ask_the_ledger(&self, id: PacketId, user: &UserId, expired: bool) -> Result<GrabOutcome, Failure> {
+    /// Reads the user's own claim item: the answer after the expiry or the close, and beside a hold that is blocked.
+    async fn ask_the_ledger(&self, id: PacketId, user: &UserId, why: Lost) -> Result<GrabOutcome, Failure> {
         crash_point!("grab.in_doubt");
-        let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(expired)) };
+        let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(why)) };
         if let Some(terms) = self.stores.packets.terms(id).await?
             && let Some(part) = PartId::of_slip(id, terms.count, claim.slip)
         {
@@ -340,8 +354,12 @@ const fn replayed(claim: Claim) -> GrabOutcome {
     GrabOutcome::Grabbed { claim, replayed: true }
 }
 
-const fn nothing(expired: bool) -> GrabOutcome {
-    if expired { GrabOutcome::Expired } else { GrabOutcome::SoldOut }
+const fn nothing(why: Lost) -> GrabOutcome {
+    match why {
+        Lost::SoldOut => GrabOutcome::SoldOut,
+        Lost::Expired => GrabOutcome::Expired,
+        Lost::Closed => GrabOutcome::Closed,
+    }
 }
 
 #[cfg(all(test, feature = "memory"))]

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use self::outbox::Outboxes;
 use crate::domain::{Timestamp, UserId};
 use crate::ports::{Backlog, HotStore, Table};
+use crate::service::close::Closer;
 use crate::service::{Failure, Stores};
 
 pub use self::rebuild::Rebuild;
@@ -38,9 +39,9 @@ pub struct Report {
     pub outbox_left: Option<u64>,
     /// The age of the oldest of them in milliseconds, 0 if there is none; `null` as above.
     pub oldest_outbox_ms: Option<u64>,
-    /// Packets past expiry and grace that are not settled.
+    /// Packets past expiry and grace, or closed, that are not settled.
     pub due_left: u64,
-    /// For how many seconds the oldest of them has been past both, 0 if there is none.
+    /// For how many seconds the oldest of them has been past both, or closed; 0 if there is none.
     pub oldest_due_s: u64,
 }
 
@@ -109,6 +110,7 @@ impl AddAssign for Tally {
 pub struct Settle<T, H> {
     stores: Stores<T, H>,
     outboxes: Outboxes<T, H>,
+    closer: Closer<T, H>,
     grace: Duration,
 }
 
@@ -133,7 +135,7 @@ impl Run {
 impl<T: Table, H: HotStore> Settle<T, H> {
     /// Settles the packets in these stores. `grace` must be longer than a grab can last plus the difference of the clocks.
     pub fn new(stores: Stores<T, H>, grace: Duration) -> Self {
-        Self { outboxes: Outboxes::new(stores.clone()), stores, grace }
+        Self { outboxes: Outboxes::new(stores.clone()), closer: Closer::new(stores.clone()), stores, grace }
     }
 
     /// The same, which persists holds from this age on. For tests that do not wait until holds are older.

@@ -17,13 +17,16 @@ impl<T: Table, H: HotStore> Rebuild<T, H> {
         Self { stores }
     }
 
-    /// Loads a part if it is absent and not expired, and applies all decisions of its slips.
-    pub async fn part(&self, part: PartId, terms: &Terms) -> Result<Reconciled, Failure> {
+    /// Loads a part if it is absent and not expired, closes it if the packet `is_closed`, and applies all decisions of its slips.
+    pub async fn part(&self, part: PartId, terms: &Terms, is_closed: bool) -> Result<Reconciled, Failure> {
         // The holds are read before the decisions, so that these resolve only holds that were there.
         let held = self.stores.hot.outbox(part, Duration::ZERO).await?;
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
-        self.stores.hot.load(part, terms, &decisions).await?;
+        self.stores.hot.load(part, terms, is_closed, &decisions).await?;
+        if is_closed {
+            self.stores.hot.close(part).await?;
+        }
         Ok(self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?)
     }
 }

@@ -1,4 +1,4 @@
-//! Refunds: packets of one part first, then the larger ones in portions, so that no packet keeps others waiting.
+//! Refunds of expired and of closed packets: those of one part first, then the larger ones in portions, so that no packet keeps others waiting.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::{Run, Settle, Tally};
 use crate::domain::{AckMode, Amount, Decision, PacketId, PartId, Partition, Summary, Terms, Timestamp, UserId};
-use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, due_shard};
+use crate::ledger::{Due, REFUND_SLIPS_MAX, RefundOutcome, closed_shard, due_shard};
 use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
@@ -33,6 +33,11 @@ struct Unsettled {
     sender: Option<UserId>,
     /// Whether it lets others go first, if a store did not answer for another packet of its sender.
     gives_way: bool,
+    /// Whether winners are answered on the hot store's word. Then nothing is refunded before the hot store was told of a close and
+    /// drained; else that only spares winners a race with the refund.
+    has_promises: bool,
+    /// Indexes of the parts of a closed packet that still have to be told, before they are drained.
+    to_close: Range<u32>,
     /// Indexes of the parts that still have to be drained, before anything is refunded.
     to_drain: Range<u32>,
     /// Indexes of the parts whose undecided slips still have to be refunded.
@@ -48,12 +53,14 @@ impl Unsettled {
     fn new(due: Due) -> Self {
         let Due { id, expires_at } = due;
         let tally = Tally { due_left: 1, oldest_expiry: Some(expires_at), ..Tally::default() };
-        let (to_drain, to_refund, withheld) = (0..0, 0..id.part_count(), BTreeSet::new());
+        let (to_close, to_drain, to_refund, withheld) = (0..0, 0..0, 0..id.part_count(), BTreeSet::new());
         Self {
             id,
             is_begun: false,
             sender: None,
             gives_way: false,
+            has_promises: false,
+            to_close,
             to_drain,
             to_refund,
             withheld,
@@ -99,18 +106,25 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(all)
     }
 
-    /// The due packets of a due shard, the earliest first: those of one part, and hands over the large ones. It reads the index to
+    /// The due packets of a due shard, closed ones first, then the earliest: those of one part. It hands over the large ones. It reads the index to
     /// its end before anything is refunded, so that a large packet gets its portions however many small ones are before it.
     async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
-        let (mut small, mut found, mut last) = (Vec::new(), 0, None);
-        while found < DUE_MAX {
-            let page = self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?;
-            let Some(&end) = page.last() else { break };
-            last = Some(end);
-            for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
-                found += 1;
-                if due.id.part_count() == 1 || large.send(*due).is_err() {
-                    small.push(*due);
+        let mut small = Vec::new();
+        for is_closed in [true, false] {
+            let (mut found, mut last) = (0, None);
+            while found < DUE_MAX {
+                let page = if is_closed {
+                    self.stores.ledger.closed(shard + closed_shard(Partition::wrapping(0)), last, DUE_PAGE).await?
+                } else {
+                    self.stores.ledger.due(shard, run.until, last, DUE_PAGE).await?
+                };
+                let Some(&end) = page.last() else { break };
+                last = Some(end);
+                for due in page.iter().filter(|due| run.partitions.contains(&due.id.partition().index())) {
+                    found += 1;
+                    if due.id.part_count() == 1 || large.send(*due).is_err() {
+                        small.push(*due);
+                    }
                 }
             }
         }
@@ -206,7 +220,9 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             }
             let terms = self.stores.packets.terms(id).await?;
             let terms = terms.ok_or_else(|| Failure::defect(format!("{id}: it existed a moment ago")))?;
-            if let Some(index) = packet.to_drain.next() {
+            if let Some(index) = packet.to_close.next() {
+                self.close(packet, &terms, PartId { packet: id, index }).await?;
+            } else if let Some(index) = packet.to_drain.next() {
                 has_written = self.drain(packet, PartId { packet: id, index }, run).await?;
             } else if let Some(index) = packet.to_refund.next() {
                 crash_point!("refund.after_drain");
@@ -229,29 +245,59 @@ impl<T: Table, H: HotStore> Settle<T, H> {
             packet.settled();
             return Ok(Some(Portion::Last));
         }
-        if found.terms.expires_at > run.until {
-            return Err(Failure::defect(format!("{id}: due before its time")));
+        match &found.closed {
+            Some(closing) => {
+                packet.tally.oldest_expiry = Some(closing.at.before(self.grace));
+                packet.to_close = 0..id.part_count();
+            }
+            None if found.terms.expires_at > run.until => {
+                return Err(Failure::defect(format!("{id}: due before its time")));
+            }
+            None => {}
         }
         if packet.gives_way && lock(&run.troubled).contains(&found.terms.sender) {
             return Ok(Some(Portion::Later));
         }
         packet.sender = Some(found.terms.sender.clone());
-        if found.terms.ack == AckMode::Redis {
+        packet.has_promises = found.terms.ack == AckMode::Redis;
+        if packet.has_promises || found.closed.is_some() {
             packet.to_drain = 0..id.part_count();
         }
-        self.stores.packets.remember(found.terms);
+        self.stores.packets.remember(found);
         packet.is_begun = true;
         Ok(None)
     }
 
-    /// Persists what the hot store acknowledged for a part, however young it is: after the expiry nobody else does. Notes the
-    /// slips of parked holds. Returns whether it persisted something.
-    async fn drain(&self, packet: &mut Unsettled, part: PartId, run: &Run) -> Result<bool, Failure> {
-        let drained = self.outboxes.drain(part, Duration::ZERO, run.deadline).await?;
-        if drained.waiting() > 0 {
-            return Err(Failure::unavailable("slips of an expired packet are still to be persisted"));
+    /// Tells the hot store that a packet is closed: from then on a part gives out no slip. Without promises the refund goes on even
+    /// if the hot store does not answer, because the ledger decides each slip.
+    async fn close(&self, packet: &mut Unsettled, terms: &Terms, part: PartId) -> Result<(), Failure> {
+        crash_point!("refund.before_close");
+        match self.closer.close_part(part, terms).await {
+            Err(failure) if !packet.has_promises => {
+                tracing::warn!(%part, error = crate::error_chain(&failure), "refunded without telling the hot store");
+                (packet.to_close, packet.to_drain) = (0..0, 0..0);
+                Ok(())
+            }
+            told => told,
         }
-        packet.withheld.extend(drained.parked);
+    }
+
+    /// Persists what the hot store holds of a part, however young it is: after the expiry or the close nobody gets a hold any more.
+    /// Notes the slips of parked holds that are promises. Returns whether it persisted something.
+    async fn drain(&self, packet: &mut Unsettled, part: PartId, run: &Run) -> Result<bool, Failure> {
+        let drained = match self.outboxes.drain(part, Duration::ZERO, run.deadline).await {
+            Err(failure) if !packet.has_promises => {
+                tracing::warn!(%part, error = crate::error_chain(&failure), "refunded without draining");
+                return Ok(false);
+            }
+            drained => drained?,
+        };
+        if packet.has_promises {
+            if drained.waiting() > 0 {
+                return Err(Failure::unavailable("slips of a packet that is over are still to be persisted"));
+            }
+            packet.withheld.extend(drained.parked);
+        }
         Ok(drained.tally.persisted > 0)
     }
 

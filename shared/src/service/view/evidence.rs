@@ -99,6 +99,7 @@ struct Part {
 #[derive(Debug)]
 struct Report {
     version: String,
+    is_closed: bool,
     known_count: u32,
     /// The slips of the part that it reports as claimed: one bit for each.
     claimed: Vec<u64>,
@@ -145,6 +146,18 @@ impl Evidence {
     /// Whether the ledger has a decision for every slip: then nothing of this changes any more.
     pub fn is_decided(&self) -> bool {
         self.settled.is_some() || self.slips.decided() == self.count
+    }
+
+    /// Whether a part reports that the packet is closed, if all of them report, or if every slip is decided.
+    pub fn says_closed(&self) -> Option<bool> {
+        let says = |part: &Part| part.is_reported && part.report.as_ref().is_some_and(|report| report.is_closed);
+        if self.parts.iter().any(says) {
+            Some(true)
+        } else if self.is_decided() || self.parts.iter().all(|part| part.is_reported) {
+            Some(false)
+        } else {
+            None
+        }
     }
 
     /// Whether the packet had expired before a read of it began.
@@ -334,7 +347,8 @@ impl Evidence {
         if has_forgotten || is_found_out {
             part.suspect_since = Some(now);
         }
-        part.report = Some(Report { version: view.version, known_count: view.known_count, claimed, holds });
+        let (version, is_closed, known_count) = (view.version, view.is_closed, view.known_count);
+        part.report = Some(Report { version, is_closed, known_count, claimed, holds });
         part.is_reported = true;
         is_found_out
     }

@@ -6,9 +6,9 @@ use futures::future::try_join_all;
 use futures::stream::TryStreamExt;
 use tokio::time::{Instant, timeout};
 
-use super::evidence::{Depth, Evidence, SMALL_SLIPS_MAX};
+use super::evidence::{CHECK_INTERVAL, Depth, Evidence, SMALL_SLIPS_MAX};
 use crate::batching::{Cache, FreshSingleFlight, SingleFlight, cache_of_large};
-use crate::domain::{AckMode, Claim, PacketId, PartId, Partition, Terms, UserId};
+use crate::domain::{AckMode, Claim, PacketId, PartId, Partition, Terms, Timestamp, UserId};
 use crate::lock;
 use crate::ports::{HotStore, HotStoreError, Table, ViewResult};
 use crate::service::{Failure, Stores};
@@ -102,15 +102,23 @@ impl<T: Table, H: HotStore> Live<T, H> {
         // This comes before all reads, so that a packet shown as over was read after its end.
         let is_past = self.stores.clock.now() >= terms.expires_at;
         let shared = self.known(terms);
-        let updated = self.update(terms, &shared, depth, is_past).await;
+        let is_over = is_past || self.stores.packets.is_known_closed(terms.id);
+        let updated = self.update(terms, &shared, depth, is_past, is_over).await;
         // Also what a read that failed has found.
         self.keep(terms.id, &shared);
         updated.map(|()| shared)
     }
 
-    /// Brings evidence up to date.
-    async fn update(&self, terms: &Terms, shared: &Shared, depth: Depth, is_past: bool) -> Result<(), Failure> {
-        if is_past && terms.count > SMALL_SLIPS_MAX && lock(shared).looks_for_settled(Instant::now()) {
+    /// Brings evidence up to date, of a packet that has expired (`is_past`), or for another reason changes no more (`is_over`).
+    async fn update(
+        &self,
+        terms: &Terms,
+        shared: &Shared,
+        depth: Depth,
+        is_past: bool,
+        is_over: bool,
+    ) -> Result<(), Failure> {
+        if is_over && terms.count > SMALL_SLIPS_MAX && lock(shared).looks_for_settled(Instant::now()) {
             let packet = self.stores.ledger.packet(terms.id).await?;
             if let Some(sums) = packet.and_then(|packet| packet.settled) {
                 lock(shared).set_settled(sums);
@@ -121,7 +129,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
         let mut read = BTreeSet::new();
         // What was read may refute a report, or show that slips beyond it are given out. Then more is read.
         loop {
-            let groups = lock(shared).plan(depth, is_past, &read, Instant::now());
+            let groups = lock(shared).plan(depth, is_over, &read, Instant::now());
             if groups.is_empty() {
                 break;
             }
@@ -130,6 +138,17 @@ impl<T: Table, H: HotStore> Live<T, H> {
         }
         lock(shared).conclude(is_past);
         Ok(())
+    }
+
+    /// When the operator closed a packet, if they did. The hot store says that it is closed, and the ledger says since when. Where the
+    /// hot store does not report, or is not asked because every slip is decided, the ledger is asked now and then.
+    pub async fn closed_at(&self, terms: &Terms, shared: &Shared) -> Result<Option<Timestamp>, Failure> {
+        let max_age = match lock(shared).says_closed() {
+            Some(true) => Duration::ZERO,
+            Some(false) => CHECK_INTERVAL,
+            None => RETRY_INTERVAL,
+        };
+        self.stores.packets.closed(terms.id, max_age).await
     }
 
     /// Reads groups of slips from the ledger. Each is known as soon as it is read, even if a later one fails.

@@ -13,7 +13,7 @@ use futures::stream::{self, StreamExt, TryStreamExt};
 
 use self::evidence::{Depth, Evidence};
 use self::live::Live;
-use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Summary, Terms, UserId, Wallet};
+use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet};
 use crate::ledger::{Ledger, Packet, Slice};
 use crate::lock;
 use crate::ports::{HotStore, Table};
@@ -33,7 +33,9 @@ pub enum Status {
     SoldOut,
     /// Its time is over.
     Expired,
-    /// Its time is over and every slip is claimed or refunded.
+    /// The operator has closed it.
+    Closed,
+    /// It is expired or closed, and every slip is claimed or refunded.
     Settled,
 }
 
@@ -45,8 +47,23 @@ impl Status {
             Self::Open => "open",
             Self::SoldOut => "sold_out",
             Self::Expired => "expired",
+            Self::Closed => "closed",
             Self::Settled => "settled",
         }
+    }
+}
+
+/// Whether and how the time of a packet is over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum End {
+    Ahead,
+    Expired,
+    Closed,
+}
+
+impl End {
+    const fn of(is_past: bool) -> Self {
+        if is_past { Self::Expired } else { Self::Ahead }
     }
 }
 
@@ -68,6 +85,8 @@ pub struct PacketView {
     pub terms: Arc<Terms>,
     /// Its state.
     pub status: Status,
+    /// When the operator closed it, if they did.
+    pub closed_at: Option<Timestamp>,
     /// What its claims and refunds sum to.
     pub summary: Summary,
     /// The viewer's own claim.
@@ -141,11 +160,13 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             None => None,
             Some(viewer) => self.live.claim_of(&terms, &shared, viewer).await?,
         };
+        let closed_at = self.live.closed_at(&terms, &shared).await?;
         let evidence = lock(&shared);
         let (summary, is_decided) = (evidence.summary(), evidence.is_decided());
-        let status = self.status(&terms, &summary, is_decided, self.is_past(&terms, &evidence));
+        let end = if closed_at.is_some() { End::Closed } else { self.end(&terms, &evidence) };
+        let status = self.status(&terms, &summary, is_decided, end);
         drop(evidence);
-        Ok(PacketView { terms, status, summary, mine, is_decided })
+        Ok(PacketView { terms, status, closed_at, summary, mine, is_decided })
     }
 
     /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
@@ -223,11 +244,16 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         let mine = &mine;
         stream::iter(packets)
             .map(|packet| async move {
-                let Packet { terms, settled } = packet;
-                let Some(summary) = settled else { return self.look(Arc::new(terms), viewer, Depth::Reported).await };
-                let past = self.live.stores().clock.now() >= terms.expires_at;
-                let (status, mine) = (self.status(&terms, &summary, true, past), mine.get(&terms.id).cloned());
-                Ok(PacketView { terms: Arc::new(terms), status, summary, mine, is_decided: true })
+                let Packet { terms, settled, closed } = packet;
+                let closed_at = closed.map(|closing| closing.at);
+                let Some(summary) = settled else {
+                    self.live.stores().packets.note_closed(terms.id, closed_at);
+                    return self.look(Arc::new(terms), viewer, Depth::Reported).await;
+                };
+                let is_past = self.live.stores().clock.now() >= terms.expires_at;
+                let end = if closed_at.is_some() { End::Closed } else { End::of(is_past) };
+                let (status, mine) = (self.status(&terms, &summary, true, end), mine.get(&terms.id).cloned());
+                Ok(PacketView { terms: Arc::new(terms), status, closed_at, summary, mine, is_decided: true })
             })
             .buffered(PACKETS_AT_ONCE)
             .try_collect()
@@ -259,18 +285,21 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 
     /// Whether a packet has expired. For a packet that can still change, the time before the read counts, because the evidence may
     /// lack later events.
-    fn is_past(&self, terms: &Terms, evidence: &Evidence) -> bool {
-        if evidence.is_decided() { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() }
+    fn end(&self, terms: &Terms, evidence: &Evidence) -> End {
+        let is_decided = evidence.is_decided();
+        End::of(if is_decided { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() })
     }
 
-    fn status(&self, terms: &Terms, summary: &Summary, is_decided: bool, past: bool) -> Status {
+    fn status(&self, terms: &Terms, summary: &Summary, is_decided: bool, end: End) -> Status {
         // The hot store's clock decides when grabs begin. A claim shows that it has.
         let is_ahead = |starts_at| summary.claimed_count == 0 && self.live.stores().clock.now() < starts_at;
-        if past && is_decided {
+        if end != End::Ahead && is_decided {
             Status::Settled
+        } else if end == End::Closed {
+            Status::Closed
         } else if summary.claimed_count == terms.count {
             Status::SoldOut
-        } else if past {
+        } else if end == End::Expired {
             Status::Expired
         } else if terms.guard.starts_at.is_some_and(is_ahead) {
             Status::Scheduled

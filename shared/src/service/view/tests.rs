@@ -97,8 +97,12 @@ impl HotStore for Shards {
         unreachable!()
     }
 
-    async fn load(&self, _: PartId, _: &Terms, _: &[Decision]) -> Result<Loaded, HotStoreError> {
+    async fn load(&self, _: PartId, _: &Terms, _: bool, _: &[Decision]) -> Result<Loaded, HotStoreError> {
         unreachable!()
+    }
+
+    async fn close(&self, _: PartId) -> Result<bool, HotStoreError> {
+        unreachable!("a view changes nothing")
     }
 
     async fn acquire_load_lease(&self, _: PartId, _: Duration) -> Result<bool, HotStoreError> {
@@ -188,7 +192,7 @@ impl Scene {
                 decisions.push(claim.decision(&user));
                 scene.commit(&user, &claim).await;
             }
-            scene.hot.hot.load(part, &scene.terms, &decisions).await.unwrap();
+            scene.hot.hot.load(part, &scene.terms, false, &decisions).await.unwrap();
         }
         scene
     }

@@ -143,6 +143,8 @@ pub enum Transaction {
     Refund(Vec<u32>, bool),
     /// The mark that a packet is settled.
     Settle,
+    /// The operator closes the packet.
+    Close,
 }
 
 /// How a transaction ended.
@@ -227,7 +229,11 @@ pub fn transaction(
                     refund = Some((rest.split('#').next()?.parse::<PacketId>().ok()?, number(item, "amount")));
                 }
             }
-            Write::Change { key, .. } => return Some((packet_of(&key.pk)?, Transaction::Settle)),
+            Write::Change { key, set, .. } => {
+                let is_close = set.contains_key("closed_at");
+                let step = if is_close { Transaction::Close } else { Transaction::Settle };
+                return Some((packet_of(&key.pk)?, step));
+            }
             Write::Add { .. } => {}
         }
     }

@@ -146,7 +146,7 @@ impl Scene {
     /// Holds a slip of a packet for a user, and commits nothing.
     pub async fn hold(&self, terms: &Terms) {
         let part = terms.id.parts().next().unwrap();
-        self.hot.load(part, terms, &[]).await.unwrap();
+        self.hot.load(part, terms, false, &[]).await.unwrap();
         let grabber = Grabber { user: "ann".parse().unwrap(), passphrase: None };
         let found = self.hot.grab(part, &[grabber]).await.unwrap().unwrap();
         assert!(matches!(found[..], [GrabAnswer::Held { .. }]), "{found:?}");

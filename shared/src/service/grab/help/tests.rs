@@ -121,8 +121,12 @@ impl HotStore for SlowHot {
         self.hot.reconcile(part, count, found, done).await
     }
 
-    async fn load(&self, part: PartId, terms: &Terms, decisions: &[Decision]) -> Answer<Loaded> {
-        self.hot.load(part, terms, decisions).await
+    async fn load(&self, part: PartId, terms: &Terms, is_closed: bool, decisions: &[Decision]) -> Answer<Loaded> {
+        self.hot.load(part, terms, is_closed, decisions).await
+    }
+
+    async fn close(&self, part: PartId) -> Answer<bool> {
+        self.hot.close(part).await
     }
 
     async fn acquire_load_lease(&self, _: PartId, _: Duration) -> Answer<bool> {
@@ -207,7 +211,7 @@ impl Scene {
             .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None })
             .await
             .unwrap();
-        scene.hot.load(scene.part(), terms, &[]).await.unwrap();
+        scene.hot.load(scene.part(), terms, false, &[]).await.unwrap();
         let winner = Grabber { user: user(0), passphrase: None };
         scene.hot.hot.grab(scene.part(), &[winner]).await.unwrap();
         *lock(&scene.trouble) = trouble;

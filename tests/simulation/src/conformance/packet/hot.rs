@@ -99,7 +99,11 @@ impl Packet {
                     GrabAnswer::Nothing { expired: *expired, certain: *certain }
                 }
                 // The model has no guards. A guard asks only users who have nothing.
-                Some(ports::GrabAnswer::Refused(_) | ports::GrabAnswer::NotStarted { .. }) => {
+                Some(
+                    ports::GrabAnswer::Refused(_)
+                    | ports::GrabAnswer::NotStarted { .. }
+                    | ports::GrabAnswer::Closed { .. },
+                ) => {
                     if self.state.hot.claims[usize::from(part)][usize::from(user)] != HotEntry::None {
                         return differs("a guard refuses a user who has a slip");
                     }

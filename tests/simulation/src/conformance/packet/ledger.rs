@@ -41,6 +41,7 @@ impl Packet {
                 }
                 self.settle(number, at, actor, Call::Refund { slips, sum: sum(slips) }, is_done)
             }
+            Transaction::Close => Err(super::Stop::Missing(crate::conformance::Missing::Closed)),
             Transaction::Settle => self.settle(number, at, actor, Call::MarkSettled, true),
         }
     }

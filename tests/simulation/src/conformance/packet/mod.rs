@@ -369,9 +369,11 @@ impl Packet {
             Ok(GrabOutcome::SoldOut) => Answer::SoldOut,
             Ok(GrabOutcome::Expired) => Answer::Expired,
             // The model has no guards, and no packets that do not exist.
-            Ok(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::NotFound) | Err(()) => {
-                return Ok(());
-            }
+            // The model has no closed packets either.
+            Ok(
+                GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::NotFound | GrabOutcome::Closed,
+            )
+            | Err(()) => return Ok(()),
         };
         if !reached.may_answer(user, answer, since) {
             return differs(format!("{user} is answered {answer:?}, which no grab of process {} gives", actor.process));

@@ -1,0 +1,121 @@
+//! Parts of packets that the operator closes.
+
+use shared::domain::Refusal;
+
+use super::*;
+
+const DOUBT: GrabAnswer = GrabAnswer::Closed { certain: false };
+const CERTAIN: GrabAnswer = GrabAnswer::Closed { certain: true };
+
+#[tokio::test]
+async fn a_closed_part_gives_out_nothing_and_keeps_what_it_holds() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        assert!(!rig.store.close(packet.part).await.unwrap(), "it is not loaded");
+        rig.load(&packet, &[won(3, "winner")]).await;
+        let hold = rig.hold(&packet, "ann").await;
+        let view = rig.store.view(packet.part, None).await.unwrap();
+        let ViewResult::Changed(open) = view else { panic!("{view:?}") };
+        for _ in 0..2 {
+            assert!(rig.store.close(packet.part).await.unwrap());
+        }
+        for user in ODD_USERS.into_iter().filter(|user| *user != "ann") {
+            assert_eq!(rig.grab(&packet, user).await, DOUBT, "{user}");
+        }
+        assert_eq!(rig.grab(&packet, "winner").await, GrabAnswer::Confirmed(claim_of(3)));
+        let GrabAnswer::Held { slip, at, fresh: false } = rig.grab(&packet, "ann").await else { panic!("no hold") };
+        assert_eq!((slip, at), (hold.slip, hold.at));
+        let view = rig.store.view(packet.part, Some(&open.version)).await.unwrap();
+        let ViewResult::Changed(closed) = view else { panic!("{view:?}") };
+        assert!(closed.is_closed && !open.is_closed);
+        assert_eq!(closed.holds, open.holds);
+
+        // Its slips are decided as those of any other part.
+        let mine = Claim { slip: hold.slip, amount: Amount::new(7), at: hold.at }.decision(&hold.user);
+        let all = [mine, refunded(1), refunded(2)];
+        assert_eq!(rig.reconcile(&packet, &all, &[hold]).await, Reconciled::Final);
+        assert_eq!(rig.grab(&packet, "bob").await, CERTAIN);
+        let state = rig.state(packet.part).await;
+        assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_of_a_closed_packet_is_loaded_closed_and_stays_so() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let load = async |is_closed| rig.store.load(packet.part, &packet.terms, is_closed, &[]).await.unwrap();
+        assert_eq!(load(true).await, Loaded::Yes);
+        // A loader that has stalled since before the close finds it there.
+        assert_eq!(load(false).await, Loaded::Yes);
+        assert_eq!(rig.grab(&packet, "ann").await, DOUBT);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn recipients_are_checked_before_the_close_and_passphrases_and_starts_do_not_count() {
+    on_both(async |rig| {
+        let guarded = Packet::of(3).for_recipients(&["ann", "bob"]).with_passphrase("open");
+        for is_loaded_closed in [false, true] {
+            let packet = guarded.clone().starting_at(now().after(Duration::from_hours(1)));
+            rig.forget(packet.part).await;
+            let loaded = rig.store.load(packet.part, &packet.terms, is_loaded_closed, &[]).await.unwrap();
+            assert_eq!(loaded, Loaded::Yes);
+            assert!(rig.store.close(packet.part).await.unwrap());
+            assert_eq!(rig.grab(&packet, "eve").await, GrabAnswer::Refused(Refusal::NotARecipient));
+            for said in ["open", "guess"] {
+                assert_eq!(rig.grab_as(&packet, &packet.saying("ann", said)).await, DOUBT);
+            }
+            assert!(rig.state(packet.part).await.tries.is_empty(), "no guess counts after the close");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn on_the_hot_stores_word_a_close_is_certain() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let packet = Packet { terms: Terms { ack: AckMode::Redis, ..packet.terms.clone() }, ..packet };
+        rig.load(&packet, &[]).await;
+        assert!(rig.store.close(packet.part).await.unwrap());
+        assert_eq!(rig.grab(&packet, "ann").await, CERTAIN);
+    })
+    .await;
+}
+
+/// During a rollout, processes of the version before call their own script.
+#[tokio::test]
+async fn a_script_that_does_not_know_of_closed_parts_gives_out_nothing() {
+    let before = fields::embed(include_str!("before/grab.lua"));
+    on_both(async |rig| {
+        for (passphrase, has_recipients) in [(None, false), (Some("open"), false), (Some("open"), true)] {
+            let mut packet = Packet::of(3);
+            if let Some(passphrase) = passphrase {
+                packet = packet.with_passphrase(passphrase);
+            }
+            if has_recipients {
+                packet = packet.for_recipients(&["ann", "bob"]);
+            }
+            rig.load(&packet, &[]).await;
+            let held = rig.grab_as(&packet, &packet.saying("bob", "open")).await;
+            assert!(matches!(held, GrabAnswer::Held { fresh: true, .. }), "{held:?}");
+            assert!(rig.store.close(packet.part).await.unwrap());
+            let (keys, state) = (packet.keys(), rig.state(packet.part).await);
+            let digest = hex::encode(digest(packet.terms.id, "open").0);
+            let plain: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "ann"]).await;
+            let with_passphrase: String =
+                rig.run(["EVAL", &before, "3", &keys.part, &keys.pending, &keys.tries, "1p", "ann", &digest]).await;
+            for answer in [plain, with_passphrase] {
+                assert_eq!(answer.split_once(';').unwrap().1, "p", "it refuses");
+            }
+            let winner: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "bob"]).await;
+            assert!(winner.contains(";h"), "{winner}");
+            let after = rig.state(packet.part).await;
+            assert_eq!((after.held, after.free), (state.held, state.free));
+        }
+    })
+    .await;
+}
