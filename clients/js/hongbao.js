@@ -13,7 +13,7 @@
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['Closed'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
@@ -44,6 +44,8 @@ export const PROBLEM_CODES = Object.freeze([
   'not-a-recipient',
   'wrong-passphrase',
   'forbidden',
+  'account-suspended',
+  'daily-limit-exceeded',
   'packet-not-found',
   'route-not-found',
   'method-not-allowed',

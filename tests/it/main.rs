@@ -4,6 +4,7 @@
 
 mod admin;
 mod audit;
+mod close;
 mod contract;
 #[cfg(target_os = "linux")] // The emulator runs only there.
 mod functions;

@@ -155,7 +155,8 @@ impl Books {
                 let packet = self.packets.entry(id.to_owned()).or_default();
                 packet.sender = text(item, "sender_id");
                 packet.slips = usize::try_from(number(item, "slip_count")).unwrap();
-                packet.settled = text(item, "status") == "settled";
+                // A closed packet has no status until it is settled.
+                packet.settled = item.contains_key("status") && text(item, "status") == "settled";
             }
             ["SLIPS", id, _, slip] => {
                 let user = item.contains_key("user_id").then(|| text(item, "user_id"));
@@ -167,7 +168,11 @@ impl Books {
                 let claim = (slip, number(item, "amount"), number(item, "at"));
                 self.packets.entry(id.to_owned()).or_default().claims.insert(user.to_owned(), claim);
             }
-            ["USER", user, "WALLET"] => drop(self.balances.insert(user.to_owned(), number(item, "balance"))),
+            ["USER", user, "WALLET"] => {
+                // A user may be suspended before they have had money.
+                let balance = if item.contains_key("balance") { number(item, "balance") } else { 0 };
+                self.balances.insert(user.to_owned(), balance);
+            }
             _ => {}
         }
     }

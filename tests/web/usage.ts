@@ -18,6 +18,7 @@ export async function use(): Promise<string> {
       return `${result.amount} ${result.replayed || replayed}`;
     case 'sold_out':
     case 'expired':
+    case 'closed':
       // @ts-expect-error: a loser has no amount.
       return String(result.amount);
     case 'not_started':
@@ -55,6 +56,8 @@ export function isFinal(code: ProblemCode): boolean {
     case 'not-a-recipient':
     case 'wrong-passphrase':
     case 'forbidden':
+    case 'account-suspended':
+    case 'daily-limit-exceeded':
     case 'packet-not-found':
     case 'route-not-found':
     case 'method-not-allowed':

@@ -33,7 +33,9 @@ pub enum Status {
     SoldOut,
     /// It is past its expiry.
     Expired,
-    /// It is past its expiry, and every slip is claimed or refunded.
+    /// The operator has closed it.
+    Closed,
+    /// It is past its expiry or closed, and every slip is claimed or refunded.
     Settled,
     /// One that this client does not know.
     #[serde(other)]
@@ -158,6 +160,8 @@ pub enum GrabResult {
     SoldOut { packet_id: String },
     /// The packet is past its expiry.
     Expired { packet_id: String },
+    /// The operator has closed the packet.
+    Closed { packet_id: String },
     /// The packet's start is ahead: ask again after so many milliseconds.
     NotStarted { packet_id: String, starts_at: String, retry_after_ms: u64 },
     /// An outcome that this client does not know: the caller has no slip.

@@ -122,8 +122,8 @@ pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
 }
 
-/// What a user sent on a day in UTC, if a daily limit applied: `DAY#2027-01-01`. Created and changed by each send of that day, only
-/// ever by adding. Missing: nothing counts towards that day's limit.
+/// What a user sent on a day in UTC, if a daily limit applied: `DAY#2027-01-01`. Each send of that day creates or changes it, only ever
+/// by adding. Missing: nothing counts towards that day's limit.
 pub fn day(sender: &UserId, day: &str) -> Key {
     Key { pk: user(sender), sk: format!("{DAY}{day}") }
 }

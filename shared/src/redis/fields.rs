@@ -43,7 +43,7 @@ fields! {
     /// The guard: `r` if only recipients may grab, then `p` and the passphrase's digest in hexadecimal if there is one. A start
     /// follows as `@` and the time, in milliseconds since the epoch, with a `p` before it in any case: a script that does not know of
     /// starts takes what follows `p` for a digest that no passphrase has, and refuses everybody. Set by load; the first grab from the
-    /// start on takes the start away. In a closed part it is `pclosed`, after `r` if only recipients may grab: older scripts refuse
+    /// start on takes the start away. In a closed part it is `pclosed`, after `r` if only recipients may grab. Older scripts refuse
     /// everybody there too. Set by close, or by the load of a closed packet; never changed then. Missing: the packet has no guard.
     GUARD, "guard", "#g";
 

@@ -1,7 +1,7 @@
 //! Closing a packet: the operator ends it before its expiry.
 //!
-//! The ledger comes first, then the hot store. Whoever loads a part reads the packet from the ledger before, so from then on a part is
-//! loaded closed, or was loaded before and gets the flag now. A close that dies between the two is finished by settle.
+//! The ledger comes first, then the hot store. Every loader reads the packet from the ledger first. So from then on a part is loaded
+//! closed, or was loaded before and gets the flag now. A close that dies between the two is finished by settle.
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
@@ -32,8 +32,8 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
     /// Closes a packet in the name of `by`, and returns it as the operator sees it; `None`: there is no such packet. A closed packet
     /// keeps its first reason. A settled one stays as it is.
     ///
-    /// Once this has returned, the hot store gives out no slip of the packet any more. Who had a slip or a hold before keeps it. What
-    /// is left goes back with the next run of settle.
+    /// Once this has returned, the hot store gives out no slip of the packet any more. Slips and holds of before stay. The rest
+    /// goes back with the next run of settle.
     ///
     /// # Errors
     /// A store did not answer. The packet may be closed already; the same request does the rest.

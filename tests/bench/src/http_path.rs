@@ -119,6 +119,7 @@ impl Grabs for Http {
             GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),
             GrabResult::SoldOut { .. }
             | GrabResult::Expired { .. }
+            | GrabResult::Closed { .. }
             | GrabResult::NotStarted { .. }
             | GrabResult::Other => Got::Nothing,
         })

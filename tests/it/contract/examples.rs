@@ -71,6 +71,8 @@ async fn every_example_of_a_request_is_accepted() {
                 let user = format!("user-{name}");
                 let caller = if operation.id == "sendPacket" { "alice" } else { &user };
                 let path = if operation.id == "sendPacketForUser" { path.replace("user_id", "alice") } else { path };
+                // The other examples are of users who are not suspended.
+                let path = if operation.id == "suspendUser" { path.replace("user_id", "mallory") } else { path };
                 if operation.id == "withdraw" {
                     api.fund("user_id", example["amount"].as_u64().unwrap()).await;
                 }

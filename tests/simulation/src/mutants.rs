@@ -113,7 +113,7 @@ impl Mutant {
             Self::SeedAtExpiry => "the seed shown from the expiry on",
             Self::CloseOnlyLoaded => "a close that leaves out parts that are not loaded",
             Self::LoaderKnowsNoClose => "a loader that does not read whether the packet is closed",
-            Self::RefundBeforeTold => "a closed packet refunded before Redis is told",
+            Self::RefundBeforeTold => "a closed packet refunded before Redis knows",
             Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
             Self::CountedApart => "a day's sum outside the transaction of the send",
         }

@@ -117,6 +117,11 @@ fn key(name: &str, number: usize) -> RequestKey {
     format!("{name}-{number}").parse().unwrap()
 }
 
+/// A user who comes when a packet is closed, and has never asked before.
+fn late() -> GrabPlan {
+    GrabPlan { user: "late".parse().expect("a user"), at: Duration::ZERO, is_right: true, tries: 1 }
+}
+
 impl Run {
     async fn go(self: Arc<Self>) -> Outcome {
         self.trouble().await;
@@ -237,8 +242,10 @@ impl Run {
     }
 
     async fn close_any(&self, number: usize) {
-        if let Some(id) = self.any_id(number) {
-            self.close(id).await;
+        if let Some(id) = self.any_id(number)
+            && self.close(id).await
+        {
+            self.ask(id, &late()).await;
         }
     }
 
@@ -291,6 +298,9 @@ impl Run {
         if self.world.chance.happens(500) {
             // Every hold is in the ledger, so nothing is lost.
             self.world.forget_all();
+        }
+        for id in &closed {
+            self.ask(*id, &late()).await;
         }
         self.ask_again("once they were closed").await;
         for id in &closed {

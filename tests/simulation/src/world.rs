@@ -124,8 +124,7 @@ struct State {
     holds: BTreeMap<(PacketId, u32, UserId), u64>,
     /// Each decision as it was first written, and its tick.
     decisions: BTreeMap<Key, (Item, u64)>,
-    /// The packets that the operator has asked to close; and the tick at which each was first answered as closed, and whether a loss
-    /// of the hot store that no close can survive came before the end of the run.
+    /// The packets that the operator has asked to close, and the tick at which that was answered.
     closing: BTreeSet<PacketId>,
     closed: BTreeMap<PacketId, u64>,
     /// Packets whose send may have reached the table.

@@ -26,10 +26,10 @@ const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::NobodyHelps, 1_581, Kind::Isolation),
     (Mutant::SeedAtExpiry, 2, Kind::Secrecy),
     (Mutant::CloseOnlyLoaded, 0, Kind::Closed),
-    (Mutant::LoaderKnowsNoClose, 0, Kind::Closed),
+    (Mutant::LoaderKnowsNoClose, 79, Kind::Closed),
     (Mutant::RefundBeforeTold, 0, Kind::Promise),
-    (Mutant::SuspensionReadBefore, 0, Kind::Limit),
-    (Mutant::CountedApart, 0, Kind::Limit),
+    (Mutant::SuspensionReadBefore, 41, Kind::Limit),
+    (Mutant::CountedApart, 1, Kind::Limit),
 ];
 
 fn threads() -> usize {

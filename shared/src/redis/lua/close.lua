@@ -1,6 +1,7 @@
 #!lua flags=allow-oom
--- close: ends the grabs of a part. What it holds for users stays; its free slips stay free until the ledger decides them, but no grab
--- takes one. It also runs when memory is full: it hardly needs any, and the operator's word must not wait.
+-- close: ends the grabs of a part. Its holds stay. Its free slips stay free until the ledger decides them, but no grab takes one.
+--
+-- It also runs when memory is full: it hardly needs any, and the operator's word must not wait.
 --
 -- KEYS  1   the part's hash
 --

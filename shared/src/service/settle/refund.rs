@@ -33,10 +33,10 @@ struct Unsettled {
     sender: Option<UserId>,
     /// Whether it lets others go first, if a store did not answer for another packet of its sender.
     gives_way: bool,
-    /// Whether winners are answered on the hot store's word. Then nothing is refunded before the hot store was told of a close and
+    /// Whether winners are answered on the hot store's word. Then nothing is refunded before the hot store knows of a close and was
     /// drained; else that only spares winners a race with the refund.
     has_promises: bool,
-    /// Indexes of the parts of a closed packet that still have to be told, before they are drained.
+    /// Indexes of the parts of a closed packet that are still to be closed, before they are drained.
     to_close: Range<u32>,
     /// Indexes of the parts that still have to be drained, before anything is refunded.
     to_drain: Range<u32>,
