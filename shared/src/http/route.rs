@@ -116,7 +116,7 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),
         ["operator", "users", user, "suspension"] => {
             let is_end = *request.method() == Method::DELETE;
-            ("DELETE, PUT", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
+            ("PUT, DELETE", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
         }
         ["wallets", user] => ("GET", Route::Wallet(user)),
         ["wallets", user, "movements"] => ("GET", Route::Movements(user)),
@@ -205,7 +205,7 @@ mod tests {
             assert_eq!(route(&of(method, "/users/a/packets")).unwrap_err().allow, Some("GET, POST"));
         }
         for method in [Method::GET, Method::POST] {
-            assert_eq!(route(&of(method, "/operator/users/a/suspension")).unwrap_err().allow, Some("DELETE, PUT"));
+            assert_eq!(route(&of(method, "/operator/users/a/suspension")).unwrap_err().allow, Some("PUT, DELETE"));
         }
     }
 }

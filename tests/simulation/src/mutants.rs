@@ -10,7 +10,6 @@ use shared::ports::{
     SnapshotResult, TransactError, Write,
 };
 
-use crate::conformance::log::Actor;
 use crate::hot::now;
 use crate::table::terms_of;
 use crate::world::World;
@@ -28,12 +27,8 @@ pub enum Mutant {
     AcknowledgedBeforeCommit,
     /// An unconfirmed hold is answered as a claim.
     UnconfirmedAnswer,
-    /// A close passes over parts that are not loaded.
-    CloseOnlyLoaded,
     /// A loader uses what it knew of the packet before it was closed.
     LoaderKnowsNoClose,
-    /// Settle refunds a closed packet, in `redis` mode, without telling the hot store first.
-    RefundBeforeTold,
     /// A suspension is read before a transaction, and is no condition of it.
     SuspensionReadBefore,
     /// A send counts towards the day's limit outside its transaction.
@@ -66,7 +61,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 20] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -84,9 +79,7 @@ impl Mutant {
         Self::KeyNotReread,
         Self::NobodyHelps,
         Self::SeedAtExpiry,
-        Self::CloseOnlyLoaded,
         Self::LoaderKnowsNoClose,
-        Self::RefundBeforeTold,
         Self::SuspensionReadBefore,
         Self::CountedApart,
     ];
@@ -111,9 +104,7 @@ impl Mutant {
             Self::KeyNotReread => "\"insufficient balance\" without reading the key",
             Self::NobodyHelps => "losers that wait for others' requests",
             Self::SeedAtExpiry => "the seed shown from the expiry on",
-            Self::CloseOnlyLoaded => "a close that leaves out parts that are not loaded",
             Self::LoaderKnowsNoClose => "a loader that does not read whether the packet is closed",
-            Self::RefundBeforeTold => "a closed packet refunded before Redis knows",
             Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
             Self::CountedApart => "a day's sum outside the transaction of the send",
         }
@@ -344,12 +335,6 @@ impl HotMutant {
     /// Whether a part is loaded as closed.
     pub fn load(&self, is_closed: bool) -> bool {
         is_closed && !self.is(Mutant::LoaderKnowsNoClose)
-    }
-
-    /// Whether a part is said to be closed, and nothing is done.
-    pub fn skips_close(&self, part: PartId, actor: Actor) -> bool {
-        let is_loaded = || self.world.primary(self.slot).part(part).terms.is_some();
-        self.is(Mutant::CloseOnlyLoaded) && !is_loaded() || self.is(Mutant::RefundBeforeTold) && actor.run.is_some()
     }
 
     /// Runs before a load.
