@@ -1,7 +1,7 @@
 // The grab screen: the envelope, the outcome of opening it, and the list of winners.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
-import { api, clock, figure, me, money, number, onRetry, setCurrency, symbol } from './context.js';
+import { api, clock, figure, me, money, moment, number, onRetry, setCurrency, symbol } from './context.js';
 import { byId, h, mayMove, say, sleep } from './dom.js';
 import { avatar, envelope, goldDust } from './envelope.js';
 import { t } from './i18n.js';

@@ -105,6 +105,8 @@ enum Sent {
     Packet(PacketId),
     /// By the process' clock the packet's start is past.
     TooLate,
+    /// The process is of the version before, which does not know that packets can start later.
+    UnknownField,
     /// Insufficient balance, or the key is another request's.
     No,
 }
@@ -118,6 +120,7 @@ impl Run {
         self.trouble().await;
         self.world.heal();
         sleep(ALL_ARRIVED).await;
+        self.slots.finish_rollout();
         if self.world.chance.happens(500) {
             self.slots.restart();
         }
@@ -260,7 +263,7 @@ impl Run {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
-                _ => {}
+                Some(Ok(Sent::No | Sent::UnknownField)) | None => {}
             }
             if is_quiet {
                 self.world.violated(Kind::Liveness, format!("packet {number} can't be sent: {funded:?}"));
@@ -272,6 +275,9 @@ impl Run {
     /// Sends a packet through one process.
     async fn send_by(&self, process: &Process, number: usize) -> Result<Sent, Failure> {
         let PacketPlan { new, parts, .. } = &self.plan.packets[number];
+        if process.setup.is_older && new.starts_at.is_some() {
+            return Ok(Sent::UnknownField);
+        }
         let mut new = new.clone();
         // The hot store's clock gives it the planned lifetime.
         let skew = u64::try_from(-process.setup.skew_ms).unwrap_or_default();
@@ -370,7 +376,8 @@ impl Run {
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
         let actor = Actor { process: process.number(), run: None };
         let begun = self.world.write(actor, || Event::Ask(id, grab.user.clone()));
-        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
+        let is_older = process.setup.is_older;
+        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right, is_older);
         let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
         if let Some(asked) = begun {
