@@ -58,8 +58,8 @@ pub struct PacketItem {
     pub settling: Option<SettledItem>,
 }
 
-/// The start of a packet that has one. The acknowledgement mode stands here, not in its usual place: a version that does not know
-/// of starts cannot read the packet, so it never loads its parts without the start.
+/// The start of a packet that has one, with the acknowledgement mode, which other packets have at the top. So a version that does not
+/// know of starts cannot read the packet, and never loads its parts without the start.
 #[derive(Deserialize, Serialize)]
 pub struct StartItem {
     pub at: Timestamp,

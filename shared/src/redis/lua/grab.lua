@@ -69,8 +69,8 @@ if is_one_each then
   if unanswered == 0 then return at .. ';' .. table.concat(all, ';') end
 end
 
--- What the guard answers a user, or nil. `start` is the packet's start, if it is ahead. It counts a wrong passphrase in a key of its own, which Redis forgets after a minute: the
--- part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
+-- What the guard answers a user, or nil. `start` is the packet's start, if it is ahead. A wrong passphrase is counted in a key of its
+-- own, which Redis forgets after a minute: the part does not grow or change by guesses. A missing one is refused too, but it is no guess.
 local function refusal(part, tries, guard, start, user, digest)
   if sub(guard, 1, 1) == 'r' and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
   if start then return 'n' .. start end
@@ -101,11 +101,16 @@ local function grab(part, pending, tries, first, count, digests)
   local expires, guard, slip, range_end, is_pending = answers[1], answers[2], answers[3], answers[4], answers[5]
   if not expires then return '-' end
 
-  -- The first grab from the start on takes the start out of the guard.
-  local rest_of_guard, start = (guard or ''):match('^(.-)p?@(%d+)$')
+  -- The first grab from the start on takes the start out of the guard. If a later part of this script is refused, that may stay.
+  local start = guard and sub(guard, -TIME_LEN - 1, -TIME_LEN - 1) == '@' and sub(guard, -TIME_LEN)
   if start and at >= start then
-    guard, start = rest_of_guard ~= '' and rest_of_guard, nil
-    if guard then call('HSET', part, '$guard', guard) else call('HDEL', part, '$guard') end
+    guard, start = guard:match('^(.-)p?@'), nil
+    if guard == '' then
+      guard = nil
+      call('HDEL', part, '$guard')
+    else
+      call('HSET', part, '$guard', guard)
+    end
   end
 
   local is_open, held_at, changes, size = at < expires, ':' .. at, {}, 0
