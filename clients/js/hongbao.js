@@ -13,7 +13,7 @@
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */

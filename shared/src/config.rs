@@ -25,6 +25,8 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
+    /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
+    pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
     pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
@@ -75,6 +77,7 @@ impl Config {
         let deposit_max = MAX_MOVEMENT.minor_units();
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
+        let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
         let redis = needs_redis.then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
@@ -84,6 +87,7 @@ impl Config {
             deposit_max,
             operate_repairs,
             redis,
+            start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
         };
         if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }

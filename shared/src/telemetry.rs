@@ -86,6 +86,8 @@ pub enum GrabEnd {
     SoldOut,
     /// The packet's time was over.
     Expired,
+    /// The packet's start was ahead.
+    NotStarted,
     /// It was refused: a bad request, no such packet, or not for this user.
     Refused,
     /// It has no outcome: a store did not answer, or there is a defect.
@@ -94,7 +96,8 @@ pub enum GrabEnd {
 
 impl GrabEnd {
     /// All of them, in the order of their declaration.
-    pub const ALL: [Self; 5] = [Self::Grabbed, Self::SoldOut, Self::Expired, Self::Refused, Self::Unavailable];
+    pub const ALL: [Self; 6] =
+        [Self::Grabbed, Self::SoldOut, Self::Expired, Self::NotStarted, Self::Refused, Self::Unavailable];
 
     /// The value of the dimension `Outcome`.
     pub const fn name(self) -> &'static str {
@@ -102,6 +105,7 @@ impl GrabEnd {
             Self::Grabbed => "grabbed",
             Self::SoldOut => "sold_out",
             Self::Expired => "expired",
+            Self::NotStarted => "not_started",
             Self::Refused => "refused",
             Self::Unavailable => "unavailable",
         }

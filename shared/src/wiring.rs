@@ -169,6 +169,7 @@ impl Wiring {
     /// The use case of grabbing.
     pub fn grab_slip(&self) -> GrabSlip<SdkTable, RedisStore> {
         GrabSlip::new(self.stores.clone(), self.base.config.policy.currency.clone())
+            .with_start_spread(self.base.config.start_spread)
     }
 
     /// The use case of viewing.

@@ -204,7 +204,7 @@ fn answer_of(answer: Result<Answered, Error>) -> GrabAnswer {
         }
         Ok(Answered::SoldOut { .. }) => GrabAnswer::SoldOut,
         Ok(Answered::Expired { .. }) => GrabAnswer::Expired,
-        Ok(Answered::Other) => GrabAnswer::Wrong("an unknown outcome".to_owned()),
+        Ok(Answered::NotStarted { .. } | Answered::Other) => GrabAnswer::Wrong("an unexpected outcome".to_owned()),
         Err(error) => GrabAnswer::Wrong(shared::error_chain(&error)),
     }
 }

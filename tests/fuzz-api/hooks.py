@@ -5,6 +5,7 @@ Also counts the answers by operation and status, in target/fuzz-api/answers.json
 
 import atexit
 import collections
+import datetime
 import json
 import pathlib
 import unicodedata
@@ -57,7 +58,7 @@ def after_call(context, case, response):
 
 @schemathesis.hook
 def map_case(context, case):
-    """Makes a valid body acceptable: writes its integers as integers, and chooses a total that the slips can hold.
+    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold and a start to come.
 
     The maximum of a passphrase holds for its normalised form, so a longer one is cut.
     """
@@ -69,7 +70,17 @@ def map_case(context, case):
             normal = unicodedata.normalize("NFKC", case.body.get("passphrase", "")).strip()
             if len(normal) > PASSPHRASE_CHARS_MAX:
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
+            if "starts_at" in case.body:
+                case.body["starts_at"] = soon(case.body["starts_at"])
     return case
+
+
+def soon(text):
+    """A time within the next six days, the same for the same text within a minute, with its offset from UTC if there is one."""
+    now = datetime.datetime.now(datetime.UTC).replace(second=0, microsecond=0)
+    ahead = datetime.timedelta(minutes=2 + zlib.crc32(text.encode()) % (6 * 24 * 60))
+    zone = datetime.timezone(datetime.timedelta(hours=8)) if "+" in text else datetime.UTC
+    return (now + ahead).astimezone(zone).isoformat(timespec="milliseconds")
 
 
 def whole(value):

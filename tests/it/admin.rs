@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
 use shared::ports::HotStore;
 use shared::redis::{PartKeys, fields};
+use shared::service::{GrabOutcome, NewPacket};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 use tokio::process::Command;
@@ -250,4 +251,21 @@ async fn a_rebuilt_packet_equals_the_ledger() {
     world.audit_hot(&terms, &audit(&world).await).await;
     process.settle().await;
     assert_eq!(audit(&world).await.packet(terms.id).claimed(), 4);
+}
+
+#[tokio::test]
+async fn a_packet_before_its_start_is_shown_and_loaded_with_it() {
+    let world = World::single().await;
+    let process = world.process();
+    let starts_at = Timestamp::from_ms(world.now_ms()).after(Duration::from_hours(1));
+    let starting = NewPacket { starts_at: Some(starts_at), ..packet(&user("sam"), 1_000, 5) };
+    let id = process.send_funded(starting).await.id;
+    world.flush().await;
+    let shown = starts_at.to_string();
+    assert_eq!(admin(&world, &["packet", &id.to_string()]).await.with(0).line("starts"), format!("starts {shown}"));
+    let json = admin(&world, &["packet", &id.to_string(), "--json"]).await.with(0).json();
+    assert_eq!((&json["starts_at_ms"], &json["ack"]), (&json!(starts_at.ms()), &json!("ledger")));
+    assert_eq!(admin(&world, &["rebuild", &id.to_string()]).await.with(0).line("0 "), "0 no -> yes 0 -> 5 0 0");
+    let early = process.grab(id, &user("ann")).await.unwrap();
+    assert!(matches!(early, GrabOutcome::NotStarted { starts_at: at, .. } if at == starts_at), "{early:?}");
 }

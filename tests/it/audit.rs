@@ -9,7 +9,7 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, Labels, PacketId, UserId};
+use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId};
 use shared::service::NewPacket;
 use tests::books::{auditor, full_report};
 use tests::{Promises, World, audit, packet, user, users};
@@ -28,6 +28,8 @@ enum Tampering {
     Says(&'static str, &'static str),
     /// An attribute is removed.
     Without(&'static str),
+    /// The start is this.
+    StartsAt(u64),
     /// The first amount grows by one.
     MoreInFirst,
     /// Each amount moves to the slip before.
@@ -43,7 +45,7 @@ use Kind::{
     Amounts, ClaimWithoutDecision, Closing, Conservation, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
     NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
 };
-use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
+use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, StartsAt, Without};
 
 /// A packet that does not exist.
 const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
@@ -51,7 +53,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     (
         "USER#ann",
         "WALLET",
@@ -145,6 +147,17 @@ const CASES: [Case; 17] = [
     ("PACKET#", "open", &[(Without("due_shard"), Index), (Is("due_shard", 16), Index)]),
     (
         "PACKET#",
+        "starting",
+        &[
+            (Without("start"), Malformed),
+            (Says("start", "soon"), Malformed),
+            (Says("ack", "ledger"), Malformed),
+            (StartsAt(1), Malformed),
+            (StartsAt(9_999_999_999_999), Malformed),
+        ],
+    ),
+    (
+        "PACKET#",
         "settled",
         &[
             (Is("due_shard", 3), Index),
@@ -185,7 +198,7 @@ const CASES: [Case; 17] = [
     ),
 ];
 
-/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one still open.
+/// A ledger with a deposit, a withdrawal, and three packets: one settled with claims and a refund, one still open, one before its start.
 async fn ledger() -> World {
     let world = World::single().await;
     let process = world.process();
@@ -202,6 +215,8 @@ async fn ledger() -> World {
     for name in ["eve", "fay", "gus"] {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
     }
+    let starts_at = Some(Timestamp::from_ms(world.now_ms()).after(Duration::from_hours(1)));
+    process.send_funded(NewPacket { starts_at, ..packet(&user("tom"), 1_000, 10) }).await;
     process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1), None).await.unwrap();
     promises.are_kept(&audit(&world).await);
     world
@@ -219,6 +234,7 @@ fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
             "of ann" => says("user_id", "ann"),
             "refunded" => !item.contains_key("user_id"),
             "open" | "settled" => says("status", which),
+            "starting" => item.contains_key("start"),
             sk => text(&item["SK"]).starts_with(sk),
         }
 }
@@ -248,6 +264,11 @@ fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
         Is(name, number) => drop(changed.insert(name.to_owned(), AttributeValue::N(number.to_string()))),
         Says(name, what) => drop(changed.insert(name.to_owned(), AttributeValue::S(what.to_owned()))),
         Without(name) => drop(changed.remove(name)?),
+        StartsAt(ms) => {
+            let mut start = item["start"].as_m().unwrap().clone();
+            start.insert("at".to_owned(), AttributeValue::N(ms.to_string()));
+            changed.insert("start".to_owned(), AttributeValue::M(start));
+        }
         MoreInFirst => {
             let more = |bytes: &mut [u8]| bytes[1] = bytes[1].wrapping_add(1);
             changed.insert("amounts".to_owned(), changed_amounts(more));

@@ -8,6 +8,7 @@ mod memory;
 mod outbox;
 mod reconcile;
 mod sequences;
+mod start;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
@@ -293,6 +294,11 @@ impl Packet {
 
     fn with_passphrase(mut self, passphrase: &str) -> Self {
         self.terms.guard.passphrase = Some(digest(self.terms.id, passphrase));
+        self
+    }
+
+    fn starting_at(mut self, starts_at: Timestamp) -> Self {
+        self.terms.guard.starts_at = Some(starts_at);
         self
     }
 

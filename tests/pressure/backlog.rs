@@ -87,6 +87,7 @@ async fn send(all: &Wiring, slips: u32) -> Vec<(PartId, u32)> {
             total: Amount::new(u64::from(count) * 100),
             count,
             greeting: String::new(),
+            starts_at: None,
             expires_in: Duration::from_hours(24),
             passphrase: None,
             recipients: None,

@@ -51,6 +51,7 @@ pub fn packet(sender: &UserId, total: u64, count: u32) -> NewPacket {
         total: Amount::new(total),
         count,
         greeting: "恭喜发财".to_owned(),
+        starts_at: None,
         expires_in: Duration::from_hours(1),
         passphrase: None,
         recipients: None,

@@ -20,6 +20,8 @@ export async function use(): Promise<string> {
     case 'expired':
       // @ts-expect-error: a loser has no amount.
       return String(result.amount);
+    case 'not_started':
+      return `again in ${result.retry_after_ms} ms`;
     default:
       // An outcome of a later version.
       return 'no slip';

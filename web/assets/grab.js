@@ -1,7 +1,7 @@
 // The grab screen: the envelope, the outcome of opening it, and the list of winners.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
-import { api, clock, figure, me, money, number, onRetry, setCurrency, symbol } from './context.js';
+import { api, clock, figure, me, money, moment, number, onRetry, setCurrency, symbol } from './context.js';
 import { byId, h, mayMove, say, sleep } from './dom.js';
 import { avatar, envelope, goldDust } from './envelope.js';
 import { t } from './i18n.js';
@@ -53,7 +53,7 @@ class Grab {
    */
   #outcome(packet) {
     if (packet.mine || this.#remembered()) return 'grabbed';
-    if (packet.status === 'open') return null;
+    if (packet.status === 'open' || packet.status === 'scheduled') return null;
     return packet.status === 'sold_out' || packet.claimed_count === packet.count ? 'sold_out' : 'expired';
   }
 
@@ -133,6 +133,12 @@ class Grab {
       const result = await api.grab(this.packetId, call);
       if (mayMove()) await sleep(OPENING_LEAST_MS - (performance.now() - begun), this.signal);
       if (this.signal.aborted) return;
+      if (result.outcome === 'not_started') {
+        drawn.classList.remove('opening', 'slow');
+        button.disabled = false;
+        status.textContent = t('grab.notStarted', { time: moment(result.starts_at) });
+        return;
+      }
       if (result.outcome === 'grabbed') sessionStorage.setItem(this.#memory, JSON.stringify(result));
       drawn.classList.add('opened');
       if (mayMove() && result.outcome === 'grabbed') await sleep(450, this.signal);

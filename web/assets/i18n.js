@@ -105,6 +105,7 @@ const en = {
   'grab.soldOut': 'All gone',
   'grab.soldOut.text': 'Every slip has found somebody. Be quicker next time!',
   'grab.expired': 'Too late',
+  'grab.notStarted': 'It opens at {time}',
   'grab.expired.text': 'This packet has expired. What was left goes back to the sender.',
   'grab.notForYou': 'Not for you',
   'grab.notForYou.text': 'The sender named who can grab this packet.',
@@ -128,6 +129,7 @@ const en = {
   'grab.share': 'Share',
   'grab.refunded': '{amount} went back to the sender',
 
+  'status.scheduled': 'Not started',
   'status.open': 'Open',
   'status.sold_out': 'All gone',
   'status.expired': 'Expired',
@@ -315,6 +317,7 @@ const zh = {
   'grab.soldOut': '手慢了，红包派完了',
   'grab.soldOut.text': '每一份都已经有主，下次快一点！',
   'grab.expired': '红包已过期',
+  'grab.notStarted': '{time} 开抢',
   'grab.expired.text': '没抢完的会退回给发红包的人。',
   'grab.notForYou': '这个红包不是给你的',
   'grab.notForYou.text': '发红包的人指定了谁可以抢。',
@@ -338,6 +341,7 @@ const zh = {
   'grab.share': '分享',
   'grab.refunded': '{amount} 已退回',
 
+  'status.scheduled': '未开始',
   'status.open': '进行中',
   'status.sold_out': '已抢完',
   'status.expired': '已过期',

@@ -103,7 +103,7 @@ function nothing(tab) {
 }
 
 /** The states that this page has words for. */
-const STATUSES = /** @type {const} */ (['open', 'sold_out', 'expired', 'settled']);
+const STATUSES = /** @type {const} */ (['scheduled', 'open', 'sold_out', 'expired', 'settled']);
 
 /** @param {Sent} packet */
 function sentRow(packet) {

@@ -25,6 +25,8 @@ pub enum Split {
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
+    /// Its start is ahead.
+    Scheduled,
     /// It can be grabbed.
     Open,
     /// Every slip is claimed.
@@ -50,6 +52,9 @@ pub struct SendRequest {
     /// At most 64 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub greeting: Option<String>,
+    /// When grabs begin, at most 7 days ahead; `None` means at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<String>,
     /// For how many seconds users can grab it; `None` means a day.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_in_s: Option<u64>,
@@ -78,6 +83,7 @@ impl SendRequest {
             total_amount,
             count,
             greeting: None,
+            starts_at: None,
             expires_in_s: None,
             passphrase: None,
             recipients: None,
@@ -152,6 +158,8 @@ pub enum GrabResult {
     SoldOut { packet_id: String },
     /// The packet is past its expiry.
     Expired { packet_id: String },
+    /// The packet's start is ahead: ask again after so many milliseconds.
+    NotStarted { packet_id: String, starts_at: String, retry_after_ms: u64 },
     /// An outcome that this client does not know: the caller has no slip.
     #[serde(other)]
     Other,

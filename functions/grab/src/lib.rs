@@ -39,6 +39,14 @@ struct GrabbedBody<'a> {
 }
 
 #[derive(Serialize)]
+struct NotStartedBody {
+    outcome: &'static str,
+    packet_id: PacketId,
+    starts_at: String,
+    retry_after_ms: u64,
+}
+
+#[derive(Serialize)]
 struct LostBody {
     outcome: &'static str,
     packet_id: PacketId,
@@ -78,6 +86,12 @@ async fn answer<T: Table, H: HotStore>(grab: &GrabSlip<T, H>, request: &Request)
         }
         GrabOutcome::SoldOut => lost(grab.meter(), GrabEnd::SoldOut, packet_id),
         GrabOutcome::Expired => lost(grab.meter(), GrabEnd::Expired, packet_id),
+        GrabOutcome::NotStarted { starts_at, retry_after } => {
+            let outcome = GrabEnd::NotStarted.name();
+            let retry_after_ms = u64::try_from(retry_after.as_millis()).unwrap_or(u64::MAX);
+            let body = NotStartedBody { outcome, packet_id, starts_at: starts_at.to_string(), retry_after_ms };
+            ended(grab.meter(), GrabEnd::NotStarted, &body)
+        }
         GrabOutcome::Refused(refusal) => Err(refused(refusal)),
         GrabOutcome::NotFound => Err(Problem::packet_not_found()),
     }

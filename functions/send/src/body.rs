@@ -23,6 +23,8 @@ struct SendBody {
     #[serde(default, deserialize_with = "given")]
     greeting: Option<String>,
     #[serde(default, deserialize_with = "given")]
+    starts_at: Option<String>,
+    #[serde(default, deserialize_with = "given")]
     expires_in_s: Option<Int>,
     #[serde(default, deserialize_with = "given")]
     passphrase: Option<String>,
@@ -92,6 +94,12 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     let greeting = Some(greeting).filter(|text| text.chars().count() <= most && is_plain(text));
     let reason = format!("must be at most {most} characters, without control or invisible characters");
     let greeting = fields.check("greeting", greeting, reason);
+    let starts_at = match body.starts_at {
+        None => Some(None),
+        Some(text) => {
+            fields.check("starts_at", text.parse().ok().map(Some), "must be a time like 2027-01-01T00:00:00.000Z")
+        }
+    };
     let expires_in = match body.expires_in_s {
         None => Some(Limits::EXPIRY_DEFAULT),
         Some(seconds) => {
@@ -110,16 +118,28 @@ fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewP
     };
     let labels = labels(body.cover.as_deref(), body.reference.as_deref(), body.metadata, &mut fields);
     fields.finish()?;
-    match (split, total, count, greeting, expires_in, passphrase, recipients) {
+    match (split, total, count, greeting, starts_at, expires_in, passphrase, recipients) {
         (
             Some(split),
             Some(total),
             Some(count),
             Some(greeting),
+            Some(starts_at),
             Some(expires_in),
             Some(passphrase),
             Some(recipients),
-        ) => Ok(NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients, labels }),
+        ) => Ok(NewPacket {
+            sender,
+            split,
+            total,
+            count,
+            greeting,
+            starts_at,
+            expires_in,
+            passphrase,
+            recipients,
+            labels,
+        }),
         _ => Err(Problem::new(Code::InvalidRequest, "The request is not valid.")),
     }
 }

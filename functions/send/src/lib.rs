@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{RequestKey, Summary, Terms};
+use shared::domain::{Limits, RequestKey, Summary, Terms};
 use shared::http::{
     Answer, Code, PacketBody, Problem, Route, Viewer, before_deadline, header, respond, route, user_of,
 };
@@ -44,6 +44,10 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
         SendOutcome::KeyReused => {
             Err(Problem::new(Code::IdempotencyKeyReused, "This Idempotency-Key was used for another packet."))
         }
+        SendOutcome::StartOutOfRange => {
+            let days = Limits::START_AHEAD_MAX.as_secs() / 86_400;
+            Err(Problem::field("starts_at", format!("must be in the future, at most {days} days ahead")))
+        }
         SendOutcome::InsufficientBalance => {
             Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the packet's total."))
         }
@@ -52,7 +56,8 @@ async fn answer<T: Table, H: HotStore>(send: &SendPacket<T, H>, request: &Reques
 
 /// A packet as it is when it is sent.
 fn as_sent(terms: Arc<Terms>) -> PacketView {
-    PacketView { terms, status: Status::Open, summary: Summary::default(), mine: None, is_decided: false }
+    let status = if terms.guard.starts_at.is_some() { Status::Scheduled } else { Status::Open };
+    PacketView { terms, status, summary: Summary::default(), mine: None, is_decided: false }
 }
 
 /// What its sender, and the operator who sends for them, see of it.

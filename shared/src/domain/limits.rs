@@ -30,6 +30,8 @@ impl Limits {
     pub const PASSPHRASE_CHARS_MAX: usize = 64;
     /// The most recipients of a packet.
     pub const RECIPIENTS_MAX: usize = 500;
+    /// How far ahead a packet's start can be.
+    pub const START_AHEAD_MAX: Duration = Duration::from_hours(7 * 24);
     /// The longest time for which a packet can be grabbed.
     pub const EXPIRY_MAX: Duration = Duration::from_hours(72);
     /// The time for which a packet can be grabbed where the sender does not say.

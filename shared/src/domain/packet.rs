@@ -38,9 +38,11 @@ impl PassphraseDigest {
     }
 }
 
-/// Who may grab a packet.
+/// Who may grab a packet, and from when on.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Guard {
+    /// When grabs begin, by the hot store's clock. `None`: at once.
+    pub starts_at: Option<Timestamp>,
     /// The passphrase that a grabber must give, if the packet has one.
     pub passphrase: Option<PassphraseDigest>,
     /// The only users who may grab, if the sender named any.
@@ -62,13 +64,13 @@ pub enum Refusal {
 }
 
 impl Guard {
-    /// Whether `user` may view the packet, and grab it with its passphrase.
+    /// Whether `user` may view the packet, and grab it from its start on with its passphrase.
     #[must_use]
     pub fn invites(&self, user: &UserId) -> bool {
         self.recipients.as_ref().is_none_or(|recipients| recipients.contains(user))
     }
 
-    /// Whether `user` may grab the packet with `passphrase`. Recipients are checked first.
+    /// Whether `user` may grab the packet with `passphrase` once it has started. Recipients are checked first.
     pub fn admit(&self, user: &UserId, passphrase: Option<PassphraseDigest>) -> Result<(), Refusal> {
         if !self.invites(user) {
             Err(Refusal::NotARecipient)
@@ -163,7 +165,7 @@ mod tests {
     fn recipients_are_checked_before_the_passphrase() {
         let packet = PacketId::new(Timestamp::from_ms(1), 1, [1; 10]);
         let right = digest(packet, "芝麻开门");
-        let guard = Guard { passphrase: Some(right), recipients: Some([user("ann")].into()) };
+        let guard = Guard { starts_at: None, passphrase: Some(right), recipients: Some([user("ann")].into()) };
         assert_eq!(guard.admit(&user("bob"), Some(right)), Err(Refusal::NotARecipient));
         assert_eq!(guard.admit(&user("ann"), None), Err(Refusal::WrongPassphrase));
         assert_eq!(guard.admit(&user("ann"), Some(digest(packet, "x"))), Err(Refusal::WrongPassphrase));

@@ -14,6 +14,11 @@ fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Err
     serializer.collect_str(at)
 }
 
+#[expect(clippy::ref_option, reason = "the signature is serde's")]
+fn rfc3339_or_null<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.as_ref().map(Timestamp::to_string).serialize(serializer)
+}
+
 /// A packet. Wherever one is shown, it has these fields; what it does not have is `null`.
 #[derive(Serialize)]
 pub struct PacketBody<'a> {
@@ -27,10 +32,11 @@ pub struct PacketBody<'a> {
     cover: Option<&'a Cover>,
     #[serde(serialize_with = "rfc3339")]
     created_at: Timestamp,
-    // Packets that start later, and packets that the operator ends, are still to come.
-    starts_at: (),
+    #[serde(serialize_with = "rfc3339_or_null")]
+    starts_at: Option<Timestamp>,
     #[serde(serialize_with = "rfc3339")]
     expires_at: Timestamp,
+    // Packets that the operator ends are still to come.
     closed_at: (),
     status: &'static str,
     commitment: String,
@@ -109,7 +115,7 @@ impl<'a> PacketBody<'a> {
             greeting: &terms.greeting,
             cover: terms.labels.cover.as_ref(),
             created_at: terms.created_at,
-            starts_at: (),
+            starts_at: terms.guard.starts_at,
             expires_at: terms.expires_at,
             closed_at: (),
             status: status.name(),
@@ -244,7 +250,7 @@ mod tests {
             split_version: 7,
             seed: Seed([3; 32]),
             cap: Amount::new(321),
-            guard: Guard { passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
+            guard: Guard { starts_at: None, passphrase: None, recipients: Some(["bob".parse().unwrap()].into()) },
             labels: Labels {
                 cover: Some("spring".parse().unwrap()),
                 reference: Some("order-17".parse().unwrap()),

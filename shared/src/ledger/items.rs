@@ -33,7 +33,11 @@ pub struct PacketItem {
     pub greeting: String,
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    pub ack: AckMode,
+    /// Absent in a packet with a start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ack: Option<AckMode>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<StartItem>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passphrase_digest: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -52,6 +56,14 @@ pub struct PacketItem {
     /// Absent until it is settled.
     #[serde(flatten)]
     pub settling: Option<SettledItem>,
+}
+
+/// The start of a packet that has one, with the acknowledgement mode, which other packets have at the top. So a version that does not
+/// know of starts cannot read the packet, and never loads its parts without the start.
+#[derive(Deserialize, Serialize)]
+pub struct StartItem {
+    pub at: Timestamp,
+    pub ack: AckMode,
 }
 
 /// The sums of a packet's decisions, which settling adds to its item. `best_*` are absent if nobody claimed a slip.
@@ -84,7 +96,8 @@ impl PacketItem {
             greeting: terms.greeting.clone(),
             created_at: terms.created_at,
             expires_at: terms.expires_at,
-            ack: terms.ack,
+            ack: terms.guard.starts_at.is_none().then_some(terms.ack),
+            start: terms.guard.starts_at.map(|at| StartItem { at, ack: terms.ack }),
             passphrase_digest: terms.guard.passphrase.map(|digest| hex::encode(digest.0)),
             recipients: terms.guard.recipients.as_ref().map(|users| users.iter().cloned().collect()),
             cover: terms.labels.cover.clone(),
@@ -97,6 +110,7 @@ impl PacketItem {
     }
 
     pub fn into_terms(self) -> Result<Terms, LedgerError> {
+        let ack = self.ack.or(self.start.as_ref().map(|start| start.ack));
         Ok(Terms {
             id: self.packet_id,
             sender: self.sender_id,
@@ -110,8 +124,9 @@ impl PacketItem {
             greeting: self.greeting,
             created_at: self.created_at,
             expires_at: self.expires_at,
-            ack: self.ack,
+            ack: ack.ok_or_else(|| LedgerError::Impossible("a packet without an acknowledgement mode".to_owned()))?,
             guard: Guard {
+                starts_at: self.start.map(|start| start.at),
                 passphrase: self.passphrase_digest.map(|hex| bytes32(&hex).map(PassphraseDigest)).transpose()?,
                 recipients: self.recipients.map(|users| users.into_iter().collect()),
             },

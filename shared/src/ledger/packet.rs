@@ -88,21 +88,17 @@ impl<T: Table> Ledger<T> {
 
     /// An existing key decides before the balance does: this very send may have emptied the wallet, if its answer was lost.
     async fn why_not_sent(&self, request: &SendRequest<'_>, reasons: Vec<Reason>) -> Result<SendOutcome, LedgerError> {
-        let SendRequest { terms, key, body_hash, .. } = request;
-        let found = match reasons.into_iter().next() {
-            Some(Reason::ConditionFailed(Some(item))) => Some(item),
-            _ => self.table.get(keys::send_key(&terms.sender, key)).await?,
-        };
-        let Some(found) = found.map(items::read::<SendKeyItem>).transpose()? else {
-            return Ok(SendOutcome::InsufficientBalance);
-        };
-        Ok(if found.packet_id == terms.id {
-            SendOutcome::Sent
-        } else if found.body_hash == hex::encode(body_hash) {
-            SendOutcome::Replayed(found.packet_id)
-        } else {
-            SendOutcome::KeyReused
-        })
+        Ok(match reasons.into_iter().next() {
+            Some(Reason::ConditionFailed(Some(item))) => Some(judge_key(request, item)?),
+            _ => self.sent_before(request).await?,
+        }
+        .unwrap_or(SendOutcome::InsufficientBalance))
+    }
+
+    /// How an earlier send with this key ended, if it sent a packet.
+    pub async fn sent_before(&self, request: &SendRequest<'_>) -> Result<Option<SendOutcome>, LedgerError> {
+        let item = self.table.get(keys::send_key(&request.terms.sender, request.key)).await?;
+        item.map(|item| judge_key(request, item)).transpose()
     }
 
     /// A packet.
@@ -165,6 +161,18 @@ impl<T: Table> Ledger<T> {
         let items = self.table.due(shard, until.ms(), after, limit).await?;
         items.into_iter().map(read_due).collect()
     }
+}
+
+/// What the item of an idempotency key says about a send with this key.
+fn judge_key(request: &SendRequest<'_>, item: crate::ports::Item) -> Result<SendOutcome, LedgerError> {
+    let found: SendKeyItem = items::read(item)?;
+    Ok(if found.packet_id == request.terms.id {
+        SendOutcome::Sent
+    } else if found.body_hash == hex::encode(request.body_hash) {
+        SendOutcome::Replayed(found.packet_id)
+    } else {
+        SendOutcome::KeyReused
+    })
 }
 
 fn read_packet(item: crate::ports::Item) -> Result<Packet, LedgerError> {

@@ -114,18 +114,20 @@ impl Part {
 
     /// `grab.lua`
     pub(super) fn grab(&mut self, grabbers: &[Grabber], now: u64) -> (Option<Vec<GrabAnswer>>, Queue) {
-        let Some(terms) = self.terms.clone() else { return (None, Queue::AsBefore) };
+        let Some(terms) = &mut self.terms else { return (None, Queue::AsBefore) };
+        // The first grab from the start on takes the start out of the guard.
+        terms.guard.starts_at.take_if(|start| start.ms() <= now);
+        let terms = terms.clone();
         let (mut wrong, mut queue) = (Vec::new(), Queue::AsBefore);
         // All reads come before the first write.
         let decided: Vec<Option<GrabAnswer>> = grabbers
             .iter()
             .map(|grabber| match self.claims.get(&grabber.user) {
                 Some(entry) => Some(entry.found()),
-                None => self.refusal_of(&terms.guard, grabber, now).map(|refusal| {
-                    if refusal == Refusal::WrongPassphrase && grabber.passphrase.is_some() {
+                None => self.refusal_of(&terms.guard, grabber, now).inspect(|refusal| {
+                    if *refusal == GrabAnswer::Refused(Refusal::WrongPassphrase) && grabber.passphrase.is_some() {
                         wrong.push(grabber.user.clone());
                     }
-                    GrabAnswer::Refused(refusal)
                 }),
             })
             .collect();
@@ -159,18 +161,21 @@ impl Part {
         GrabAnswer::Held { slip, at, fresh: true }
     }
 
-    fn refusal_of(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<Refusal> {
+    fn refusal_of(&self, guard: &Guard, grabber: &Grabber, now: u64) -> Option<GrabAnswer> {
         if !guard.invites(&grabber.user) {
-            return Some(Refusal::NotARecipient);
+            return Some(GrabAnswer::Refused(Refusal::NotARecipient));
+        }
+        if let Some(starts_at) = guard.starts_at {
+            return Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(Timestamp::from_ms(now)) });
         }
         guard.passphrase?;
         // A missing passphrase is no guess.
         if let Some((end, counts)) = self.tries.as_ref().filter(|_| grabber.passphrase.is_some())
             && counts.get(&grabber.user).is_some_and(|count| *count >= TRIES)
         {
-            return Some(Refusal::TooManyTries { retry_after_ms: end - now });
+            return Some(GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: end - now }));
         }
-        guard.admit(&grabber.user, grabber.passphrase).err()
+        guard.admit(&grabber.user, grabber.passphrase).err().map(GrabAnswer::Refused)
     }
 
     fn is_final(&self) -> bool {

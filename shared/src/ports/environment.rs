@@ -22,11 +22,16 @@ pub trait Entropy: Send + Sync + 'static {
         bytes
     }
 
-    /// A random pause, at least half of `pause` and at most all of it, so that callers that failed together do not return together.
-    fn jitter(&self, pause: Duration) -> Duration {
+    /// A random part of `whole`, at most all of it.
+    fn part_of(&self, whole: Duration) -> Duration {
         let mut bytes = [0; 2];
         self.fill(&mut bytes);
-        pause / 2 + pause / 2 * u32::from(u16::from_le_bytes(bytes)) / u32::from(u16::MAX)
+        whole * u32::from(u16::from_le_bytes(bytes)) / u32::from(u16::MAX)
+    }
+
+    /// A random pause, at least half of `pause` and at most all of it, so that callers that failed together do not return together.
+    fn jitter(&self, pause: Duration) -> Duration {
+        pause / 2 + self.part_of(pause / 2)
     }
 }
 

@@ -44,6 +44,13 @@ pub enum GrabAnswer {
     },
     /// The packet's guard refused them.
     Refused(Refusal),
+    /// Grabs have not begun.
+    NotStarted {
+        /// When they begin.
+        starts_at: Timestamp,
+        /// How long that takes, by the hot store's clock.
+        left: Duration,
+    },
     /// There is no slip for them.
     Nothing {
         /// Whether the packet is expired.

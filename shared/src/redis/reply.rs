@@ -34,6 +34,10 @@ fn found(answer: &str, now: Timestamp) -> Option<GrabAnswer> {
     match kind {
         "g" | "h" => had(answer),
         "s" | "e" => nothing(answer),
+        "n" => {
+            let starts_at = timestamp(rest)?;
+            Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(now) })
+        }
         "t" => Some(GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
         _ => Some(GrabAnswer::Held { slip: number(answer)?, at: now, fresh: true }),
     }
@@ -224,6 +228,7 @@ mod tests {
             ("h<slip>:<at>", GrabAnswer::Held { slip: 3, at, fresh: false }),
             ("g<slip>:<amount>:<at>", GrabAnswer::Confirmed(Claim { slip: 3, amount: Amount::new(520), at })),
             ("r", GrabAnswer::Refused(Refusal::NotARecipient)),
+            ("n<start>", GrabAnswer::NotStarted { starts_at: Timestamp::from_ms(69), left: Duration::from_millis(60) }),
             ("p", GrabAnswer::Refused(Refusal::WrongPassphrase)),
             ("t<ms>", GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
             ("s0", GrabAnswer::Nothing { expired: false, certain: false }),
@@ -239,7 +244,7 @@ mod tests {
         let mut answers = Vec::new();
         for (answer, meaning) in &expected {
             let example = answer.replace("<slip>", "3").replace("<amount>", "520").replace("<at>", "7");
-            answers.push(example.replace("<ms>", "59"));
+            answers.push(example.replace("<ms>", "59").replace("<start>", "69"));
             assert_eq!(grabbed(&format!("9;{}", answers[answers.len() - 1])), Some(vec![Some(vec![meaning.clone()])]));
         }
         let all: Vec<GrabAnswer> = expected.into_iter().map(|(_, meaning)| meaning).collect();

@@ -296,8 +296,10 @@ const fn ack_text(ack: AckMode) -> &'static str {
 
 fn guard_text(guard: &Guard) -> String {
     let recipients = if guard.recipients.is_some() { "r" } else { "" };
-    let passphrase = guard.passphrase.map(|digest| format!("p{}", hex::encode(digest.0))).unwrap_or_default();
-    format!("{recipients}{passphrase}")
+    let passphrase = guard.passphrase.map(|digest| hex::encode(digest.0));
+    let p = if passphrase.is_some() || guard.starts_at.is_some() { "p" } else { "" };
+    let start = guard.starts_at.map(|start| format!("@{:013}", start.ms())).unwrap_or_default();
+    format!("{recipients}{p}{}{start}", passphrase.unwrap_or_default())
 }
 
 impl From<RedisError> for HotStoreError {

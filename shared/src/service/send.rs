@@ -9,7 +9,7 @@ use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
     AckMode, Amount, Amounts, Guard, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase, PassphraseDigest,
-    RequestKey, SPLIT_VERSION, Seed, Split, Terms, UserId, part_count, split,
+    RequestKey, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
 };
 use crate::ledger;
 use crate::ports::{HotStore, Table};
@@ -38,7 +38,9 @@ pub struct NewPacket {
     pub count: u32,
     /// The greeting; may be empty.
     pub greeting: String,
-    /// How long it can be grabbed.
+    /// When grabs begin; `None`: at once.
+    pub starts_at: Option<Timestamp>,
+    /// How long it can be grabbed, from its start on.
     pub expires_in: Duration,
     /// The passphrase that a grabber must give, if any.
     pub passphrase: Option<Passphrase>,
@@ -59,6 +61,8 @@ pub enum SendOutcome {
     KeyReused,
     /// The wallet can't pay.
     InsufficientBalance,
+    /// The start is past, or more than [`Limits::START_AHEAD_MAX`] ahead.
+    StartOutOfRange,
 }
 
 /// The use case of a user who sends a packet.
@@ -82,11 +86,21 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
     /// Pays for a packet and opens it, once for each key, however often it is called.
     pub async fn send(&self, request: NewPacket, key: &RequestKey) -> Result<SendOutcome, Failure> {
         let body_hash = body_hash(&request, key);
+        let starts_at = request.starts_at;
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
         let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash };
         crash_point!("send.before_ledger");
-        match self.stores.ledger.send(&request).await? {
+        // A repeated send is answered as before, however late it comes.
+        let is_in_range = |at| at > terms.created_at && at <= terms.created_at.after(Limits::START_AHEAD_MAX);
+        let outcome = if starts_at.is_none_or(is_in_range) {
+            self.stores.ledger.send(&request).await?
+        } else if let Some(outcome) = self.stores.ledger.sent_before(&request).await? {
+            outcome
+        } else {
+            return Ok(SendOutcome::StartOutOfRange);
+        };
+        match outcome {
             ledger::SendOutcome::Sent => {
                 crash_point!("send.after_ledger");
                 // The hot store comes after the ledger. If the load fails, the first grab loads the packet.
@@ -126,9 +140,10 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
             cap: self.policy.limits.slip_amount_max,
             greeting: request.greeting,
             created_at,
-            expires_at: created_at.after(request.expires_in),
+            expires_at: request.starts_at.unwrap_or(created_at).after(request.expires_in),
             ack: self.policy.ack,
             guard: Guard {
+                starts_at: request.starts_at,
                 passphrase: request.passphrase.map(|passphrase| PassphraseDigest::new(id, &passphrase)),
                 recipients: request.recipients,
             },
@@ -149,7 +164,8 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 /// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
 /// are part of it, so that equal passphrases don't show as equal hashes.
 fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
-    let NewPacket { sender, split, total, count, greeting, expires_in, passphrase, recipients, labels } = request;
+    let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } =
+        request;
     let Labels { cover, reference, metadata } = labels;
     let mut hash = Sha256::new();
     // Each text follows its length, so that no two different requests give the same bytes.
@@ -165,6 +181,10 @@ fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
     field(&count.to_string());
     field(greeting);
     field(&expires_in.as_millis().to_string());
+    if let Some(at) = starts_at {
+        field("starts at");
+        field(&at.ms().to_string());
+    }
     if let Some(passphrase) = passphrase {
         field("passphrase");
         field(passphrase.as_str());
@@ -209,6 +229,7 @@ mod tests {
             expires_in: Duration::from_hours(24),
             passphrase: Some(Passphrase::new("abc")),
             recipients: Some(["bob", "ann"].map(|user| user.parse().unwrap()).into()),
+            starts_at: None,
             labels: Labels::default(),
         }
     }
@@ -248,6 +269,8 @@ mod tests {
             wanted(),
             users(&["ann", "bob", "cover", "spring"]),
             NewPacket { recipients: None, ..wanted() },
+            NewPacket { starts_at: Some(Timestamp::from_ms(1)), ..wanted() },
+            NewPacket { starts_at: Some(Timestamp::from_ms(2)), ..wanted() },
             with(labels(Some("spring"), None, None)),
             with(labels(None, Some("spring"), None)),
             with(labels(None, None, Some(&[]))),

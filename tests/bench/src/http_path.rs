@@ -117,7 +117,10 @@ impl Grabs for Http {
         let id = lock(&self.packet).ok_or("no packet")?.to_string();
         Ok(match self.client.by(Caller::Local(user.to_owned())).grab(&id, None).await? {
             GrabResult::Grabbed { slip, .. } => Got::Slip(slip.into()),
-            GrabResult::SoldOut { .. } | GrabResult::Expired { .. } | GrabResult::Other => Got::Nothing,
+            GrabResult::SoldOut { .. }
+            | GrabResult::Expired { .. }
+            | GrabResult::NotStarted { .. }
+            | GrabResult::Other => Got::Nothing,
         })
     }
 }

@@ -149,6 +149,7 @@ async fn send(stores: &Stores<MemoryTable, MemoryHot>, slips: u32) -> Result<Arc
         total,
         count: slips,
         greeting: String::new(),
+        starts_at: None,
         expires_in: Duration::from_hours(1),
         passphrase: None,
         recipients: None,

@@ -124,8 +124,11 @@ impl<'a> Twins<'a> {
                 let number = |half: &[u8]| u128::from_be_bytes(half.try_into().unwrap());
                 format!("{:032x}{:032x}", number(high), number(low))
             };
-            let words = terms.guard.passphrase.map(|words| format!("p{}", digest(words))).unwrap_or_default();
-            let guard = if terms.guard.recipients.is_some() { format!("r{words}") } else { words };
+            let Guard { starts_at, passphrase, recipients } = &terms.guard;
+            let r = if recipients.is_some() { "r" } else { "" };
+            let p = if passphrase.is_some() || starts_at.is_some() { "p" } else { "" };
+            let start = starts_at.map(|start| format!("@{}", start.ms())).unwrap_or_default();
+            let guard = format!("{r}{p}{}{start}", passphrase.map(digest).unwrap_or_default());
             if !guard.is_empty() {
                 stored.insert(fields::GUARD.to_owned(), guard);
             }
@@ -422,6 +425,10 @@ fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {
     // Some expire during the test.
     if random.random_ratio(1, 4) {
         packet.terms.expires_at = now().after(Duration::from_millis(random.random_range(10..200)));
+    }
+    // Some start during the test.
+    if random.random_ratio(1, 4) {
+        packet = packet.starting_at(now().after(Duration::from_millis(random.random_range(0..200))));
     }
     if random.random_ratio(1, 4) {
         packet = packet.acknowledged_by_redis();

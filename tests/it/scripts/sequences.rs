@@ -207,7 +207,7 @@ impl<'a> Sequence<'a> {
                     let has_none = self.claim(&user).is_none_or(|decision| !slips.contains(&decision.slip));
                     assert!(!certain || is_final && has_none, "{user} was denied with certainty");
                 }
-                GrabAnswer::Refused(refusal) => panic!("{refusal:?}"),
+                GrabAnswer::Refused(_) | GrabAnswer::NotStarted { .. } => panic!("{found:?}"),
             }
         }
     }

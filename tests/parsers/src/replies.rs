@@ -40,6 +40,7 @@ fn spelled(answer: &GrabAnswer, now: &str) -> String {
         }
         GrabAnswer::Refused(Refusal::NotARecipient) => "r".to_owned(),
         GrabAnswer::Refused(Refusal::WrongPassphrase) => "p".to_owned(),
+        GrabAnswer::NotStarted { starts_at, .. } => format!("n{}", starts_at.ms()),
         GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms }) => format!("t{retry_after_ms}"),
         GrabAnswer::Nothing { expired, certain } => {
             format!("{}{}", if *expired { 'e' } else { 's' }, u8::from(*certain))

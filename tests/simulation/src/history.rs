@@ -3,13 +3,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use shared::domain::{AckMode, Claim, PacketId, Refusal, Terms, Timestamp, UserId};
+use shared::ports::GrabAnswer;
 use shared::service::{Failure, GrabOutcome};
 
 use crate::audit::{Books, Claimed, PacketBooks};
 use crate::faults::Fault;
 use crate::spec::{Call, Op, Ret, is_linearizable};
 use crate::violation::Kind;
-use crate::world::{Known, World};
+use crate::world::{Known, SECOND_PRIMARY_AHEAD, World};
 
 /// How far the second primary's clock is ahead, plus the time that a message takes.
 const LENIENCE: Duration = Duration::from_secs(1);
@@ -44,6 +45,8 @@ pub struct Asked {
     pub user: UserId,
     /// Whether the user gave the right passphrase, or none is needed.
     pub is_right: bool,
+    /// Whether the process is of the version before, and the packet has a start, of which it does not know.
+    is_unread: bool,
     invoked: u64,
     at: Timestamp,
     /// Start of the unbroken period in which someone was asking. A call that joins a running one may share its earlier
@@ -70,6 +73,8 @@ pub struct AnswerCounts {
     pub expired: u64,
     /// Grabs that a guard refused.
     pub refused: u64,
+    /// Grabs that were answered `not_started`.
+    pub not_started: u64,
     /// Grabs that were answered `not_found`.
     pub not_found: u64,
     /// Grabs without an answer, or with an unknown outcome.
@@ -83,11 +88,12 @@ pub struct AnswerCounts {
 impl AnswerCounts {
     /// Adds the counts of another run.
     pub const fn merge(&mut self, other: &Self) {
-        let Self { grabbed, sold_out, expired, refused, not_found, unknown, decided, undecided } = other;
+        let Self { grabbed, sold_out, expired, refused, not_started, not_found, unknown, decided, undecided } = other;
         self.grabbed += *grabbed;
         self.sold_out += *sold_out;
         self.expired += *expired;
         self.refused += *refused;
+        self.not_started += *not_started;
         self.not_found += *not_found;
         self.unknown += *unknown;
         self.decided += *decided;
@@ -100,6 +106,7 @@ impl AnswerCounts {
             Some(GrabOutcome::SoldOut) => &mut self.sold_out,
             Some(GrabOutcome::Expired) => &mut self.expired,
             Some(GrabOutcome::Refused(_)) => &mut self.refused,
+            Some(GrabOutcome::NotStarted { .. }) => &mut self.not_started,
             Some(GrabOutcome::NotFound) => &mut self.not_found,
             None => &mut self.unknown,
         };
@@ -109,19 +116,20 @@ impl AnswerCounts {
 
 impl History {
     /// A user starts a grab.
-    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool) -> Asked {
+    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool, is_older: bool) -> Asked {
         let invoked = world.note(format_args!("{user} grabs {packet}, right passphrase: {is_right}"));
         let mut asking = self.asking.lock().unwrap();
         let asking = asking.entry(packet).or_default();
         let since = asking.values().copied().min().unwrap_or(invoked);
         asking.insert(invoked, since);
-        Asked { packet, user: user.clone(), is_right, invoked, at: world.now(), since }
+        let is_unread = is_older && world.terms(packet).is_some_and(|terms| terms.guard.starts_at.is_some());
+        Asked { packet, user: user.clone(), is_right, is_unread, invoked, at: world.now(), since }
     }
 
     /// A user receives an answer, or none. Checks at once whatever it can. No clock is more than `ahead` ahead of
     /// another.
     pub fn answer(&self, world: &World, asked: Asked, answer: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
-        let Asked { packet, user, is_right, invoked, at, since } = asked;
+        let Asked { packet, user, is_right, is_unread, invoked, at, since } = asked;
         let returned = world.note(format_args!("{user} of {packet} receives {answer:?}"));
         let terms = world.terms(packet);
         let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
@@ -134,11 +142,11 @@ impl History {
         }
         let answer = match answer {
             Some(Ok(outcome)) => Some(outcome),
-            Some(Err(Failure::Defect(error))) => {
+            Some(Err(Failure::Defect(error))) if !is_unread => {
                 world.violated(Kind::Answer, format!("{user} met a defect: {}", shared::error_chain(&*error)));
                 None
             }
-            Some(Err(Failure::Unavailable(_))) | None => None,
+            Some(Err(_)) | None => None,
         };
         if let (Some(answer), Some(terms)) = (&answer, &terms) {
             match answer {
@@ -146,6 +154,14 @@ impl History {
                 GrabOutcome::NotFound if world.committed_before(packet, since) => {
                     world.violated(Kind::Answer, format!("{user} does not find {packet}"));
                 }
+                GrabOutcome::NotStarted { starts_at, .. } => {
+                    // No hot store's clock is behind the world's.
+                    if terms.guard.starts_at != Some(*starts_at) || at >= *starts_at {
+                        world.violated(Kind::Answer, format!("{user} of {packet} asked at {at}: {answer:?}"));
+                    }
+                }
+                // A process of the version before refuses all users of a part that has its start.
+                GrabOutcome::Refused(Refusal::WrongPassphrase | Refusal::TooManyTries { .. }) if is_unread => {}
                 _ => judge(world, terms, &user, is_right, answer, ahead),
             }
         }
@@ -220,20 +236,41 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
         GrabOutcome::Refused(Refusal::WrongPassphrase) => is_right || guard.passphrase.is_none(),
         GrabOutcome::Refused(Refusal::TooManyTries { .. }) => guard.passphrase.is_none(),
         GrabOutcome::Grabbed { .. } => !guard.invites(user),
-        GrabOutcome::SoldOut | GrabOutcome::NotFound => false,
+        GrabOutcome::SoldOut | GrabOutcome::NotFound | GrabOutcome::NotStarted { .. } => false,
     };
     if wrong {
         world.violated(Kind::Answer, format!("{user} of {} was answered {answer:?}", terms.id));
     }
 }
 
+/// Checks that the hot store gives out no slip before the packet's start, by its own clock.
+pub fn judge_start(world: &World, packet: PacketId, found: &[GrabAnswer]) {
+    let Some(terms) = world.terms(packet) else { return };
+    for answer in found {
+        if let GrabAnswer::Held { at, .. } = answer
+            && is_before_start(world, &terms, *at)
+        {
+            world.violated(Kind::Start, format!("of {packet}: {answer:?}"));
+        }
+    }
+}
+
+/// Whether the packet cannot have begun at `at`. A second primary, whose clock is ahead, may begin earlier than the first.
+fn is_before_start(world: &World, terms: &Terms, at: Timestamp) -> bool {
+    let ahead = if world.times(Fault::Split) > 0 { SECOND_PRIMARY_AHEAD } else { Duration::ZERO };
+    terms.guard.starts_at.is_some_and(|starts_at| at.after(ahead) < starts_at)
+}
+
 fn words(claim: &Claim) -> Claimed {
     (claim.slip, claim.amount.minor_units(), claim.at.ms())
 }
 
-/// Only recipients who gave the passphrase have slips.
+/// Only recipients who gave the passphrase have slips, none from before the start.
 fn admits(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
-    for user in packet.claims.keys() {
+    for (user, (_, _, at)) in &packet.claims {
+        if is_before_start(world, terms, Timestamp::from_ms(*at)) {
+            world.violated(Kind::Start, format!("{user} has a slip of {} from before its start", terms.id));
+        }
         let right = |grab: &Grab| grab.user.as_str() == user && (grab.is_right || terms.guard.passphrase.is_none());
         let invited = terms.guard.recipients.as_ref().is_none_or(|users| users.iter().any(|one| one.as_str() == user));
         if !invited || !grabs.iter().any(right) {
@@ -261,7 +298,7 @@ fn keeps_promises(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[G
         let denied = match &grab.answer {
             Some(GrabOutcome::SoldOut | GrabOutcome::Expired | GrabOutcome::NotFound) => true,
             // A part that was rolled back asks for the passphrase again, and forgets the wrong tries.
-            Some(GrabOutcome::Refused(_)) => grab.is_right && !world.has_lost(),
+            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) => grab.is_right && !world.has_lost(),
             Some(GrabOutcome::Grabbed { .. }) | None => false,
         };
         if after && denied {
@@ -314,8 +351,10 @@ fn answers(world: &World, users: &BTreeMap<&str, usize>, grabs: &[Grab]) -> Vec<
             Some(GrabOutcome::SoldOut) if grab.is_ending => Ret::No,
             Some(GrabOutcome::SoldOut) => Ret::SoldOut,
             Some(GrabOutcome::Refused(Refusal::TooManyTries { .. })) | None => continue,
-            Some(GrabOutcome::Refused(_)) if world.has_lost() => continue,
-            Some(GrabOutcome::Refused(_) | GrabOutcome::Expired | GrabOutcome::NotFound) => Ret::No,
+            Some(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. }) if world.has_lost() => continue,
+            Some(
+                GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::Expired | GrabOutcome::NotFound,
+            ) => Ret::No,
         };
         let winner = users.get(grab.user.as_str()).copied();
         let op = Op::Ask(winner.unwrap_or(usize::MAX));

@@ -83,8 +83,8 @@ fn print(totals: &Totals, started: Instant) {
         totals.operations, counts.grabbed, counts.sold_out
     );
     println!(
-        "{} expired, {} refused, {} not found, {} with an unknown outcome",
-        counts.expired, counts.refused, counts.not_found, counts.unknown
+        "{} expired, {} not started, {} refused, {} not found, {} with an unknown outcome",
+        counts.expired, counts.not_started, counts.refused, counts.not_found, counts.unknown
     );
     println!("{} histories checked for linearizability, {} too long to decide", counts.decided, counts.undecided);
     for fault in Fault::ALL {

@@ -51,11 +51,15 @@ pub enum Mutant {
     NobodyHelps,
     /// A viewer is shown the seed once the packet has expired by the process' clock.
     SeedAtExpiry,
+    /// A packet starts by the process' clock.
+    StartByProcessClock,
+    /// A packet's start is not in the guard, so that processes of the version before don't refuse.
+    StartNotInGuard,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -73,6 +77,8 @@ impl Mutant {
         Self::KeyNotReread,
         Self::NobodyHelps,
         Self::SeedAtExpiry,
+        Self::StartByProcessClock,
+        Self::StartNotInGuard,
     ];
 
     /// A label, as in the table of docs/RELIABILITY.md.
@@ -95,6 +101,8 @@ impl Mutant {
             Self::KeyNotReread => "\"insufficient balance\" without reading the key",
             Self::NobodyHelps => "losers that wait for others' requests",
             Self::SeedAtExpiry => "the seed shown from the expiry on",
+            Self::StartByProcessClock => "a start by the process' clock",
+            Self::StartNotInGuard => "a start that older processes do not meet",
         }
     }
 }
@@ -276,6 +284,18 @@ impl HotMutant {
 
     fn is(&self, mutant: Mutant) -> bool {
         self.world.mutant == Some(mutant)
+    }
+
+    /// Runs before a grab of a process whose clock is `skew_ms` ahead.
+    pub fn before_grab(world: &World, hot: &MemoryHot, part: PartId, skew_ms: i64) {
+        if world.mutant == Some(Mutant::StartByProcessClock) {
+            let now = world.now().ms().saturating_add_signed(skew_ms);
+            hot.tamper(part, |part| {
+                if let Some(terms) = &mut part.terms {
+                    terms.guard.starts_at.take_if(|starts_at| starts_at.ms() <= now);
+                }
+            });
+        }
     }
 
     /// Remembers the amount of the slip that the hot store holds, before a fault changes which slip it names.

@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
+use crate::chance::Chance;
 use crate::conformance::log::{Actor, Entry, Event, Log};
 use crate::faults::Fault;
 use crate::history::{AnswerCounts, History};
@@ -56,7 +57,8 @@ fn run_with(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> (Out
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let world = World::new(seed, mutant, readable, log);
-        let plan = Plan::draw(&world.chance);
+        let mut plan = Plan::draw(&world.chance);
+        plan.schedule(&Chance::new(!seed), world.now());
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
         let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
@@ -97,6 +99,18 @@ enum Funded {
     Perhaps,
 }
 
+/// How a send ended.
+#[derive(Debug)]
+enum Sent {
+    Packet(PacketId),
+    /// By the process' clock the packet's start is past.
+    TooLate,
+    /// The process is of the version before, which does not know that packets can start later.
+    UnknownField,
+    /// Insufficient balance, or the key is another request's.
+    No,
+}
+
 fn key(name: &str, number: usize) -> RequestKey {
     format!("{name}-{number}").parse().unwrap()
 }
@@ -106,6 +120,7 @@ impl Run {
         self.trouble().await;
         self.world.heal();
         sleep(ALL_ARRIVED).await;
+        self.slots.finish_rollout();
         if self.world.chance.happens(500) {
             self.slots.restart();
         }
@@ -233,15 +248,22 @@ impl Run {
             let answer = process.call(self.send_by(&process, number)).await;
             self.world.note(format_args!("the sender of packet {number} receives {answer:?}"));
             match answer {
-                Some(Ok(Some(id))) => {
+                Some(Ok(Sent::Packet(id))) => {
                     self.keys.lock().unwrap().push((number, id));
                     return;
                 }
-                Some(Ok(None)) if funded == Funded::Surely => {
+                Some(Ok(Sent::TooLate)) => {
+                    let starts_at = self.plan.packets[number].new.starts_at;
+                    if starts_at.is_none_or(|starts_at| process.clock.now() < starts_at) {
+                        self.world.violated(Kind::Answer, format!("packet {number} is refused before its start"));
+                    }
+                    return;
+                }
+                Some(Ok(Sent::No)) if funded == Funded::Surely => {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
-                _ => {}
+                Some(Ok(Sent::No | Sent::UnknownField)) | None => {}
             }
             if is_quiet {
                 self.world.violated(Kind::Liveness, format!("packet {number} can't be sent: {funded:?}"));
@@ -250,9 +272,12 @@ impl Run {
         }
     }
 
-    /// Sends a packet through one process; `None`: insufficient balance, or the key is another request's.
-    async fn send_by(&self, process: &Process, number: usize) -> Result<Option<PacketId>, Failure> {
+    /// Sends a packet through one process.
+    async fn send_by(&self, process: &Process, number: usize) -> Result<Sent, Failure> {
         let PacketPlan { new, parts, .. } = &self.plan.packets[number];
+        if process.setup.is_older && new.starts_at.is_some() {
+            return Ok(Sent::UnknownField);
+        }
         let mut new = new.clone();
         // The hot store's clock gives it the planned lifetime.
         let skew = u64::try_from(-process.setup.skew_ms).unwrap_or_default();
@@ -262,8 +287,9 @@ impl Run {
             // The body is the same for every process.
             new.expires_in = self.plan.packets[number].new.expires_in + self.plan.skew();
             return Ok(match process.send.send(new, &id).await? {
-                SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Some(terms.id),
-                SendOutcome::KeyReused | SendOutcome::InsufficientBalance => None,
+                SendOutcome::Sent(terms) | SendOutcome::Replayed(terms) => Sent::Packet(terms.id),
+                SendOutcome::StartOutOfRange => Sent::TooLate,
+                SendOutcome::KeyReused | SendOutcome::InsufficientBalance => Sent::No,
             });
         };
         let terms = self.terms(process, new, *parts);
@@ -274,9 +300,9 @@ impl Run {
             ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
         let request = SendRequest { terms: &terms, amounts: &amounts, key: &id, body_hash: [7; 32] };
         Ok(match process.ledger.send(&request).await? {
-            LedgerSend::Sent => Some(terms.id),
-            LedgerSend::Replayed(id) => Some(id),
-            LedgerSend::KeyReused | LedgerSend::InsufficientBalance => None,
+            LedgerSend::Sent => Sent::Packet(terms.id),
+            LedgerSend::Replayed(id) => Sent::Packet(id),
+            LedgerSend::KeyReused | LedgerSend::InsufficientBalance => Sent::No,
         })
     }
 
@@ -299,9 +325,10 @@ impl Run {
             cap: Amount::new(20_000),
             greeting: new.greeting,
             created_at,
-            expires_at: created_at.after(new.expires_in),
+            expires_at: new.starts_at.unwrap_or(created_at).after(new.expires_in),
             ack: process.setup.ack,
             guard: shared::domain::Guard {
+                starts_at: new.starts_at,
                 passphrase: new.passphrase.map(|words| PassphraseDigest::new(id, &words)),
                 recipients: new.recipients,
             },
@@ -349,7 +376,8 @@ impl Run {
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
         let actor = Actor { process: process.number(), run: None };
         let begun = self.world.write(actor, || Event::Ask(id, grab.user.clone()));
-        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
+        let is_older = process.setup.is_older;
+        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right, is_older);
         let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
         if let Some(asked) = begun {

@@ -13,7 +13,8 @@
 --   <slip>                 a slip that is held for the user as of that time
 --   h<slip>:<at>           the slip that was held for them before, not known to be in the ledger; parked: then ':' and the reason
 --   g<slip>:<amount>:<at>  their confirmed claim: the answer for ever, also after expiry
---   r, p, t<ms>            refused: no recipient, wrong passphrase, too many of these for another <ms>
+--   r, n<start>            refused: no recipient, or not before this time
+--   p, t<ms>               refused: wrong passphrase, too many of these for another <ms>
 --   s0, s1, e0, e1         no slip: sold out, or expired; 1 if that is certain, because every slip has a known decision, or
 --                          because the packet's grabs are answered on the hot store's word
 --
@@ -68,10 +69,11 @@ if is_one_each then
   if unanswered == 0 then return at .. ';' .. table.concat(all, ';') end
 end
 
--- What the guard answers a user, or nil. It counts a wrong passphrase in a key of its own, which Redis forgets after a minute: the
--- part does not grow or change by guesses. A missing passphrase is refused too, but it is no guess.
-local function refusal(part, tries, guard, user, digest)
+-- What the guard answers a user, or nil. `start` is the packet's start, if it is ahead. A wrong passphrase is counted in a key of its
+-- own, which Redis forgets after a minute: the part does not grow or change by guesses. A missing one is refused too, but it is no guess.
+local function refusal(part, tries, guard, start, user, digest)
   if sub(guard, 1, 1) == 'r' and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
+  if start then return 'n' .. start end
   local wanted = guard:match('p(.*)$')
   if not wanted then return nil end
   if not digest or digest == '' then return 'p' end
@@ -99,12 +101,24 @@ local function grab(part, pending, tries, first, count, digests)
   local expires, guard, slip, range_end, is_pending = answers[1], answers[2], answers[3], answers[4], answers[5]
   if not expires then return '-' end
 
+  -- The first grab from the start on takes the start out of the guard. If a later part of this script is refused, that may stay.
+  local start = guard and sub(guard, -TIME_LEN - 1, -TIME_LEN - 1) == '@' and sub(guard, -TIME_LEN)
+  if start and at >= start then
+    guard, start = guard:match('^(.-)p?@'), nil
+    if guard == '' then
+      guard = nil
+      call('HDEL', part, '$guard')
+    else
+      call('HSET', part, '$guard', guard)
+    end
+  end
+
   local is_open, held_at, changes, size = at < expires, ':' .. at, {}, 0
   -- What is read if the first range does not suffice, and whether another one became the first.
   local rest, has_moved
   for i = 1, count do
     local user = ARGV[first + i - 1]
-    local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, user, digests and ARGV[digests + i - 1])
+    local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, start, user, digests and ARGV[digests + i - 1])
     if not answer and (slip == range_end or not is_open) then
       rest = rest or call('HMGET', part, '$other_ranges', '$hold_base', '$known_count', '$slip_count', '$ack_mode')
       local from, to, others = rest[1]:match('^(%d+):(%d+);(.*)$')

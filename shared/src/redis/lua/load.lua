@@ -8,7 +8,7 @@
 --       3   its expiry, in milliseconds
 --       4   when Redis forgets it, in milliseconds
 --       5   the acknowledgement mode
---       6   the guard: 'r' if only recipients may grab, then 'p' and the passphrase's digest if there is one
+--       6   the guard, as the field of that name has it
 --       7   the number of recipients
 --       8…  the recipients
 --       …   then the decisions known so far: "<slip> <amount> <at> <owner>", owner '' for a refund

@@ -7,6 +7,7 @@ mod probe;
 mod reconcile;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -16,7 +17,7 @@ use self::help::{Ended, Helper};
 use self::probe::{BULK_MIN, Prober};
 use self::reconcile::Reconciler;
 use crate::domain::{
-    AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, UserId,
+    AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, Timestamp, UserId,
 };
 use crate::ledger::ClaimOutcome;
 use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
@@ -41,6 +42,13 @@ pub enum GrabOutcome {
     Expired,
     /// The packet's guard refused the user.
     Refused(Refusal),
+    /// Grabs have not begun.
+    NotStarted {
+        /// When they begin.
+        starts_at: Timestamp,
+        /// After this time the user should ask again: at the start or up to the spread after it, so that not all ask at once.
+        retry_after: Duration,
+    },
     /// There is no such packet.
     NotFound,
 }
@@ -55,6 +63,8 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     exhausted: Arc<ExhaustedParts<H>>,
     helper: Arc<Helper<T, H>>,
     currency: String,
+    /// See [`GrabSlip::with_start_spread`].
+    start_spread: Duration,
     /// Whether the process runs on after it has answered.
     runs_on: bool,
 }
@@ -90,6 +100,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             exhausted,
             stores,
             currency,
+            start_spread: Duration::ZERO,
             runs_on: false,
         }
     }
@@ -100,6 +111,12 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     #[must_use]
     pub fn running_on(self) -> Self {
         Self { runs_on: true, ..self }
+    }
+
+    /// The same, which tells users who come before a packet's start to ask again within this time after it.
+    #[must_use]
+    pub fn with_start_spread(self, start_spread: Duration) -> Self {
+        Self { start_spread, ..self }
     }
 
     /// The same, with bulk waiters from `bulk_min` requests on: a simulation has few requests.
@@ -172,6 +189,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 ProbeResult::Answer(GrabAnswer::Held { slip, at, fresh }) => {
                     let hold = Hold { slip, user: grabber.user.clone(), at };
                     return Box::pin(self.take(part, hold, fresh)).await.map_err(|failure| failure.holding(slip));
+                }
+                ProbeResult::Answer(GrabAnswer::NotStarted { starts_at, left }) => {
+                    let retry_after = left + self.stores.entropy.part_of(self.start_spread);
+                    return Ok(Pass::Done(GrabOutcome::NotStarted { starts_at, retry_after }));
                 }
                 ProbeResult::Answer(GrabAnswer::Refused(refusal)) => {
                     return Ok(Pass::Done(GrabOutcome::Refused(refusal)));

@@ -25,6 +25,8 @@ const PACKETS_AT_ONCE: usize = 8;
 /// The state of a packet, as users see it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Status {
+    /// Its start is ahead.
+    Scheduled,
     /// It can be grabbed.
     Open,
     /// Every slip is claimed.
@@ -39,6 +41,7 @@ impl Status {
     /// The name that answers use.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Scheduled => "scheduled",
             Self::Open => "open",
             Self::SoldOut => "sold_out",
             Self::Expired => "expired",
@@ -140,7 +143,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         };
         let evidence = lock(&shared);
         let (summary, is_decided) = (evidence.summary(), evidence.is_decided());
-        let status = status(&terms, &summary, is_decided, self.is_past(&terms, &evidence));
+        let status = self.status(&terms, &summary, is_decided, self.is_past(&terms, &evidence));
         drop(evidence);
         Ok(PacketView { terms, status, summary, mine, is_decided })
     }
@@ -223,7 +226,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
                 let Packet { terms, settled } = packet;
                 let Some(summary) = settled else { return self.look(Arc::new(terms), viewer, Depth::Reported).await };
                 let past = self.live.stores().clock.now() >= terms.expires_at;
-                let (status, mine) = (status(&terms, &summary, true, past), mine.get(&terms.id).cloned());
+                let (status, mine) = (self.status(&terms, &summary, true, past), mine.get(&terms.id).cloned());
                 Ok(PacketView { terms: Arc::new(terms), status, summary, mine, is_decided: true })
             })
             .buffered(PACKETS_AT_ONCE)
@@ -259,16 +262,20 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     fn is_past(&self, terms: &Terms, evidence: &Evidence) -> bool {
         if evidence.is_decided() { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() }
     }
-}
 
-fn status(terms: &Terms, summary: &Summary, is_decided: bool, past: bool) -> Status {
-    if past && is_decided {
-        Status::Settled
-    } else if summary.claimed_count == terms.count {
-        Status::SoldOut
-    } else if past {
-        Status::Expired
-    } else {
-        Status::Open
+    fn status(&self, terms: &Terms, summary: &Summary, is_decided: bool, past: bool) -> Status {
+        // The hot store's clock decides when grabs begin. A claim shows that it has.
+        let is_ahead = |starts_at| summary.claimed_count == 0 && self.live.stores().clock.now() < starts_at;
+        if past && is_decided {
+            Status::Settled
+        } else if summary.claimed_count == terms.count {
+            Status::SoldOut
+        } else if past {
+            Status::Expired
+        } else if terms.guard.starts_at.is_some_and(is_ahead) {
+            Status::Scheduled
+        } else {
+            Status::Open
+        }
     }
 }

@@ -130,6 +130,7 @@ impl Scene {
             total: Amount::new(count.into()),
             count,
             greeting: String::new(),
+            starts_at: None,
             expires_in: OPEN,
             passphrase: None,
             recipients: None,

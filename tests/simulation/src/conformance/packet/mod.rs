@@ -168,9 +168,9 @@ impl Packet {
                 self.keep();
                 let ahead = if *primary == 1 { SECOND_PRIMARY_AHEAD } else { Duration::ZERO };
                 self.on_primary(*primary, at.after(ahead), |this| {
-                    this.script(number, at, actor, *part, script)?;
+                    this.script(number, at, actor, *part, script, seen)?;
                     this.forget(at.after(ahead));
-                    this.compare_part(*part, seen, *pending)
+                    this.compare_part(*part, seen, *pending, at)
                 })
             }
             Event::Transaction { what, outcome, decided, settled, .. } => {
@@ -369,7 +369,9 @@ impl Packet {
             Ok(GrabOutcome::SoldOut) => Answer::SoldOut,
             Ok(GrabOutcome::Expired) => Answer::Expired,
             // The model has no guards, and no packets that do not exist.
-            Ok(GrabOutcome::Refused(_) | GrabOutcome::NotFound) | Err(()) => return Ok(()),
+            Ok(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::NotFound) | Err(()) => {
+                return Ok(());
+            }
         };
         if !reached.may_answer(user, answer, since) {
             return differs(format!("{user} is answered {answer:?}, which no grab of process {} gives", actor.process));
