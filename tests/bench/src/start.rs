@@ -47,7 +47,7 @@ pub async fn run(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
 /// All users of `rush` wait for a packet's start. Returns the time from the start to the last answer.
 async fn wait_and_grab(lab: &Lab, engine: &Engine, rush: &Rush) -> Result<Duration, BoxError> {
     empty(&mut lab.redis().get_connection()?)?;
-    let begins = Instant::now() + AHEAD - TICK;
+    let begins = Instant::now() + AHEAD.saturating_sub(TICK);
     let starts_at = System.now().after(AHEAD);
     let id = engine.send_starting(rush.slips, starts_at).await?;
     let grab = Arc::new(engine.grab_slip().with_start_spread(Duration::ZERO));
