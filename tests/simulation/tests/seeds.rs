@@ -19,14 +19,14 @@ const FOUND: [(Mutant, u64, Kind); 19] = [
     (Mutant::AmountFromRedis, 6, Kind::Decision),
     (Mutant::SettledEarly, 216, Kind::Decision),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),
-    (Mutant::LoaderOverwrites, 46, Kind::Promise),
+    (Mutant::LoaderOverwrites, 233, Kind::Promise),
     (Mutant::CachedBeforeFinal, 4, Kind::Promise),
     (Mutant::RefundWithoutDraining, 1_705, Kind::Promise),
     (Mutant::KeyNotReread, 0, Kind::Answer),
     (Mutant::NobodyHelps, 1_581, Kind::Isolation),
     (Mutant::SeedAtExpiry, 2, Kind::Secrecy),
-    (Mutant::StartByProcessClock, 0, Kind::Start),
-    (Mutant::StartNotInGuard, 0, Kind::Start),
+    (Mutant::StartByProcessClock, 91, Kind::Start),
+    (Mutant::StartNotInGuard, 8, Kind::Start),
 ];
 
 fn threads() -> usize {
