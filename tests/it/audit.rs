@@ -10,7 +10,7 @@ use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
 use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId};
-use shared::service::NewPacket;
+use shared::service::{GrabOutcome, NewPacket};
 use tests::books::{auditor, full_report};
 use tests::{Promises, World, audit, packet, user, users};
 use tokio::time::Instant;
@@ -198,7 +198,7 @@ const CASES: [Case; 18] = [
     ),
 ];
 
-/// A ledger with a deposit, a withdrawal, and three packets: one settled with claims and a refund, one still open, one before its start.
+/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund; one, which had a start, still open.
 async fn ledger() -> World {
     let world = World::single().await;
     let process = world.process();
@@ -211,12 +211,16 @@ async fn ledger() -> World {
     let late = world.process();
     late.clock.set_ahead(Duration::from_hours(2));
     late.settle().await;
-    let open = process.send_funded(packet(&user("tom"), 1_000, 10)).await;
+    let open = packet(&user("tom"), 1_000, 10);
+    process.fund(&open.sender, 1_000).await;
+    let starts_at = Some(Timestamp::from_ms(world.now_ms()).after(Duration::from_secs(1)));
+    let open = process.send(NewPacket { starts_at, ..open }).await;
+    while let GrabOutcome::NotStarted { retry_after, .. } = process.grab(open.id, &user("eve")).await.unwrap() {
+        tokio::time::sleep(retry_after).await;
+    }
     for name in ["eve", "fay", "gus"] {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
     }
-    let starts_at = Some(Timestamp::from_ms(world.now_ms()).after(Duration::from_hours(1)));
-    process.send_funded(NewPacket { starts_at, ..packet(&user("tom"), 1_000, 10) }).await;
     process.wallets.withdraw(&user("bob"), &"w1".parse().unwrap(), Amount::new(1), None).await.unwrap();
     promises.are_kept(&audit(&world).await);
     world
@@ -384,7 +388,7 @@ impl Traffic {
             let grabs = users.iter().map(|user| process.grab(terms.id, user));
             let grabbed = futures::future::join_all(grabs).await;
             for (user, grab) in users.iter().zip(grabbed) {
-                if matches!(grab, Ok(shared::service::GrabOutcome::Grabbed { .. })) {
+                if matches!(grab, Ok(GrabOutcome::Grabbed { .. })) {
                     self.grabbed.fetch_add(1, Ordering::SeqCst);
                     let id = format!("{sender}-{round}").parse().unwrap();
                     process.wallets.withdraw(user, &id, Amount::new(1), None).await.unwrap();
