@@ -174,8 +174,8 @@ bench: ## Compare this engine with every published design
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
 # make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 3", ARGS="metastable --times 10 --seconds 60",
-# ARGS="steady --minutes 20" or ARGS=views
-pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, and views
+# ARGS="steady --minutes 20", ARGS=views or ARGS="webhooks --per-second 1000"
+pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, views and webhooks
 	@scripts/install-tools.sh
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)

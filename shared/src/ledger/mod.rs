@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome};
 pub use history::{MovementCursor, Slice};
+pub use items::SETTLED;
 pub use keys::due_shard;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};

@@ -16,6 +16,7 @@ fn ledger_with_movements() -> Ledger<Told> {
             at,
             sender_id: user("bob"),
             greeting: format!("hi {n}"),
+            reference: None,
             by: None,
         };
         ledger.holds(keys::claim(&alice, id), &claim);
