@@ -310,6 +310,21 @@ mod tests {
     }
 
     #[test]
+    fn webhooks_need_a_url_a_secret_and_a_queue() {
+        let error =
+            Config::for_webhooks(|name| (name == "WEBHOOK_ADDRESSES").then(|| "loopback".to_owned())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the configuration is not valid: TABLE_NAME is required; WEBHOOK_URL is required; WEBHOOK_SECRET is required; \
+             WEBHOOK_QUEUE is required; WEBHOOK_ADDRESSES must be public or any"
+        );
+        let needed = ["TABLE_NAME", "WEBHOOK_URL", "WEBHOOK_SECRET", "WEBHOOK_QUEUE"];
+        let config = Config::for_webhooks(|name| needed.contains(&name).then(|| "x".to_owned())).unwrap();
+        assert_eq!(config.webhooks.addresses, WebhookAddresses::Public);
+        assert!(read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://a")]).unwrap().webhooks.url.is_empty());
+    }
+
+    #[test]
     fn tokens_need_a_user_a_cache_and_tls() {
         let by_iam = |url: &'static str, more: &[(&'static str, &'static str)]| {
             read(&[&[("TABLE_NAME", "t"), ("REDIS_AUTH", "iam"), ("REDIS_URL", url)], more].concat())

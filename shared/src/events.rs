@@ -255,7 +255,7 @@ impl ClaimImage {
     }
 }
 
-/// What an event says of a packet's state. A packet that is open and not closed has no event but the first.
+/// What an event says of a packet's state. A packet that is open and not closed has no event here.
 #[derive(Deserialize)]
 struct StateImage {
     packet_id: PacketId,

@@ -1,5 +1,5 @@
-"""The events that reach the bus and the queue of webhooks, from items as shared/src/ledger/items.rs writes them, are those of
-tests/events.json, which the code of the local stack makes too, and agree with docs/EVENTS.md."""
+"""The bus and the queue of webhooks get the events of tests/events.json. The code of the local stack makes the same events, and
+docs/EVENTS.md shows them."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-//! Which addresses a webhook may reach. Whoever sets the receiver's URL must not reach what only this machine or this network can.
+//! Which addresses a webhook may reach. A receiver's URL must not lead to services for this machine or this network only.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -9,8 +9,8 @@ const PAUSE_MOST: Duration = Duration::from_hours(1);
 /// more; the queue's `maxReceiveCount` is this number.
 pub const RECEIVES_MAX: u32 = 34;
 
-/// The pause after try number `attempt` of an event, the first of which is 1: up to a quarter more than its base, different for
-/// each event, so that events that failed together do not come back together.
+/// The pause after try number `attempt` of an event, the first of which is 1. It is up to a quarter more than its base. Events that
+/// failed together have different pauses, so that they do not come back together.
 pub fn pause(attempt: u32, id: &str) -> Duration {
     let base = PAUSE_FIRST.saturating_mul(2_u32.saturating_pow(attempt.saturating_sub(1))).min(PAUSE_MOST);
     let hash = id.bytes().fold(attempt, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));

@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// The most messages of a batch, as on AWS, and the most batches at once.
 const BATCH: usize = 10;
 const BATCHES_AT_ONCE: usize = 16;
-/// How long deliveries may take at the end. What is not delivered then comes after the next start.
+/// How long deliveries may take at the end. The next start continues with the others.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Why webhooks can't be delivered.

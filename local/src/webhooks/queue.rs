@@ -78,7 +78,7 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Opens the queue in `file`, or an empty one in memory. What was hidden, and what was dead, can be received again.
+    /// Opens the queue in `file`, or an empty one in memory. Hidden messages and dead letters can be received again.
     pub fn open(file: Option<&Path>, clock: Arc<dyn Clock>) -> Result<Self, QueueError> {
         let connection = match file {
             Some(file) => Connection::open(file)?,
