@@ -135,7 +135,7 @@ impl Caller {
             let each = users.iter().map(|user| {
                 let path = format!("/packets/{id}/grab");
                 async move {
-                    let answer = self.post(&path, user, Value::Null).await;
+                    let answer = self.post(&path, user, json!({})).await;
                     assert_eq!(answer["outcome"], "grabbed", "{answer}");
                 }
             });
