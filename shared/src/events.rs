@@ -310,6 +310,7 @@ mod rfc3339 {
 
     use crate::domain::Timestamp;
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
         to.collect_str(at)
     }
@@ -323,6 +324,7 @@ mod rfc3339 {
 
         use crate::domain::Timestamp;
 
+        #[expect(clippy::ref_option, reason = "serde passes a reference")]
         pub fn serialize<S: Serializer>(at: &Option<Timestamp>, to: S) -> Result<S::Ok, S::Error> {
             match at {
                 Some(at) => super::serialize(at, to),

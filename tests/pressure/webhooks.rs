@@ -95,8 +95,10 @@ pub async fn run(options: &Options) -> bool {
             let (caller, packet, times) =
                 (operator.by(Caller::Local(user.clone())), packet.clone(), Arc::clone(&times));
             grabs.spawn(async move {
-                caller.grab(&packet, None).await.unwrap();
-                times.answered.lock().unwrap().insert(user, Instant::now());
+                match caller.grab(&packet, None).await {
+                    Ok(_) => drop(times.answered.lock().unwrap().insert(user, Instant::now())),
+                    Err(error) => eprintln!("not answered: {}", shared::error_chain(&error)),
+                }
             });
         }
         came = due;
