@@ -14,8 +14,8 @@ use shared::ports::{Clock, Key};
 
 /// How long a received message is hidden: longer than any try takes.
 const HIDDEN: Duration = Duration::from_secs(60);
-/// When a change is looked at first, and how much later at least each time after. Most transactions take as long.
-const LOOK_AFTER: Duration = Duration::from_millis(15);
+/// When a change is looked at first if its transaction is not answered, and how much later at least each time after.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// How old a change gets that the ledger does not show: longer than a transaction can take.
 const CHANGE_AGE_MAX: Duration = Duration::from_secs(60);
 
@@ -88,15 +88,28 @@ impl Queue {
         Ok(Self { connection: Mutex::new(connection), clock })
     }
 
-    /// Notes changes that a transaction is about to make.
-    pub fn note(&self, changes: &[(Key, Part)]) -> Result<(), QueueError> {
+    /// Notes changes that a transaction is about to make, and names them.
+    pub fn note(&self, changes: &[(Key, Part)]) -> Result<Vec<i64>, QueueError> {
         let now = self.clock.now();
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
+        let mut ids = Vec::with_capacity(changes.len());
         for (key, part) in changes {
             let mut insert = transaction
                 .prepare_cached("INSERT INTO changes (pk, sk, part, since_ms, look_ms) VALUES (?1, ?2, ?3, ?4, ?5)")?;
             insert.execute(params![key.pk, key.sk, *part as i64, ms(now), ms(now.after(LOOK_AFTER))])?;
+            ids.push(transaction.last_insert_rowid());
+        }
+        transaction.commit()?;
+        Ok(ids)
+    }
+
+    /// It is time to look at these changes: their transaction was answered.
+    pub fn look_now(&self, ids: &[i64]) -> Result<(), QueueError> {
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        for id in ids {
+            transaction.prepare_cached("UPDATE changes SET look_ms = 0 WHERE id = ?1")?.execute([id])?;
         }
         Ok(transaction.commit()?)
     }

@@ -90,7 +90,7 @@ fn queue_claims(queue: &Queue, clock: &FakeClock, slips: std::ops::Range<u32>) {
         let key = Key { pk: format!("USER#u{slip}"), sk: format!("CLAIM#{PACKET}") };
         queue.note(&[(key, Part::Insert)]).unwrap();
     }
-    clock.pass(Duration::from_millis(100));
+    clock.pass(Duration::from_millis(300));
     let noted = queue.due_changes(1_000).unwrap();
     let slip_of = |noted: &Noted| noted.key.pk.strip_prefix("USER#u").unwrap().parse().unwrap();
     let verdicts: Vec<Verdict> =
@@ -163,8 +163,10 @@ fn a_change_that_the_ledger_never_shows_is_forgotten_after_a_minute_and_no_soone
     let clock = Arc::new(FakeClock(AtomicU64::new(BEGUN_MS)));
     let queue = Queue::open(None, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     let key = Key { pk: "USER#bob".to_owned(), sk: format!("CLAIM#{PACKET}") };
-    queue.note(&[(key, Part::Insert)]).unwrap();
+    let ids = queue.note(&[(key, Part::Insert)]).unwrap();
     assert!(queue.due_changes(9).unwrap().is_empty(), "its transaction has just been sent");
+    queue.look_now(&ids).unwrap();
+    assert_eq!(queue.due_changes(9).unwrap().len(), 1, "its transaction was answered");
     let mut looks = 0;
     while queue.has_changes().unwrap() {
         clock.pass(Duration::from_millis(10));
@@ -174,7 +176,7 @@ fn a_change_that_the_ledger_never_shows_is_forgotten_after_a_minute_and_no_soone
         queue.apply(&verdicts).unwrap();
     }
     assert!((60_000..120_000).contains(&clock.ms()), "{}", clock.ms());
-    assert!((10..40).contains(&looks), "{looks}: more seldom with time");
+    assert!((8..40).contains(&looks), "{looks}: more seldom with time");
 }
 
 #[test]

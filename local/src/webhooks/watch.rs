@@ -3,11 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use aws_sdk_dynamodb::config::interceptors::BeforeSerializationInterceptorContextRef;
-use aws_sdk_dynamodb::config::{ConfigBag, Intercept};
+use aws_sdk_dynamodb::config::interceptors::{
+    BeforeSerializationInterceptorContextRef, FinalizerInterceptorContextRef,
+};
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
 use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_smithy_types::config_bag::{Storable, StoreReplace};
 use shared::events;
 use shared::ledger::keys::{PK, SK};
 use shared::ports::Key;
@@ -36,16 +39,39 @@ impl Intercept for Watch {
     fn read_before_execution(
         &self,
         context: &BeforeSerializationInterceptorContextRef<'_>,
-        _: &mut ConfigBag,
+        state: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let Some(transaction) = context.input().downcast_ref::<TransactWriteItemsInput>() else { return Ok(()) };
         let changes: Vec<(Key, Part)> = transaction.transact_items().iter().filter_map(change).collect();
         if !changes.is_empty() {
-            self.queue.note(&changes)?;
+            state.interceptor_state().store_put(NotedChanges(self.queue.note(&changes)?));
             self.noted.notify_one();
         }
         Ok(())
     }
+
+    /// Saves the wait until the next look. Where nobody waits for an answer any more, that look comes.
+    fn read_after_execution(
+        &self,
+        _: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        state: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        if let Some(NotedChanges(ids)) = state.load::<NotedChanges>() {
+            // The transaction is done: an error here must not hide its answer.
+            let _ = self.queue.look_now(ids);
+            self.noted.notify_one();
+        }
+        Ok(())
+    }
+}
+
+/// The names of the changes that a call has noted.
+#[derive(Debug)]
+struct NotedChanges(Vec<i64>);
+
+impl Storable for NotedChanges {
+    type Storer = StoreReplace<Self>;
 }
 
 /// The change that a write makes, if it may become an event.
