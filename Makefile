@@ -96,6 +96,7 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	rm -rf target/aws
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/default
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/all Page=true Events=true \
+	  WebhookUrl=https://app.example WebhookSecretArn=arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks \
 	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
@@ -174,8 +175,8 @@ bench: ## Compare this engine with every published design
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
 # make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 3", ARGS="metastable --times 10 --seconds 60",
-# ARGS="steady --minutes 20" or ARGS=views
-pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, and views
+# ARGS="steady --minutes 20", ARGS=views or ARGS="webhooks --per-second 1000"
+pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, views and webhooks
 	@scripts/install-tools.sh
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)

@@ -40,7 +40,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The right that the command needs in a stack; `None`: it works on files, not in a stack.
+    /// The right that the command needs in a stack; `None`: it works on files or on queues, not in a stack's network.
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
         self.command.right()
@@ -129,16 +129,32 @@ pub enum Command {
         /// Its id
         id: PacketId,
     },
+    /// Commands on the webhooks of a stack
+    #[command(subcommand)]
+    Webhooks(Webhooks),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Webhooks {
+    /// Deliver the dead letters again: SQS moves them back into the queue
+    Replay(WebhooksReplay),
+}
+
+#[derive(Args, Debug)]
+pub struct WebhooksReplay {
+    /// The URL of the queue of dead letters: the stack's output WebhookDeadLettersUrl
+    #[arg(long, value_name = "URL", env = "WEBHOOK_DEAD_LETTERS")]
+    pub dead_letters: String,
 }
 
 impl Command {
-    /// The right that it needs in a stack; `None`: it works on files, not in a stack.
+    /// The right that it needs in a stack; `None`: it works on files or on queues, not in a stack's network.
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
         match self {
             Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
             Self::Replay(_) | Self::Timeline(_) | Self::Rebuild { .. } => Some(Right::Repair),
-            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) => None,
+            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) | Self::Webhooks(_) => None,
         }
     }
 
@@ -155,6 +171,7 @@ impl Command {
             Self::Reconcile(_) => "reconcile",
             Self::Timeline(_) => "timeline",
             Self::Rebuild { .. } => "rebuild",
+            Self::Webhooks(_) => "webhooks",
         }
     }
 }
@@ -290,6 +307,7 @@ mod tests {
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
             "--via hongbao-prod parked",
+            "webhooks replay --dead-letters https://sqs.example/dead --json",
             "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
@@ -302,6 +320,8 @@ mod tests {
             "audit --since -1h",
             "audit --since soon",
             "replay",
+            "webhooks",
+            "webhooks replay",
             "packet x",
             "verify",
             "verify a.json b.json",

@@ -204,6 +204,7 @@ ONLY_NOTED = [
         "AWS::ElastiCache::User",
         "AWS::ElastiCache::UserGroup",
         "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::EventSourceMapping",
         "AWS::Logs::MetricFilter",
         "AWS::SNS::Subscription",
         "AWS::SNS::TopicPolicy",

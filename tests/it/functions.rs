@@ -8,6 +8,7 @@ mod lifecycle;
 mod logs;
 mod managed;
 mod movements;
+mod notify;
 mod walk;
 
 use std::process::{Command, Output};

@@ -25,6 +25,7 @@ mod scripts;
 mod send;
 mod settle;
 mod template;
+mod webhooks;
 
 /// A file of the repository.
 fn repository(path: &str) -> std::path::PathBuf {

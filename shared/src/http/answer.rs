@@ -209,9 +209,7 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
     };
     macro_rules! line {
         ($level:ident, $message:literal) => {
-            tracing::$level!(
-                request_id, packet_id, slip, by, on_behalf_of, outcome, duration_us, cause, $message
-            )
+            tracing::$level!(request_id, packet_id, slip, by, on_behalf_of, outcome, duration_us, cause, $message)
         };
     }
     match result.as_ref().err().map(|problem| problem.code) {

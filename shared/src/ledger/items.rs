@@ -180,6 +180,9 @@ pub struct ClaimItem {
     pub at: Timestamp,
     pub sender_id: UserId,
     pub greeting: String,
+    /// The packet's, for the event `SlipClaimed`. The winner never sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
     /// The principal whose replay committed a parked hold. Absent on all other claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Signer>,

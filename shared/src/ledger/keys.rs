@@ -50,6 +50,7 @@ pub const WITHDRAWAL_AT: &str = "AT#WITHDRAW#";
 const TIME_MAX: u64 = 9_999_999_999_999;
 
 const PACKET: &str = "PACKET#";
+const USER: &str = "USER#";
 
 /// A packet's terms and state. Written by send, changed once by [`Ledger::mark_settled`](super::Ledger::mark_settled).
 pub fn packet(id: PacketId) -> Key {
@@ -89,7 +90,12 @@ pub fn decisions(id: PacketId, group: u32) -> String {
 
 /// All of a user's items.
 pub fn user(user: &UserId) -> String {
-    format!("USER#{user}")
+    format!("{USER}{user}")
+}
+
+/// The user whose items lie under a partition key.
+pub fn user_of(pk: &str) -> Option<UserId> {
+    pk.strip_prefix(USER)?.parse().ok()
 }
 
 /// A user's wallet: the balance and the totals of its histories. Created and changed by each movement. Missing: all are zero.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome};
 pub use history::Slice;
+pub use items::SETTLED;
 pub use keys::due_shard;
 pub use movements::MovementCursor;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
