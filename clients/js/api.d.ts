@@ -78,7 +78,8 @@ export interface paths {
         put?: never;
         /**
          * Grab a slip
-         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`.
+         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`. Before `starts_at`, nobody gets a slip:
+         *     the answer is `not_started`, with the time after which to ask again.
          *
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
@@ -552,10 +553,10 @@ export interface components {
         ShownCode: components["schemas"]["ProblemCode"] | string;
         /**
          * @description `settled`: expired, and every slip is claimed or refunded. Otherwise `sold_out`: every slip is claimed; `expired`:
-         *     the packet has expired; `open`: slips can be grabbed.
+         *     the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
          * @enum {string}
          */
-        Status: "open" | "sold_out" | "expired" | "settled";
+        Status: "scheduled" | "open" | "sold_out" | "expired" | "settled";
         /** @description A slip's place in its packet, from 0 */
         SlipIndex: number;
         /** @description A slip's amount, in minor units */
@@ -608,7 +609,12 @@ export interface components {
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"];
             /**
-             * @description The number of seconds for which the packet can be grabbed.
+             * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
+             *     before, also after this time.
+             */
+            starts_at?: components["schemas"]["Timestamp"];
+            /**
+             * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
              */
             expires_in_s?: number;
@@ -640,7 +646,7 @@ export interface components {
             /** @description The look that its sender chose, or null. */
             cover: components["schemas"]["Cover"] | null;
             created_at: components["schemas"]["Timestamp"];
-            /** @description The time before which nobody can grab it. Null if it could be grabbed at once, as all packets so far. */
+            /** @description The time before which nobody can grab it. Null if it could be grabbed at once. */
             starts_at: components["schemas"]["Timestamp"] | null;
             expires_at: components["schemas"]["Timestamp"];
             /** @description When the operator ended it. Null if they did not. */
@@ -692,7 +698,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | {
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["NotStarted"] | {
             outcome: string;
         };
         Grabbed: {
@@ -715,6 +721,17 @@ export interface components {
             /** @constant */
             outcome: "expired";
             packet_id: components["schemas"]["PacketId"];
+        };
+        NotStarted: {
+            /** @constant */
+            outcome: "not_started";
+            packet_id: components["schemas"]["PacketId"];
+            starts_at: components["schemas"]["Timestamp"];
+            /**
+             * @description Milliseconds after which to ask again: the time until the start, and a random part of a spread (5 s by default), so that
+             *     not everybody asks at once. Who asks at the start itself can grab then.
+             */
+            retry_after_ms: number;
         };
         PacketClaims: {
             claims: components["schemas"]["PacketClaim"][];

@@ -6,7 +6,7 @@ export function newKey(): string;
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
@@ -184,7 +184,7 @@ export type PacketClaim = Schemas["PacketClaim"];
 /**
  * The outcomes so far; any other one is "no slip".
  */
-export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"];
+export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"] | Schemas["NotStarted"];
 export type Wallet = Schemas["Wallet"];
 export type SentPackets = Schemas["SentPackets"];
 export type FoundPackets = Schemas["FoundPackets"];
