@@ -88,7 +88,7 @@ async function onEvent({ type, data }) {
 
 async function answer(path, headers, body) {
   // After a 503 the engine delivers the event again.
-  if (path === '/hooks') return (await onEvent(await verify(SECRET, headers, body))) ? [204] : [503];
+  if (path === '/webhooks') return (await onEvent(await verify(SECRET, headers, body))) ? [204] : [503];
   const message = JSON.parse(body.toString());
   const [, total, count, seconds = 86400] = /^\/send (\d+) (\d+)(?: (\d+)s)?$/.exec(message.text) ?? [];
   if (total) return [200, await send(message, Number(total), Number(count), Number(seconds))];

@@ -59,6 +59,15 @@ export async function start(program, args, { cwd, env }, ready) {
   throw new Error(`${program} ended before it was ready`);
 }
 
+/** Returns a port that nobody listens at. */
+export async function freePort() {
+  const server = createServer();
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
 /** Starts a proxy that carries out each request, but loses the first answer to it. @param {string} target */
 export async function losingAnswers(target) {
   const { hostname, port } = new URL(target);

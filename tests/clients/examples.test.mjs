@@ -6,8 +6,8 @@ import { copyFile, readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 
-import { apiOf, startStack } from '../web/stack.mjs';
-import { losingAnswers, newApp, python, repository, start } from './app.mjs';
+import { apiOf, program, startStack } from '../web/stack.mjs';
+import { freePort, losingAnswers, newApp, python, repository, run, start } from './app.mjs';
 
 const KEY = 'a secret of 24 bytes or more';
 const SECRET = `whsec_${Buffer.from(KEY).toString('base64')}`;
@@ -40,11 +40,11 @@ test('INTEGRATE prints the examples as they are', async () => {
   assert.ok(page.includes(`openapi-python-client==${version}\n`), `INTEGRATE installs the tested version, ${version}`);
 });
 
-/** @param {string[]} users @returns {Promise<void>} */
-async function holdsNothing(users) {
+/** @param {string[]} users @param {ReturnType<typeof apiOf>} [of] */
+async function holdsNothing(users, of = api) {
   for (const user of users) {
-    assert.equal((await api(user, 'GET', '/me/wallet')).balance, 0, `the engine holds no money of ${user}`);
-    const { movements } = await api(user, 'GET', `/wallets/${user}/movements?limit=100`);
+    assert.equal((await of(user, 'GET', '/me/wallet')).balance, 0, `the engine holds no money of ${user}`);
+    const { movements } = await of(user, 'GET', `/wallets/${user}/movements?limit=100`);
     assert.equal(movements.reduce((/** @type {number} */ sum, /** @type {{amount: number}} */ { amount }) => sum + amount, 0), 0);
   }
 }
@@ -75,10 +75,10 @@ print(shop.balances["shop-eve"], shop.transfers[key]["state"])`;
   assert.equal((await api('shop-eve', 'GET', '/me/wallet')).balance, 500);
 });
 
-/** Starts the chat. */
-async function chat() {
+/** Starts the chat. @param {string} [engine] @param {number} [port] */
+async function chat(engine = lossy.url, port = 0) {
   await copyFile(repository('examples/chat.mjs'), join(app.folder, 'chat.mjs'));
-  const env = { HONGBAO_URL: lossy.url, HONGBAO_WEBHOOK_SECRET: SECRET, PORT: '0' };
+  const env = { HONGBAO_URL: engine, HONGBAO_WEBHOOK_SECRET: SECRET, PORT: String(port) };
   const { said: url, stop } = await start('node', ['chat.mjs'], { cwd: app.folder, env }, /listens at (\S+)/);
   const say = async (/** @type {string} */ user, /** @type {string} */ text, /** @type {string} */ id = crypto.randomUUID()) => {
     const answer = await fetch(`${url}/messages`, { method: 'POST', body: JSON.stringify({ id, user, text }) });
@@ -91,7 +91,7 @@ async function chat() {
     const [id, timestamp] = [crypto.randomUUID(), String(Math.floor(at / 1_000))];
     const signature = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`).digest('base64');
     const headers = { 'webhook-id': id, 'webhook-timestamp': timestamp, 'webhook-signature': `v1,${signature}` };
-    return (await fetch(`${url}/hooks`, { method: 'POST', headers, body })).status;
+    return (await fetch(`${url}/webhooks`, { method: 'POST', headers, body })).status;
   };
   return { say, deliver, stop };
 }
@@ -139,12 +139,38 @@ test('the chat returns the coins of a packet that the engine refuses', async () 
   }
 });
 
-/** @param {string} packet */
-async function settled(packet) {
+const delivers = (await run(program('local'), ['--help'], repository('.'))).includes('--webhook-url');
+test('the chat pays what the stack itself delivers', { skip: !delivers && 'this stack delivers no webhooks' }, async () => {
+  const port = await freePort();
+  const own = await startStack({}, ['--webhook-url', `http://127.0.0.1:${port}/webhooks`, '--webhook-secret', SECRET]);
+  const { say, stop } = await chat(own.url, port);
+  try {
+    const packet = (await say('ann', '/send 8800 3 4s')).slice(-26);
+    const wins = await Promise.all(['ben', 'cho'].map(async (user) => [user, Number((await say(user, `/grab ${packet}`)).split(' ').pop())]));
+    for (const [user, amount] of wins) await until(async () => (await say(`${user}`, '/coins')) === `${user} has ${amount} coins`);
+    await settled(packet, apiOf(own.url));
+    const paid = wins.reduce((sum, [, amount]) => sum + Number(amount), 0);
+    await until(async () => (await say('ann', '/coins')) === `ann has ${20_000 - paid} coins`);
+    await holdsNothing(['ann', 'ben', 'cho'], apiOf(own.url));
+  } finally {
+    await stop();
+    await own.stop();
+  }
+});
+
+/** @param {string} packet @param {ReturnType<typeof apiOf>} [of] */
+async function settled(packet, of = api) {
+  await until(async () => {
+    await of('ann', 'POST', '/_local/settle');
+    return (await of('ann', 'GET', `/packets/${packet}`)).status === 'settled';
+  });
+}
+
+/** @param {() => Promise<boolean>} holds */
+async function until(holds) {
   const end = Date.now() + 20_000;
-  while ((await api('ann', 'GET', `/packets/${packet}`)).status !== 'settled') {
-    assert.ok(Date.now() < end, 'the packet was not settled in time');
-    await api('ann', 'POST', '/_local/settle');
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, 'the condition did not come true in time');
     await new Promise((resolve) => setTimeout(resolve, 100));
   }
 }

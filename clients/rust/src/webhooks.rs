@@ -161,7 +161,7 @@ pub fn verify(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Event, W
 /// The same as [`verify`] at another time, for tests.
 pub fn verify_at(secret: &str, headers: &HeaderMap, body: &[u8], now: SystemTime) -> Result<Event, WebhookError> {
     let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap_or(secret)).map_err(|_| WebhookError::Secret)?;
-    let signer = Hmac::<Sha256>::new_from_slice(&key).ok().filter(|_| !key.is_empty()).ok_or(WebhookError::Secret)?;
+    let mac = Hmac::<Sha256>::new_from_slice(&key).ok().filter(|_| !key.is_empty()).ok_or(WebhookError::Secret)?;
     let header = |name: &'static str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.filter(|value| !value.is_empty()).ok_or(WebhookError::Header(name))
@@ -171,7 +171,7 @@ pub fn verify_at(secret: &str, headers: &HeaderMap, body: &[u8], now: SystemTime
     if !is_recent(timestamp, now) {
         return Err(WebhookError::Timestamp);
     }
-    let signed = signer.chain_update(id).chain_update(".").chain_update(timestamp).chain_update(".").chain_update(body);
+    let signed = mac.chain_update(id).chain_update(".").chain_update(timestamp).chain_update(".").chain_update(body);
     // There are several signatures while a secret is replaced.
     let mut offered = signatures.split(' ').filter_map(|text| STANDARD.decode(text.strip_prefix("v1,")?).ok());
     // The comparison takes the same time for each signature of the right length.
