@@ -4,11 +4,11 @@
  * @param {HeadersOfRequest} headers the headers of the request
  * @param {string | Uint8Array} body the body exactly as it came: not parsed and serialised again
  * @param {{now?: number}} [options] `now`: the time in milliseconds, for tests
- * @returns {Promise<Event>}
+ * @returns {Promise<WebhookEvent>}
  */
 export function verify(secret: string, headers: HeadersOfRequest, body: string | Uint8Array, { now }?: {
     now?: number;
-}): Promise<Event>;
+}): Promise<WebhookEvent>;
 /** A request that is not a delivery of this service, or that is too old. Answer it with 401. */
 export class WebhookError extends Error {
     /**
@@ -68,7 +68,7 @@ export type Delivered<Type extends string, Data> = {
 /**
  * The types so far; ignore any other one.
  */
-export type Event = Delivered<"PacketSent", PacketSent> | Delivered<"SlipClaimed", SlipClaimed> | Delivered<"PacketClosed", PacketClosed> | Delivered<"PacketSettled" | "PacketRefunded", PacketSettled>;
+export type WebhookEvent = Delivered<"PacketSent", PacketSent> | Delivered<"SlipClaimed", SlipClaimed> | Delivered<"PacketClosed", PacketClosed> | Delivered<"PacketSettled" | "PacketRefunded", PacketSettled>;
 /**
  * Those of `fetch`, or those of Node's `IncomingMessage`.
  */

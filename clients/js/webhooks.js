@@ -16,7 +16,7 @@
  * @typedef {{id: string, type: Type, timestamp: string, data: Data}} Delivered
  */
 
-/** @typedef {Delivered<'PacketSent', PacketSent> | Delivered<'SlipClaimed', SlipClaimed> | Delivered<'PacketClosed', PacketClosed> | Delivered<'PacketSettled' | 'PacketRefunded', PacketSettled>} Event The types so far; ignore any other one. */
+/** @typedef {Delivered<'PacketSent', PacketSent> | Delivered<'SlipClaimed', SlipClaimed> | Delivered<'PacketClosed', PacketClosed> | Delivered<'PacketSettled' | 'PacketRefunded', PacketSettled>} WebhookEvent The types so far; ignore any other one. */
 /** @typedef {Headers | Readonly<Record<string, string | readonly string[] | undefined>>} HeadersOfRequest Those of `fetch`, or those of Node's `IncomingMessage`. */
 
 /** The longest time between a delivery's timestamp and now, in seconds. A recorded delivery cannot be repeated later. */
@@ -42,7 +42,7 @@ export class WebhookError extends Error {
  * @param {HeadersOfRequest} headers the headers of the request
  * @param {string | Uint8Array} body the body exactly as it came: not parsed and serialised again
  * @param {{now?: number}} [options] `now`: the time in milliseconds, for tests
- * @returns {Promise<Event>}
+ * @returns {Promise<WebhookEvent>}
  */
 export async function verify(secret, headers, body, { now = Date.now() } = {}) {
   const key = await keyOf(secret);
@@ -90,7 +90,7 @@ async function isSigned(key, signatures, signed) {
 /**
  * @param {string} id
  * @param {Uint8Array} bytes
- * @returns {Event}
+ * @returns {WebhookEvent}
  */
 function event(id, bytes) {
   let body;

@@ -91,14 +91,14 @@ test('it works in a browser, from the files of the package', async () => {
 test('a strict program in TypeScript compiles with its types', async () => {
   const program = `
     import { Hongbao, newKey, type GrabResult, type Packet } from 'hongbao-client';
-    import { verify, type Event } from 'hongbao-client/webhooks';
+    import { verify, type WebhookEvent } from 'hongbao-client/webhooks';
     export async function use(hongbao: Hongbao): Promise<number> {
       const { packet }: { packet: Packet } = await hongbao.send({ split: 'random', total_amount: 10, count: 2 }, { key: newKey() });
       const result: GrabResult = await hongbao.grab(packet.packet_id);
       return result.outcome === 'grabbed' ? result.amount : 0;
     }
     export async function paid(headers: Headers, body: string): Promise<number> {
-      const event: Event = await verify('whsec_', headers, body);
+      const event: WebhookEvent = await verify('whsec_', headers, body);
       // @ts-expect-error: only some events have an amount.
       event.data.amount.toFixed();
       return event.type === 'SlipClaimed' ? event.data.amount : 0;
