@@ -34,9 +34,8 @@ config=$(mktemp)
 trap 'rm -f "$config"' EXIT
 output PageConfig >"$config"
 
-# The index comes last, so that the files that it names exist. Documents and types are not uploaded: the page does not
-# need them.
-for file in $(find web/assets clients/js -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' \) | LC_ALL=C sort) web/index.html; do
+# The index comes last, so that the files that it names exist. The page needs only this file of the client.
+for file in $(find web/assets clients/js/hongbao.js -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' \) | LC_ALL=C sort) web/index.html; do
     case $file in
         *.js) type='text/javascript; charset=utf-8' ;;
         *.css) type='text/css; charset=utf-8' ;;

@@ -21,6 +21,7 @@ mod readme;
 mod repair;
 mod rush;
 mod rust_client;
+mod rust_crate;
 mod scripts;
 mod send;
 mod settle;

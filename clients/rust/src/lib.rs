@@ -1,10 +1,11 @@
-//! A client of the HTTP API for programs in Rust, with typed requests and answers. Its retries take effect once.
-//!
-//! It knows the contract (`openapi.yaml`) and nothing of the engine. `clients/js` is the client for pages and Node.
+#![doc = include_str!("../README.md")]
+
+// The crate knows the contract (`openapi.yaml`) and nothing of the engine.
 
 mod answers;
 mod error;
 mod transport;
+pub mod webhooks;
 
 use std::time::Duration;
 
