@@ -20,6 +20,7 @@
 /** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
+/** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 
 /**
@@ -184,9 +185,10 @@ export class Hongbao {
   }
 
   /**
-   * Returns one page of a packet's claims, in the order of the slips.
+   * Returns one page of a packet's claims, in the order of the slips or the newest first. With `after`, the `newest_cursor` of an earlier
+   * page, only what is newer: it may repeat claims, so merge them by slip.
    * @param {string} packetId
-   * @param {Page & Call} [page]
+   * @param {ClaimsPage & Call} [page]
    * @returns {Promise<PacketClaims>}
    */
   claims(packetId, page = {}) {
@@ -369,10 +371,12 @@ export class Hongbao {
   }
 }
 
-/** @param {Page & {reference?: string}} page */
-function query({ reference, limit, cursor }) {
+/** @param {ClaimsPage & {reference?: string}} page */
+function query({ reference, order, after, limit, cursor }) {
   const parameters = new URLSearchParams();
   if (reference !== undefined) parameters.set('reference', reference);
+  if (order !== undefined) parameters.set('order', order);
+  if (after) parameters.set('after', after);
   if (limit !== undefined) parameters.set('limit', String(limit));
   if (cursor) parameters.set('cursor', cursor);
   const text = parameters.toString();

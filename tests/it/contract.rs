@@ -13,6 +13,7 @@ mod fields;
 mod grab;
 mod guards;
 mod me;
+mod newest;
 mod packet;
 mod paths;
 mod replay;

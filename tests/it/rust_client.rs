@@ -74,6 +74,12 @@ async fn every_operation_is_called_and_its_answer_reads() {
     assert_eq!(alice.my_packets(Page::default()).await.unwrap().packets[0].packet_id, id);
     assert_eq!(bob.my_claims(Page::default()).await.unwrap().claims[0].packet_id, id);
     assert_eq!((alice.wallet().await.unwrap().balance, operator.wallet_of("a{b}").await.unwrap().balance), (600, 100));
+    let newest = alice.newest_claims(id, None, Page::default()).await.unwrap();
+    let mut by_slip = newest.claims.clone();
+    by_slip.sort_by_key(|claim| claim.slip);
+    assert_eq!(by_slip, claims);
+    let later = alice.newest_claims(id, newest.newest_cursor.as_deref(), Page::default()).await.unwrap();
+    assert!(later.claims.iter().all(|claim| claims.contains(claim)));
     let movements = operator.movements("alice", Page::default()).await.unwrap().movements;
     assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
     assert!(movements.iter().any(|movement| movement.by.as_deref().is_some_and(|by| by.starts_with("arn:"))));

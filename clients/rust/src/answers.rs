@@ -181,6 +181,9 @@ pub struct PacketClaim {
 pub struct PacketClaims {
     pub claims: Vec<PacketClaim>,
     pub next_cursor: Option<String>,
+    /// With the newest claims: where a later request for newer ones goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_cursor: Option<String>,
 }
 
 /// A wallet.

@@ -151,6 +151,19 @@ impl<T: Transport> Client<T> {
         self.page(&format!("{}/packets/{}/claims", self.of(""), segment(packet_id)), page).await
     }
 
+    /// Returns one page of a packet's claims, the newest first. With `after`, the `newest_cursor` of an earlier page, only what is newer:
+    /// it may repeat claims, so merge them by slip. A large packet that is settled is listed in slip order.
+    pub async fn newest_claims(
+        &self,
+        packet_id: &str,
+        after: Option<&str>,
+        page: Page<'_>,
+    ) -> Result<PacketClaims, Error> {
+        let after = after.map(|after| format!("&after={}", segment(after))).unwrap_or_default();
+        let path = format!("{}/packets/{}/claims", self.of(""), segment(packet_id));
+        self.query(&path, Some(format!("order=newest{after}")), page).await
+    }
+
     /// Returns the caller's wallet.
     pub async fn wallet(&self) -> Result<Wallet, Error> {
         match &self.user_id {

@@ -13,7 +13,7 @@ mod views;
 pub use answer::{Answer, Keeping, names_tag, respond};
 pub use body::{Fields, Int, fields, given, parse_body};
 pub use deadline::before_deadline;
-pub use page::{Page, page, parameter};
+pub use page::{Page, cursor, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, header, operator, user_of};
 pub use route::{Route, Who, route};

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lambda_http::{Request, RequestExt};
 use sha2::{Digest, Sha256};
 
-use super::body::fields;
+use super::body::{Fields, fields};
 use super::problem::Problem;
 
 /// The piece of a list that a request asks for.
@@ -56,19 +56,35 @@ pub fn parameter<V: FromStr<Err: Display>>(request: &Request, name: &str) -> Res
     }
 }
 
+/// The value of a parameter of the query that a request may have. `parse` returns `None` for what is not valid; `reason` says what is.
+pub fn optional<V>(
+    fields: &mut Fields,
+    request: &Request,
+    name: &str,
+    reason: &str,
+    parse: impl FnOnce(&str) -> Option<V>,
+) -> Option<V> {
+    match values(request, name)[..] {
+        [] => None,
+        [text] => fields.check(name, parse(text), reason),
+        _ => fields.check(name, None, "is given twice"),
+    }
+}
+
+/// The place in `list` that a parameter of the query names by a cursor.
+pub fn cursor<C: FromStr + Display>(fields: &mut Fields, request: &Request, name: &str, list: &str) -> Option<C> {
+    optional(fields, request, name, "is not a cursor of this list", |text| decode(list, text))
+}
+
 /// The page of `list` (a name that no other list has) that `limit` and `cursor` in the query ask for.
 pub fn page<C: FromStr + Display>(request: &Request, list: &str) -> Result<Page<C>, Problem> {
-    let mut fields = fields();
-    let limit = match values(request, "limit")[..] {
-        [] => Some(LIMIT_DEFAULT),
-        [text] => fields.check("limit", parse_limit(text), "must be an integer from 1 to 100"),
-        _ => fields.check("limit", None, "is given twice"),
-    };
-    let cursor = match values(request, "cursor")[..] {
-        [] => None,
-        [text] => fields.check("cursor", decode(list, text), "is not a cursor of this list"),
-        _ => fields.check("cursor", None, "is given twice"),
-    };
+    page_with(fields(), request, list)
+}
+
+/// The same, with what is wrong with other parameters of the query.
+pub fn page_with<C: FromStr + Display>(mut fields: Fields, request: &Request, list: &str) -> Result<Page<C>, Problem> {
+    let limit = optional(&mut fields, request, "limit", "must be an integer from 1 to 100", parse_limit);
+    let cursor = cursor(&mut fields, request, "cursor", list);
     fields.finish()?;
     Ok(Page { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor })
 }

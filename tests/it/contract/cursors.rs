@@ -32,6 +32,8 @@ async fn lists(api: &Api) -> Vec<List> {
     for (path, user) in [
         (format!("/packets/{}/claims", packets[0]), "alice"),
         (format!("/packets/{}/claims", packets[1]), "alice"),
+        (format!("/packets/{}/claims?order=newest", packets[0]), "alice"),
+        (format!("/packets/{}/claims?order=newest", packets[1]), "alice"),
         ("/me/packets".to_owned(), "alice"),
         ("/me/packets".to_owned(), "bob"),
         ("/me/claims".to_owned(), "alice"),
@@ -158,7 +160,7 @@ fn swap_case(text: &str) -> String {
 #[tokio::test]
 async fn a_cursor_still_fits_when_the_list_has_grown() {
     let api = Api::start().await;
-    let list = &lists(&api).await[2];
+    let list = &lists(&api).await[4];
     let ask = || api.get(format!("{}cursor={}", list.path, list.cursor)).by(list.user);
     let before = ask().await.expect(200);
     api.packet("alice", "new", &with(random(10, 1), &json!({"greeting": "new"}))).await;

@@ -6,6 +6,7 @@ use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{PacketId, RequestKey};
 use shared::http::{Code, Page, page};
 use shared::ledger::MovementCursor;
+use shared::service::ListPlace;
 
 const LIST: &str = "a list";
 const OTHER_LIST: &str = "another list";
@@ -16,6 +17,7 @@ pub fn cursors(data: &[u8]) {
     of_kind::<MovementCursor>(text);
     of_kind::<PacketId>(text);
     of_kind::<u32>(text);
+    of_kind::<ListPlace>(text);
     assert_eq!(text.parse::<MovementCursor>().is_ok(), is_sort_key_of_movement(text), "{text:?}");
     limit(text);
 }

@@ -6,8 +6,8 @@
 --
 -- Returns
 --   {0}  the part is not loaded
---   {1}  it still has that version
---   {2, version, number of known decisions, user, claim, user, claim, ...}  with what the hash has of each user:
+--   {1, now}  it still has that version
+--   {2, now, version, number of known decisions, user, claim, user, claim, ...}  with what the hash has of each user:
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
 --
@@ -19,10 +19,12 @@ local part, seen = KEYS[1], ARGV[1]
 local terms = redis.call('HMGET', part, '$expires_at', '$known_count')
 if not terms[1] then return {0} end
 local version = terms[2] .. ':' .. redis.call('HLEN', part)
-if version == seen then return {1} end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if version == seen then return {1, now} end
 
 local all = redis.call('HGETALL', part)
-local known = {2, version, terms[2]}
+local known = {2, now, version, terms[2]}
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then
     known[#known + 1], known[#known + 2] = all[i], all[i + 1]
