@@ -78,7 +78,8 @@ export interface paths {
         put?: never;
         /**
          * Grab a slip
-         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`.
+         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`. Before `starts_at`, nobody gets a slip:
+         *     the answer is `not_started`, with the time after which to ask again.
          *
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
@@ -109,8 +110,14 @@ export interface paths {
         };
         /**
          * List a packet's claims
-         * @description In the order of the slips. All pages together list each claim once. `best` is true for at most one claim, and for
-         *     none while the packet's `best` is null.
+         * @description In the order of the slips, or with `order=newest` the newest first. All pages together list each claim once. `best` is true for at
+         *     most one claim, and for none while the packet's `best` is null.
+         *
+         *     To follow a rush, read the newest claims once. From then on pass the `newest_cursor` of the last answer as `after`: the answer has
+         *     only what is newer, in pages that `next_cursor` joins as always. It may repeat claims, so merge them by slip. Start over when the
+         *     packet's `claimed_count` differs from what you have.
+         *
+         *     A settled packet of more than 2,000 slips is listed in slip order only, from the first slip on, whatever `order` and `after` say.
          */
         get: operations["listPacketClaims"];
         put?: never;
@@ -552,10 +559,10 @@ export interface components {
         ShownCode: components["schemas"]["ProblemCode"] | string;
         /**
          * @description `settled`: expired, and every slip is claimed or refunded. Otherwise `sold_out`: every slip is claimed; `expired`:
-         *     the packet has expired; `open`: slips can be grabbed.
+         *     the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
          * @enum {string}
          */
-        Status: "open" | "sold_out" | "expired" | "settled";
+        Status: "scheduled" | "open" | "sold_out" | "expired" | "settled";
         /** @description A slip's place in its packet, from 0 */
         SlipIndex: number;
         /** @description A slip's amount, in minor units */
@@ -608,7 +615,12 @@ export interface components {
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"];
             /**
-             * @description The number of seconds for which the packet can be grabbed.
+             * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
+             *     before, also after this time.
+             */
+            starts_at?: components["schemas"]["Timestamp"];
+            /**
+             * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
              */
             expires_in_s?: number;
@@ -640,7 +652,7 @@ export interface components {
             /** @description The look that its sender chose, or null. */
             cover: components["schemas"]["Cover"] | null;
             created_at: components["schemas"]["Timestamp"];
-            /** @description The time before which nobody can grab it. Null if it could be grabbed at once, as all packets so far. */
+            /** @description The time before which nobody can grab it. Null if it could be grabbed at once. */
             starts_at: components["schemas"]["Timestamp"] | null;
             expires_at: components["schemas"]["Timestamp"];
             /** @description When the operator ended it. Null if they did not. */
@@ -692,7 +704,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | {
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["NotStarted"] | {
             outcome: string;
         };
         Grabbed: {
@@ -716,9 +728,25 @@ export interface components {
             outcome: "expired";
             packet_id: components["schemas"]["PacketId"];
         };
+        NotStarted: {
+            /** @constant */
+            outcome: "not_started";
+            packet_id: components["schemas"]["PacketId"];
+            starts_at: components["schemas"]["Timestamp"];
+            /**
+             * @description Milliseconds after which to ask again: the time until the start, and a random part of a spread (5 s by default), so that
+             *     not everybody asks at once. Who asks at the start itself can grab then.
+             */
+            retry_after_ms: number;
+        };
         PacketClaims: {
             claims: components["schemas"]["PacketClaim"][];
             next_cursor: components["schemas"]["NextCursor"];
+            /**
+             * @description Only with `order=newest`: the `after` of a later request for what is newer. Null where the claims come in slip order all the
+             *     same.
+             */
+            newest_cursor?: string | null;
         };
         PacketClaim: {
             user_id: components["schemas"]["UserId"];
@@ -1139,6 +1167,15 @@ export interface components {
             };
             content?: never;
         };
+        /** @description The order, the limit, a cursor or an id is not valid. */
+        InvalidClaimsPaging: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
         /** @description The limit, the cursor or an id is not valid. */
         InvalidPaging: {
             headers: {
@@ -1317,6 +1354,16 @@ export interface components {
          */
         Limit: number;
         /**
+         * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+         * @example newest
+         */
+        Order: "slip" | "newest";
+        /**
+         * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+         * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+         */
+        After: components["schemas"]["Cursor"];
+        /**
          * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
          * @example TzeHya0fMw
          */
@@ -1472,6 +1519,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+                 * @example newest
+                 */
+                order?: components["parameters"]["Order"];
+                /**
+                 * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+                 * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+                 */
+                after?: components["parameters"]["After"];
+                /**
                  * @description The maximum number of rows in a page.
                  * @example 50
                  */
@@ -1502,7 +1559,7 @@ export interface operations {
         responses: {
             200: components["responses"]["PacketClaimsPage"];
             304: components["responses"]["NotModified"];
-            400: components["responses"]["InvalidPaging"];
+            400: components["responses"]["InvalidClaimsPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotARecipient"];
             404: components["responses"]["PacketNotFound"];
@@ -1938,6 +1995,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+                 * @example newest
+                 */
+                order?: components["parameters"]["Order"];
+                /**
+                 * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+                 * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+                 */
+                after?: components["parameters"]["After"];
+                /**
                  * @description The maximum number of rows in a page.
                  * @example 50
                  */
@@ -1973,7 +2040,7 @@ export interface operations {
         responses: {
             200: components["responses"]["PacketClaimsPage"];
             304: components["responses"]["NotModified"];
-            400: components["responses"]["InvalidPaging"];
+            400: components["responses"]["InvalidClaimsPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForUserForbidden"];
             404: components["responses"]["PacketNotFound"];

@@ -25,7 +25,7 @@ browse('histories load more rows when scrolled, with totals over all rows', asyn
       await assertSoon(async () => (await names()).length > before);
     }
     assert.deepEqual(await names(), Array.from({ length: 45 }, (_, i) => `no ${44 - i}`));
-    assert.match(await textOf(page, '.end'), /That is all/);
+    assert.match(await textOf(page, '.end'), /That’s all/);
   }
 });
 

@@ -1,9 +1,9 @@
 // The screen "Mine": the balance, the packets that the user sent, and the slips that the user received, page by page.
 
 import { newKey } from '../client/hongbao.js';
-import { api, config, me, moment, money, number, setCurrency } from './context.js';
+import { api, config, me, moment, money, setCurrency } from './context.js';
 import { h, say } from './dom.js';
-import { avatar } from './envelope.js';
+import { avatar, person } from './people.js';
 import { t } from './i18n.js';
 import { explain } from './problems.js';
 
@@ -39,7 +39,7 @@ export async function mineScreen(root, signal, tab = 'received') {
       'section',
       { class: 'mine' },
       h('h1', { class: 'unseen' }, t('mine.title')),
-      h('div', { class: 'purse' }, h('p', null, avatar(me()), me()), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
+      h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
       h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent')),
       h('div', { class: 'card' }, totals, rows, more, end),
     ),
@@ -64,7 +64,7 @@ export async function mineScreen(root, signal, tab = 'received') {
     else rows.replaceWith(nothing(tab));
   };
   const showTotals = (/** @type {{count: number, amount: number}} */ { count, amount }) => {
-    totals.textContent = t('mine.totals', { count: number(count), amount: money(amount) });
+    totals.textContent = t('mine.totals', { count, amount: money(amount) });
   };
   const sentPage = async (/** @type {string | null} */ from) => {
     const page = await api.myPackets({ limit: PAGE, cursor: from, signal });
@@ -103,7 +103,7 @@ function nothing(tab) {
 }
 
 /** The states that this page has words for. */
-const STATUSES = /** @type {const} */ (['scheduled', 'open', 'sold_out', 'expired', 'settled']);
+const STATUSES = /** @type {const} */ (['scheduled', 'open', 'sold_out', 'expired', 'closed', 'settled']);
 
 /** @param {Sent} packet */
 function sentRow(packet) {
@@ -115,11 +115,11 @@ function sentRow(packet) {
     h(
       'a',
       { href: `#/p/${packet_id}` },
-      h('span', { class: 'name' }, greeting || t('send.greeting.default')),
+      h('span', { class: 'name', dir: 'auto' }, greeting || t('send.greeting.default')),
       h('span', { class: 'got' }, money(-total_amount)),
       h('time', { datetime: created_at }, moment(created_at)),
       status && h('span', { class: `tag ${status}` }, t(`status.${status}`)),
-      h('span', { class: 'hint' }, t('mine.claimed', { claimed: number(claimed_count), count: number(count) })),
+      h('span', { class: 'hint' }, t('mine.claimed', { claimed: claimed_count, total: count })),
       refunded_amount > 0 && h('span', { class: 'back' }, t('mine.refunded', { amount: money(refunded_amount) })),
     ),
   );
@@ -133,10 +133,10 @@ function receivedRow({ packet_id, sender_id, greeting, amount, grabbed_at }) {
     h(
       'a',
       { href: `#/p/${packet_id}` },
-      h('span', { class: 'name' }, greeting || t('send.greeting.default')),
+      h('span', { class: 'name', dir: 'auto' }, greeting || t('send.greeting.default')),
       h('span', { class: 'got plus' }, `+${money(amount)}`),
       h('time', { datetime: grabbed_at }, moment(grabbed_at)),
-      h('span', { class: 'hint' }, t('grab.from', { sender: sender_id })),
+      h('span', { class: 'hint' }, person(sender_id, 'grab.from')),
     ),
   );
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::evidence::{Depth, Span};
+use super::evidence::{Depth, Evidence, Span};
 use super::slips::Moment;
 use super::{ViewPackets, Viewed};
 use crate::domain::{Claim, PacketId, Terms, UserId};
@@ -135,7 +135,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         // One more shows whether there is a next page.
         let limit = asked.limit as usize;
         loop {
-            let is_by_slip = |evidence: &_| evidence.is_listed_by_slip(self.is_past(&terms, evidence));
+            let is_by_slip = |evidence: &Evidence| evidence.is_listed_by_slip(self.is_past(&terms, evidence));
             let was_by_slip = is_by_slip(&lock(&shared));
             let span = asked.span(was_by_slip);
             self.live.read_page(&terms, &shared, span, limit + 1).await?;
