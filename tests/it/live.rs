@@ -10,7 +10,7 @@ use redis::cmd;
 use shared::domain::{AckMode, Claim, PartId, Terms, UserId};
 use shared::redis::test_server::poll;
 use shared::redis::{PartKeys, fields};
-use shared::service::{ClaimsView, GrabOutcome, PacketView, Status, Viewed};
+use shared::service::{ClaimsAsked, ClaimsView, GrabOutcome, Order, PacketView, Status, Viewed};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 

@@ -293,7 +293,9 @@ mod tests {
         };
         let text: Vec<&str> = returns(include_str!("lua/view.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
-        assert!(words.join(" ").contains("{2, now, version, number of known decisions, user, claim, user, claim, ...}"));
+        assert!(
+            words.join(" ").contains("{2, now, version, number of known decisions, user, claim, user, claim, ...}")
+        );
         assert_eq!((0..=u8::MAX).filter(|state| views(*state)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 

@@ -83,7 +83,8 @@ async fn the_newest_claims_come_first_and_after_a_place_only_newer_ones() {
     // Once it is settled, the list is the same.
     api.until("zoe", &packet, "settled").await;
     let settled = Follower::of(&api, "zoe", path).poll(100).await;
-    let without_best = |rows: &[Value]| rows.iter().map(|row| with(row.clone(), &json!({"best": null}))).collect::<Vec<_>>();
+    let without_best =
+        |rows: &[Value]| rows.iter().map(|row| with(row.clone(), &json!({"best": null}))).collect::<Vec<_>>();
     assert_eq!(without_best(&settled), without_best(&all));
     assert_eq!(settled.iter().filter(|row| row["best"] == true).count(), 1);
     assert_eq!(follower.poll(100).await, Vec::<Value>::new());
@@ -92,7 +93,8 @@ async fn the_newest_claims_come_first_and_after_a_place_only_newer_ones() {
 #[tokio::test]
 async fn an_order_or_a_place_that_is_none_is_refused() {
     let api = Api::start().await;
-    let [packet, other] = [api.packet("alice", "k", &random(100, 5)).await, api.packet("alice", "l", &random(100, 5)).await];
+    let [packet, other] =
+        [api.packet("alice", "k", &random(100, 5)).await, api.packet("alice", "l", &random(100, 5)).await];
     for packet in [&packet, &other] {
         for user in ["a", "b"] {
             api.grab(user, packet).await.expect(200);
@@ -102,8 +104,7 @@ async fn an_order_or_a_place_that_is_none_is_refused() {
     let [by_slip, newest] = ["slip", "newest"].map(|order| format!("order={order}&limit=1"));
     let (by_slip, newest) = (ask(&packet, &by_slip).await.expect(200), ask(&packet, &newest).await.expect(200));
     assert_eq!(by_slip.get("newest_cursor"), None);
-    let [slip, next, place] =
-        [&by_slip["next_cursor"], &newest["next_cursor"], &newest["newest_cursor"]].map(text);
+    let [slip, next, place] = [&by_slip["next_cursor"], &newest["next_cursor"], &newest["newest_cursor"]].map(text);
     for (query, fields) in [
         ("order=", &["order"][..]),
         ("order=Newest", &["order"]),

@@ -106,10 +106,9 @@ impl ClaimsAsked {
     fn span(&self, is_by_slip: bool) -> Span {
         match (self.order, self.cursor) {
             (_, Some(ListPlace::Slip(slip))) => Span::From(slip.saturating_add(1)),
-            (Order::Newest { after }, cursor) if !is_by_slip => Span::Newest {
-                after: after.and_then(ListPlace::moment),
-                before: cursor.and_then(ListPlace::moment),
-            },
+            (Order::Newest { after }, cursor) if !is_by_slip => {
+                Span::Newest { after: after.and_then(ListPlace::moment), before: cursor.and_then(ListPlace::moment) }
+            }
             _ => Span::From(0),
         }
     }

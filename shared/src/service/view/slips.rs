@@ -219,7 +219,8 @@ impl Slips {
         if after.is_some() && before <= after && before.is_some() {
             return Vec::new();
         }
-        let places = (after.map_or(Bound::Unbounded, Bound::Excluded), before.map_or(Bound::Unbounded, Bound::Excluded));
+        let places =
+            (after.map_or(Bound::Unbounded, Bound::Excluded), before.map_or(Bound::Unbounded, Bound::Excluded));
         let found = self.by_time.range(places).rev().filter_map(|place| self.known(place.slip())?.decision.claim());
         found.take(limit).map(|(user, claim)| (user.clone(), claim)).collect()
     }

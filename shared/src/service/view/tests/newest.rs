@@ -94,8 +94,9 @@ async fn a_claim_that_is_committed_late_is_not_missed() {
     let mut follower = Follower::default();
     let slow = scene.hold(scene.part(0)).await;
     for _ in 0..3 {
-        tokio::time::advance(Duration::from_secs(1)).await;
+        tokio::time::advance(Duration::from_millis(999)).await;
         scene.wins(30).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
         follower.poll(&scene).await;
     }
     assert_eq!(follower.claims.len(), 90);
@@ -108,8 +109,9 @@ async fn a_claim_that_is_committed_late_is_not_missed() {
     // A hold that never ends makes a list repeat five seconds at most.
     scene.hold(scene.part(1)).await;
     for _ in 0..10 {
-        tokio::time::advance(Duration::from_secs(1)).await;
+        tokio::time::advance(Duration::from_millis(999)).await;
         scene.wins(10).await;
+        tokio::time::advance(Duration::from_millis(1)).await;
         follower.poll(&scene).await;
     }
     assert_eq!(follower.poll(&scene).await.rows, 60);
@@ -142,8 +144,10 @@ async fn settle(scene: &Scene) {
     tokio::time::advance(Duration::from_hours(25)).await;
     let decided = scene.ledger.decisions(scene.terms.id, 0..scene.terms.count).await.unwrap();
     let taken: BTreeSet<u32> = decided.iter().map(|decision| decision.slip).collect();
-    let left: Vec<(u32, Amount)> =
-        (0..scene.terms.count).filter(|slip| !taken.contains(slip)).map(|slip| (slip, Amount::new(SLIP_AMOUNT))).collect();
+    let left: Vec<(u32, Amount)> = (0..scene.terms.count)
+        .filter(|slip| !taken.contains(slip))
+        .map(|slip| (slip, Amount::new(SLIP_AMOUNT)))
+        .collect();
     for chunk in left.chunks(90) {
         scene.ledger.refund(&scene.terms, chunk, scene.clock.now()).await.unwrap();
     }
