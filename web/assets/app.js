@@ -51,19 +51,25 @@ async function show() {
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
-  // CSS hides it as soon as the screen has drawn something beside it.
-  const slow = setTimeout(() => root.hasChildNodes() || root.append(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
+  // CSS hides it as soon as the screen has drawn something beside it. The envelope of the static page stays.
+  const slow = setTimeout(() => root.querySelector('.boot .envelope') || root.replaceChildren(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
   signal.addEventListener('abort', () => clearTimeout(slow));
   try {
     const screen = await loaded(load);
     if (signal.aborted) return;
-    // The envelope of the static page stays until the real one is drawn.
-    if (!isFirst || !root.querySelector('.boot .envelope') || !path.startsWith('/p/')) root.replaceChildren();
-    root.dataset['screen'] = path.split('/')[1] || 'send';
-    const done = screen(root, signal, ...parts);
-    if (!isFirst) focusTitle(root, signal);
-    isFirst = false;
-    await done;
+    // What was shown stays until the new screen is drawn.
+    const old = [...root.childNodes];
+    const drawn = new MutationObserver(() => {
+      drawn.disconnect();
+      clearTimeout(slow);
+      for (const node of old) node.remove();
+      root.dataset['screen'] = path.split('/')[1] || 'send';
+      if (!isFirst) focusTitle(root, signal);
+      isFirst = false;
+    });
+    drawn.observe(root, { childList: true });
+    signal.addEventListener('abort', () => drawn.disconnect());
+    await screen(root, signal, ...parts);
   } catch (error) {
     if (signal.aborted) return;
     const { NotLoaded, problemNotice } = await import('./problems.js');

@@ -60,6 +60,8 @@ class Form {
     this.signal = signal;
     this.balance = balance;
     this.isBusy = false;
+    /** @type {HTMLFormElement | undefined} */
+    this.form = undefined;
     this.count = input('count', { inputmode: 'numeric', value: '10', maxlength: 6 });
     this.total = input('total', { inputmode: 'decimal', placeholder: decimal(8800), maxlength: 16, size: 6 });
     this.greeting = h('textarea', { id: 'greeting', name: 'greeting', class: 'greeting', rows: 2, placeholder: t('send.greeting.default'), 'aria-label': t('send.greeting'), 'aria-describedby': 'greeting-hint', dir: 'auto', autocomplete: 'off', enterkeyhint: 'done' });
@@ -142,6 +144,7 @@ class Form {
       event.preventDefault();
       form.requestSubmit();
     });
+    this.form = form;
     root.append(h('section', { class: 'send' }, h('h1', { class: 'unseen' }, t('send.title')), form));
   }
 
@@ -253,7 +256,7 @@ class Form {
       starts: t('send.starts.hint'),
       recipients: t('send.recipients.hint') + (recipients.length ? ` · ${t('send.recipients.count', { count: number(recipients.length) })}` : ''),
     };
-    for (const [name, hint] of Object.entries(hints)) mark(name, wrong.get(name), hint);
+    for (const [name, hint] of Object.entries(hints)) this.#mark(name, wrong.get(name), hint);
     this.totalLabel.textContent = t(isEqual ? 'send.per' : 'send.total');
     this.splitHint.textContent = t(`send.${draft.split}.hint`);
     this.greeting.className = `greeting ${sizeOf(this.greeting.value)}`;
@@ -262,6 +265,17 @@ class Form {
     this.submit.disabled = !isReady || this.isBusy;
     this.#showBalance(isReady ? total : 0);
     this.#showBlessings();
+  }
+
+  /** @param {string} id @param {string | undefined} wrong @param {string} hint */
+  #mark(id, wrong, hint) {
+    const control = this.form?.querySelector(`#${id}`);
+    const line = this.form?.querySelector(`#${id}-hint`);
+    if (!control || !line) return;
+    control.setAttribute('aria-invalid', String(wrong !== undefined));
+    control.setAttribute('aria-describedby', `${id}-hint`);
+    line.textContent = wrong ?? hint;
+    line.classList.toggle('bad', wrong !== undefined);
   }
 
   #showBlessings() {
@@ -392,15 +406,4 @@ function field(id, label, control, hint = '') {
     control,
     h('p', { class: 'hint', id: `${id}-hint` }, hint),
   );
-}
-
-/** @param {string} id @param {string | undefined} wrong @param {string} hint */
-function mark(id, wrong, hint) {
-  const control = document.getElementById(id);
-  const line = document.getElementById(`${id}-hint`);
-  if (!control || !line) return;
-  control.setAttribute('aria-invalid', String(wrong !== undefined));
-  control.setAttribute('aria-describedby', `${id}-hint`);
-  line.textContent = wrong ?? hint;
-  line.classList.toggle('bad', wrong !== undefined);
 }
