@@ -15,7 +15,7 @@ browse('a closed envelope turns into the result by itself once the last slip is 
   const began = Date.now();
   await page.waitForSelector('.result[data-outcome=sold_out]');
   assert.ok(Date.now() - began < 8_000, `after ${Date.now() - began} ms`);
-  // Losing shows how fast it went, the others' luck, and the way to a packet of one's own.
+  // Losing shows how fast it went, the others' luck, and a way to send.
   await assertSoon(async () => /2 packets, gone in \d+ sec/.test(await textOf(page, '.gone')));
   await page.click('.lost .button.gold');
   assert.equal(await page.locator('.claim').count(), 2);

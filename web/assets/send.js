@@ -1,5 +1,5 @@
-// The send screen: the envelope is the form. What is written on it and put into it is seen on it, and so is its sealing. A send takes
-// effect once.
+// The send screen: the envelope is the form. It shows greeting, amount and cover while the user changes them, and it is sealed in
+// view. A send takes effect once.
 
 import { Problem, newKey } from '../client/hongbao.js';
 import { api, config, decimal, me, minorUnits, money, number, setCurrency, symbol } from './context.js';

@@ -109,8 +109,8 @@ function wonHeading(amount) {
 }
 
 /**
- * Returns how much of the luck that was possible this amount is, from 0 to 1. The largest claim is secret as long as slips are left;
- * nearly all are below twice the mean.
+ * Returns the luck of an amount, from 0 to 1: its share of the largest claim. As long as slips are left, nobody knows that one; twice
+ * the mean stands in for it, since nearly all are below.
  * @param {number} amount
  * @param {import('./live.js').Packet} packet
  */
