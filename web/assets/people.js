@@ -8,6 +8,9 @@ import { language, t } from './i18n.js';
 /** @typedef {{name?: string, picture?: string}} Profile */
 /** @typedef {(ids: string[], language: string) => Promise<Record<string, Profile>> | Record<string, Profile>} Hook */
 
+/** The folder of `assets/`, read before the page's address changes. */
+const FOLDER = new URL('..', /** @type {HTMLScriptElement} */ (document.querySelector('script[src]')).src);
+
 /** What is known of each user, and of whom nothing is. @type {Map<string, Profile>} */
 const known = new Map();
 /** @type {Set<string>} */
@@ -37,7 +40,7 @@ async function ask() {
   let found = {};
   try {
     /** @type {{profiles: Hook}} */
-    const hook = await import(new URL(config.profiles ?? '', home()).href);
+    const hook = await import(addressOf(config.profiles ?? ''));
     found = await hook.profiles(ids, language());
   } catch {
     // Without profiles, users are shown by their ids.
@@ -79,6 +82,11 @@ export function avatar(id) {
   return part;
 }
 
+/** Returns the address of a file of the app; below `assets/`, that of a file of this version of the page. @param {string} path */
+function addressOf(path) {
+  return path.startsWith('assets/') ? new URL(path, FOLDER).href : new URL(path, home()).href;
+}
+
 /** @param {HTMLElement} part */
 function introduce(part) {
   const id = part.dataset['user'] ?? '';
@@ -88,5 +96,5 @@ function introduce(part) {
   }
   const { picture } = known.get(id) ?? {};
   const letter = [...nameOf(id)][0]?.toUpperCase() ?? '?';
-  part.replaceChildren(picture ? h('img', { src: new URL(picture, home()).href, alt: '', width: 40, height: 40 }) : letter);
+  part.replaceChildren(picture ? h('img', { src: addressOf(picture), alt: '', width: 40, height: 40 }) : letter);
 }

@@ -19,6 +19,8 @@ const SLOW_MS = 2_500;
 /** From the answer until the slip has risen. The result follows. */
 const REVEAL_MS = 640;
 const LOSS_REVEAL_MS = 420;
+/** The first screen comes first. */
+const PREPARE_AFTER_MS = 1_500;
 /** The last seconds before the start are counted on the coin. */
 const ON_COIN_S = 10;
 
@@ -73,9 +75,8 @@ export class ClosedEnvelope {
     if (packet.status === 'scheduled' && packet.starts_at) this.#await(packet.starts_at);
     else this.#lasts();
     if (isMine || packet.claimed_count > 0) void this.#list();
-    // What is needed once the envelope is open.
-    const soon = globalThis.requestIdleCallback ?? ((/** @type {() => void} */ run) => setTimeout(run, 200));
-    soon(() => void import('./result.js').catch(() => {}));
+    // The result's module is needed once the envelope is open.
+    void sleep(PREPARE_AFTER_MS, signal).then(() => prepare());
   }
 
   async #list() {
@@ -177,6 +178,7 @@ export class ClosedEnvelope {
     this.drawn.classList.remove('no');
     this.drawn.classList.add('opening');
     this.status.textContent = t('grab.opening');
+    prepare();
     const showSlow = () => {
       this.status.textContent = t('grab.slow');
       this.drawn.classList.add('slow');
@@ -267,6 +269,11 @@ export class ClosedEnvelope {
       this.#signal,
     );
   }
+}
+
+/** Loads the module that shows the result. A failure shows when it is needed. */
+function prepare() {
+  import('./result.js').catch(() => {});
 }
 
 /** Waits for the next press of a key or a pointer. @param {AbortSignal} signal @returns {Promise<void>} */

@@ -5,7 +5,7 @@ import { loadCover } from '../covers.js';
 import { mayMove, sleep } from '../dom.js';
 import { t } from '../i18n.js';
 import { isolated, meet } from '../people.js';
-import { problemNotice } from '../problems.js';
+import { NotLoaded, problemNotice } from '../problems.js';
 import { ClosedEnvelope } from './envelope.js';
 import { Live } from './live.js';
 
@@ -111,7 +111,9 @@ class PacketScreen {
 
   /** @param {Live} live @param {Outcome} outcome @param {boolean} isNew */
   async #result(live, outcome, isNew = false) {
-    const { ResultRoom } = await import('./result.js');
+    const { ResultRoom } = await import('./result.js').catch((error) => {
+      throw new NotLoaded(String(error));
+    });
     if (this.signal.aborted) return;
     live.isCalm = true;
     const slip = this.root.querySelector('.envelope.opened .slip');
