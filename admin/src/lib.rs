@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis, write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis and complete timelines. Some write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -15,6 +15,7 @@ mod reconcile;
 mod remote;
 mod sort;
 mod text;
+mod timeline;
 mod verify;
 
 use options::Command;
@@ -62,6 +63,7 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
         Command::Packet { id } => packet::run(deployed, id, json).await,
         Command::Parked => parked::list(deployed, json).await,
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
+        Command::Timeline(options) => timeline::run(&deployed.reader, &deployed.stores.ledger, &options, json).await,
         Command::Rebuild { id } => rebuild::run(deployed, id, json).await,
         Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) => {
             Err(Failed::NoFunction("this command asks no Redis"))

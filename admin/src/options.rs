@@ -122,6 +122,8 @@ pub enum Command {
     Journal(Journal),
     /// Compare a day's journal with a file of the bank's or the app's transfers; exits with 1 if they differ
     Reconcile(Reconcile),
+    /// Enter the movements that a version without timelines wrote in their users' timelines, so that lists by time show them
+    Timeline(Timeline),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
@@ -135,7 +137,7 @@ impl Command {
     pub const fn right(&self) -> Option<Right> {
         match self {
             Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
-            Self::Replay(_) | Self::Rebuild { .. } => Some(Right::Repair),
+            Self::Replay(_) | Self::Timeline(_) | Self::Rebuild { .. } => Some(Right::Repair),
             Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) => None,
         }
     }
@@ -151,6 +153,7 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::Journal(_) => "journal",
             Self::Reconcile(_) => "reconcile",
+            Self::Timeline(_) => "timeline",
             Self::Rebuild { .. } => "rebuild",
         }
     }
@@ -189,6 +192,13 @@ pub struct Replay {
     /// The parked holds of all packets
     #[arg(long, conflicts_with_all = ["packet", "slips"])]
     pub all: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Timeline {
+    /// Number of segments of the table that are read at once, 1 to 256
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub segments: u32,
 }
 
 #[derive(Args, Debug)]
@@ -240,8 +250,7 @@ pub struct Reconcile {
 }
 
 fn kind(text: &str) -> Result<MovementKind, String> {
-    let found = MovementKind::ALL.into_iter().find(|kind| kind.name() == text);
-    found.ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
+    MovementKind::named(text).ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -272,6 +281,8 @@ mod tests {
             "--table t audit --full",
             "replay --all",
             "parked",
+            "timeline",
+            "timeline --segments 3 --json",
             "verify -",
             "verify p.json --json",
             "journal --day 2026-11-23",
@@ -294,6 +305,7 @@ mod tests {
             "packet x",
             "verify",
             "verify a.json b.json",
+            "timeline --segments 0",
             "journal",
             "journal --day 2026-02-30",
             "journal --day 2026-11-23 --segments 0",

@@ -1,7 +1,7 @@
 //! The items as the audit parses them, without the writers' types: an error there would repeat here and stay unnoticed.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{PacketId, PartId, Reference, UserId};
+use shared::domain::{PacketId, PartId, Reference, Timestamp, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -42,6 +42,8 @@ pub enum Own {
     Deposit,
     /// A withdrawal.
     Withdrawal,
+    /// The copy of a deposit, a refund or a withdrawal of this time in the user's timeline.
+    InTimeline(Timestamp),
 }
 
 impl Name {
@@ -95,6 +97,11 @@ impl Own {
             ["REFUND", id, slip] => {
                 let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
                 (Self::Refund(id, slip), keys::refund(user, id, slip))
+            }
+            ["AT", kind @ ("DEPOSIT" | "REFUND" | "WITHDRAW"), at, ref name @ ..] => {
+                let at = Timestamp::from_ms(at.parse().ok()?);
+                let (_, movement) = Self::of(user, &[&[kind], name].concat())?;
+                (Self::InTimeline(at), keys::in_timeline(&movement, at))
             }
             _ => return None,
         })

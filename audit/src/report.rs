@@ -40,6 +40,8 @@ pub enum Kind {
     SendKeys,
     /// A packet that is missing under its reference, or is under one that it does not have.
     Reference,
+    /// A user's timeline that differs from their deposits, refunds and withdrawals.
+    Timeline,
 }
 
 impl Kind {
@@ -62,6 +64,7 @@ impl Kind {
             Self::Wallet => "wallet",
             Self::SendKeys => "send-keys",
             Self::Reference => "reference",
+            Self::Timeline => "timeline",
         }
     }
 }

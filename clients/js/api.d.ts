@@ -168,6 +168,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/me/movements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The movements of the caller's wallet
+         * @description Newest first by `at`; those of one time by kind and then by id, the last ones first. All pages together list each movement that
+         *     was there when the first was read exactly once; later ones may appear. Amounts are signed; all movements sum to the balance.
+         */
+        get: operations["listMyMovements"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/me/claims": {
         parameters: {
             query?: never;
@@ -293,8 +314,9 @@ export interface paths {
         };
         /**
          * List the movements of a wallet
-         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance. `by` is the principal
-         *     who signed the request that moved the money.
+         * @description Newest first by `at`; those of one time by kind and then by id, the last ones first. All pages together list each movement that
+         *     was there when the first was read exactly once; later ones may appear. Amounts are signed; all movements sum to the balance.
+         *     `by` is the principal who signed the request that moved the money.
          */
         get: operations["listMovements"];
         put?: never;
@@ -1176,6 +1198,15 @@ export interface components {
                 "application/problem+json": components["schemas"]["InvalidRequestProblem"];
             };
         };
+        /** @description A time, the kind, the limit, the cursor or an id is not valid. */
+        InvalidMovementsPaging: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
         /** @description The limit, the cursor or an id is not valid. */
         InvalidPaging: {
             headers: {
@@ -1363,6 +1394,21 @@ export interface components {
          * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
          */
         After: components["schemas"]["Cursor"];
+        /**
+         * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
+         * @example 2026-11-20T00:00:00.000Z
+         */
+        From: string;
+        /**
+         * @description Only movements of before this time.
+         * @example 2026-11-21T00:00:00.000Z
+         */
+        To: string;
+        /**
+         * @description Only movements of this kind.
+         * @example refund
+         */
+        Kind: "claim" | "deposit" | "refund" | "sent" | "withdrawal";
         /**
          * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
          * @example TzeHya0fMw
@@ -1623,6 +1669,58 @@ export interface operations {
             503: components["responses"]["Unavailable"];
         };
     };
+    listMyMovements: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: components["parameters"]["From"];
+                /**
+                 * @description Only movements of before this time.
+                 * @example 2026-11-21T00:00:00.000Z
+                 */
+                to?: components["parameters"]["To"];
+                /**
+                 * @description Only movements of this kind.
+                 * @example refund
+                 */
+                kind?: components["parameters"]["Kind"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of movements. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Movements"];
+                };
+            };
+            400: components["responses"]["InvalidMovementsPaging"];
+            401: components["responses"]["Unauthenticated"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
     listMyClaims: {
         parameters: {
             query?: {
@@ -1807,6 +1905,21 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: components["parameters"]["From"];
+                /**
+                 * @description Only movements of before this time.
+                 * @example 2026-11-21T00:00:00.000Z
+                 */
+                to?: components["parameters"]["To"];
+                /**
+                 * @description Only movements of this kind.
+                 * @example refund
+                 */
+                kind?: components["parameters"]["Kind"];
+                /**
                  * @description The maximum number of rows in a page.
                  * @example 50
                  */
@@ -1838,7 +1951,7 @@ export interface operations {
                     "application/json": components["schemas"]["Movements"];
                 };
             };
-            400: components["responses"]["InvalidPaging"];
+            400: components["responses"]["InvalidMovementsPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];

@@ -14,6 +14,7 @@ export function newKey(): string;
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
+/** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /**
  * @typedef {object} Options
@@ -155,12 +156,18 @@ export class Hongbao {
      */
     walletOf(userId: string, { signal }?: Call): Promise<Wallet>;
     /**
-     * For the operator: returns one page of a wallet's movements.
-     * @param {string} userId
-     * @param {Page & Call} [page]
+     * Returns one page of the movements of the caller's wallet, the newest first.
+     * @param {MovementsPage & Call} [page]
      * @returns {Promise<Movements>}
      */
-    movements(userId: string, page?: Page & Call): Promise<Movements>;
+    myMovements(page?: MovementsPage & Call): Promise<Movements>;
+    /**
+     * For the operator: returns one page of a wallet's movements, the newest first.
+     * @param {string} userId
+     * @param {MovementsPage & Call} [page]
+     * @returns {Promise<Movements>}
+     */
+    movements(userId: string, page?: MovementsPage & Call): Promise<Movements>;
     /**
      * For the operator: returns any packet.
      * @param {string} packetId
@@ -199,6 +206,11 @@ export type Page = {
 export type ClaimsPage = Page & {
     order?: "slip" | "newest" | undefined;
     after?: string | null | undefined;
+};
+export type MovementsPage = Page & {
+    from?: string | undefined;
+    to?: string | undefined;
+    kind?: "claim" | "deposit" | "refund" | "sent" | "withdrawal" | undefined;
 };
 export type Call = {
     signal?: AbortSignal | undefined;

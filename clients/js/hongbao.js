@@ -21,6 +21,7 @@
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
 /** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
+/** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 
 /**
@@ -276,9 +277,18 @@ export class Hongbao {
   }
 
   /**
-   * For the operator: returns one page of a wallet's movements.
+   * Returns one page of the movements of the caller's wallet, the newest first.
+   * @param {MovementsPage & Call} [page]
+   * @returns {Promise<Movements>}
+   */
+  myMovements(page = {}) {
+    return this.#userId === null ? this.#json('GET', `/me/movements${query(page)}`, { signal: page.signal }) : this.movements(this.#userId, page);
+  }
+
+  /**
+   * For the operator: returns one page of a wallet's movements, the newest first.
    * @param {string} userId
-   * @param {Page & Call} [page]
+   * @param {MovementsPage & Call} [page]
    * @returns {Promise<Movements>}
    */
   movements(userId, page = {}) {
@@ -371,14 +381,13 @@ export class Hongbao {
   }
 }
 
-/** @param {ClaimsPage & {reference?: string}} page */
-function query({ reference, order, after, limit, cursor }) {
+/** @param {ClaimsPage & MovementsPage & {reference?: string}} page */
+function query(page) {
   const parameters = new URLSearchParams();
-  if (reference !== undefined) parameters.set('reference', reference);
-  if (order !== undefined) parameters.set('order', order);
-  if (after) parameters.set('after', after);
-  if (limit !== undefined) parameters.set('limit', String(limit));
-  if (cursor) parameters.set('cursor', cursor);
+  for (const name of /** @type {const} */ (['reference', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
+    const value = page[name] ?? '';
+    if (value !== '') parameters.set(name, String(value));
+  }
   const text = parameters.toString();
   return text && `?${text}`;
 }

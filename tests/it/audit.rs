@@ -41,7 +41,7 @@ enum Tampering {
 
 use Kind::{
     Amounts, ClaimWithoutDecision, Closing, Conservation, Debit, Decision, DecisionWithoutClaim, Index, Malformed,
-    NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
+    NoWallet, Orphan, Reference, Refunds, SendKeys, Timeline, UnknownItem, Wallet,
 };
 use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
 
@@ -51,7 +51,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
-const CASES: [Case; 17] = [
+const CASES: [Case; 18] = [
     (
         "USER#ann",
         "WALLET",
@@ -71,6 +71,20 @@ const CASES: [Case; 17] = [
     ),
     ("USER#sam", "DEPOSIT#", &[(More("amount"), Wallet), (Gone, Wallet), (Copied("", "WITHDRAW#x"), Wallet)]),
     ("USER#sam", "DEPOSIT#", &[(Copied("", "DEPOSIT#x"), Wallet), (Copied("", "GIFT#x"), UnknownItem)]),
+    (
+        "USER#",
+        "AT#",
+        &[
+            (More("amount"), Timeline),
+            (Says("by", "arn:aws:iam::123456789012:user/eve"), Timeline),
+            (Without("amount"), Timeline),
+            (More("at"), Malformed),
+            (Gone, Timeline),
+            (Copied("", "AT#DEPOSIT#0000000000007#x"), Malformed),
+            (Copied("", "AT#DEPOSIT#7#x"), UnknownItem),
+            (Copied("", "AT#SENT#0000000000007#x"), UnknownItem),
+        ],
+    ),
     ("USER#sam", "SENT#", &[(More("amount"), Debit), (More("at"), Debit), (Gone, Debit)]),
     ("USER#sam", "SENT#", &[(Copied("USER#zoe", "SENT#{id}"), NoWallet), (Copied("USER#tom", "SENT#{id}"), Debit)]),
     ("USER#sam", "KEY#", &[(Gone, SendKeys), (Copied("", "KEY#x"), SendKeys)]),

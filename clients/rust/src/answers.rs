@@ -244,7 +244,7 @@ pub struct Movement {
     pub amount: i64,
     pub at: String,
     pub packet_id: Option<String>,
-    /// The principal who signed a deposit or a withdrawal, as IAM names it.
+    /// Only for the operator: the principal who signed a deposit or a withdrawal, as IAM names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

@@ -70,6 +70,26 @@ pub struct Page<'a> {
     pub cursor: Option<&'a str>,
 }
 
+/// Which movements a list has; `None` means any.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct MovementFilter<'a> {
+    /// Not before this time, in RFC 3339.
+    pub from: Option<&'a str>,
+    /// Before this time.
+    pub to: Option<&'a str>,
+    /// Only this kind, such as `refund`.
+    pub kind: Option<&'a str>,
+}
+
+impl MovementFilter<'_> {
+    fn query(self) -> Option<String> {
+        let parameters = [("from", self.from), ("to", self.to), ("kind", self.kind)];
+        let given = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", segment(value?))));
+        let given: Vec<String> = given.collect();
+        if given.is_empty() { None } else { Some(given.join("&")) }
+    }
+}
+
 /// A packet that was sent.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Sent {
@@ -197,9 +217,22 @@ impl<T: Transport> Client<T> {
         self.get(&format!("/wallets/{}", segment(user_id))).await
     }
 
-    /// For the operator: returns one page of a wallet's movements.
-    pub async fn movements(&self, user_id: &str, page: Page<'_>) -> Result<Movements, Error> {
-        self.page(&format!("/wallets/{}/movements", segment(user_id)), page).await
+    /// For the operator: returns one page of a wallet's movements, the newest first.
+    pub async fn movements(
+        &self,
+        user_id: &str,
+        filter: MovementFilter<'_>,
+        page: Page<'_>,
+    ) -> Result<Movements, Error> {
+        self.query(&format!("/wallets/{}/movements", segment(user_id)), filter.query(), page).await
+    }
+
+    /// Returns one page of the movements of the caller's wallet, the newest first.
+    pub async fn my_movements(&self, filter: MovementFilter<'_>, page: Page<'_>) -> Result<Movements, Error> {
+        match &self.user_id {
+            Some(user_id) => self.movements(user_id, filter, page).await,
+            None => self.query("/me/movements", filter.query(), page).await,
+        }
     }
 
     /// For the operator: returns any packet.

@@ -8,8 +8,9 @@ use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{PacketId, Reference, UserId};
 use shared::http::{
-    Answer, ClaimRow, Keeping, PacketBody, Page, Problem, Route, Totals, Viewer, WalletBody, before_deadline, caller,
-    cursor, fields, operator, optional, page, page_with, parameter, respond, route, user_of,
+    Answer, ClaimRow, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route, Totals,
+    Viewer, WalletBody, before_deadline, caller, cursor, fields, movements_asked, operator, optional, page, page_with,
+    parameter, respond, route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
 use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, Status, ViewPackets, Viewed};
@@ -63,6 +64,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
             let user = caller(request)?;
             Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
         }
+        Route::MyMovements => movements_of(view, request, caller(request)?).await,
         Route::Packets(who) => packets_of(view, request, user_of(request, who)?).await,
         Route::Claims(who) => claims_of(view, request, user_of(request, who)?).await,
         Route::Preflight => Ok(Answer::nothing()),
@@ -166,5 +168,18 @@ async fn claims_of<T: Table, H: HotStore>(
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
         newest_cursor: None,
         totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
+    })
+}
+
+async fn movements_of<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
+    request: &Request,
+    user: UserId,
+) -> Result<Answer, Problem> {
+    let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
+    let slice = view.movements(&user, filter, page.cursor, page.limit).await?;
+    Answer::ok(&MovementsBody {
+        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::User(&user))).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
 }

@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Int, MovementRow, Page, Problem, Route, WalletBody, before_deadline, fields, operator, page,
-    parse_body, respond, route,
+    Answer, Code, Int, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route, Viewer, WalletBody,
+    before_deadline, fields, movements_asked, operator, parse_body, respond, route,
 };
-use shared::ledger::{MovementCursor, MovementOutcome};
+use shared::ledger::MovementOutcome;
 use shared::ports::Table;
 use shared::service::Wallets;
 
@@ -20,12 +20,6 @@ const BODY_BYTES_MAX: usize = 16 * 1_024;
 #[serde(deny_unknown_fields)]
 struct MovementBody {
     amount: Int,
-}
-
-#[derive(Serialize)]
-struct MovementsBody<'a> {
-    movements: Vec<MovementRow<'a>>,
-    next_cursor: Option<String>,
 }
 
 /// Answers a request of the wallet function.
@@ -106,11 +100,10 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
 }
 
 async fn movements<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
-    let list = format!("movements of user {user}");
-    let page: Page<MovementCursor> = page(request, &list)?;
-    let slice = wallets.movements(&user, page.cursor, page.limit).await?;
+    let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
+    let slice = wallets.movements(&user, filter, page.cursor, page.limit).await?;
     Answer::ok(&MovementsBody {
-        movements: slice.rows.iter().map(MovementRow::from).collect(),
+        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::Operator)).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
 }

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::body::{Fields, fields};
 use super::problem::Problem;
+use crate::domain::{MovementFilter, MovementKind, Timestamp, UserId};
 
 /// The piece of a list that a request asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -87,6 +88,36 @@ pub fn page_with<C: FromStr + Display>(mut fields: Fields, request: &Request, li
     let cursor = cursor(&mut fields, request, "cursor", list);
     fields.finish()?;
     Ok(Page { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor })
+}
+
+/// A page of a user's movements that a request asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MovementsAsked<C> {
+    /// Which movements.
+    pub filter: MovementFilter,
+    /// The page of their list.
+    pub page: Page<C>,
+    /// The name of their list.
+    pub list: String,
+}
+
+/// The page of a user's movements that a request asks for.
+pub fn movements_asked<C: FromStr + Display>(request: &Request, user: &UserId) -> Result<MovementsAsked<C>, Problem> {
+    const A_TIME: &str = "must be a time such as 2026-11-20T13:30:00.120Z";
+    let mut fields = fields();
+    let mut time = |name| optional(&mut fields, request, name, A_TIME, |text| text.parse::<Timestamp>().ok());
+    let (from, to) = (time("from"), time("to"));
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        fields.check("to", None::<()>, "must not be before from");
+    }
+    let kinds = MovementKind::ALL.map(MovementKind::name).join(", ");
+    let kind = optional(&mut fields, request, "kind", &format!("must be one of {kinds}"), MovementKind::named);
+    // A place among some movements is none among others.
+    let text = |at: Option<Timestamp>| at.map_or_else(|| "any time".to_owned(), |at| at.to_string());
+    let what = kind.map_or("movements", MovementKind::name);
+    let list = format!("{what} of user {user} from {} to {}", text(from), text(to));
+    let page = page_with(fields, request, &list)?;
+    Ok(MovementsAsked { filter: MovementFilter { from, to, kind }, page, list })
 }
 
 fn parse_limit(text: &str) -> Option<u32> {

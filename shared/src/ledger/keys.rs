@@ -2,7 +2,7 @@
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
-use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, UserId};
+use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId};
 use crate::ports::Key;
 
 /// The primary key's attributes.
@@ -38,6 +38,16 @@ pub const REFUND: &str = "REFUND#";
 pub const SENT: &str = "SENT#";
 /// The beginning of the sort keys of withdrawals.
 pub const WITHDRAWAL: &str = "WITHDRAW#";
+
+/// The beginning of the sort keys of a timeline's deposits.
+pub const DEPOSIT_AT: &str = "AT#DEPOSIT#";
+/// The beginning of the sort keys of a timeline's refunds.
+pub const REFUND_AT: &str = "AT#REFUND#";
+/// The beginning of the sort keys of a timeline's withdrawals.
+pub const WITHDRAWAL_AT: &str = "AT#WITHDRAW#";
+
+/// The digits of a time in a timeline: enough until 2286.
+const TIME_MAX: u64 = 9_999_999_999_999;
 
 const PACKET: &str = "PACKET#";
 
@@ -110,6 +120,18 @@ pub fn deposit(owner: &UserId, id: &RequestKey) -> Key {
 /// A withdrawal, named by the operator's request key. Written once, never changed.
 pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
+}
+
+/// The copy of a deposit, a refund or a withdrawal in its user's timeline, where those of a kind sort by time. Written with the movement,
+/// never changed. Missing: a version without timelines wrote the movement.
+pub fn in_timeline(movement: &Key, at: Timestamp) -> Key {
+    let (kind, name) = movement.sk.split_once('#').unwrap_or((&movement.sk, ""));
+    Key { pk: movement.pk.clone(), sk: format!("AT#{kind}#{}#{name}", time(at)) }
+}
+
+/// A time as timelines spell it.
+pub fn time(at: Timestamp) -> String {
+    format!("{:013}", at.ms().min(TIME_MAX))
 }
 
 /// An idempotency key of a send. Written by send, never changed. Missing: the key has sent nothing and is free.

@@ -72,7 +72,7 @@ impl<T: Table> Ledger<T> {
         self.move_once(keys::withdrawal(user, id), &item, wallet, MovementOutcome::InsufficientBalance).await
     }
 
-    /// Writes a movement once. An existing movement under the same id decides before the balance does.
+    /// Writes a movement and its copy in the timeline once. An existing movement under the same id decides before the balance does.
     async fn move_once(
         &self,
         key: Key,
@@ -80,7 +80,9 @@ impl<T: Table> Ledger<T> {
         wallet: Write,
         out_of_bounds: MovementOutcome,
     ) -> Result<MovementOutcome, LedgerError> {
-        let writes = [Write::PutNew { key: key.clone(), item: items::write(movement)? }, wallet];
+        let item = items::write(movement)?;
+        let copy = Write::PutNew { key: keys::in_timeline(&key, movement.at), item: item.clone() };
+        let writes = [Write::PutNew { key: key.clone(), item }, copy, wallet];
         let reasons = match self.commit(&writes).await? {
             Committed::Yes => return Ok(MovementOutcome::Moved),
             Committed::No(reasons) => reasons,

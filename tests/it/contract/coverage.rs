@@ -17,7 +17,7 @@ use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
 /// Statuses that only API Gateway itself answers: it throttles; the functions only count wrong passphrases.
-const NOT_CAUSED_HERE: [(&str, u16); 17] = [
+const NOT_CAUSED_HERE: [(&str, u16); 18] = [
     ("deposit", 429),
     ("findPackets", 429),
     ("getAnyPacket", 429),
@@ -28,6 +28,7 @@ const NOT_CAUSED_HERE: [(&str, u16); 17] = [
     ("listClaimsOfUser", 429),
     ("listMovements", 429),
     ("listMyClaims", 429),
+    ("listMyMovements", 429),
     ("listMyPackets", 429),
     ("listPacketClaims", 429),
     ("listPacketClaimsForUser", 429),
@@ -172,6 +173,7 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/me/wallet").by("bob"),
         api.get("/me/packets").by("bob"),
         api.get("/me/claims").by("bob"),
+        api.get("/me/movements").by("bob"),
         api.get("/wallets/bob"),
         api.get("/wallets/bob/movements"),
     ];
@@ -203,7 +205,8 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/me/packets?cursor=AAAA").by("bob"),
         api.get("/me/claims?limit=101").by("bob"),
         api.get("/wallets/a%20b"),
-        api.get("/wallets/a/movements?limit=x"),
+        api.get("/wallets/a/movements?from=2026-11-20"),
+        api.get("/me/movements?kind=gift").by("bob"),
         movement(api, "deposits/bad", 0),
         movement(api, "deposits/b.d", 1),
         movement(api, "withdrawals/bad", 0),
@@ -227,6 +230,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/me/wallet"),
         api.get("/me/packets"),
         api.get("/me/claims"),
+        api.get("/me/movements"),
     ];
     tour.all(401, nobody).await;
     let poor = send(api, "poor").json(&random(10_000, 10));
@@ -361,6 +365,7 @@ async fn broken(tour: &mut Tour, api: &Api) {
         api.get(format!("/packets/{packet}/claims")).by("bob"),
         api.get("/me/packets").by("broken"),
         api.get("/me/claims").by("broken"),
+        api.get("/me/movements").by("broken"),
         api.get("/wallets/broken/movements"),
         put("deposits/d"),
         put("withdrawals/w"),
@@ -389,6 +394,7 @@ async fn without_a_ledger(tour: &mut Tour) {
         api.get("/me/wallet").by("bob"),
         api.get("/me/packets").by("bob"),
         api.get("/me/claims").by("bob"),
+        api.get("/me/movements").by("bob"),
         api.get("/wallets/bob"),
         api.get("/wallets/bob/movements"),
         movement(&api, "deposits/d", 10),

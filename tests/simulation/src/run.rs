@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed, Terms, Timestamp, split,
+    Amount, Amounts, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed,
+    Terms, Timestamp, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -511,8 +512,10 @@ impl Run {
             if !right {
                 self.world.violated(Kind::Answer, format!("{} is shown as {seen:?}", terms.id));
             }
-            let moved = process.call(process.wallets.movements(&terms.sender, None, 100)).await;
-            let moved = moved.and_then(Result::ok).filter(|moved| moved.next.is_none());
+            let all = MovementFilter::default();
+            let moved = process.call(process.wallets.movements(&terms.sender, all, None, 100)).await;
+            let is_sorted = |moved: &[Movement]| moved.is_sorted_by(|one, other| one.at >= other.at);
+            let moved = moved.and_then(Result::ok).filter(|moved| moved.next.is_none() && is_sorted(&moved.rows));
             let sum = moved.map(|moved| moved.rows.iter().map(|movement| movement.amount).sum::<i64>());
             let wallet = process.call(process.wallets.wallet(&terms.sender)).await;
             let balance = books.balances.get(terms.sender.as_str()).copied().unwrap_or_default();

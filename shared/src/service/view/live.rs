@@ -20,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Groups of slips that are read at once while a page of claims is filled.
 const GROUPS_AT_ONCE: usize = 16;
-/// The bytes of the cache of packets. A packet of 100,000 slips takes 10 MB if its users' ids have twelve letters, 23 MB if they are
+/// The bytes of the cache of packets. A packet of 100,000 slips takes 11 MB if its users' ids have twelve letters, 25 MB if they are
 /// as long as can be.
 const BYTES_MAX: u64 = 32 << 20;
 /// The bytes of a packet of some 100 slips.

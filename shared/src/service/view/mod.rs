@@ -17,8 +17,10 @@ pub use self::listing::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order};
 
 use self::evidence::{Depth, Evidence};
 use self::live::Live;
-use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Summary, Terms, UserId, Wallet};
-use crate::ledger::{Ledger, Packet, Slice};
+use crate::domain::{
+    Claim, ClaimRecord, Movement, MovementFilter, PacketId, Reference, Summary, Terms, UserId, Wallet,
+};
+use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
@@ -193,6 +195,17 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         limit: u32,
     ) -> Result<(Slice<ClaimRecord, PacketId>, Wallet), Failure> {
         Ok(futures::try_join!(self.ledger().claims(user, before, limit), self.ledger().wallet(user))?)
+    }
+
+    /// Up to `limit` movements of a user's wallet, the newest first, after `after`.
+    pub async fn movements(
+        &self,
+        user: &UserId,
+        filter: MovementFilter,
+        after: Option<MovementCursor>,
+        limit: u32,
+    ) -> Result<Slice<Movement, MovementCursor>, Failure> {
+        Ok(self.ledger().movements(user, filter, after, limit).await?)
     }
 
     fn ledger(&self) -> &Ledger<T> {
