@@ -1,7 +1,7 @@
-// The screen "Mine": the balance, the packets that the user sent, and the slips that the user received, page by page.
+// The screen "Mine": the balance, the packets that the user sent, the slips that the user received, and every movement by month.
 
 import { newKey } from '../client/hongbao.js';
-import { api, config, me, moment, money, setCurrency } from './context.js';
+import { api, config, me, moment, money, month, setCurrency } from './context.js';
 import { h, say } from './dom.js';
 import { avatar, person } from './people.js';
 import { t } from './i18n.js';
@@ -28,7 +28,7 @@ export async function mineScreen(root, signal, tab = 'received') {
       if (!signal.aborted) say(explain(error).title);
     }
   });
-  const link = (/** @type {'sent' | 'received'} */ name) =>
+  const link = (/** @type {'sent' | 'received' | 'statement'} */ name) =>
     h('a', { href: `#/mine/${name}`, 'aria-current': tab === name ? 'true' : null }, t(`mine.${name}`));
   const totals = h('p', { class: 'progress' });
   const rows = h('ol', { class: 'history' });
@@ -40,7 +40,7 @@ export async function mineScreen(root, signal, tab = 'received') {
       { class: 'mine' },
       h('h1', { class: 'unseen' }, t('mine.title')),
       h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
-      h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent')),
+      h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent'), link('statement')),
       h('div', { class: 'card' }, totals, rows, more, end),
     ),
   );
@@ -53,13 +53,14 @@ export async function mineScreen(root, signal, tab = 'received') {
     isLoading = true;
     more.disabled = true;
     try {
-      cursor = tab === 'sent' ? await sentPage(cursor) : await receivedPage(cursor);
+      cursor = await (tab === 'sent' ? sentPage(cursor) : tab === 'statement' ? statementPage(cursor) : receivedPage(cursor));
     } finally {
       isLoading = false;
       more.disabled = false;
     }
     more.hidden = cursor === null;
     if (cursor !== null) return;
+    showMonth();
     if (rows.childElementCount > 0) end.textContent = t('mine.end');
     else rows.replaceWith(nothing(tab));
   };
@@ -76,6 +77,27 @@ export async function mineScreen(root, signal, tab = 'received') {
     const page = await api.myClaims({ limit: PAGE, cursor: from, signal });
     showTotals(page.totals);
     rows.append(...page.claims.map(receivedRow));
+    return page.next_cursor;
+  };
+  /** The month that is being listed, with its sums so far. */
+  const shown = { name: '', in: 0, out: 0, sums: h('span', { class: 'hint' }) };
+  // Once the month is complete.
+  const showMonth = () => {
+    if (shown.name) shown.sums.textContent = t('mine.month', { in: money(shown.in), out: money(shown.out) });
+  };
+  const statementPage = async (/** @type {string | null} */ from) => {
+    const page = await api.myMovements({ limit: PAGE, cursor: from, signal });
+    for (const movement of page.movements) {
+      const name = month(movement.at);
+      if (name !== shown.name) {
+        showMonth();
+        Object.assign(shown, { name, in: 0, out: 0, sums: h('span', { class: 'hint' }) });
+        rows.append(h('li', { class: 'month' }, h('h2', null, name), shown.sums));
+      }
+      if (movement.amount > 0) shown.in += movement.amount;
+      else shown.out -= movement.amount;
+      rows.append(movementRow(movement));
+    }
     return page.next_cursor;
   };
   // The next page loads when the button scrolls into view. Users of a keyboard or a screen reader press the button.
@@ -97,7 +119,7 @@ function nothing(tab) {
     'div',
     { class: 'nothing' },
     h('div', { class: 'emblem', 'aria-hidden': 'true' }),
-    h('p', null, t(tab === 'sent' ? 'mine.sent.none' : 'mine.received.none')),
+    h('p', null, t(tab === 'sent' ? 'mine.sent.none' : tab === 'statement' ? 'mine.statement.none' : 'mine.received.none')),
     h('a', { class: 'button', href: '#/' }, t('notFound.home')),
   );
 }
@@ -123,6 +145,22 @@ function sentRow(packet) {
       refunded_amount > 0 && h('span', { class: 'back' }, t('mine.refunded', { amount: money(refunded_amount) })),
     ),
   );
+}
+
+/** The kinds of movement that this page has words for. */
+const KINDS = /** @type {const} */ (['deposit', 'withdrawal', 'sent', 'claim', 'refund']);
+
+/** @param {import('../client/hongbao.js').Movements['movements'][number]} movement */
+function movementRow(movement) {
+  const { kind, amount, at } = movement;
+  const packetId = 'packet_id' in movement ? movement.packet_id : null;
+  const known = KINDS.find((name) => name === kind);
+  const parts = [
+    h('span', { class: 'name' }, known ? t(`movement.${known}`) : kind),
+    h('span', { class: `got${amount > 0 ? ' plus' : ''}` }, (amount > 0 ? '+' : '') + money(amount)),
+    h('time', { datetime: at }, moment(at)),
+  ];
+  return h('li', null, packetId ? h('a', { href: `#/p/${packetId}` }, ...parts) : h('div', { class: 'movement' }, ...parts));
 }
 
 /** @param {Received} claim */
