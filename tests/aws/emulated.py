@@ -191,6 +191,7 @@ ONLY_NOTED = [
     kind(name)(Noted.make)
     for name in (
         "AWS::CloudFront::Distribution",
+        "AWS::CloudFront::Function",
         "AWS::CloudFront::OriginAccessControl",
         "AWS::CloudFront::ResponseHeadersPolicy",
         "AWS::CodeDeploy::Application",
