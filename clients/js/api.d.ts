@@ -637,10 +637,12 @@ export interface components {
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"];
             /**
-             * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
-             *     before, also after this time.
+             * Format: date-time
+             * @description When grabs begin: a time in the future, at most 7 days ahead, with any offset from UTC. Without it they begin at once. A
+             *     repeated send is answered as before, also after this time.
+             * @example 2027-01-01T00:00:00+08:00
              */
-            starts_at?: components["schemas"]["Timestamp"];
+            starts_at?: string;
             /**
              * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
@@ -757,7 +759,7 @@ export interface components {
             starts_at: components["schemas"]["Timestamp"];
             /**
              * @description Milliseconds after which to ask again: the time until the start, and a random part of a spread (5 s by default), so that
-             *     not everybody asks at once. Who asks at the start itself can grab then.
+             *     not everybody asks at once. A user who asks at the start itself can grab then.
              */
             retry_after_ms: number;
         };
