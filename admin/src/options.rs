@@ -142,7 +142,7 @@ pub enum Webhooks {
 
 #[derive(Args, Debug)]
 pub struct WebhooksReplay {
-    /// The URL of the queue of dead letters: the stack's output WebhookDeadLettersUrl
+    /// The URL of the queue of dead letters: the stack's output `WebhookDeadLettersUrl`
     #[arg(long, value_name = "URL", env = "WEBHOOK_DEAD_LETTERS")]
     pub dead_letters: String,
 }

@@ -19,7 +19,7 @@ const ASK_FOR: Duration = Duration::from_mins(10);
 #[derive(Debug, Serialize)]
 struct Moved {
     status: String,
-    moved: i64,
+    count: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
 }
@@ -56,15 +56,15 @@ async fn last_move(sqs: &Client, arn: &str) -> Result<Moved, Failed> {
     let task = task.ok_or_else(|| Failed::Answer("the move of the messages is unknown".to_owned()))?;
     Ok(Moved {
         status: task.status.unwrap_or_default(),
-        moved: task.approximate_number_of_messages_moved,
+        count: task.approximate_number_of_messages_moved,
         failure: task.failure_reason,
     })
 }
 
-fn in_words(Moved { status, moved, failure }: &Moved) -> String {
+fn in_words(Moved { status, count, failure }: &Moved) -> String {
     let failure = failure.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
     match &**status {
-        "COMPLETED" => format!("about {moved} webhooks are delivered again"),
-        status => format!("about {moved} webhooks were moved; the move is {status}{failure}"),
+        "COMPLETED" => format!("about {count} webhooks are delivered again"),
+        status => format!("about {count} webhooks were moved; the move is {status}{failure}"),
     }
 }

@@ -45,7 +45,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Ack::Ledger)]
     pub ack: Ack,
 
-    /// Deliver each event to this URL, such as http://127.0.0.1:8080/webhooks
+    /// Deliver each event to this URL, such as `http://127.0.0.1:8080/webhooks`
     #[arg(long, value_name = "URL", requires = "webhook_secret")]
     pub webhook_url: Option<String>,
 

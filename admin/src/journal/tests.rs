@@ -211,7 +211,7 @@ proptest! {
         let mut ledger = Ledger::random(seed, 20);
         let amounts = ["amount", "total_amount", "balance"];
         // The journal of a later day compares what timelines say of later movements.
-        let is_compared = |item: &serde_json::Value| {
+        let is_compared = |item: &Value| {
             let is_copy = item["SK"]["S"].as_str().unwrap().starts_with("AT#");
             !is_copy || item["at"]["N"].as_str().unwrap().parse::<u64>().unwrap() < day().end
         };

@@ -25,35 +25,29 @@ fn is_public(address: IpAddr) -> bool {
 /// By IANA's registry of special-purpose IPv4 addresses.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
-    let special = match (a, b, c) {
-        // This network, private, loopback, multicast and reserved.
-        (0 | 10 | 127 | 224.., ..) => true,
-        // Shared by the customers of a carrier.
-        (100, 64..=127, _) => true,
-        // Link-local: metadata services are here.
-        (169, 254, _) => true,
-        (172, 16..=31, _) | (192, 168, _) => true,
-        // Protocol assignments, documentation, relays of 6to4.
-        (192, 0, 0 | 2) | (192, 88, 99) | (198, 51, 100) | (203, 0, 113) => true,
-        // Benchmarks.
-        (198, 18 | 19, _) => true,
-        _ => false,
-    };
+    // Each line is a group: this network, private, loopback, multicast and reserved; shared by the customers of a carrier;
+    // link-local, where metadata services are; private; protocol assignments, documentation and relays of 6to4; benchmarks.
+    let special = matches!(
+        (a, b, c),
+        (0 | 10 | 127 | 224.., ..)
+            | (100, 64..=127, _)
+            | (169, 254, _)
+            | (172, 16..=31, _)
+            | (192, 168, _)
+            | (192, 0, 0 | 2)
+            | (192, 88, 99)
+            | (198, 51, 100)
+            | (203, 0, 113)
+            | (198, 18 | 19, _)
+    );
     !special
 }
 
 /// By IANA's registry of special-purpose IPv6 addresses. Only `2000::/3` is given out, and some of it has special purposes.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [a, b, ..] = address.segments();
-    let special = match (a, b) {
-        // Protocol assignments, among them Teredo, which contains IPv4 addresses.
-        (0x2001, 0..=0x1ff) => true,
-        // Documentation.
-        (0x2001, 0x0db8) | (0x3fff, 0..=0x0fff) => true,
-        // 6to4, which contains IPv4 addresses.
-        (0x2002, _) => true,
-        _ => false,
-    };
+    // Protocol assignments, among them Teredo, which contains IPv4 addresses; documentation; 6to4, which contains them too.
+    let special = matches!((a, b), (0x2001, 0..=0x1ff | 0x0db8) | (0x3fff, 0..=0x0fff) | (0x2002, _));
     a & 0xe000 == 0x2000 && !special
 }
 

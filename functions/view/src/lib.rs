@@ -20,6 +20,7 @@ struct ClaimsBody<'a> {
     claims: Vec<ClaimRow<'a>>,
     next_cursor: Option<String>,
     /// Only where the newest claims are asked for, and `null` where they come in slip order all the same.
+    #[expect(clippy::option_option, reason = "it is absent, null or a text")]
     #[serde(skip_serializing_if = "Option::is_none")]
     newest_cursor: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -248,8 +248,8 @@ async fn try_run<S: Invoke>(ready: Ready<S>, lines: &mut Sender<Bytes>) -> Resul
 
 /// When a user arrives: most come early, as in a chat.
 fn arrival(number: u32, race: Race) -> Duration {
-    let share = f64::from(number - 1) / f64::from(race.users);
-    Duration::from_millis(u64::from(race.over_ms)).mul_f64(share * share)
+    let square = |number| u64::from(number) * u64::from(number);
+    Duration::from_micros(u64::from(race.over_ms) * 1_000 * square(number - 1) / square(race.users))
 }
 
 /// Calls the functions like the gateway.

@@ -215,7 +215,7 @@ async fn deliver(queue: Arc<Queue>, webhook: Arc<Webhook>, ready: Arc<Notify>, m
                 Ok(batch) if !batch.records.is_empty() => break Some(batch),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(error = shared::error_chain(&error), "the queue of webhooks can't be read")
+                    tracing::warn!(error = shared::error_chain(&error), "the queue of webhooks can't be read");
                 }
             }
             tokio::select! {

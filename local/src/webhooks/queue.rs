@@ -13,11 +13,11 @@ use shared::domain::Timestamp;
 use shared::ports::{Clock, Key};
 
 /// How long a received message is hidden: longer than any try takes.
-const HIDDEN: Duration = Duration::from_secs(60);
+const HIDDEN: Duration = Duration::from_mins(1);
 /// When a change is looked at first if its transaction is not answered, and how much later at least each time after.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 /// How old a change gets that the ledger does not show: longer than a transaction can take.
-const CHANGE_AGE_MAX: Duration = Duration::from_secs(60);
+const CHANGE_AGE_MAX: Duration = Duration::from_mins(1);
 
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;

@@ -17,7 +17,7 @@ impl Ledger<Told> {
     fn holds_claim(&self, id: PacketId, ms: u64) {
         let (sender_id, greeting) = (user("bob"), String::new());
         let (slip, amount, at) = (5, Amount::new(10), at(ms));
-        let claim = ClaimItem { packet_id: id, slip, amount, at, sender_id, greeting, by: None };
+        let claim = ClaimItem { packet_id: id, slip, amount, at, sender_id, greeting, reference: None, by: None };
         self.holds(keys::claim(&user("alice"), id), &claim);
     }
 
@@ -142,7 +142,7 @@ async fn a_page_asks_each_kind_once_however_long_a_history_is() {
     assert_eq!(ledger.page(MovementFilter { kind, ..MovementFilter::default() }, 100).await.len(), 100);
     assert_eq!(asked(&ledger), [("CLAIM#", 200, true)], "eight packets a day: 100 claims, and 80 that could be newer");
     let to = Some(at(NOW - 100 * DAY));
-    assert_eq!(ledger.page(MovementFilter { kind, to, ..MovementFilter::default() }, 100).await.len(), 100);
+    assert_eq!(ledger.page(MovementFilter { to, kind, ..MovementFilter::default() }, 100).await.len(), 100);
     assert_eq!(asked(&ledger), [("CLAIM#", 200, true)]);
 }
 
@@ -260,6 +260,7 @@ async fn an_item_without_a_sort_key_or_a_packet_is_a_defect() {
         at: at(7),
         sender_id,
         greeting,
+        reference: None,
         by: None,
     };
     nameless.holds(key, &claim);

@@ -397,7 +397,7 @@ mod tests {
         assert_eq!((of(place(7, 3), place(7, 3), 10), of(place(9, 0), place(5, 0), 10)), (vec![], vec![]));
         assert_eq!(slips.newest_place(), place(u64::MAX, 4));
         slips.hide(4);
-        assert_eq!(slips.newest_place().map(|place| place.at()), Some(Timestamp::from_ms(9)));
+        assert_eq!(slips.newest_place().map(Moment::at), Some(Timestamp::from_ms(9)));
     }
 
     #[test]
