@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use client::webhooks::{Data, PacketClosed, PacketSent, PacketSettled, SlipClaimed, WebhookError, verify, verify_at};
-use client::{Caller, Client, Page, SendRequest, Split, Transport};
+use client::{Caller, Client, MovementFilter, Page, SendRequest, Split, Transport};
 use http::{HeaderMap, HeaderName, Request, Response};
 use hyper::body::Bytes;
 use serde_json::{Value, json};
