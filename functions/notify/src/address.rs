@@ -25,8 +25,8 @@ fn is_public(address: IpAddr) -> bool {
 /// By IANA's registry of special-purpose IPv4 addresses.
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
-    // Each line is a group: this network, private, loopback, multicast and reserved; shared by the customers of a carrier;
-    // link-local, where metadata services are; private; protocol assignments, documentation and relays of 6to4; benchmarks.
+    // This network, private, loopback, multicast and reserved. Shared by the customers of a carrier. Link-local, where metadata
+    // services are. Private. Protocol assignments, documentation and relays of 6to4. Benchmarks.
     let special = matches!(
         (a, b, c),
         (0 | 10 | 127 | 224.., ..)

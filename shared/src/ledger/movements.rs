@@ -30,7 +30,7 @@ const CLAIMS_READ: u32 = 200;
 /// A place in the list of a user's movements: that of the last one read. Later places come first: by the time, then by the kind,
 /// then by the name.
 ///
-/// The time is the movement's own. Only where clocks were further apart than [`CLOCKS_APART`], a claim counts as made at the end of
+/// The time is the movement's own. Only where clocks were further apart than `CLOCKS_APART`, a claim counts as made at the end of
 /// the time in which its packet could be claimed. So no page can miss it.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub struct MovementCursor {
