@@ -15,6 +15,7 @@ const CALLS = {
   getMyWallet: (client) => client.wallet(),
   listMyPackets: (client) => client.myPackets(),
   listMyClaims: (client) => client.myClaims(),
+  listMyMovements: (client) => client.myMovements(),
   getWallet: (client) => client.walletOf('u'),
   deposit: (client) => client.deposit('u', 'd', 1),
   withdraw: (client) => client.withdraw('u', 'w', 1),
