@@ -759,7 +759,7 @@ export interface components {
             starts_at: components["schemas"]["Timestamp"];
             /**
              * @description Milliseconds after which to ask again: the time until the start, and a random part of a spread (5 s by default), so that
-             *     not everybody asks at once. A user who asks at the start itself can grab then.
+             *     not everybody asks at once. It is advice: any user can grab from the start on.
              */
             retry_after_ms: number;
         };

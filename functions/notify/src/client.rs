@@ -32,7 +32,7 @@ const BODY_MAX: Duration = Duration::from_secs(1);
 /// A receiver usually keeps a silent connection longer.
 const IDLE_MAX: Duration = Duration::from_secs(15);
 
-/// Who is calling.
+/// The header `user-agent`. It names the engine and its version.
 const USER_AGENT: &str = concat!("hongbao/", env!("CARGO_PKG_VERSION"));
 
 /// Why a delivery failed.

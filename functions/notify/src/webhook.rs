@@ -75,11 +75,10 @@ impl<'a> Message<'a> {
     }
 
     /// The request at `now`.
-    fn sign(&self, secrets: &Secrets, now: Timestamp) -> Result<Signed, PostError> {
+    fn sign(&self, secrets: &Secrets, now: Timestamp) -> Result<Signed, Undelivered> {
         let timestamp = self.event.at().to_string();
         let body = Body { kind: self.event.name(), timestamp, data: self.text };
-        // It is made of JSON.
-        let body = serde_json::to_string(&body).unwrap_or_default();
+        let body = serde_json::to_string(&body).map_err(Undelivered::NoEvent)?;
         let (id, seconds) = (self.id(), now.ms() / 1000);
         let signatures = secrets.signatures(&id, seconds, &body);
         let header = |text: &str| HeaderValue::from_str(text).map_err(|error| PostError::Request(error.into()));

@@ -188,7 +188,13 @@ impl Changes {
             Part::Close => !events.is_empty(),
             Part::Settle => events.iter().any(|event| matches!(event, Event::PacketSettled(_))),
         };
-        let messages = events.iter().map(|event| (event.id(), serde_json::to_string(event).unwrap_or_default()));
+        let messages = events.iter().filter_map(|event| match serde_json::to_string(event) {
+            Ok(body) => Some((event.id(), body)),
+            Err(error) => {
+                tracing::error!(webhook_id = event.id(), %error, "an event is missing");
+                None
+            }
+        });
         Verdict { messages: is_shown.then(|| messages.collect()), noted }
     }
 }
