@@ -2,7 +2,7 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
-.PHONY: help run demo test test-web pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
+.PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch prose nightly preflight smoke
 
@@ -66,8 +66,8 @@ prose: ## Check words, sentences, links and anchors of documents and comments
 	node scripts/prose/links.mjs
 
 # Machines that run tests sometimes stall for longer than a deployed function waits for Redis.
-test test-web fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
-test test-web fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
+test test-web test-clients fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
+test test-web test-clients fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 
 # Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
@@ -84,6 +84,15 @@ test-web: ## Test the page in a real browser, and the JavaScript client
 	npm --prefix tests/web run --silent check && npm --prefix tests/web run --silent types:check
 	SPLIT_VECTORS=vectors.jsonl npm --prefix tests/web run --silent $(if $(CUT),test:cut,test)
 
+# The packages are in target/package; the Python client in target/python.
+test-clients: ## Pack both clients, make one for Python, and run the examples with them
+	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh openapi
+	cargo build --workspace --bins
+	cargo package --quiet --allow-dirty -p hongbao-client
+	rm -rf target/python && mkdir -p target/python
+	cd target/python && PATH="$(CURDIR)/.tools/openapi/bin:$$PATH" openapi-python-client generate --path ../../openapi.yaml --fail-on-warning
+	npm --prefix tests/web run --silent test:clients
+
 # make test-aws ARGS="-k roles"
 test-aws: ## Deploy the templates to an emulator and compare them with the code
 	@scripts/install-tools.sh && scripts/install-tools.sh aws
@@ -96,6 +105,7 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	rm -rf target/aws
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/default
 	.tools/aws/bin/python tests/aws/transformed.py target/aws/all Page=true Events=true \
+	  WebhookUrl=https://app.example WebhookSecretArn=arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks \
 	  GrabCapacityProviderArn=arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 W3002 W2001 -- target/aws/default/template.yaml
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
@@ -174,8 +184,8 @@ bench: ## Compare this engine with every published design
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
 # make pressure ARGS="backlog --holds 1000000", ARGS="overload --times 3", ARGS="metastable --times 10 --seconds 60",
-# ARGS="steady --minutes 20" or ARGS=views
-pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, and views
+# ARGS="steady --minutes 20", ARGS=views or ARGS="webhooks --per-second 1000"
+pressure: ## Measure overload and what it leaves behind, a large outbox, load for long, views and webhooks
 	@scripts/install-tools.sh
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)

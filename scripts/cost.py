@@ -46,7 +46,7 @@ WORK = {
     "sync-bytes": (500, "bytes that they write (assumed)"),
     "winner-writes": (6, "write request units of a win: slip decision, claim and wallet, two each in a transaction"),
     "packet-writes": (14, "write request units of a packet up to 100 slips: ten to send, two to settle, two of the index"),
-    "refund-writes": (2.05, "write request units of a slip that goes back"),
+    "refund-writes": (2.07, "write request units of a slip that goes back: two, and six for 90 slips together"),
     "loser-reads": (0.01, "read request units of a loss (assumed): most losers are answered without DynamoDB"),
     "view-reads": (0.5, "read request units of a view (assumed): most are answered from memory and Redis"),
     "claim-bytes": (450, "bytes of a claim's items and of its share of the packet's, in the table"),

@@ -15,7 +15,7 @@ output() {
         --query "Stacks[0].Outputs[?OutputKey=='$1'].OutputValue"
 }
 
-# put FILE NAME TYPE CACHE. Names stay while files change, so CACHE makes browsers revalidate their copies.
+# put FILE NAME TYPE CACHE
 put() {
     aws s3 cp --only-show-errors --content-type "$3" --cache-control "$4" "$1" "s3://$bucket/$2"
 }
@@ -30,26 +30,38 @@ if [ "${2:-}" = --remove ]; then
     exit 0
 fi
 
-config=$(mktemp)
-trap 'rm -f "$config"' EXIT
-output PageConfig >"$config"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+url=$(output PageUrl)
+covers=$(find web/assets/covers -name '*.js' -exec basename {} .js \; | LC_ALL=C sort | sed 's/.*/"&"/' | paste -sd, -)
+# Whatever else the stack says, the page offers the covers that are uploaded with it.
+output PageConfig | sed "s/}[[:space:]]*\$/,\"covers\":[$covers]}/" >"$work/config.json"
 
-# The index comes last, so that the files that it names exist. Documents and types are not uploaded: the page does not
-# need them.
-for file in $(find web/assets clients/js -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' \) | LC_ALL=C sort) web/index.html; do
+# The page needs only one file of the client, which its modules import from client/.
+files=$(find web/assets clients/js/hongbao.js -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' -o -name '*.png' \) | LC_ALL=C sort)
+# All files are in a folder that is named by their content, so browsers may keep them for ever. Older folders stay for pages
+# that are still open.
+# shellcheck disable=SC2086 # no name has spaces
+version=v-$(sha256sum $files | sha256sum | cut -c1-16)
+for file in $files; do
     case $file in
         *.js) type='text/javascript; charset=utf-8' ;;
         *.css) type='text/css; charset=utf-8' ;;
         *.svg) type=image/svg+xml ;;
-        *.html) type='text/html; charset=utf-8' ;;
+        *.png) type=image/png ;;
     esac
-    # The page's modules import the client from client/.
     case $file in
         clients/js/*) name=client/${file#clients/js/} ;;
         *) name=${file#web/} ;;
     esac
-    put "$file" "$name" "$type" no-cache
+    put "$file" "$version/$name" "$type" 'public, max-age=31536000, immutable'
 done
-put "$config" config.json application/json no-store
+# The HTML comes last, so that the files that it names exist. Chats want the whole address of a preview's picture.
+for name in packet.html index.html; do
+    sed -e "s#content=\"../assets/#content=\"$url$version/assets/#" \
+        -e "s#\"\(\(\.\./\)\{0,1\}\)\(assets\|client\)/#\"\1$version/\3/#g" "web/$name" >"$work/$name"
+    put "$work/$name" "$name" 'text/html; charset=utf-8' no-cache
+done
+put "$work/config.json" config.json application/json no-store
 aws cloudfront create-invalidation --distribution-id "$(output PageDistributionId)" --paths '/*' --output text --query Invalidation.Id >/dev/null
-echo "the page: $(output PageUrl)"
+echo "the page: $url"

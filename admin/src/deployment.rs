@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use ::audit::Auditor;
+use ::audit::{Auditor, Reader};
 use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::config::{Config, ConfigError};
@@ -37,6 +37,9 @@ pub enum Failed {
     /// Redis did not answer.
     #[error("Redis did not answer")]
     RedisUnavailable(#[from] RedisError),
+    /// The timelines could not be completed.
+    #[error("the timelines are not complete")]
+    Timeline(#[source] ::audit::ReadError),
     /// No such packet.
     #[error("there is no packet {0}")]
     NoPacket(PacketId),
@@ -78,6 +81,8 @@ pub struct Deployed {
     /// The connection for reads that the hot store's port does not offer.
     pub(crate) connection: Connection,
     pub(crate) auditor: Auditor,
+    /// The table, for reads that the ledger does not offer.
+    pub(crate) reader: Reader,
 }
 
 impl Deployed {
@@ -104,8 +109,9 @@ impl Deployed {
         }
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), config.table.clone());
+        let reader = Reader::new(client.clone(), config.table.clone());
         let stores = Wiring::new(config, client)?.stores().clone();
-        Ok(Self { stores, connection, auditor })
+        Ok(Self { stores, connection, auditor, reader })
     }
 }
 

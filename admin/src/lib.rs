@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis, write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis, complete timelines and deliver webhooks again. Some write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -15,9 +15,11 @@ mod reconcile;
 mod remote;
 mod sort;
 mod text;
+mod timeline;
 mod verify;
+mod webhooks;
 
-use options::Command;
+use options::{Command, Webhooks};
 use shared::domain::Signer;
 
 pub use deployment::{Deployed, Failed, aws_config};
@@ -52,6 +54,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Verify(options) => verify::run(&options, json),
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
+        Command::Webhooks(Webhooks::Replay(options)) => webhooks::replay(&options, json).await,
         command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,
     }
 }
@@ -62,8 +65,9 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
         Command::Packet { id } => packet::run(deployed, id, json).await,
         Command::Parked => parked::list(deployed, json).await,
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
+        Command::Timeline(options) => timeline::run(&deployed.reader, &deployed.stores.ledger, &options, json).await,
         Command::Rebuild { id } => rebuild::run(deployed, id, json).await,
-        Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) => {
+        Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) | Command::Webhooks(_) => {
             Err(Failed::NoFunction("this command asks no Redis"))
         }
     }

@@ -40,7 +40,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// The right that the command needs in a stack; `None`: it works on files, not in a stack.
+    /// The right that the command needs in a stack; `None`: it works on files or on queues, not in a stack's network.
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
         self.command.right()
@@ -122,21 +122,39 @@ pub enum Command {
     Journal(Journal),
     /// Compare a day's journal with a file of the bank's or the app's transfers; exits with 1 if they differ
     Reconcile(Reconcile),
+    /// Enter the movements that a version without timelines wrote in their users' timelines, so that lists by time show them
+    Timeline(Timeline),
     /// Reconcile Redis with all decisions of a packet
     Rebuild {
         /// Its id
         id: PacketId,
     },
+    /// Commands on the webhooks of a stack
+    #[command(subcommand)]
+    Webhooks(Webhooks),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Webhooks {
+    /// Deliver the dead letters again: SQS moves them back into the queue
+    Replay(WebhooksReplay),
+}
+
+#[derive(Args, Debug)]
+pub struct WebhooksReplay {
+    /// The URL of the queue of dead letters: the stack's output `WebhookDeadLettersUrl`
+    #[arg(long, value_name = "URL", env = "WEBHOOK_DEAD_LETTERS")]
+    pub dead_letters: String,
 }
 
 impl Command {
-    /// The right that it needs in a stack; `None`: it works on files, not in a stack.
+    /// The right that it needs in a stack; `None`: it works on files or on queues, not in a stack's network.
     #[must_use]
     pub const fn right(&self) -> Option<Right> {
         match self {
             Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
-            Self::Replay(_) | Self::Rebuild { .. } => Some(Right::Repair),
-            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) => None,
+            Self::Replay(_) | Self::Timeline(_) | Self::Rebuild { .. } => Some(Right::Repair),
+            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) | Self::Webhooks(_) => None,
         }
     }
 
@@ -151,7 +169,9 @@ impl Command {
             Self::Verify(_) => "verify",
             Self::Journal(_) => "journal",
             Self::Reconcile(_) => "reconcile",
+            Self::Timeline(_) => "timeline",
             Self::Rebuild { .. } => "rebuild",
+            Self::Webhooks(_) => "webhooks",
         }
     }
 }
@@ -189,6 +209,13 @@ pub struct Replay {
     /// The parked holds of all packets
     #[arg(long, conflicts_with_all = ["packet", "slips"])]
     pub all: bool,
+}
+
+#[derive(Args, Debug)]
+pub struct Timeline {
+    /// Number of segments of the table that are read at once, 1 to 256
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub segments: u32,
 }
 
 #[derive(Args, Debug)]
@@ -240,8 +267,7 @@ pub struct Reconcile {
 }
 
 fn kind(text: &str) -> Result<MovementKind, String> {
-    let found = MovementKind::ALL.into_iter().find(|kind| kind.name() == text);
-    found.ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
+    MovementKind::named(text).ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -272,6 +298,8 @@ mod tests {
             "--table t audit --full",
             "replay --all",
             "parked",
+            "timeline",
+            "timeline --segments 3 --json",
             "verify -",
             "verify p.json --json",
             "journal --day 2026-11-23",
@@ -279,6 +307,7 @@ mod tests {
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
             "--via hongbao-prod parked",
+            "webhooks replay --dead-letters https://sqs.example/dead --json",
             "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
@@ -291,9 +320,12 @@ mod tests {
             "audit --since -1h",
             "audit --since soon",
             "replay",
+            "webhooks",
+            "webhooks replay",
             "packet x",
             "verify",
             "verify a.json b.json",
+            "timeline --segments 0",
             "journal",
             "journal --day 2026-02-30",
             "journal --day 2026-11-23 --segments 0",

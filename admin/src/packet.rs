@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::domain::{Amount, Decision, Owner, PacketId, Terms, Timestamp};
+use shared::domain::{Amount, Cover, Decision, Owner, PacketId, Reference, Terms, Timestamp};
 use shared::ports::{Clock, System};
 
 use crate::deployment::{Deployed, Failed};
@@ -22,7 +22,11 @@ struct Shown {
     slip_cap: Amount,
     currency: String,
     greeting: String,
+    cover: Option<Cover>,
+    reference: Option<Reference>,
+    metadata: Option<BTreeMap<String, String>>,
     created_at_ms: Timestamp,
+    starts_at_ms: Option<Timestamp>,
     expires_at_ms: Timestamp,
     ack: shared::domain::AckMode,
     has_passphrase: bool,
@@ -173,7 +177,11 @@ impl Shown {
             slip_cap: terms.cap,
             currency: terms.currency.clone(),
             greeting: terms.greeting.clone(),
+            cover: terms.labels.cover.clone(),
+            reference: terms.labels.reference.clone(),
+            metadata: terms.labels.metadata.clone(),
             created_at_ms: terms.created_at,
+            starts_at_ms: terms.guard.starts_at,
             expires_at_ms: terms.expires_at,
             ack: terms.ack,
             has_passphrase: terms.guard.passphrase.is_some(),
@@ -209,10 +217,14 @@ impl Shown {
             ("split", format!("{} (version {}), at most {} a slip", self.split, self.split_version, self.slip_cap)),
             ("greeting", self.greeting.clone()),
             ("created", moment(self.created_at_ms)),
+            ("starts", self.starts_at_ms.map_or_else(|| "at once".to_owned(), moment)),
             ("expires", moment(self.expires_at_ms)),
             ("guard", guard),
             ("commitment", self.commitment.clone()),
         ];
+        rows.extend(self.cover.as_ref().map(|cover| ("cover", cover.to_string())));
+        rows.extend(self.reference.as_ref().map(|reference| ("reference", reference.to_string())));
+        rows.extend(self.metadata.iter().flatten().map(|(key, value)| ("metadata", format!("{key:?}: {value:?}"))));
         rows.extend(self.seed.clone().map(|seed| ("seed", seed)));
         let (claimed, refunded, undecided) = (self.claimed_count, self.refunded_count, self.undecided_count);
         rows.push(("ledger", format!("{claimed} claimed, {refunded} refunded, {undecided} undecided; {audit}")));

@@ -72,7 +72,7 @@ pub async fn operate(deployed: &Deployed, right: Right, request: Request, deadli
     let name = command.name();
     let answer = match (command.right(), command) {
         (Some(needed), _) if needed != right => Answer::failed(format!("this function does not {needed}: {name}")),
-        (None, _) => Answer::failed(format!("{name} needs no function: run it where its files are")),
+        (None, _) => Answer::failed(format!("{name} needs no function: run it on your machine")),
         (_, _) if right == Right::Repair && by.is_none() => {
             Answer::failed("a repair needs the caller, `by`".to_owned())
         }

@@ -22,7 +22,9 @@ pub async fn run(
     asked: &Asked,
     arguments: impl Iterator<Item = OsString>,
 ) -> Result<(String, u8), Failed> {
-    let right = asked.right().ok_or(Failed::NoFunction("this command works on files: leave out --via"))?;
+    let right = asked
+        .right()
+        .ok_or(Failed::NoFunction("this command runs here, not in the stack's network: leave out --via"))?;
     let aws = aws_config().await;
     let mut request = Request { arguments: to_send(arguments)?, by: Some(caller_of(&aws).await?), resume: None };
     let config = aws_sdk_lambda::config::Builder::from(&aws)

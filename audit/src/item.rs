@@ -1,7 +1,7 @@
 //! The items as the audit parses them, without the writers' types: an error there would repeat here and stay unnoticed.
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{PacketId, PartId, Reference, UserId};
+use shared::domain::{PacketId, PartId, Reference, Timestamp, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -44,6 +44,8 @@ pub enum Own {
     Deposit,
     /// A withdrawal.
     Withdrawal,
+    /// The copy of a deposit, a refund or a withdrawal of this time in the user's timeline.
+    InTimeline(Timestamp),
 }
 
 impl Name {
@@ -99,6 +101,11 @@ impl Own {
                 let (id, slip) = (id.parse().ok()?, slip.parse().ok()?);
                 (Self::Refund(id, slip), keys::refund(user, id, slip))
             }
+            ["AT", kind @ ("DEPOSIT" | "REFUND" | "WITHDRAW"), at, ref name @ ..] => {
+                let at = Timestamp::from_ms(at.parse().ok()?);
+                let (_, movement) = Self::of(user, &[&[kind], name].concat())?;
+                (Self::InTimeline(at), keys::in_timeline(&movement, at))
+            }
             _ => return None,
         })
     }
@@ -127,6 +134,27 @@ impl<'a> Fields<'a> {
     pub fn text(self, name: &str) -> Result<&'a str, Malformed> {
         let text = self.0.get(name).and_then(|value| value.as_s().ok());
         text.map(String::as_str).ok_or_else(|| Malformed(format!("{name}: a text")))
+    }
+
+    fn one_of(self, name: &str, words: [&str; 2]) -> Result<(), Malformed> {
+        let [one, other] = words;
+        if words.contains(&self.text(name)?) { Ok(()) } else { Err(Malformed(format!("{name}: {one} or {other}"))) }
+    }
+
+    /// A packet's start, if it has one. Beside it is the acknowledgement mode, which other packets have by itself.
+    fn start(self) -> Result<Option<u64>, Malformed> {
+        const MODES: [&str; 2] = ["ledger", "redis"];
+        match self.0.get("start") {
+            None => self.one_of("ack", MODES).map(|()| None),
+            Some(AttributeValue::M(start)) if !self.has("ack") => {
+                let start = Fields(start);
+                start.one_of("ack", MODES)?;
+                start.number("at").map(Some)
+            }
+            Some(_) => {
+                Err(Malformed("start: a map with the acknowledgement mode, which the packet lacks then".to_owned()))
+            }
+        }
     }
 
     pub fn user(self, name: &str) -> Result<UserId, Malformed> {
@@ -256,11 +284,8 @@ impl Packet {
         if fields.has("passphrase_digest") {
             fields.hex32("passphrase_digest")?;
         }
-        for (name, words) in [("split", ["random", "equal"]), ("ack", ["ledger", "redis"])] {
-            if !words.contains(&fields.text(name)?) {
-                return Err(Malformed(format!("{name}: {} or {}", words[0], words[1])));
-            }
-        }
+        fields.one_of("split", ["random", "equal"])?;
+        let starts_at = fields.start()?;
         fields.number("split_version")?;
         fields.text("currency")?;
         let packet = Self {
@@ -282,6 +307,9 @@ impl Packet {
         }
         if packet.expires_at <= packet.created_at {
             return Err(Malformed("expires_at: after created_at".to_owned()));
+        }
+        if starts_at.is_some_and(|at| at <= packet.created_at || at >= packet.expires_at) {
+            return Err(Malformed("start: between created_at and expires_at".to_owned()));
         }
         Ok(packet)
     }

@@ -42,6 +42,8 @@ pub enum Kind {
     Days,
     /// A packet that is missing under its reference, or is under one that it does not have.
     Reference,
+    /// A user's timeline that differs from their deposits, refunds and withdrawals.
+    Timeline,
 }
 
 impl Kind {
@@ -65,6 +67,7 @@ impl Kind {
             Self::SendKeys => "send-keys",
             Self::Days => "days",
             Self::Reference => "reference",
+            Self::Timeline => "timeline",
         }
     }
 }

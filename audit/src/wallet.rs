@@ -5,9 +5,10 @@
 //! passes differ, money moved, and the check says so.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use futures::stream::{self, StreamExt, TryStreamExt};
-use shared::domain::{PacketId, UserId};
+use shared::domain::{PacketId, Timestamp, UserId};
 use shared::ledger::keys;
 use shared::ports::Key;
 
@@ -37,6 +38,10 @@ struct Totals {
     /// What counts towards the limit of each day: as the day's item says, and as the debits say.
     days: BTreeMap<String, Sum>,
     sent_on: BTreeMap<String, Sum>,
+    /// Deposits, refunds and withdrawals: their number, and the sum of the hashes of all that they say.
+    untimed: (u64, u128),
+    /// Their copies in the timeline, likewise.
+    timed: (u64, u128),
 }
 
 /// A wallet.
@@ -128,7 +133,7 @@ impl Run {
                 let Some(key) = key_of(item) else { continue };
                 // The scan reports a key without a meaning.
                 let Some(Name::Of(_, own)) = Name::of(&key) else { continue };
-                match totals.enter(user, own, item) {
+                match totals.enter(user, own, &key, item) {
                     Ok(link) => linked.extend(link.map(|(packet, link)| (key, packet, link))),
                     Err(Malformed(expected)) => {
                         if let Some(wrong) = &mut wrong {
@@ -215,12 +220,29 @@ impl Run {
 
 impl Totals {
     /// Adds an item. Returns its link to a packet, if it has one.
-    fn enter(&mut self, user: &UserId, own: Own, item: &Item) -> Result<Option<(PacketId, Linked)>, Malformed> {
+    fn enter(
+        &mut self,
+        user: &UserId,
+        own: Own,
+        key: &Key,
+        item: &Item,
+    ) -> Result<Option<(PacketId, Linked)>, Malformed> {
         let fields = Fields(item);
+        if let Own::Deposit | Own::Refund(..) | Own::Withdrawal = own {
+            let at = Timestamp::from_ms(fields.number("at")?);
+            add(&mut self.untimed, hash_of(&keys::in_timeline(key, at).sk, item));
+        }
         let amount = || fields.number("amount");
         let wallet = &mut self.wallet;
         let link = match own {
             Own::Wallet => return Ok(None),
+            Own::InTimeline(at) if at.ms() != fields.number("at")? => {
+                return Err(Malformed("at: that of its key".to_owned()));
+            }
+            Own::InTimeline(_) => {
+                add(&mut self.timed, hash_of(&key.sk, item));
+                return Ok(None);
+            }
             Own::SendKey => {
                 let packet = fields.packet()?;
                 self.keys = (self.keys.0 + 1, self.keys.1.wrapping_add(number_of(packet)));
@@ -303,8 +325,30 @@ impl Totals {
             let (expected, found) = (format!("those of {} packets", self.sent.0), format!("{} keys", self.keys.0));
             wrong.push(Imbalance::new(Kind::SendKeys, format!("{} / KEY#", keys::user(user)), expected, found));
         }
+        if self.timed != self.untimed {
+            let expected = format!("copies of {} movements", self.untimed.0);
+            let found = match self.timed.0 {
+                count if count == self.untimed.0 => "others".to_owned(),
+                count => format!("{count} copies"),
+            };
+            wrong.push(Imbalance::new(Kind::Timeline, format!("{} / AT#", keys::user(user)), expected, found));
+        }
         wrong
     }
+}
+
+fn add((count, sum): &mut (u64, u128), hash: u64) {
+    *count += 1;
+    *sum = sum.wrapping_add(hash.into());
+}
+
+/// A hash of an item, as it is in a timeline under `sk`.
+fn hash_of(sk: &str, item: &Item) -> u64 {
+    let attributes = item.iter().filter(|(name, _)| ![keys::PK, keys::SK].contains(&name.as_str()));
+    let attributes: BTreeMap<&String, String> = attributes.map(|(name, value)| (name, format!("{value:?}"))).collect();
+    let mut hasher = DefaultHasher::new();
+    (sk, attributes).hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A packet's id as a number, for sums over many.

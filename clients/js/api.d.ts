@@ -78,7 +78,8 @@ export interface paths {
         put?: never;
         /**
          * Grab a slip
-         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`.
+         * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`. Before `starts_at`, nobody gets a slip:
+         *     the answer is `not_started`, with the time after which to ask again.
          *
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
@@ -109,8 +110,14 @@ export interface paths {
         };
         /**
          * List a packet's claims
-         * @description In the order of the slips. All pages together list each claim once. `best` is true for at most one claim, and for
-         *     none while the packet's `best` is null.
+         * @description In the order of the slips, or with `order=newest` the newest first. All pages together list each claim once. `best` is true for at
+         *     most one claim, and for none while the packet's `best` is null.
+         *
+         *     To follow a rush, read the newest claims once. From then on pass the `newest_cursor` of the last answer as `after`: the answer has
+         *     only what is newer, in pages that `next_cursor` joins as always. It may repeat claims, so merge them by slip. Start over when the
+         *     packet's `claimed_count` differs from what you have.
+         *
+         *     A settled packet of more than 2,000 slips is listed in slip order only, from the first slip on, whatever `order` and `after` say.
          */
         get: operations["listPacketClaims"];
         put?: never;
@@ -153,6 +160,27 @@ export interface paths {
          * @description Newest first. `totals` count all of them; refunds are not subtracted.
          */
         get: operations["listMyPackets"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/me/movements": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The movements of the caller's wallet
+         * @description Newest first by `at`; those of one time by kind and then by id, the last ones first. All pages together list each movement that
+         *     was there when the first was read exactly once; later ones may appear. Amounts are signed; all movements sum to the balance.
+         */
+        get: operations["listMyMovements"];
         put?: never;
         post?: never;
         delete?: never;
@@ -286,8 +314,9 @@ export interface paths {
         };
         /**
          * List the movements of a wallet
-         * @description Sorted by kind, alphabetically, then by id. Amounts are signed; those of all pages sum to the balance. `by` is the principal
-         *     who signed the request that moved the money.
+         * @description Newest first by `at`; those of one time by kind and then by id, the last ones first. All pages together list each movement that
+         *     was there when the first was read exactly once; later ones may appear. Amounts are signed; all movements sum to the balance.
+         *     `by` is the principal who signed the request that moved the money.
          */
         get: operations["listMovements"];
         put?: never;
@@ -552,10 +581,10 @@ export interface components {
         ShownCode: components["schemas"]["ProblemCode"] | string;
         /**
          * @description `settled`: expired, and every slip is claimed or refunded. Otherwise `sold_out`: every slip is claimed; `expired`:
-         *     the packet has expired; `open`: slips can be grabbed.
+         *     the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
          * @enum {string}
          */
-        Status: "open" | "sold_out" | "expired" | "settled";
+        Status: "scheduled" | "open" | "sold_out" | "expired" | "settled";
         /** @description A slip's place in its packet, from 0 */
         SlipIndex: number;
         /** @description A slip's amount, in minor units */
@@ -608,7 +637,14 @@ export interface components {
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"];
             /**
-             * @description The number of seconds for which the packet can be grabbed.
+             * Format: date-time
+             * @description When grabs begin: a time in the future, at most 7 days ahead, with any offset from UTC. Without it they begin at once. A
+             *     repeated send is answered as before, also after this time.
+             * @example 2027-01-01T00:00:00+08:00
+             */
+            starts_at?: string;
+            /**
+             * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
              */
             expires_in_s?: number;
@@ -640,7 +676,7 @@ export interface components {
             /** @description The look that its sender chose, or null. */
             cover: components["schemas"]["Cover"] | null;
             created_at: components["schemas"]["Timestamp"];
-            /** @description The time before which nobody can grab it. Null if it could be grabbed at once, as all packets so far. */
+            /** @description The time before which nobody can grab it. Null if it could be grabbed at once. */
             starts_at: components["schemas"]["Timestamp"] | null;
             expires_at: components["schemas"]["Timestamp"];
             /** @description When the operator ended it. Null if they did not. */
@@ -692,7 +728,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | {
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["NotStarted"] | {
             outcome: string;
         };
         Grabbed: {
@@ -716,9 +752,25 @@ export interface components {
             outcome: "expired";
             packet_id: components["schemas"]["PacketId"];
         };
+        NotStarted: {
+            /** @constant */
+            outcome: "not_started";
+            packet_id: components["schemas"]["PacketId"];
+            starts_at: components["schemas"]["Timestamp"];
+            /**
+             * @description Milliseconds after which to ask again: the time until the start, and a random part of a spread (5 s by default), so that
+             *     not everybody asks at once. It is advice: any user can grab from the start on.
+             */
+            retry_after_ms: number;
+        };
         PacketClaims: {
             claims: components["schemas"]["PacketClaim"][];
             next_cursor: components["schemas"]["NextCursor"];
+            /**
+             * @description Only with `order=newest`: the `after` of a later request for what is newer. Null where the claims come in slip order all the
+             *     same.
+             */
+            newest_cursor?: string | null;
         };
         PacketClaim: {
             user_id: components["schemas"]["UserId"];
@@ -1139,6 +1191,24 @@ export interface components {
             };
             content?: never;
         };
+        /** @description The order, the limit, a cursor or an id is not valid. */
+        InvalidClaimsPaging: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
+        /** @description A time, the kind, the limit, the cursor or an id is not valid. */
+        InvalidMovementsPaging: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
         /** @description The limit, the cursor or an id is not valid. */
         InvalidPaging: {
             headers: {
@@ -1317,6 +1387,31 @@ export interface components {
          */
         Limit: number;
         /**
+         * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+         * @example newest
+         */
+        Order: "slip" | "newest";
+        /**
+         * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+         * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+         */
+        After: components["schemas"]["Cursor"];
+        /**
+         * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
+         * @example 2026-11-20T00:00:00.000Z
+         */
+        From: string;
+        /**
+         * @description Only movements of before this time.
+         * @example 2026-11-21T00:00:00.000Z
+         */
+        To: string;
+        /**
+         * @description Only movements of this kind.
+         * @example refund
+         */
+        Kind: "claim" | "deposit" | "refund" | "sent" | "withdrawal";
+        /**
          * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
          * @example TzeHya0fMw
          */
@@ -1472,6 +1567,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+                 * @example newest
+                 */
+                order?: components["parameters"]["Order"];
+                /**
+                 * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+                 * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+                 */
+                after?: components["parameters"]["After"];
+                /**
                  * @description The maximum number of rows in a page.
                  * @example 50
                  */
@@ -1502,7 +1607,7 @@ export interface operations {
         responses: {
             200: components["responses"]["PacketClaimsPage"];
             304: components["responses"]["NotModified"];
-            400: components["responses"]["InvalidPaging"];
+            400: components["responses"]["InvalidClaimsPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["NotARecipient"];
             404: components["responses"]["PacketNotFound"];
@@ -1559,6 +1664,58 @@ export interface operations {
         responses: {
             200: components["responses"]["SentPacketsPage"];
             400: components["responses"]["InvalidPaging"];
+            401: components["responses"]["Unauthenticated"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    listMyMovements: {
+        parameters: {
+            query?: {
+                /**
+                 * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: components["parameters"]["From"];
+                /**
+                 * @description Only movements of before this time.
+                 * @example 2026-11-21T00:00:00.000Z
+                 */
+                to?: components["parameters"]["To"];
+                /**
+                 * @description Only movements of this kind.
+                 * @example refund
+                 */
+                kind?: components["parameters"]["Kind"];
+                /**
+                 * @description The maximum number of rows in a page.
+                 * @example 50
+                 */
+                limit?: components["parameters"]["Limit"];
+                /**
+                 * @description The `next_cursor` of the previous page, unchanged. It is valid for this list only.
+                 * @example TzeHya0fMw
+                 */
+                cursor?: components["parameters"]["Cursor"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of movements. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Movements"];
+                };
+            };
+            400: components["responses"]["InvalidMovementsPaging"];
             401: components["responses"]["Unauthenticated"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
@@ -1750,6 +1907,21 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
+                 * @example 2026-11-20T00:00:00.000Z
+                 */
+                from?: components["parameters"]["From"];
+                /**
+                 * @description Only movements of before this time.
+                 * @example 2026-11-21T00:00:00.000Z
+                 */
+                to?: components["parameters"]["To"];
+                /**
+                 * @description Only movements of this kind.
+                 * @example refund
+                 */
+                kind?: components["parameters"]["Kind"];
+                /**
                  * @description The maximum number of rows in a page.
                  * @example 50
                  */
@@ -1781,7 +1953,7 @@ export interface operations {
                     "application/json": components["schemas"]["Movements"];
                 };
             };
-            400: components["responses"]["InvalidPaging"];
+            400: components["responses"]["InvalidMovementsPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["RouteNotFound"];
@@ -1938,6 +2110,16 @@ export interface operations {
         parameters: {
             query?: {
                 /**
+                 * @description The order of the claims, by slip or by time. With `after` it is `newest`.
+                 * @example newest
+                 */
+                order?: components["parameters"]["Order"];
+                /**
+                 * @description The `newest_cursor` of an earlier answer, unchanged. Only claims that are newer are listed.
+                 * @example TzeHya0fdDIzNTI5ODY2Nzg0Nzg4NjE5NQ
+                 */
+                after?: components["parameters"]["After"];
+                /**
                  * @description The maximum number of rows in a page.
                  * @example 50
                  */
@@ -1973,7 +2155,7 @@ export interface operations {
         responses: {
             200: components["responses"]["PacketClaimsPage"];
             304: components["responses"]["NotModified"];
-            400: components["responses"]["InvalidPaging"];
+            400: components["responses"]["InvalidClaimsPaging"];
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["ForUserForbidden"];
             404: components["responses"]["PacketNotFound"];

@@ -6,13 +6,15 @@ export function newKey(): string;
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
 /** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
+/** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
+/** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /**
  * @typedef {object} Options
@@ -96,12 +98,13 @@ export class Hongbao {
      */
     packet(packetId: string, { signal }?: Call): Promise<Packet>;
     /**
-     * Returns one page of a packet's claims, in the order of the slips.
+     * Returns one page of a packet's claims, in the order of the slips or the newest first. With `after`, the `newest_cursor` of an earlier
+     * page, only what is newer: it may repeat claims, so merge them by slip.
      * @param {string} packetId
-     * @param {Page & Call} [page]
+     * @param {ClaimsPage & Call} [page]
      * @returns {Promise<PacketClaims>}
      */
-    claims(packetId: string, page?: Page & Call): Promise<PacketClaims>;
+    claims(packetId: string, page?: ClaimsPage & Call): Promise<PacketClaims>;
     /**
      * Yields all of a packet's claims. Reads one page at a time.
      * @param {string} packetId
@@ -153,12 +156,18 @@ export class Hongbao {
      */
     walletOf(userId: string, { signal }?: Call): Promise<Wallet>;
     /**
-     * For the operator: returns one page of a wallet's movements.
-     * @param {string} userId
-     * @param {Page & Call} [page]
+     * Returns one page of the movements of the caller's wallet, the newest first.
+     * @param {MovementsPage & Call} [page]
      * @returns {Promise<Movements>}
      */
-    movements(userId: string, page?: Page & Call): Promise<Movements>;
+    myMovements(page?: MovementsPage & Call): Promise<Movements>;
+    /**
+     * For the operator: returns one page of a wallet's movements, the newest first.
+     * @param {string} userId
+     * @param {MovementsPage & Call} [page]
+     * @returns {Promise<Movements>}
+     */
+    movements(userId: string, page?: MovementsPage & Call): Promise<Movements>;
     /**
      * For the operator: returns any packet.
      * @param {string} packetId
@@ -184,7 +193,7 @@ export type PacketClaim = Schemas["PacketClaim"];
 /**
  * The outcomes so far; any other one is "no slip".
  */
-export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"];
+export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"] | Schemas["NotStarted"];
 export type Wallet = Schemas["Wallet"];
 export type SentPackets = Schemas["SentPackets"];
 export type FoundPackets = Schemas["FoundPackets"];
@@ -193,6 +202,15 @@ export type Movements = Schemas["Movements"];
 export type Page = {
     limit?: number | undefined;
     cursor?: string | null | undefined;
+};
+export type ClaimsPage = Page & {
+    order?: "slip" | "newest" | undefined;
+    after?: string | null | undefined;
+};
+export type MovementsPage = Page & {
+    from?: string | undefined;
+    to?: string | undefined;
+    kind?: "claim" | "deposit" | "refund" | "sent" | "withdrawal" | undefined;
 };
 export type Call = {
     signal?: AbortSignal | undefined;

@@ -20,6 +20,8 @@
 /** @typedef {Schemas['UserClaims']} UserClaims */
 /** @typedef {Schemas['Movements']} Movements */
 /** @typedef {{limit?: number | undefined, cursor?: string | null | undefined}} Page */
+/** @typedef {Page & {order?: 'slip' | 'newest' | undefined, after?: string | null | undefined}} ClaimsPage */
+/** @typedef {Page & {from?: string | undefined, to?: string | undefined, kind?: 'claim' | 'deposit' | 'refund' | 'sent' | 'withdrawal' | undefined}} MovementsPage */
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 
 /**
@@ -186,9 +188,10 @@ export class Hongbao {
   }
 
   /**
-   * Returns one page of a packet's claims, in the order of the slips.
+   * Returns one page of a packet's claims, in the order of the slips or the newest first. With `after`, the `newest_cursor` of an earlier
+   * page, only what is newer: it may repeat claims, so merge them by slip.
    * @param {string} packetId
-   * @param {Page & Call} [page]
+   * @param {ClaimsPage & Call} [page]
    * @returns {Promise<PacketClaims>}
    */
   claims(packetId, page = {}) {
@@ -276,9 +279,18 @@ export class Hongbao {
   }
 
   /**
-   * For the operator: returns one page of a wallet's movements.
+   * Returns one page of the movements of the caller's wallet, the newest first.
+   * @param {MovementsPage & Call} [page]
+   * @returns {Promise<Movements>}
+   */
+  myMovements(page = {}) {
+    return this.#userId === null ? this.#json('GET', `/me/movements${query(page)}`, { signal: page.signal }) : this.movements(this.#userId, page);
+  }
+
+  /**
+   * For the operator: returns one page of a wallet's movements, the newest first.
    * @param {string} userId
-   * @param {Page & Call} [page]
+   * @param {MovementsPage & Call} [page]
    * @returns {Promise<Movements>}
    */
   movements(userId, page = {}) {
@@ -371,12 +383,13 @@ export class Hongbao {
   }
 }
 
-/** @param {Page & {reference?: string}} page */
-function query({ reference, limit, cursor }) {
+/** @param {ClaimsPage & MovementsPage & {reference?: string}} page */
+function query(page) {
   const parameters = new URLSearchParams();
-  if (reference !== undefined) parameters.set('reference', reference);
-  if (limit !== undefined) parameters.set('limit', String(limit));
-  if (cursor) parameters.set('cursor', cursor);
+  for (const name of /** @type {const} */ (['reference', 'order', 'after', 'from', 'to', 'kind', 'limit', 'cursor'])) {
+    const value = page[name] ?? '';
+    if (value !== '') parameters.set(name, String(value));
+  }
   const text = parameters.toString();
   return text && `?${text}`;
 }

@@ -14,6 +14,7 @@ pub mod redis_server;
 mod run;
 pub mod stack;
 mod stores_file;
+pub mod webhooks;
 
 pub use options::{Ack, Options};
 pub use run::{Local, StartError};

@@ -44,6 +44,14 @@ pub struct Options {
     /// When a winner is answered
     #[arg(long, value_enum, default_value_t = Ack::Ledger)]
     pub ack: Ack,
+
+    /// Deliver each event to this URL, such as `http://127.0.0.1:8080/webhooks`
+    #[arg(long, value_name = "URL", requires = "webhook_secret")]
+    pub webhook_url: Option<String>,
+
+    /// The secret that signs webhooks, whsec_ and base64; several, separated by commas, each sign
+    #[arg(long, value_name = "SECRET", requires = "webhook_url")]
+    pub webhook_secret: Option<String>,
 }
 
 /// The acknowledgement mode.
@@ -83,6 +91,8 @@ impl Options {
             table: Self::TABLE.to_owned(),
             settle_every: Duration::ZERO,
             ack: Ack::Ledger,
+            webhook_url: None,
+            webhook_secret: None,
         }
     }
 }
@@ -119,6 +129,7 @@ mod tests {
         assert_eq!(options.settle_every, Duration::from_secs(5));
         assert_eq!(options.ack, Ack::Ledger);
         assert_eq!(options.table, "hongbao");
+        assert_eq!((options.webhook_url, options.webhook_secret), (None, None));
     }
 
     #[test]
@@ -146,7 +157,7 @@ mod tests {
     fn all_options_can_be_given() {
         let options = parse(
             "--port 0 --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
-             --settle-every 1m30s --ack redis --table t",
+             --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_eA==",
         )
         .unwrap();
         assert_eq!(options.port, 0);
@@ -156,6 +167,8 @@ mod tests {
         assert_eq!(options.settle_every, Duration::from_secs(90));
         assert_eq!(options.ack, Ack::Redis);
         assert_eq!(options.table, "t");
+        assert_eq!(options.webhook_url.as_deref(), Some("http://h:3"));
+        assert_eq!(options.webhook_secret.as_deref(), Some("whsec_eA=="));
     }
 
     #[test]
@@ -173,5 +186,7 @@ mod tests {
         assert!(parse("--redis-cluster").is_err());
         assert!(parse("--port 65536").is_err());
         assert!(parse("--ack both").is_err());
+        assert!(parse("--webhook-url http://h").is_err());
+        assert!(parse("--webhook-secret whsec_eA==").is_err());
     }
 }

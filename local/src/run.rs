@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit};
 use shared::batching::AdmissionLimiter;
+use shared::config::WebhookAddresses;
+use shared::dynamodb::SdkTable;
 use shared::service::Report;
+use shared::wiring;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -20,6 +23,7 @@ use crate::options::Options;
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
 use crate::stores_file::StoresFile;
+use crate::webhooks::{Prepared, Webhooks, WebhooksError};
 
 /// How long unfinished requests may take at the end.
 const REQUESTS_END_WITHIN: Duration = Duration::from_secs(5);
@@ -37,6 +41,7 @@ const OPEN_FILES_UNKNOWN: u64 = 65_536;
 pub struct Local {
     gateway: Gateway,
     ticker: Option<Ticker>,
+    webhooks: Option<Webhooks>,
     redis: Option<RedisServer>,
     dynamodb: Option<DynamoDb>,
     redis_url: String,
@@ -74,6 +79,9 @@ pub enum StartError {
     /// The functions.
     #[error(transparent)]
     Stack(#[from] StackError),
+    /// The webhooks.
+    #[error(transparent)]
+    Webhooks(#[from] WebhooksError),
 }
 
 impl Local {
@@ -91,22 +99,40 @@ impl Local {
             Some(folder) => Some(Arc::new(LedgerWatch::start(folder, redis.is_some())?)),
             None => None,
         };
-        let redis_url = redis.as_ref().map(RedisServer::url).or(options.redis_url).unwrap_or_default();
-        let dynamodb_url = dynamodb.as_ref().map(DynamoDb::url).or(options.dynamodb_url).unwrap_or_default();
+        let redis_url = redis.as_ref().map(RedisServer::url).or_else(|| options.redis_url.clone()).unwrap_or_default();
+        let dynamodb_url =
+            dynamodb.as_ref().map(DynamoDb::url).or_else(|| options.dynamodb_url.clone()).unwrap_or_default();
         let stores_file = write_stores_file(&options.table, data.as_ref(), redis.as_ref(), dynamodb.as_ref())?;
         let settings = Settings {
             redis_url: redis_url.clone(),
             redis_cluster: options.redis_cluster,
             dynamodb_url: dynamodb_url.clone(),
-            table: options.table,
+            table: options.table.clone(),
             ack: options.ack,
             ledger_is_embedded: dynamodb.is_some(),
         };
-        let stack = Arc::new(Stack::connect(settings, ledger.clone()).await?);
+        let config = settings.config().map_err(StackError::from)?;
+        let webhooks = prepare_webhooks(&options, data.as_ref(), config.webhooks.addresses)?;
+        let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
+        let watch = webhooks.as_ref().map(Prepared::watch);
+        let stack = Arc::new(Stack::connect(settings, ledger.clone(), watch).await?);
+        let webhooks = webhooks.map(|webhooks| webhooks.start(reader, config.policy.currency));
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
         let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
         let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter, connections_max()).map_err(unusable)?;
-        Ok(Self { gateway, ticker, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, ledger, data })
+        Ok(Self {
+            gateway,
+            ticker,
+            webhooks,
+            redis,
+            dynamodb,
+            redis_url,
+            dynamodb_url,
+            stores_file,
+            stack,
+            ledger,
+            data,
+        })
     }
 
     /// Asks Redis for an answer, which takes at most a few seconds. [`Self::start`] does not, because a stack can start while
@@ -169,6 +195,9 @@ impl Local {
         if let Some(ticker) = self.ticker {
             ticker.stop().await;
         }
+        if let Some(webhooks) = self.webhooks {
+            webhooks.stop().await;
+        }
         if let Some(redis) = self.redis {
             redis.stop().await;
         }
@@ -199,13 +228,25 @@ async fn start_redis(options: &Options, data: Option<&DataDir>) -> Result<Option
     }
 }
 
-/// The folder of the embedded ledger, if it is kept.
+/// Opens the queue of webhooks, if there are any. This machine itself may be their receiver.
+fn prepare_webhooks(
+    options: &Options,
+    data: Option<&DataDir>,
+    addresses: WebhookAddresses,
+) -> Result<Option<Prepared>, WebhooksError> {
+    let (Some(url), Some(secret)) = (&options.webhook_url, &options.webhook_secret) else { return Ok(None) };
+    let addresses = if addresses == WebhookAddresses::Public { WebhookAddresses::PublicOrLoopback } else { addresses };
+    let folder = data.filter(|data| !data.is_temporary()).map(DataDir::path);
+    Prepared::open(folder, url, secret, addresses).map(Some)
+}
+
 /// The most connections: half of the files that this process may open. The rest is for the stores.
 fn connections_max() -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(OPEN_FILES_UNKNOWN);
     usize::try_from(files / 2).unwrap_or(usize::MAX)
 }
 
+/// The folder of the embedded ledger, if it is kept.
 fn kept_ledger<'a>(options: &Options, data: Option<&'a DataDir>) -> Option<&'a Path> {
     data.filter(|data| !data.is_temporary() && options.dynamodb_url.is_none()).map(DataDir::path)
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::Client;
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
 use shared::config::{Config, ConfigError};
@@ -19,6 +20,7 @@ use tokio::time::Instant;
 use crate::gateway::{Function, Invoke, SettleFailed, problem};
 use crate::ledger_file::LedgerWatch;
 use crate::options::Ack;
+use crate::webhooks::Watch;
 
 /// How long a run of settle may take. One run follows another here, and a packet that expires during a run waits for the next.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -73,7 +75,12 @@ pub enum StackError {
 }
 
 impl Settings {
-    /// The functions' configuration: the options, and the environment for the rest.
+    /// The functions' configuration.
+    pub(crate) fn config(&self) -> Result<Config, ConfigError> {
+        Config::for_both_stores(|name| self.variable(name))
+    }
+
+    /// The options, and the environment for the rest.
     fn variable(&self, name: &str) -> Option<String> {
         match name {
             "TABLE_NAME" => Some(self.table.clone()),
@@ -88,9 +95,17 @@ impl Settings {
 
 impl Stack {
     /// Connects to the stores and creates the table if it is absent. `ledger` watches the embedded database's file, if it is kept.
-    pub async fn connect(settings: Settings, ledger: Option<Arc<LedgerWatch>>) -> Result<Self, StackError> {
-        let config = Config::for_both_stores(|name| settings.variable(name))?;
-        let client = wiring::dynamodb_at(&settings.dynamodb_url);
+    /// `webhooks` watches all transactions, if there are webhooks.
+    pub async fn connect(
+        settings: Settings,
+        ledger: Option<Arc<LedgerWatch>>,
+        webhooks: Option<Watch>,
+    ) -> Result<Self, StackError> {
+        let config = settings.config()?;
+        let mut client = wiring::dynamodb_at(&settings.dynamodb_url);
+        if let Some(watch) = webhooks {
+            client = Client::from_conf(client.config().to_builder().interceptor(watch).build());
+        }
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;

@@ -65,6 +65,9 @@ def names_of_the_page(account):
     controls = account.all("cloudfront", "list_origin_access_controls", "OriginAccessControlList.Items", GLOBAL_REGION)
     yield "origin access control", name, next((one["Id"] for one in controls if one["Name"] == name), None)
     yield "response headers policy", name, headers_policy(account, name)
+    functions = account.client("cloudfront", GLOBAL_REGION)
+    found = absent(lambda: functions.describe_function(Name=name), "NoSuchFunctionExists")
+    yield "CloudFront function", name, found and found["FunctionSummary"]["FunctionMetadata"]["FunctionARN"]
     if not account.value("JwtIssuer"):
         domain = f"{account.stack}-{account.id}"
         found = account.client("cognito-idp").describe_user_pool_domain(Domain=domain)["DomainDescription"]

@@ -309,6 +309,8 @@ class Smoke:
         expect(shown == mine, f"the operator sees {shown} in the sender's wallet, the sender {mine}")
         moved = self.movements()
         expect(sum(moved) == mine, f"the sender has {mine}, but the movements are {moved}")
+        own = answered(self.get(self.sender, "/me/movements?limit=100&kind=deposit"), 200)["movements"]
+        expect(own and not any("by" in one for one in own), f"the sender sees these deposits of theirs: {own}")
         total = mine + sum(found.values()) - sum(self.had.values())
         expect(total == DEPOSIT, f"{DEPOSIT} came in, but {total} is in the wallets")
         return f"{len(found) + 1} wallets have {money(total)} more together, exactly what came in"

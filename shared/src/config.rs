@@ -27,12 +27,46 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
-    /// `START_SPREAD_MS` (5000): within which time after a packet's start the users who came early are told to come again.
+    /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
     pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
+    /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
+    pub webhooks: WebhookConfig,
+}
+
+/// Where events go as webhooks.
+#[derive(Clone, Debug)]
+pub struct WebhookConfig {
+    /// The receiver's URL.
+    pub url: String,
+    /// The secret of Secrets Manager with the secrets that sign.
+    pub secret: String,
+    /// The URL of the queue that the events come from.
+    pub queue: String,
+    /// The addresses that the receiver may have.
+    pub addresses: WebhookAddresses,
+}
+
+/// The addresses that a receiver of webhooks may have.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WebhookAddresses {
+    /// Those of the public internet.
+    Public,
+    /// Also those of this machine itself: the local stack's default.
+    PublicOrLoopback,
+    /// All.
+    Any,
+}
+
+/// What a function has no use without.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Needs {
+    Ledger,
+    BothStores,
+    Webhooks,
 }
 
 /// Everything that is wrong with the environment.
@@ -50,15 +84,20 @@ impl fmt::Debug for ConfigError {
 impl Config {
     /// The configuration of a function that uses both stores.
     pub fn for_both_stores(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        Self::read(&variable, true)
+        Self::read(&variable, Needs::BothStores)
     }
 
     /// The configuration of a function that uses only the ledger.
     pub fn for_the_ledger(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
-        Self::read(&variable, false)
+        Self::read(&variable, Needs::Ledger)
     }
 
-    fn read(variable: &dyn Fn(&str) -> Option<String>, needs_redis: bool) -> Result<Self, ConfigError> {
+    /// The configuration of the function that delivers webhooks.
+    pub fn for_webhooks(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ConfigError> {
+        Self::read(&variable, Needs::Webhooks)
+    }
+
+    fn read(variable: &dyn Fn(&str) -> Option<String>, needs: Needs) -> Result<Self, ConfigError> {
         let mut reader = Reader { variable, faults: String::new() };
         let table = reader.required("TABLE_NAME");
         let currency = reader.parsed("CURRENCY", "CNY".to_owned(), "three capital letters (ISO 4217)", |text| {
@@ -83,7 +122,8 @@ impl Config {
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
-        let redis = needs_redis.then(|| reader.redis());
+        let webhooks = reader.webhooks(needs == Needs::Webhooks);
+        let redis = (needs == Needs::BothStores).then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
@@ -93,6 +133,7 @@ impl Config {
             redis,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
+            webhooks,
         };
         if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }
     }
@@ -123,6 +164,11 @@ impl Reader<'_> {
         })
     }
 
+    /// The same, which some functions can do without.
+    fn wanted(&mut self, name: &str, is_required: bool) -> String {
+        if is_required { self.required(name) } else { self.get(name).unwrap_or_default() }
+    }
+
     fn parsed<V>(&mut self, name: &str, default: V, expected: &str, parse: impl Fn(&str) -> Option<V>) -> V {
         let Some(text) = self.get(name) else { return default };
         parse(&text).unwrap_or_else(|| {
@@ -137,6 +183,19 @@ impl Reader<'_> {
     {
         let expected = format!("an integer from {} to {}", range.start(), range.end());
         self.parsed(name, default, &expected, |text| text.parse().ok().filter(|number| range.contains(number)))
+    }
+
+    fn webhooks(&mut self, are_needed: bool) -> WebhookConfig {
+        let url = self.wanted("WEBHOOK_URL", are_needed);
+        let secret = self.wanted("WEBHOOK_SECRET", are_needed);
+        let queue = self.wanted("WEBHOOK_QUEUE", are_needed);
+        let addresses =
+            self.parsed("WEBHOOK_ADDRESSES", WebhookAddresses::Public, "public or any", |text| match text {
+                "public" => Some(WebhookAddresses::Public),
+                "any" => Some(WebhookAddresses::Any),
+                _ => None,
+            });
+        WebhookConfig { url, secret, queue, addresses }
     }
 
     fn redis(&mut self) -> RedisConfig {
@@ -252,6 +311,21 @@ mod tests {
         let several = ("REDIS_URL", "redis://a,redis://b");
         assert_eq!(faults(&[("TABLE_NAME", "t"), several]), "REDIS_URL may name several servers of a cluster only");
         assert!(read(&[("TABLE_NAME", "t"), several, ("REDIS_CLUSTER", "true")]).is_ok());
+    }
+
+    #[test]
+    fn webhooks_need_a_url_a_secret_and_a_queue() {
+        let error =
+            Config::for_webhooks(|name| (name == "WEBHOOK_ADDRESSES").then(|| "loopback".to_owned())).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the configuration is not valid: TABLE_NAME is required; WEBHOOK_URL is required; WEBHOOK_SECRET is required; \
+             WEBHOOK_QUEUE is required; WEBHOOK_ADDRESSES must be public or any"
+        );
+        let needed = ["TABLE_NAME", "WEBHOOK_URL", "WEBHOOK_SECRET", "WEBHOOK_QUEUE"];
+        let config = Config::for_webhooks(|name| needed.contains(&name).then(|| "x".to_owned())).unwrap();
+        assert_eq!(config.webhooks.addresses, WebhookAddresses::Public);
+        assert!(read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://a")]).unwrap().webhooks.url.is_empty());
     }
 
     #[test]

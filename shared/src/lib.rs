@@ -9,6 +9,7 @@ pub mod batching;
 pub mod config;
 pub mod domain;
 pub mod dynamodb;
+pub mod events;
 pub mod http;
 pub mod ledger;
 #[cfg(feature = "memory")]

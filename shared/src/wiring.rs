@@ -45,15 +45,16 @@ pub struct Wiring {
 /// The endpoint is that of the ledger. It looks nowhere else. The code that reads profiles and assumes roles would be a tenth of a function, which needs none of it.
 /// A tool that needs it loads its configuration with `aws_config` and passes it in.
 pub fn environment() -> SdkConfig {
-    environment_with("AWS_ENDPOINT_URL_DYNAMODB")
+    environment_for("AWS_ENDPOINT_URL_DYNAMODB")
 }
 
 /// The same to sign in to Redis: the endpoint is that of its secret.
 pub fn environment_for_redis() -> SdkConfig {
-    environment_with("AWS_ENDPOINT_URL_SECRETS_MANAGER")
+    environment_for("AWS_ENDPOINT_URL_SECRETS_MANAGER")
 }
 
-fn environment_with(endpoint: &str) -> SdkConfig {
+/// The same for the service whose endpoint that variable may name.
+pub fn environment_for(endpoint: &str) -> SdkConfig {
     let is_set = |name| env(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
     let https = https_client();
     let provider = ProviderConfig::without_region().with_http_client(https.clone());

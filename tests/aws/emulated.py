@@ -191,6 +191,7 @@ ONLY_NOTED = [
     kind(name)(Noted.make)
     for name in (
         "AWS::CloudFront::Distribution",
+        "AWS::CloudFront::Function",
         "AWS::CloudFront::OriginAccessControl",
         "AWS::CloudFront::ResponseHeadersPolicy",
         "AWS::CodeDeploy::Application",
@@ -204,6 +205,7 @@ ONLY_NOTED = [
         "AWS::ElastiCache::User",
         "AWS::ElastiCache::UserGroup",
         "AWS::Lambda::EventInvokeConfig",
+        "AWS::Lambda::EventSourceMapping",
         "AWS::Logs::MetricFilter",
         "AWS::SNS::Subscription",
         "AWS::SNS::TopicPolicy",

@@ -149,6 +149,19 @@ def a_headers_policy(world):
     world.answers["ListResponseHeadersPolicies"] = ANSWERS["ListResponseHeadersPolicies"]
 
 
+@fault("names", "a CloudFront function hongbao-prod-page-ap-east-1 already")
+def a_cloudfront_function(world):
+    world.set(Page="true")
+    summary = {
+        "Name": "hongbao-prod-page-ap-east-1",
+        "FunctionConfig": {"Comment": "", "Runtime": "cloudfront-js-2.0"},
+        "FunctionMetadata": {"FunctionARN": "arn:aws:cloudfront::1:function/f", "LastModifiedTime": 0},
+    }
+    world.answers["DescribeFunction"] = {"FunctionSummary": summary}
+    yield
+    world.answers["DescribeFunction"] = ANSWERS["DescribeFunction"]
+
+
 @fault("names", "a sign-in domain hongbao-prod-123456789012 already")
 def a_sign_in_domain(world):
     world.set(Page="true")

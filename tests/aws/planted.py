@@ -34,6 +34,7 @@ ANSWERS = {
     "DescribeUserGroups": "UserGroupNotFound",
     "DescribeServerlessCaches": "ServerlessCacheNotFoundFault",
     "ListResponseHeadersPolicies": {"ResponseHeadersPolicyList": {"MaxItems": 100, "Quantity": 0, "Items": []}},
+    "DescribeFunction": "NoSuchFunctionExists",
     "GetServiceQuota": lambda given: {"Quota": {"Value": QUOTAS[given["QuotaCode"]]}},
     # moto's table has a quarter of what a new account's has.
     "DescribeLimits": {"TableMaxReadCapacityUnits": 40_000, "TableMaxWriteCapacityUnits": 40_000},

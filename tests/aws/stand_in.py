@@ -194,6 +194,10 @@ class Engine:
                 return 401, {"message": "Unauthorized"}
             if path == "/me/wallet":
                 return 200, self.wallet(user)
+            if path == "/me/movements":
+                signed = {"by": "arn"} if self.fault == "a user sees the signer" else {}
+                moved = [one | signed for one in self.movements.get(user, []) if one["amount"] > 0]
+                return 200, {"movements": moved, "next_cursor": None}
             if path == "/packets":
                 return self.send(user, headers["Idempotency-Key"], body)
             id_, _, rest = path.removeprefix("/packets/").partition("/")

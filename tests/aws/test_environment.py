@@ -8,7 +8,7 @@ import pytest
 OF_PASSWORDS = {"REDIS_SECRET"}
 # Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
-FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "operate"}
+FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "notify", "operate"}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def readers(repository):
 
 def read_by_the_code(repository):
     config = (repository / "shared/src/config.rs").read_text().split("#[cfg(test)]")[0]
-    names = set(re.findall(r"\.(?:required|parsed|number|get)\(\s*\"([A-Z_]+)\"", config))
+    names = set(re.findall(r"\.(?:required|wanted|parsed|number|get)\(\s*\"([A-Z_]+)\"", config))
     for main in sorted(repository.glob("functions/*/src/*.rs")):
         # A function may also read a variable without the configuration.
         names |= set(re.findall(r"env::var(?:_os)?\(\s*\"([A-Z_]+)\"", main.read_text()))
@@ -59,7 +59,7 @@ def test_how_redis_is_reached(stack):
             [grab] = [other["Environment"] for _, name, other in stack.functions() if name == "Grab"]
             assert configuration["Environment"] == grab
             continue
-        if program in ("wallet", "audit"):
+        if program in ("wallet", "audit", "notify"):
             assert not configuration.get("VpcConfig")
             continue
         iam = {name: value for name, value in given.items() if name.startswith(("REDIS_AUTH", "REDIS_IAM"))}

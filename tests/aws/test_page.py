@@ -30,6 +30,12 @@ def test_the_apis_paths_go_to_the_api_and_all_others_are_files(stack, distributi
     assert distribution["DefaultCacheBehavior"]["TargetOriginId"] == "page"
     assert distribution["DefaultRootObject"] == "index.html"
     behaviours = {behaviour["PathPattern"]: behaviour for behaviour in distribution["CacheBehaviors"]}
+    links = behaviours.pop("/p/*")
+    assert links["TargetOriginId"] == "page" and links["ResponseHeadersPolicyId"]
+    [association] = links["FunctionAssociations"]
+    assert association["EventType"] == "viewer-request"
+    [function] = stack.noted("AWS::CloudFront::Function").values()
+    assert "request.uri = '/packet.html'" in function["FunctionCode"]
     for behaviour in behaviours.values():
         assert behaviour["TargetOriginId"] == "api"
         # Managed-CachingDisabled: one user's answer must not reach another.
@@ -86,7 +92,7 @@ def test_the_pages_configuration(stack, distribution, repository):
     config = json.loads(stack.outputs["PageConfig"])
     assert set(config) == set(json.loads((repository / "web/config.json").read_text()))
     assert config["limits"] == {"slip_amount_max": 20000, "count_max": 100000}
-    assert (config["api"], config["local"]) == ("", False)
+    assert (config["api"], config["local"], config["links"]) == ("", False, "path")
     if stack.way == "existing":
         assert config["auth"] == {"kind": "token", "origins": ["https://app.example", "https://other.example"]}
         return
@@ -105,7 +111,7 @@ case "$1 $2" in
     "cloudformation describe-stacks")
         for word; do case $word in *OutputKey==*) key=${word#*"'"} key=${key%%"'"*} ;; esac; done
         cat "$OUTPUTS/$key" ;;
-    "s3 cp") for word; do last=$word; done; case $last in */config.json) cat "$8" >"$OUTPUTS/uploaded" ;; esac ;;
+    "s3 cp") for word; do last=$word; done; case $last in *.json | *.html) cat "$8" >"$OUTPUTS/uploaded-${last##*/}" ;; esac ;;
 esac"""
 
 
@@ -133,12 +139,22 @@ def test_the_upload_has_the_files_that_the_page_needs(stack, uploads, repository
     bucket = stack.outputs["PageBucketName"]
     put = [call for call in calls if call.startswith("s3 cp")]
     names = [call.rpartition(f"s3://{bucket}/")[2] for call in put]
-    assert names[-2:] == ["index.html", "config.json"]
-    html = (repository / "web/index.html").read_text()
-    assert set(re.findall(r'"((?:assets|client)/[^"]+)"', html)) <= set(names)
-    assert all(name.endswith((".js", ".css", ".svg", ".html", ".json")) for name in names)
-    assert all("no-cache" in call for call in put[:-1]) and "no-store" in put[-1]
-    assert json.loads((tmp_path / "uploaded").read_text()) == json.loads(stack.outputs["PageConfig"])
+    assert names[-3:] == ["packet.html", "index.html", "config.json"]
+    folders = {name.partition("/")[0] for name in names[:-3]}
+    [version] = folders
+    assert re.fullmatch("v-[0-9a-f]{16}", version)
+    for page, up in (("index", ""), ("packet", "../")):
+        html = (tmp_path / f"uploaded-{page}.html").read_text()
+        named = set(re.findall(rf'"{re.escape(up + version)}/((?:assets|client)/[^"]+)"', html))
+        assert len(named) > 5 and {f"{version}/{name}" for name in named} <= set(names)
+        assert f'"{up}assets/' not in html and f'"{up}client/' not in html
+    assert f'content="{stack.outputs["PageUrl"]}{version}/assets/preview.png"' in html
+    assert all(name.endswith((".js", ".css", ".svg", ".png", ".html", ".json")) for name in names)
+    assert all("immutable" in call for call in put[:-3])
+    assert all("no-cache" in call for call in put[-3:-1]) and "no-store" in put[-1]
+    config = json.loads((tmp_path / "uploaded-config.json").read_text())
+    assert config.pop("covers") == ["birthday", "plain", "spring", "wedding"]
+    assert config == json.loads(stack.outputs["PageConfig"])
     assert any(call.startswith("cloudfront create-invalidation") for call in calls)
 
 

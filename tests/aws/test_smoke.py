@@ -172,6 +172,7 @@ FAULTS = {
     "a winner is not paid": "wallets",
     "the operator sees more": "wallets",
     "a movement is not listed": "wallets",
+    "a user sees the signer": "wallets",
     "a wallet goes below zero": "withdraw",
     "withdrawals count twice": "withdraw",
 }

@@ -5,6 +5,7 @@ Also counts the answers by operation and status, in target/fuzz-api/answers.json
 
 import atexit
 import collections
+import datetime
 import json
 import pathlib
 import unicodedata
@@ -45,6 +46,7 @@ def before_call(context, case, kwargs):
 
     A case without a token stays without a caller.
     """
+    make_acceptable(case)
     if "Authorization" in case.headers:
         asked = repr((case.path_parameters, case.query, case.body))
         case.headers["X-User-Id"] = USERS[zlib.crc32(asked.encode("utf-8", "surrogatepass")) % len(USERS)]
@@ -55,21 +57,31 @@ def after_call(context, case, response):
     answers[case.operation.label][response.status_code] += 1
 
 
-@schemathesis.hook
-def map_case(context, case):
-    """Makes a valid body acceptable: writes its integers as integers, and chooses a total that the slips can hold.
+def make_acceptable(case):
+    """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold and a start to come.
 
-    The maximum of a passphrase holds for its normalised form, so a longer one is cut.
+    The maximum of a passphrase holds for its normalised form, so a longer one is cut. It runs before each call, because the hook
+    `map_case` does not meet each case that comes from the document's examples.
     """
-    if case.meta.generation.mode.is_positive and isinstance(case.body, dict):
+    if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict):
         case.body = {name: whole(value) for name, value in case.body.items()}
         if case.operation.label in ("POST /packets", "POST /users/{user_id}/packets"):
-            count = case.body["count"]
-            case.body["total_amount"] = count + case.body["total_amount"] % (count * (SLIP_AMOUNT_MAX - 1) + 1)
+            count, total = case.body["count"], case.body["total_amount"]
+            if not count <= total <= count * SLIP_AMOUNT_MAX:
+                case.body["total_amount"] = count + total % (count * (SLIP_AMOUNT_MAX - 1) + 1)
             normal = unicodedata.normalize("NFKC", case.body.get("passphrase", "")).strip()
             if len(normal) > PASSPHRASE_CHARS_MAX:
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
-    return case
+            if "starts_at" in case.body:
+                case.body["starts_at"] = soon(case.body["starts_at"])
+
+
+def soon(text):
+    """A time within the next six days, the same for the same text within a minute, with its offset from UTC if there is one."""
+    now = datetime.datetime.now(datetime.UTC).replace(second=0, microsecond=0)
+    ahead = datetime.timedelta(minutes=2 + zlib.crc32(text.encode()) % (6 * 24 * 60))
+    zone = datetime.timezone(datetime.timedelta(hours=8)) if "+" in text else datetime.UTC
+    return (now + ahead).astimezone(zone).isoformat(timespec="milliseconds")
 
 
 def whole(value):

@@ -8,9 +8,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use redis::cmd;
 use serde_json::{Value, json};
-use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
+use shared::domain::{AckMode, Amount, Hold, MovementFilter, PartId, Terms, Timestamp};
 use shared::ports::HotStore;
 use shared::redis::{PartKeys, fields};
+use shared::service::{GrabOutcome, NewPacket};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 use tokio::process::Command;
@@ -99,6 +100,43 @@ async fn the_audit_exits_with_its_result() {
     admin(&world, &["audit", "--segments", "0"]).await.with(2);
     let no_redis = run(Command::new(built("hongbao-admin")).arg("parked").env_clear()).await.with(2);
     assert!(no_redis.errors.contains("REDIS_URL is required"), "{no_redis:?}");
+}
+
+#[tokio::test]
+async fn movements_of_before_timelines_are_entered_in_them() {
+    let world = World::single().await;
+    let process = world.process();
+    let sam = user("sam");
+    let mut short = packet(&sam, 1_000, 10);
+    short.expires_in = Duration::from_millis(500);
+    let terms = process.send_funded(short).await;
+    process.wallets.withdraw(&sam, &"w".parse().unwrap(), Amount::new(0), None).await.unwrap();
+    world.expired(&terms).await;
+    process.settle().await;
+    let movements = async || {
+        let all = process.wallets.movements(&sam, MovementFilter::default(), None, 100).await.unwrap().rows;
+        all.into_iter().map(|row| (row.kind.name(), row.id, row.at)).collect::<Vec<_>>()
+    };
+    let before = movements().await;
+    assert_eq!(before.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), ["refund", "withdrawal", "sent", "deposit"]);
+    admin(&world, &["audit"]).await.with(0);
+
+    // As the version before wrote them.
+    let items = world.dynamodb.scan().table_name(world.table()).send().await.unwrap().items.unwrap();
+    let copies = items.iter().filter(|item| item["SK"].as_s().unwrap().starts_with("AT#"));
+    for item in copies.clone() {
+        let delete = world.dynamodb.delete_item().table_name(world.table());
+        delete.key("PK", item["PK"].clone()).key("SK", item["SK"].clone()).send().await.unwrap();
+    }
+    assert_eq!((copies.count(), movements().await.len()), (3, 1));
+    let wrong = admin(&world, &["audit"]).await.with(1);
+    assert_eq!(wrong.line("timeline"), "timeline USER#sam / AT#");
+    for entered in [3, 0] {
+        let said = admin(&world, &["timeline", "--json"]).await.with(0).json();
+        assert_eq!(said, json!({"movements": 3, "entered": entered}));
+    }
+    assert_eq!(movements().await, before);
+    admin(&world, &["audit"]).await.with(0);
 }
 
 #[tokio::test]
@@ -250,4 +288,21 @@ async fn a_rebuilt_packet_equals_the_ledger() {
     world.audit_hot(&terms, &audit(&world).await).await;
     process.settle().await;
     assert_eq!(audit(&world).await.packet(terms.id).claimed(), 4);
+}
+
+#[tokio::test]
+async fn a_packet_before_its_start_is_shown_and_loaded_with_it() {
+    let world = World::single().await;
+    let process = world.process();
+    let starts_at = Timestamp::from_ms(world.now_ms()).after(Duration::from_hours(1));
+    let starting = NewPacket { starts_at: Some(starts_at), ..packet(&user("sam"), 1_000, 5) };
+    let id = process.send_funded(starting).await.id;
+    world.flush().await;
+    let shown = starts_at.to_string();
+    assert_eq!(admin(&world, &["packet", &id.to_string()]).await.with(0).line("starts"), format!("starts {shown}"));
+    let json = admin(&world, &["packet", &id.to_string(), "--json"]).await.with(0).json();
+    assert_eq!((&json["starts_at_ms"], &json["ack"]), (&json!(starts_at.ms()), &json!("ledger")));
+    assert_eq!(admin(&world, &["rebuild", &id.to_string()]).await.with(0).line("0 "), "0 no -> yes 0 -> 5 0 0");
+    let early = process.grab(id, &user("ann")).await.unwrap();
+    assert!(matches!(early, GrabOutcome::NotStarted { starts_at: at, .. } if at == starts_at), "{early:?}");
 }

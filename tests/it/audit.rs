@@ -9,8 +9,8 @@ use audit::{Kind, Progress, Report};
 use audit_function::Event;
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;
-use shared::domain::{Amount, Labels, PacketId, UserId};
-use shared::service::NewPacket;
+use shared::domain::{Amount, Labels, PacketId, Timestamp, UserId};
+use shared::service::{GrabOutcome, NewPacket};
 use tests::books::{auditor, full_report};
 use tests::{Promises, Setup, World, audit, packet, user, users};
 use tokio::time::Instant;
@@ -28,6 +28,8 @@ enum Tampering {
     Says(&'static str, &'static str),
     /// An attribute is removed.
     Without(&'static str),
+    /// The start is this.
+    StartsAt(u64),
     /// The first amount grows by one.
     MoreInFirst,
     /// Each amount moves to the slip before.
@@ -41,9 +43,9 @@ enum Tampering {
 
 use Kind::{
     Amounts, ClaimWithoutDecision, Closing, Conservation, Days, Debit, Decision, DecisionWithoutClaim, Index,
-    Malformed, NoWallet, Orphan, Reference, Refunds, SendKeys, UnknownItem, Wallet,
+    Malformed, NoWallet, Orphan, Reference, Refunds, SendKeys, Timeline, UnknownItem, Wallet,
 };
-use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, Without};
+use Tampering::{Copied, Gone, Is, More, MoreInFirst, Says, Shifted, StartsAt, Without};
 
 /// A packet that does not exist.
 const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
@@ -71,6 +73,20 @@ const CASES: [Case; 19] = [
     ),
     ("USER#sam", "DEPOSIT#", &[(More("amount"), Wallet), (Gone, Wallet), (Copied("", "WITHDRAW#x"), Wallet)]),
     ("USER#sam", "DEPOSIT#", &[(Copied("", "DEPOSIT#x"), Wallet), (Copied("", "GIFT#x"), UnknownItem)]),
+    (
+        "USER#",
+        "AT#",
+        &[
+            (More("amount"), Timeline),
+            (Says("by", "arn:aws:iam::123456789012:user/eve"), Timeline),
+            (Without("amount"), Timeline),
+            (More("at"), Malformed),
+            (Gone, Timeline),
+            (Copied("", "AT#DEPOSIT#0000000000007#x"), Malformed),
+            (Copied("", "AT#DEPOSIT#7#x"), UnknownItem),
+            (Copied("", "AT#SENT#0000000000007#x"), UnknownItem),
+        ],
+    ),
     ("USER#sam", "SENT#", &[(More("amount"), Debit), (More("at"), Debit), (Gone, Debit), (Without("day"), Days)]),
     ("USER#sam", "SENT#", &[(Copied("USER#zoe", "SENT#{id}"), NoWallet), (Copied("USER#tom", "SENT#{id}"), Debit)]),
     (
@@ -172,6 +188,17 @@ const CASES: [Case; 19] = [
     ),
     (
         "PACKET#",
+        "starting",
+        &[
+            (Without("start"), Malformed),
+            (Says("start", "soon"), Malformed),
+            (Says("ack", "ledger"), Malformed),
+            (StartsAt(1), Malformed),
+            (StartsAt(9_999_999_999_999), Malformed),
+        ],
+    ),
+    (
+        "PACKET#",
         "settled",
         &[
             (Is("due_shard", 3), Index),
@@ -212,8 +239,8 @@ const CASES: [Case; 19] = [
     ),
 ];
 
-/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund, one still open. One sender is
-/// suspended, and so is a user without money.
+/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund; one, which had a start, still open. One
+/// sender is suspended, and so is a user without money.
 async fn ledger() -> World {
     let world = World::single().await;
     let process = world.process_with(Setup { daily_max: Some(Amount::new(5_000)), ..Setup::default() });
@@ -226,7 +253,13 @@ async fn ledger() -> World {
     let late = world.process();
     late.clock.set_ahead(Duration::from_hours(2));
     late.settle().await;
-    let open = process.send_funded(packet(&user("tom"), 1_000, 10)).await;
+    let open = packet(&user("tom"), 1_000, 10);
+    process.fund(&open.sender, 1_000).await;
+    let starts_at = Some(Timestamp::from_ms(world.now_ms()).after(Duration::from_secs(1)));
+    let open = process.send(NewPacket { starts_at, ..open }).await;
+    while let GrabOutcome::NotStarted { retry_after, .. } = process.grab(open.id, &user("eve")).await.unwrap() {
+        tokio::time::sleep(retry_after).await;
+    }
     for name in ["eve", "fay", "gus"] {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
     }
@@ -253,6 +286,7 @@ fn is_meant(item: &Item, pk: &str, which: &str) -> bool {
             "refunded" => !item.contains_key("user_id"),
             "open" | "settled" => says("status", which),
             "closed" => item.contains_key("closed_at"),
+            "starting" => item.contains_key("start"),
             sk => text(&item["SK"]).starts_with(sk),
         }
 }
@@ -282,6 +316,11 @@ fn tampered(item: &Item, tampering: Tampering) -> Option<Item> {
         Is(name, number) => drop(changed.insert(name.to_owned(), AttributeValue::N(number.to_string()))),
         Says(name, what) => drop(changed.insert(name.to_owned(), AttributeValue::S(what.to_owned()))),
         Without(name) => drop(changed.remove(name)?),
+        StartsAt(ms) => {
+            let mut start = item["start"].as_m().unwrap().clone();
+            start.insert("at".to_owned(), AttributeValue::N(ms.to_string()));
+            changed.insert("start".to_owned(), AttributeValue::M(start));
+        }
         MoreInFirst => {
             let more = |bytes: &mut [u8]| bytes[1] = bytes[1].wrapping_add(1);
             changed.insert("amounts".to_owned(), changed_amounts(more));
@@ -397,7 +436,7 @@ impl Traffic {
             let grabs = users.iter().map(|user| process.grab(terms.id, user));
             let grabbed = futures::future::join_all(grabs).await;
             for (user, grab) in users.iter().zip(grabbed) {
-                if matches!(grab, Ok(shared::service::GrabOutcome::Grabbed { .. })) {
+                if matches!(grab, Ok(GrabOutcome::Grabbed { .. })) {
                     self.grabbed.fetch_add(1, Ordering::SeqCst);
                     let id = format!("{sender}-{round}").parse().unwrap();
                     process.wallets.withdraw(user, &id, Amount::new(1), None).await.unwrap();

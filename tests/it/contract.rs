@@ -13,6 +13,7 @@ mod fields;
 mod grab;
 mod guards;
 mod me;
+mod newest;
 mod operator;
 mod packet;
 mod paths;

@@ -8,6 +8,7 @@ mod lifecycle;
 mod logs;
 mod managed;
 mod movements;
+mod notify;
 mod walk;
 
 use std::process::{Command, Output};
@@ -302,6 +303,7 @@ fn all_errors_of_a_configuration_are_reported_at_start() {
         ("GRAB_ACK", "maybe"),
         ("MAX_SLIP_AMOUNT", "0"),
         ("MAX_COUNT", "many"),
+        ("START_SPREAD_MS", "600001"),
         ("SETTLE_GRACE_MS", "-1"),
     ];
     let of_redis = [

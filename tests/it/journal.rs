@@ -12,7 +12,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::future::join_all;
 use serde_json::{Value, json};
-use shared::domain::{Amount, PacketId, Timestamp};
+use shared::domain::{Amount, MovementFilter, PacketId, Timestamp};
 use tempfile::TempDir;
 use tests::books::full_report;
 use tests::{Process, World, audit, packet, user, users};
@@ -362,7 +362,7 @@ async fn a_claim_that_is_persisted_late_changes_its_own_day_and_the_next_day_say
 async fn movements(process: &Process, name: &str) -> Vec<Value> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let slice = process.wallets.movements(&user(name), after, 7).await.unwrap();
+        let slice = process.wallets.movements(&user(name), MovementFilter::default(), after, 7).await.unwrap();
         all.extend(slice.rows.into_iter().map(|movement| {
             json!({
                 "time": movement.at.to_string(), "kind": movement.kind.name(), "user": name, "id": movement.id,

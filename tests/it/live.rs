@@ -10,7 +10,7 @@ use redis::cmd;
 use shared::domain::{AckMode, Claim, PartId, Terms, UserId};
 use shared::redis::test_server::poll;
 use shared::redis::{PartKeys, fields};
-use shared::service::{ClaimsView, GrabOutcome, PacketView, Status, Viewed};
+use shared::service::{ClaimsAsked, ClaimsView, GrabOutcome, Order, PacketView, Status, Viewed};
 use tests::hot::hold_only;
 use tests::{Process, Setup, World, audit, packet, user, users};
 
@@ -93,7 +93,8 @@ async fn view(process: &Process, terms: &Terms, viewer: &UserId) -> PacketView {
 async fn claims(process: &Process, terms: &Terms) -> Vec<(UserId, Claim)> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let page = process.view.claims(terms.id, &terms.sender, after, 100).await.unwrap();
+        let asked = ClaimsAsked { order: Order::Slip, cursor: after, limit: 100 };
+        let page = process.view.claims(terms.id, &terms.sender, &asked).await.unwrap();
         let Viewed::Shown(ClaimsView { claims, .. }) = page else { panic!("{page:?}") };
         all.extend(claims.rows.into_iter().map(|row| (row.user, row.claim)));
         after = claims.next;

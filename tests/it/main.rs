@@ -22,10 +22,12 @@ mod readme;
 mod repair;
 mod rush;
 mod rust_client;
+mod rust_crate;
 mod scripts;
 mod send;
 mod settle;
 mod template;
+mod webhooks;
 
 /// A file of the repository.
 fn repository(path: &str) -> std::path::PathBuf {

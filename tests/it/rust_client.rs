@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use client::{
-    Caller, Client, Error, GrabResult, Packet, PacketClaim, Page, ProblemCode, Retries, SendRequest, Split, Status,
+    Caller, Client, Error, GrabResult, MovementFilter, Packet, PacketClaim, Page, ProblemCode, Retries, SendRequest,
+    Split, Status,
 };
 use local::{Local, Options};
 use serde_json::{Value, json};
@@ -74,9 +75,26 @@ async fn every_operation_is_called_and_its_answer_reads() {
     assert_eq!(alice.my_packets(Page::default()).await.unwrap().packets[0].packet_id, id);
     assert_eq!(bob.my_claims(Page::default()).await.unwrap().claims[0].packet_id, id);
     assert_eq!((alice.wallet().await.unwrap().balance, operator.wallet_of("a{b}").await.unwrap().balance), (600, 100));
-    let movements = operator.movements("alice", Page::default()).await.unwrap().movements;
+    let newest = alice.newest_claims(id, None, Page::default()).await.unwrap();
+    let mut by_slip = newest.claims.clone();
+    by_slip.sort_by_key(|claim| claim.slip);
+    assert_eq!(by_slip, claims);
+    let later = alice.newest_claims(id, newest.newest_cursor.as_deref(), Page::default()).await.unwrap();
+    assert!(later.claims.iter().all(|claim| claims.contains(claim)));
+    let movements = operator.movements("alice", MovementFilter::default(), Page::default()).await.unwrap().movements;
     assert_eq!(movements.iter().map(|movement| movement.amount).sum::<i64>(), 600);
     assert!(movements.iter().any(|movement| movement.by.as_deref().is_some_and(|by| by.starts_with("arn:"))));
+
+    let own = alice.my_movements(MovementFilter::default(), Page::default()).await.unwrap().movements;
+    assert!(own.iter().all(|movement| movement.by.is_none()));
+    assert_eq!(
+        own.iter().map(|row| &row.id).collect::<Vec<_>>(),
+        movements.iter().map(|row| &row.id).collect::<Vec<_>>()
+    );
+    let sent =
+        MovementFilter { kind: Some("sent"), to: Some("2100-01-01T00:00:00+00:00"), ..MovementFilter::default() };
+    let sent = operator.for_user("alice").my_movements(sent, Page::default()).await.unwrap().movements;
+    assert_eq!(sent.iter().map(|movement| &*movement.id).collect::<Vec<_>>(), [id]);
 
     // For a user, and for the operator.
     let (for_alice, for_bob) = (operator.for_user("alice"), operator.for_user("a{b}"));

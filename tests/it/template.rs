@@ -135,9 +135,12 @@ impl Reads {
                 asked.borrow_mut().insert(name.to_owned());
                 auth.filter(|_| name == "REDIS_AUTH").map(str::to_owned)
             };
-            let error = match (main.contains("Config::for_both_stores("), main.contains("Config::for_the_ledger(")) {
-                (true, false) => Config::for_both_stores(ask),
-                (false, true) => Config::for_the_ledger(ask),
+            let calls = ["both_stores", "the_ledger", "webhooks"]
+                .map(|for_what| main.contains(&format!("Config::for_{for_what}(")));
+            let error = match calls {
+                [true, false, false] => Config::for_both_stores(ask),
+                [false, true, false] => Config::for_the_ledger(ask),
+                [false, false, true] => Config::for_webhooks(ask),
                 other => panic!("{function}: {other:?}"),
             };
             let error = error.unwrap_err().to_string();
@@ -168,7 +171,8 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
     let rows = page.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
-        let all = ["send", "grab", "view", "wallet", "settle", "audit", "operate"].map(str::to_owned).to_vec();
+        let all =
+            ["send", "grab", "view", "wallet", "settle", "audit", "notify", "operate"].map(str::to_owned).to_vec();
         let readers: Vec<String> = cells[3].split([',', '、', '，']).map(|reader| reader.trim().to_owned()).collect();
         let is_all = readers.iter().any(|reader| reader == "all" || reader == "全部");
         (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
@@ -202,7 +206,8 @@ fn the_documents_list_all_variables_with_their_defaults() {
         });
         format!("{:?}", config.unwrap())
     };
-    let reads = Reads::of("send");
+    let mut reads = Reads::of("send");
+    reads.required.extend(Reads::of("notify").required);
     let [english, chinese] = ["docs/CONFIGURATION.md", "docs/CONFIGURATION.zh-CN.md"].map(documented);
     assert_eq!(english.keys().collect::<Vec<_>>(), chinese.keys().collect::<Vec<_>>());
     assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), reads.all);
@@ -241,7 +246,13 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             // Redis' address depends on its owner; the parameter is for an existing Redis.
             let given = if value["!If"][0] == "RedisExists" { &value["!If"][1] } else { &value };
             let Some(parameter) = given["!Ref"].as_str().and_then(|name| template["Parameters"].get(name)) else {
-                assert_eq!((&*name, value), ("TABLE_NAME", json!({"!GetAtt": "State.Outputs.Table"})), "{function}");
+                let of_stacks =
+                    [("TABLE_NAME", "State.Outputs.Table"), ("WEBHOOK_QUEUE", "EventStack.Outputs.WebhooksUrl")];
+                let expected = of_stacks
+                    .into_iter()
+                    .find(|(known, _)| *known == name)
+                    .map(|(_, output)| json!({"!GetAtt": output}));
+                assert_eq!(Some(value), expected, "{function}: {name}");
                 continue;
             };
             let default = &parameter["Default"];

@@ -10,6 +10,7 @@ mod overload;
 mod stack;
 mod steady;
 mod views;
+mod webhooks;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,8 @@ enum Run {
     Steady(steady::Options),
     /// Views of a large packet while it is grabbed
     Views,
+    /// Each winner's event arrives within a second
+    Webhooks(webhooks::Options),
 }
 
 #[tokio::main]
@@ -49,6 +52,7 @@ async fn main() -> ExitCode {
             views::run().await;
             true
         }
+        Run::Webhooks(options) => webhooks::run(&options).await,
     };
     if reached { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

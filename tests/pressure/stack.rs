@@ -16,7 +16,14 @@ pub struct Stack {
 impl Stack {
     /// Starts the program `local` in this program's folder.
     pub fn start() -> Self {
-        let program = Program::start(beside("local").args(["--port", "0", "--ephemeral", "--settle-every", "0s"]));
+        Self::start_with(&[])
+    }
+
+    /// Starts it with more flags.
+    pub fn start_with(flags: &[&str]) -> Self {
+        let mut command = beside("local");
+        command.args(["--port", "0", "--ephemeral", "--settle-every", "0s"]).args(flags);
+        let program = Program::start(&mut command);
         let program = program.unwrap_or_else(|status| panic!("the local stack ended: {status}"));
         let address = |address: &Option<String>| address.clone().unwrap();
         Self {

@@ -22,9 +22,9 @@ const WARM_UP: Duration = Duration::from_secs(15);
 /// Sends in flight while the capacity is measured.
 const CLOSED_LOOP: usize = 16;
 const CAPACITY_WITHIN: Duration = Duration::from_secs(10);
-/// By default the rate is the capacity over this: each packet is a send and then a refund, with room for other load of the
+/// By default the rate is the capacity over this: a refund costs more than a send, and there is room for other load of the
 /// machine.
-const SHARE: u64 = 5;
+const SHARE: u64 = 10;
 const SETTLE_EVERY: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(10);
 /// How far a minute's rate may be off the mean, in percent.
@@ -37,7 +37,7 @@ pub struct Options {
     /// The duration
     #[arg(long, default_value_t = 20)]
     minutes: u64,
-    /// The sends per second; by default a fifth of what the system can serve
+    /// The sends per second; by default a tenth of what the system can serve
     #[arg(long)]
     per_second: Option<u64>,
 }

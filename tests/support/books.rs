@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::world::World;
 
 /// How long an audit may take.
-const AUDIT_TIMEOUT: Duration = Duration::from_mins(15);
+const AUDIT_TIMEOUT: Duration = Duration::from_hours(1);
 
 type Attributes = HashMap<String, AttributeValue>;
 

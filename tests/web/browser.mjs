@@ -89,7 +89,7 @@ export async function packet(terms = {}) {
   await fund(sender, 100_000);
   const sent = await api(sender, 'POST', '/packets', { split: 'random', total_amount: 8_888, count: 3, ...terms });
   assert.ok(sent.packet_id, JSON.stringify(sent));
-  return { sender, id: /** @type {string} */ (sent.packet_id), link: `${stack.url}/#/p/${sent.packet_id}` };
+  return { sender, id: /** @type {string} */ (sent.packet_id), link: `${stack.url}/p/${sent.packet_id}` };
 }
 
 /** @param {string} user @param {string} id @param {object} [body] */
@@ -99,7 +99,7 @@ export const grab = (user, id, body = {}) => api(user, 'POST', `/packets/${id}/g
 export const textOf = async (page, selector) => ((await page.textContent(selector)) ?? '').trim();
 
 /** @param {Page} page */
-export const yuan = async (page) => Math.round(Number((await textOf(page, '.won .sum')).replace(/[^\d.]/g, '')) * 100);
+export const yuan = async (page) => Math.round(Number((await page.getAttribute('.won', 'aria-label'))?.replace(/[^\d.]/g, '')) * 100);
 
 /** @param {() => Promise<boolean>} holds */
 export async function assertSoon(holds) {

@@ -1,11 +1,11 @@
-// The limits on the page's size and its time to first paint, in a real browser.
+// The limits on the page's size, its times and its requests, in a real browser.
 
 import assert from 'node:assert/strict';
 
-import { browse, packet, person, stack } from './browser.mjs';
+import { browse, grab, packet, person, someone, stack } from './browser.mjs';
 
-browse('the first paint comes within a second, and all screens together take less than 100 KB', async () => {
-  const { id, sender } = await packet({ count: 1 });
+browse('the first paint comes within a second; the first screen takes at most 60 KB, all of them 150 KB', async () => {
+  const { id, sender } = await packet({ count: 1, cover: 'wedding' });
   const page = await person({ name: sender });
   const session = await page.context().newCDPSession(page);
   await session.send('Network.enable');
@@ -24,12 +24,89 @@ browse('the first paint comes within a second, and all screens together take les
     await page.goto(`${stack.url}/#${path}`);
     await page.waitForSelector(selector);
   }
-  await page.goto(`${stack.url}/#/p/${id}`);
+  await page.goto(`${stack.url}/p/${id}`);
   await page.click('#open');
   await page.click('a.verify');
   await page.waitForSelector('.proof[data-fair=true]');
-  console.log(`first paint ${Math.round(paint)} ms; ${first} bytes for the first screen, ${bytes} for all`);
+  const guest = await person({ name: someone() });
+  const guestSession = await guest.context().newCDPSession(guest);
+  await guestSession.send('Network.enable');
+  let link = 0;
+  guestSession.on('Network.loadingFinished', ({ encodedDataLength }) => {
+    link += encodedDataLength;
+  });
+  await guest.goto(`${stack.url}/p/${(await packet()).id}`);
+  await guest.waitForSelector('#open');
+  const envelope = link;
+  console.log(`first paint ${Math.round(paint)} ms; ${first} bytes for the form, ${envelope} for an envelope, ${bytes} for all`);
   assert.deepEqual([...origins], [stack.url], 'the page sends no request to another origin');
   assert.ok(paint < 1_000, `${paint} ms`);
-  assert.ok(first > 5_000 && bytes < 100_000, `${bytes} bytes`);
+  assert.ok(first > 5_000 && first <= 60_000 && envelope <= 60_000 && bytes <= 150_000, `${first}, ${envelope} and ${bytes} bytes`);
+});
+
+browse('on a slow network and a slow processor the coin is there in 2 s, and in 1 s the second time', async () => {
+  const { link } = await packet();
+  const page = await person({ name: someone() });
+  const session = await page.context().newCDPSession(page);
+  await session.send('Network.enable');
+  // The slow 3G of WebPageTest.
+  await session.send('Network.emulateNetworkConditions', { offline: false, latency: 400, downloadThroughput: 400_000 / 8, uploadThroughput: 400_000 / 8 });
+  await session.send('Emulation.setCPUThrottlingRate', { rate: 4 });
+  for (const limit of [2_000, 1_000]) {
+    const begun = Date.now();
+    const load = limit === 2_000 ? page.goto(link, { waitUntil: 'commit' }) : page.reload({ waitUntil: 'commit' });
+    await load;
+    await page.waitForSelector('.coin path');
+    const painted = Date.now() - begun;
+    await page.waitForSelector('#open');
+    const ready = Date.now() - begun;
+    console.log(`the coin after ${painted} ms, ready after ${ready} ms`);
+    assert.ok(painted <= limit, `${painted} ms`);
+    await page.waitForTimeout(1_500);
+  }
+});
+
+browse('a reload asks for the page, its configuration and the packet, and for nothing else', async () => {
+  const { link, id } = await packet();
+  const page = await person({ name: someone(), allow: /./ });
+  const session = await page.context().newCDPSession(page);
+  await session.send('Network.enable');
+  await page.goto(link);
+  await page.waitForSelector('#open');
+  await page.waitForLoadState('networkidle');
+  /** @type {Map<string, string>} */
+  const asked = new Map();
+  session.on('Network.requestWillBeSent', ({ requestId, request }) => asked.set(requestId, new URL(request.url).pathname));
+  // What the browser answers by itself is no request to the server.
+  session.on('Network.requestServedFromCache', ({ requestId }) => asked.delete(requestId));
+  session.on('Network.responseReceived', ({ requestId, response }) => {
+    if (response.fromDiskCache || response.fromPrefetchCache) asked.delete(requestId);
+  });
+  await page.reload();
+  await page.waitForSelector('#open');
+  assert.deepEqual([...asked.values()].sort(), [`/config.json`, `/p/${id}`, `/packets/${id}`].sort());
+});
+
+browse('nothing jumps on any screen', async () => {
+  const over = await packet({ count: 2 });
+  await grab(over.sender, over.id);
+  await grab(someone(), over.id);
+  const { id, sender } = await packet({ count: 3, cover: 'spring' });
+  await grab(someone(), id);
+  for (const [path, selector, name] of /** @type {const} */ ([['/#/', '#total', sender], [`/#/sent/${id}`, '.qr', sender], [`/p/${id}`, '#open', someone()], [`/p/${over.id}`, '.result', over.sender], ['/#/mine', '.purse', sender], ['/#/mine/sent', '.history li', sender], [`/#/verify/${over.id}`, '.proof', sender], ['/#/rush', '#users', sender]])) {
+    const page = await person({ name });
+    await page.addInitScript(() => {
+      const seen = /** @type {any} */ (window);
+      seen.shift = 0;
+      new PerformanceObserver((list) => {
+        for (const entry of /** @type {any[]} */ (list.getEntries())) if (!entry.hadRecentInput) seen.shift += entry.value;
+      }).observe({ type: 'layout-shift', buffered: true });
+    });
+    await page.goto(stack.url + path);
+    await page.waitForSelector(selector);
+    await page.waitForTimeout(1_200);
+    const shift = await page.evaluate(() => /** @type {any} */ (window).shift);
+    assert.ok(shift <= 0.02, `${path}: ${shift}`);
+    await page.context().close();
+  }
 });

@@ -119,9 +119,10 @@ test('the codes are those of the contract', async () => {
 
 test('each method sends its request', async () => {
   const good = () => answer(200, { claims: [], packets: [], next_cursor: null })();
-  const { client, seen } = serving(Array(12).fill(good));
+  const { client, seen } = serving(Array(14).fill(good));
   await client.packet('P');
   await client.claims('P', { limit: 5, cursor: 'c' });
+  await client.claims('P', { order: 'newest', after: 'a' });
   await client.wallet();
   await client.myPackets({ cursor: null });
   await client.myClaims({ limit: 3 });
@@ -129,12 +130,13 @@ test('each method sends its request', async () => {
   await client.withdraw('a', 'w', 6);
   await client.walletOf('a');
   await client.movements('a', { cursor: 'm' });
+  await client.myMovements({ from: '2026-11-20T00:00:00+08:00', kind: 'refund' });
   await client.grab('P', { passphrase: '芝麻' });
   await client.grab('P');
   assert.deepEqual(seen.map(({ method, url, body }) => `${method} ${new URL(url).pathname}${new URL(url).search} ${body ?? ''}`.trim()), [
-    'GET /packets/P', 'GET /packets/P/claims?limit=5&cursor=c', 'GET /me/wallet', 'GET /me/packets', 'GET /me/claims?limit=3',
+    'GET /packets/P', 'GET /packets/P/claims?limit=5&cursor=c', 'GET /packets/P/claims?order=newest&after=a', 'GET /me/wallet', 'GET /me/packets', 'GET /me/claims?limit=3',
     'PUT /wallets/a%7Cb/deposits/d {"amount":5}', 'PUT /wallets/a/withdrawals/w {"amount":6}', 'GET /wallets/a',
-    'GET /wallets/a/movements?cursor=m', 'POST /packets/P/grab {"passphrase":"芝麻"}', 'POST /packets/P/grab {}',
+    'GET /wallets/a/movements?cursor=m', 'GET /me/movements?from=2026-11-20T00%3A00%3A00%2B08%3A00&kind=refund', 'POST /packets/P/grab {"passphrase":"芝麻"}', 'POST /packets/P/grab {}',
   ]);
 });
 
@@ -149,12 +151,13 @@ test('a client for a user sends the operator’s requests for them', async () =>
   await bob.myPackets({ limit: 3, cursor: 'c' });
   await bob.myClaims();
   await bob.wallet();
+  await bob.myMovements({ limit: 2 });
   await operator.anyPacket('P');
   await operator.findPackets('order:17', { limit: 1, cursor: 'c' });
   await operator.packet('P');
   assert.deepEqual(seen.map(({ method, url, body }) => `${method} ${new URL(url).pathname}${new URL(url).search} ${body ?? ''}`.trim()), [
     `POST /users/a%7Cb/packets ${JSON.stringify(terms)}`, 'POST /users/a%7Cb/packets/P/grab {"passphrase":"芝麻"}', 'GET /users/a%7Cb/packets/P',
-    'GET /users/a%7Cb/packets/P/claims?limit=100', 'GET /users/a%7Cb/packets?limit=3&cursor=c', 'GET /users/a%7Cb/claims', 'GET /wallets/a%7Cb',
+    'GET /users/a%7Cb/packets/P/claims?limit=100', 'GET /users/a%7Cb/packets?limit=3&cursor=c', 'GET /users/a%7Cb/claims', 'GET /wallets/a%7Cb', 'GET /wallets/a%7Cb/movements?limit=2',
     'GET /operator/packets/P', 'GET /operator/packets?reference=order%3A17&limit=1&cursor=c', 'GET /packets/P',
   ]);
   assert.equal(seen[0]?.key, 'k-1');

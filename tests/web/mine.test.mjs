@@ -25,7 +25,7 @@ browse('histories load more rows when scrolled, with totals over all rows', asyn
       await assertSoon(async () => (await names()).length > before);
     }
     assert.deepEqual(await names(), Array.from({ length: 45 }, (_, i) => `no ${44 - i}`));
-    assert.match(await textOf(page, '.end'), /That is all/);
+    assert.match(await textOf(page, '.end'), /That’s all/);
   }
 });
 
@@ -42,4 +42,23 @@ browse('a history of one packet has a singular, and an empty one offers to send'
   await page.waitForSelector('.nothing');
   await page.click('.nothing a');
   await page.waitForSelector('#total');
+});
+
+browse('the statement lists every movement by month, refunds too, and its sums are those of the month', async () => {
+  const alice = someone('alice');
+  await fund(alice, 1_000);
+  const { packet_id: id } = await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 3, expires_in_s: 1 });
+  await grab(alice, id);
+  await assertSoon(async () => {
+    await api(alice, 'POST', '/_local/settle');
+    return (await api(alice, 'GET', `/packets/${id}`)).status === 'settled';
+  });
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(`${stack.url}/#/mine/received`);
+  await page.click('.segments a[href="#/mine/statement"]');
+  await page.waitForSelector('.movement, .history a');
+  assert.deepEqual(await page.locator('.history .name').allTextContents(), ['Came back unopened', 'Packet opened', 'Packet sent', 'Money in']);
+  assert.deepEqual(await page.locator('.history .got').allTextContents(), ['+¥2.00', '+¥1.00', '-¥3.00', '+¥10.00']);
+  assert.match(await textOf(page, '.month h2'), /20\d\d/);
+  assert.equal(await textOf(page, '.month .hint'), 'in ¥13.00, out ¥3.00');
 });

@@ -11,14 +11,14 @@ browse('the browser proves a split, and notices payments or terms that differ fr
   const page = await person({ name: sender, locale: 'en-US' });
   await page.goto(`${stack.url}/#/verify/${id}`);
   await page.waitForSelector('.verdict .bad');
-  assert.match(await textOf(page, '.verdict'), /not revealed yet/);
+  assert.match(await textOf(page, '.verdict'), /isn’t out yet/);
   for (let i = 0; i < 4; i += 1) await grab(`proof-${i}`, id);
   await page.goto(`${stack.url}/#/verify`);
   await page.fill('#packet', link);
   await page.keyboard.press('Enter');
   await page.waitForSelector('.proof[data-fair=true]');
   assert.equal(await page.locator('.proof tbody tr').count(), 4);
-  assert.match(await textOf(page, '.inputs'), /could hold¥200\.00.*algorithm1/);
+  assert.match(await textOf(page, '.inputs'), /could hold¥200\.00.*method1/);
   // Terms that differ from those of the commitment.
   for (const [name, value, says] of /** @type {const} */ ([['slip_cap', 19_999, '.proof[data-fair=false]'], ['split_version', 2, '.verdict .bad']])) {
     const change = async (/** @type {import('playwright-core').Route} */ route) => {

@@ -13,9 +13,9 @@ browse('a rush balances, and the screen shows it', async () => {
   await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
   assert.match(await textOf(page, '.sum'), /¥888\.00.*=.*¥888\.00.*in 41 wallets.*\+.*¥0\.00/);
   const tallies = (await textOf(page, '.tallies')).replace(/,/g, '');
-  assert.match(tallies, /answered 300got a slip 40came too late 260failed 0/);
+  assert.match(tallies, /answered 300got one 40came too late 260failed 0/);
   assert.equal(await page.locator('.chart svg').count(), 3);
   await page.fill('#users', '0');
   await page.click('button[type=submit]');
-  assert.match(await textOf(page, '[role=alert]'), /Users 1 to 5000/);
+  assert.match(await textOf(page, '[role=alert]'), /1 to 5,000 people/);
 });

@@ -46,12 +46,12 @@ browse('the form shows the limits before the user exceeds them', async () => {
   const page = await person({ name: alice, locale: 'en-US' });
   await page.goto(stack.url);
   await page.fill('#count', '10');
-  assert.match(await textOf(page, '#total-hint'), /From ¥0\.10 to ¥2,000\.00: at most ¥200\.00/);
+  assert.match(await textOf(page, '#total-hint'), /¥0\.10 to ¥2,000\.00, at most ¥200\.00/);
   for (const [total, count, hint, says] of /** @type {const} */ ([
     ['0.09', '10', '#total-hint', /At least ¥0\.10/],
     ['2000.01', '10', '#total-hint', /At most ¥2,000\.00/],
-    ['1.005', '10', '#total-hint', /An amount, such as/],
-    ['-5', '10', '#total-hint', /An amount, such as/],
+    ['1.005', '10', '#total-hint', /Enter an amount, such as/],
+    ['-5', '10', '#total-hint', /Enter an amount, such as/],
     ['5', '10', '#total-hint', /¥5\.00 more than your balance/],
     ['5', '0', '#count-hint', /from 1 to 100,000/],
     ['5', '100001', '#count-hint', /from 1 to 100,000/],
@@ -98,7 +98,7 @@ browse('if the money was spent elsewhere meanwhile, nothing is sent and the bala
   await api(alice, 'POST', '/packets', { split: 'equal', total_amount: 300, count: 1 });
   await page.click('button[type=submit]');
   await page.waitForSelector('.state .bad');
-  assert.match(await textOf(page, '.state'), /no longer pays/);
+  assert.match(await textOf(page, '.state'), /no longer covers it/);
   await assertSoon(async () => /¥7\.00/.test(await textOf(page, '.balance')));
   assert.match(await textOf(page, '#total-hint'), /¥1\.00 more than your balance/);
   assert.equal((await api(alice, 'GET', '/me/packets')).totals.count, 1);
@@ -111,9 +111,11 @@ browse('the link can be copied, and the QR code holds it', async () => {
   await page.goto(`${stack.url}/#/sent/${id}`);
   await page.waitForSelector('.qr path');
   assert.equal(await page.inputValue('#link'), link);
-  await page.click('.sent .button:not(.gold)');
+  await page.click('#copy');
   await page.waitForFunction(() => document.querySelector('#live')?.textContent === 'Copied');
-  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), link);
+  const invitation = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(invitation, /has a red packet for you/);
+  assert.ok(invitation.endsWith(`\n${link}`), invitation);
   // An independent library reads the code from pixels, as a camera would.
   const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
   const scale = 4;
@@ -125,4 +127,112 @@ browse('the link can be copied, and the QR code holds it', async () => {
     }
   }
   assert.equal(jsQR(pixels, size * scale, size * scale)?.data, link);
+});
+
+browse('another tab, or another language, does not empty the form', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.fill('#total', '12.34');
+  await page.fill('#greeting', 'To you');
+  await page.check('.covers input[value=birthday]');
+  await page.click('.segments label:last-child');
+  await page.click('summary');
+  await page.fill('#passphrase', 'sesame');
+  await page.click('.tabs a[href="#/mine"]');
+  await page.waitForSelector('.purse');
+  await page.click('.tabs a[href="#/"]');
+  await page.waitForSelector('#total');
+  await page.selectOption('#language', 'zh-TW');
+  await page.waitForFunction(() => document.documentElement.lang === 'zh-TW' && document.querySelector('#total'));
+  const left = await page.evaluate(() => ['total', 'greeting', 'passphrase'].map((id) => /** @type {HTMLInputElement} */ (document.getElementById(id)).value));
+  assert.deepEqual(left, ['12.34', 'To you', 'sesame']);
+  assert.equal(await page.isChecked('.covers input[value=birthday]'), true);
+  assert.equal(await page.isChecked('input[value=equal]'), true);
+  // After a send the form is empty.
+  await page.fill('#count', '2');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  await page.click('.tabs a[href="#/"]');
+  await page.waitForSelector('#total');
+  assert.equal(await page.inputValue('#total'), '');
+});
+
+browse('the page for sharing says who can open the packet, and is there only as long as somebody can', async () => {
+  const stranger = someone('stranger');
+  for (const [terms, says] of /** @type {const} */ ([
+    [{}, /^Anyone with the link can open it once\.$/],
+    [{ passphrase: 'sesame' }, /link and the passphrase/],
+    [{ recipients: ['friend'] }, /^Only the people you named can open it/],
+    [{ recipients: ['friend'], passphrase: 'sesame' }, /you named can open it, with the passphrase/],
+    [{ starts_at: new Date(Date.now() + 3_600_000).toISOString() }, /It opens on .*20\d\d/],
+  ])) {
+    const { id, sender } = await packet(terms);
+    const page = await person({ name: sender, locale: 'en-US', allow: /status of 403/ });
+    await page.goto(`${stack.url}/#/sent/${id}`);
+    await page.waitForSelector('.qr path');
+    assert.match(await textOf(page, '.sent .lead'), says);
+    // The link leads to this machine only.
+    assert.match(await textOf(page, '.sent .bad'), /this machine only/);
+  }
+  const { id, sender } = await packet({ count: 1 });
+  const other = await person({ name: stranger });
+  await other.goto(`${stack.url}/#/sent/${id}`);
+  await other.waitForSelector('#open');
+  await api(stranger, 'POST', `/packets/${id}/grab`, {});
+  const page = await person({ name: sender });
+  await page.goto(`${stack.url}/#/sent/${id}`);
+  await page.waitForSelector('.result[data-outcome=sold_out]');
+});
+
+browse('the QR code has the margin of four modules that scanners need', async () => {
+  const { id, sender } = await packet();
+  const page = await person({ name: sender });
+  await page.goto(`${stack.url}/#/sent/${id}`);
+  await page.waitForSelector('.qr path');
+  const dark = [...((await page.getAttribute('.qr path', 'd')) ?? '').matchAll(/M(\d+) (\d+)h/g)].flatMap(([, x, y]) => [Number(x), Number(y)]);
+  const size = Number((await page.getAttribute('.qr', 'viewBox'))?.split(' ')[2]);
+  assert.deepEqual([Math.min(...dark), Math.max(...dark)], [4, size - 5]);
+});
+
+browse('a packet is scheduled on the form', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice, locale: 'en-US' });
+  await page.goto(stack.url);
+  await page.fill('#total', '5');
+  await page.click('summary');
+  const at = (/** @type {number} */ ms) => new Date(ms - new Date(ms).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+  await page.fill('#starts', at(Date.now() + 8 * 86_400_000));
+  assert.match(await textOf(page, '#starts-hint'), /within the next 7 days/);
+  await page.fill('#starts', at(Date.now() + 3_600_000));
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
+  assert.equal(sent.status, 'scheduled');
+  assert.ok(Math.abs(Date.parse(sent.starts_at) - Date.now() - 3_600_000) < 120_000);
+});
+
+browse('a link to a packet has a title and a picture for chats, and nothing of the packet', async () => {
+  const { link } = await packet({ greeting: 'only for friends' });
+  const page = await person({ name: someone() });
+  const answer = await page.goto(link);
+  const html = (await answer?.text()) ?? '';
+  assert.match(html, /property="og:title" content="[^"]+"/);
+  const picture = /property="og:image" content="([^"]+)"/.exec(html)?.[1] ?? '';
+  const shown = await page.request.get(new URL(picture, link).href);
+  assert.deepEqual([shown.status(), shown.headers()['content-type']], [200, 'image/png']);
+  assert.doesNotMatch(html, /friends/);
+  await page.waitForSelector('#open');
+  assert.equal(page.url(), link);
+  // Other screens have the address that they always had, and "back" leads to the packet.
+  await page.click('.tabs a[href="#/mine"]');
+  await page.waitForSelector('.purse');
+  assert.equal(page.url(), `${stack.url}/#/mine`);
+  await page.goBack();
+  await page.waitForSelector('#open');
+  assert.equal(page.url(), link);
+  await page.reload();
+  await page.waitForSelector('#open');
 });

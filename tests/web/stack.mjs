@@ -20,10 +20,14 @@ export function program(name) {
   return `${target}/${profile}/${name}`;
 }
 
-/** Starts a new local stack that keeps no data. @param {Record<string, string>} [settings] added to its environment */
-export async function startStack(settings = {}) {
+/**
+ * Starts a new local stack that keeps no data.
+ * @param {Record<string, string>} [settings] added to its environment
+ * @param {string[]} [args] more arguments
+ */
+export async function startStack(settings = {}, args = []) {
   const env = { ...process.env, ...settings };
-  const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s'], { env, stdio: ['ignore', 'pipe', 'inherit'] });
+  const child = spawn(program('local'), ['--port', '0', '--ephemeral', '--settle-every', '0s', ...args], { env, stdio: ['ignore', 'pipe', 'inherit'] });
   // The stack ends too if the tests are interrupted.
   process.on('exit', () => child.kill());
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, () => process.exit(1));

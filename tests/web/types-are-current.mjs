@@ -11,9 +11,9 @@ const run = (/** @type {string} */ tool, /** @type {string[]} */ args) => execFi
 try {
   run('openapi-typescript', ['../../openapi.yaml', '--default-non-nullable', 'false', '-o', join(folder, 'api.d.ts')]);
   run('tsc', ['-p', 'tsconfig.client.json', '--outDir', folder]);
-  for (const name of ['api.d.ts', 'hongbao.d.ts']) {
+  for (const name of ['api.d.ts', 'hongbao.d.ts', 'webhooks.d.ts']) {
     if (readFileSync(join(folder, name), 'utf8') === readFileSync(join(here, '../../clients/js', name), 'utf8')) continue;
-    console.error(`clients/js/${name} is not what openapi.yaml and hongbao.js give: run make client`);
+    console.error(`clients/js/${name} is not what openapi.yaml and the client give: run make client`);
     process.exitCode = 1;
   }
 } finally {

@@ -1,8 +1,10 @@
 // Starts the page: loads the configuration, opens the session, draws the header, and shows the screen that the address names.
 
-import { config, loadConfig, me, session, useSession } from './context.js';
+import { config, home, loadConfig, me, session, useSession } from './context.js';
 import { byId, h } from './dom.js';
-import { language, switchLanguage, t } from './i18n.js';
+import { glyph } from './glyphs.js';
+import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
+import { forgetPeople, isolated, meet } from './people.js';
 import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
@@ -13,8 +15,8 @@ import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, toke
 const ROUTES = [
   [/^\/(?:send)?$/, 'send.title', async () => (await import('./send.js')).sendScreen],
   [/^\/sent\/([0-9A-Z]+)$/, 'sent.title', async () => (await import('./sent.js')).sentScreen],
-  [/^\/p\/([^/]+)$/, 'app.name', async () => (await import('./grab.js')).grabScreen],
-  [/^\/mine(?:\/(sent|received))?$/, 'mine.title', async () => (await import('./mine.js')).mineScreen],
+  [/^\/p\/([^/]+)$/, 'app.name', async () => (await import('./packet/screen.js')).packetScreen],
+  [/^\/mine(?:\/(sent|received|statement))?$/, 'mine.title', async () => (await import('./mine.js')).mineScreen],
   [/^\/verify(?:\/([^/]+))?$/, 'verify.title', async () => (await import('./verify.js')).verifyScreen],
   [/^\/rush$/, 'rush.title', async () => (await import('./rush.js')).rushScreen],
 ];
@@ -24,37 +26,66 @@ const SLOW_MS = 400;
 let shown = new AbortController();
 let isFirst = true;
 
-/** Returns the path in the address's fragment. */
+/** Returns the screen's path: of the fragment, or of a link /p/<id>. */
 function route() {
-  return location.hash.replace(/^#/, '') || '/';
+  const fragment = location.hash.replace(/^#/, '');
+  return fragment || (/\/p\/[^/]+$/.exec(location.pathname)?.[0] ?? '/');
+}
+
+/** Shows a packet as /p/<id> in the address, where the server answers that, and every other screen in the fragment. */
+function straighten() {
+  const path = route();
+  const wanted = config.links === 'path' && /^\/p\/[^/]+$/.test(path) ? `${home()}${path.slice(1)}` : `${home()}#${path}`;
+  if (location.hash.startsWith('#token=') || location.href === wanted || (path === '/' && !location.hash)) return;
+  history.replaceState(null, '', wanted);
 }
 
 async function show() {
   shown.abort();
   shown = new AbortController();
   const { signal } = shown;
+  straighten();
   frame();
   const root = byId('main');
   if (!session) return signIn(root);
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
-  // CSS hides it as soon as the screen has drawn something beside it.
-  const slow = setTimeout(() => root.hasChildNodes() || root.append(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
+  // CSS hides it as soon as the screen has drawn something beside it. The envelope of the static page stays.
+  const slow = setTimeout(() => root.querySelector('.boot .envelope') || root.replaceChildren(h('p', { class: 'waiting', role: 'status' }, t('loading'))), SLOW_MS);
   signal.addEventListener('abort', () => clearTimeout(slow));
   try {
-    const screen = await load();
+    const screen = await loaded(load);
     if (signal.aborted) return;
-    root.replaceChildren();
-    root.dataset['screen'] = path.split('/')[1] || 'send';
-    const done = screen(root, signal, ...parts);
-    if (!isFirst) focusTitle(root, signal);
-    isFirst = false;
-    await done;
+    // What was shown stays until the new screen is drawn.
+    const old = [...root.childNodes];
+    const drawn = new MutationObserver(() => {
+      drawn.disconnect();
+      clearTimeout(slow);
+      for (const node of old) node.remove();
+      root.dataset['screen'] = path.split('/')[1] || 'send';
+      if (!isFirst) focusTitle(root, signal);
+      isFirst = false;
+    });
+    drawn.observe(root, { childList: true });
+    signal.addEventListener('abort', () => drawn.disconnect());
+    await screen(root, signal, ...parts);
   } catch (error) {
     if (signal.aborted) return;
-    const { problemNotice } = await import('./problems.js');
-    root.replaceChildren(problemNotice(error, () => void show()));
+    const { NotLoaded, problemNotice } = await import('./problems.js');
+    // A part that is missing although the browser is online belongs to another version: only the whole page fits together.
+    const again = error instanceof NotLoaded && navigator.onLine ? () => location.reload() : () => void show();
+    root.replaceChildren(problemNotice(error, again, signal));
+  }
+}
+
+/** Loads a screen's module. @param {() => Promise<Screen>} load */
+async function loaded(load) {
+  try {
+    return await load();
+  } catch (error) {
+    const { NotLoaded } = await import('./problems.js');
+    throw new NotLoaded(String(error));
   }
 }
 
@@ -124,27 +155,22 @@ function frame() {
   const link = (/** @type {string} */ to, /** @type {import('./i18n.js').Key} */ name) =>
     h('a', { href: `#${to}`, 'aria-current': here(to) ? 'page' : null }, h('span', null, t(name)));
   byId('bar').replaceChildren(
-    h('a', { class: 'brand', href: '#/', 'aria-label': t('app.name') }, h('span', { class: 'seal', 'aria-hidden': 'true' }, '红'), h('span', { class: 'wordmark' }, 'hongbao')),
-    h(
-      'nav',
-      { class: 'tabs', 'aria-label': t('nav.main') },
-      link('/', 'nav.send'),
-      link('/mine', 'nav.mine'),
-      link('/verify', 'nav.verify'),
-      config.local && link('/rush', 'nav.rush'),
-    ),
-    h(
-      'div',
-      { class: 'tools' },
-      session && userChoice(),
-      h('button', { class: 'quiet', lang: language() === 'en' ? 'zh-CN' : 'en', 'aria-label': t('language.label'), onClick: turnLanguage }, t('language')),
-    ),
+    h('a', { class: 'brand', href: '#/', 'aria-label': t('app.name') }, h('span', { class: 'seal', 'aria-hidden': 'true' }, glyph('開')), h('span', { class: 'wordmark' }, 'hongbao')),
+    h('nav', { class: 'tabs', 'aria-label': t('nav.main') }, link('/', 'nav.send'), link('/mine', 'nav.mine'), config.local && link('/rush', 'nav.rush')),
+    h('div', { class: 'tools' }, session && userChoice(), languageChoice()),
   );
 }
 
-function turnLanguage() {
-  switchLanguage();
-  void show().then(() => byId('bar').querySelector('button')?.focus());
+function languageChoice() {
+  const choice = h('select', { id: 'language', class: 'choice', 'aria-label': t('language.label') }, ...[...LANGUAGES].map(([tag, name]) => h('option', { value: tag, lang: tag, selected: tag === language() }, name)));
+  choice.addEventListener('change', async () => {
+    // Where the texts can't be loaded, the page stays as it is.
+    await switchLanguage(choice.value).catch(() => {});
+    forgetPeople();
+    await show();
+    byId('language').focus();
+  });
+  return choice;
 }
 
 /** Returns the signed-in user's name; on the local stack a choice of names. */
@@ -152,12 +178,11 @@ function userChoice() {
   if (config.auth.kind !== 'local') return h('span', { class: 'user' }, me());
   const names = [...new Set([...localUsers(config.auth), me()])];
   const other = '…';
-  const choice = h(
-    'select',
-    { class: 'user', id: 'user', 'aria-label': t('user.label') },
-    ...names.map((name) => h('option', { value: name, selected: name === me() }, name)),
-    h('option', { value: other }, t('user.other')),
-  );
+  const options = names.map((name) => h('option', { value: name, selected: name === me() }, isolated(name)));
+  const choice = h('select', { class: 'choice user', id: 'user', 'aria-label': t('user.label') }, ...options, h('option', { value: other }, t('user.other')));
+  void meet(names).then(() => {
+    names.forEach((name, i) => options[i]?.replaceChildren(isolated(name)));
+  });
   choice.addEventListener('change', () => {
     const name = choice.value === other ? (prompt(t('user.prompt')) ?? '').trim() : choice.value;
     if (isUserId(name)) chooseLocalUser(name);
@@ -173,12 +198,15 @@ async function open() {
   await show();
 }
 
-addEventListener('hashchange', () => {
+// The address will change its folder; the icon's does not.
+for (const icon of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySelectorAll('link[rel=icon]'))) icon.href = String(icon.href);
+
+addEventListener('popstate', () => {
   // The embedding app may hand over another token while the page is open.
   void (/^#token=/.test(location.hash) ? open() : show());
 });
 
-loadConfig()
+Promise.all([loadConfig(), loadTexts()])
   .then(open)
   .catch(async (error) => {
     frame();

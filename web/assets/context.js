@@ -3,6 +3,8 @@
 import { Hongbao } from '../client/hongbao.js';
 import { language } from './i18n.js';
 
+export { number } from './i18n.js';
+
 /** @typedef {import('./session.js').Session} Session */
 /**
  * @typedef {object} Config
@@ -10,6 +12,9 @@ import { language } from './i18n.js';
  * @property {string} api
  * @property {{slip_amount_max: number, count_max: number}} limits
  * @property {boolean} local Whether this is the local stack, where every caller is the operator.
+ * @property {'fragment' | 'path'} links `path` if the server answers /p/<id> with the page, so that links look like packets.
+ * @property {string} [profiles] The module of the embedding app that knows users' names and pictures.
+ * @property {string[]} [covers] The covers to choose from.
  */
 
 /** @type {Config} */
@@ -18,6 +23,7 @@ export let config = {
   api: '',
   limits: { slip_amount_max: 20_000, count_max: 100_000 },
   local: false,
+  links: 'fragment',
 };
 
 /** @type {Session | null} */
@@ -29,8 +35,13 @@ export let api = new Hongbao();
 /** Functions to call before the client waits for another try. @type {Set<() => void>} */
 export const onRetry = new Set();
 
+/** Returns the address of the page's folder, also where the page is shown as /p/<id>. */
+export function home() {
+  return new URL(/\/p\/[^/]*$/.test(location.pathname) ? '..' : '.', location.href).href;
+}
+
 export async function loadConfig() {
-  const response = await fetch('config.json');
+  const response = await fetch(`${home()}config.json`);
   if (!response.ok) throw new Error(`config.json: ${response.status}`);
   config = { ...config, ...(await response.json()) };
 }
@@ -105,24 +116,43 @@ export function minorUnits(text) {
   return Number(match[1] + (match[2] ?? '').padEnd(digits, '0'));
 }
 
-/** @param {number} value */
-export function number(value) {
-  return new Intl.NumberFormat(language()).format(value);
+/** @param {string} at @param {Intl.DateTimeFormatOptions} parts */
+function time(at, parts) {
+  return new Intl.DateTimeFormat(language(), { hourCycle: 'h23', ...parts }).format(new Date(at));
 }
+
+const DAY = /** @type {const} */ ({ year: 'numeric', month: 'short', day: 'numeric' });
+const MINUTE = /** @type {const} */ ({ hour: '2-digit', minute: '2-digit' });
+const SECOND = /** @type {const} */ ({ ...MINUTE, second: '2-digit' });
 
 /** @param {string} at */
 export function moment(at) {
-  const day = { month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };
-  return new Intl.DateTimeFormat(language(), /** @type {Intl.DateTimeFormatOptions} */ (day)).format(new Date(at));
+  return time(at, { ...DAY, ...SECOND });
+}
+
+/** Returns a time without its seconds. @param {string} at */
+export function minute(at) {
+  return time(at, { ...DAY, ...MINUTE });
+}
+
+/** Returns the time of day, with the date unless that is today. @param {string} at */
+export function clock(at) {
+  return new Date(at).toDateString() === new Date().toDateString() ? time(at, SECOND) : moment(at);
 }
 
 /** @param {string} at */
-export function clock(at) {
-  const time = { hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' };
-  return new Intl.DateTimeFormat(language(), /** @type {Intl.DateTimeFormatOptions} */ (time)).format(new Date(at));
+export function month(at) {
+  return time(at, { year: 'numeric', month: 'long' });
+}
+
+/** Returns a duration in one unit, such as "18 sec". @param {number} ms */
+export function span(ms) {
+  const seconds = Math.max(1, Math.round(ms / 1000));
+  const [value, unit] = seconds < 120 ? [seconds, 'second'] : seconds < 7_200 ? [Math.round(seconds / 60), 'minute'] : seconds < 172_800 ? [Math.round(seconds / 3_600), 'hour'] : [Math.round(seconds / 86_400), 'day'];
+  return new Intl.NumberFormat(language(), { style: 'unit', unit, unitDisplay: 'short' }).format(value);
 }
 
 /** @param {string} packetId */
 export function shareLink(packetId) {
-  return `${location.origin}${location.pathname}#/p/${packetId}`;
+  return `${home()}${config.links === 'path' ? '' : '#/'}p/${packetId}`;
 }

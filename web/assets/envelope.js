@@ -1,41 +1,85 @@
-// The red envelope, drawn in CSS.
+// The red envelope. It is one object from the form to the thanks: what lies in it, on it and on its back are parts of it.
 
+import { artOf, coverOf, dress } from './covers.js';
 import { h, vary } from './dom.js';
-
-/** Returns a user's first letter on a colour that is always the same for this user. @param {string} userId */
-export function avatar(userId) {
-  let hue = 0;
-  for (const letter of userId) hue = (hue * 31 + (letter.codePointAt(0) ?? 0)) % 360;
-  const first = [...userId][0]?.toUpperCase() ?? '?';
-  return vary(h('span', { class: 'avatar', 'aria-hidden': 'true' }, first), { '--hue': hue });
-}
+import { glyph, outline } from './glyphs.js';
+import { avatar, person } from './people.js';
 
 /**
- * @param {{sender: string, from: string, greeting: string, seal: Node, foot?: Node | null}} parts
+ * @typedef {object} Parts
+ * @property {string | null | undefined} cover
+ * @property {string} sender
+ * @property {Node} greeting
+ * @property {Node} seal
+ * @property {Node | null} [foot]
+ * @property {Node | null} [slip] the paper inside
+ * @property {Node | null} [rear] what is on the back
  */
-export function envelope({ sender, from, greeting, seal, foot = null }) {
-  return h(
+
+/** @param {Parts} parts */
+export function envelope({ cover, sender, greeting, seal, foot = null, slip = null, rear = null }) {
+  const look = coverOf(cover);
+  const front = h(
     'div',
-    { class: 'envelope' },
-    h('div', { class: 'body', 'aria-hidden': 'true' }),
-    h('div', { class: 'flap', 'aria-hidden': 'true' }),
-    h(
-      'div',
-      { class: 'face' },
-      h('p', { class: 'from' }, avatar(sender), h('span', null, from)),
-      h('p', { class: 'greeting' }, greeting),
-    ),
+    { class: 'front' },
+    h('div', { class: 'lining', 'aria-hidden': 'true' }),
+    slip && h('div', { class: 'slip' }, slip),
+    h('div', { class: 'pocket', 'aria-hidden': 'true' }, artOf(look)),
+    h('div', { class: 'flap' }, h('div', { class: 'dome', 'aria-hidden': 'true' }), h('div', { class: 'face' }, h('p', { class: 'from' }, avatar(sender), person(sender, 'grab.from')), greeting)),
     h('div', { class: 'mouth' }, seal),
     h('div', { class: 'foot' }, foot),
   );
+  return dress(h('div', { class: 'envelope' }, h('div', { class: 'leaf' }, front, rear && h('div', { class: 'rear' }, rear))), look);
 }
 
-const GRAINS = 18;
+/** Dresses a drawn envelope in another cover. @param {HTMLElement} drawn @param {string} cover */
+export function redress(drawn, cover) {
+  const look = coverOf(cover);
+  dress(drawn, look);
+  drawn.querySelector('.art')?.replaceWith(artOf(look));
+}
 
-/** Returns grains of gold that fly apart once, from the place where they are inserted. */
-export function goldDust() {
-  const grains = Array.from({ length: GRAINS }, (_, i) => {
-    const [angle, far] = [(i / GRAINS) * 2 * Math.PI, 5 + Math.random() * 5];
+/** Returns a greeting whose letters are smaller the longer it is, so that 64 characters fit. @param {string} text */
+export function greetingLine(text) {
+  return h('p', { class: `greeting ${sizeOf(text)}`, dir: 'auto' }, text);
+}
+
+/** @param {string} text */
+export function sizeOf(text) {
+  const letters = [...text].length;
+  return letters > 36 ? 'longest' : letters > 14 ? 'long' : 'short';
+}
+
+/** Returns what is drawn on the coin. */
+export function coinFace() {
+  return h('span', { class: 'minted', 'aria-hidden': 'true' }, glyph('開'));
+}
+
+/** Returns a coin that can not be pressed. */
+export function coin() {
+  return h('span', { class: 'coin', 'aria-hidden': 'true' }, coinFace());
+}
+
+/** Returns a tick. */
+export function tick() {
+  return outline(200, 'M30 110 85 160 175 50', 'tick');
+}
+
+/** Returns the crown of the luckiest. */
+export function crown() {
+  return outline(240, 'M20 60 70 110 120 30 170 110 220 60 200 170H40Z', 'crown-mark');
+}
+
+const GRAINS_MOST = 36;
+
+/**
+ * Returns grains of gold that fly apart once, from the place where they are inserted.
+ * @param {number} share from 0 to 1: more luck, more gold
+ */
+export function goldDust(share) {
+  const count = Math.round(6 + share * (GRAINS_MOST - 6));
+  const grains = Array.from({ length: count }, (_, i) => {
+    const [angle, far] = [(i / count) * 2 * Math.PI, (4 + Math.random() * 4) * (0.7 + share * 0.6)];
     return vary(h('i'), { '--x': `${Math.cos(angle) * far * 1.4}rem`, '--y': `${Math.sin(angle) * far}rem`, '--late': `${Math.random() * 0.12}s` });
   });
   return h('span', { class: 'dust', 'aria-hidden': 'true' }, ...grains);

@@ -1,455 +1,67 @@
-// The texts of the page, in Chinese and English.
+// The texts of the page in the user's language: one file a language, of which one is loaded.
+
+/** @typedef {import('./lang/en.js').Key} Key */
+/** @typedef {import('./lang/en.js').Text} Text */
 
 const LANGUAGE = 'hongbao.language';
 
-const en = {
-  'app.name': 'Red packets',
-  'skip': 'Skip to the content',
-  'nav.send': 'Send',
-  'nav.mine': 'Mine',
-  'nav.rush': 'Rush',
-  'nav.verify': 'Verify',
-  'nav.main': 'Main',
-  'language': '中文',
-  'language.label': '切换到中文',
-  'user.label': 'Signed in as',
-  'user.other': 'Another name…',
-  'user.prompt': 'A user name: letters, digits and signs, no spaces',
-  'retry': 'Try again',
-  'loading': 'Loading…',
-  'more': 'Show more',
-  'copy': 'Copy',
-  'copied': 'Copied',
-  'close': 'Close',
+/** The languages, each with its own name for itself. @type {ReadonlyMap<string, string>} */
+export const LANGUAGES = new Map([['zh-CN', '简体中文'], ['zh-TW', '繁體中文'], ['en', 'English']]);
 
-  'signin.title': 'Sign in',
-  'signin.cognito': 'Sign in to send and grab red packets.',
-  'signin.token': 'Waiting for the app to sign you in. Open this page from the app.',
-  'signin.again': 'You are no longer signed in.',
-
-  'send.title': 'Send a red packet',
-  'send.random': 'Lucky draw',
-  'send.random.hint': 'Each slip holds a random amount; every place is equally lucky.',
-  'send.equal': 'Equal',
-  'send.equal.hint': 'Everybody gets the same, to the smallest unit.',
-  'send.split': 'How it is divided',
-  'send.total': 'Total',
-  'send.count': 'Slips',
-  'send.count.hint': '1 to {most}',
-  'send.total.hint': 'From {least} to {most}: at most {slip} a slip',
-  'send.each': 'about {each} each',
-  'send.greeting': 'Greeting',
-  'send.greeting.default': 'Best wishes',
-  'send.left': '{left} characters left',
-  'send.more': 'More options',
-  'send.passphrase': 'Passphrase',
-  'send.passphrase.hint': 'Only people who know this passphrase can grab. Up to 64 characters; empty means none.',
-  'send.recipients': 'Only for',
-  'send.recipients.hint': 'User names, separated by spaces or commas, up to 500. Empty means anybody with the link.',
-  'send.recipients.count': '{count} of 500',
-  'send.expiry': 'Can be grabbed for',
-  'send.expiry.10': '10 seconds (to try it)',
-  'send.expiry.600': '10 minutes',
-  'send.expiry.3600': '1 hour',
-  'send.expiry.86400': '24 hours',
-  'send.expiry.259200': '3 days',
-  'send.refund': 'What nobody grabs by then comes back to you.',
-  'send.balance': 'Balance',
-  'send.after': 'leaves {left}',
-  'send.submit': 'Put in {amount}',
-  'send.submit.empty': 'Send',
-  'send.preview': 'Preview of the envelope',
-  'send.sending': 'Sending…',
-  'send.unknown': 'No answer yet. It may have been sent. Trying again can’t send it twice.',
-  'send.forget': 'Back to the form',
-  'send.forget.hint': 'Then look in “Mine” whether it was sent.',
-  'send.bad.amount': 'An amount, such as 88.80',
-  'send.bad.least': 'At least {least}: one {unit} a slip',
-  'send.bad.most': 'At most {most}: {slip} a slip',
-  'send.bad.count': 'A whole number from 1 to {most}',
-  'send.bad.balance': '{short} more than your balance',
-  'send.bad.poor': 'Your balance no longer pays for it. Nothing was sent.',
-  'send.bad.chars': 'At most 64 characters',
-  'send.bad.recipients': 'Not a user name: {name}',
-  'send.bad.recipients.many': 'At most 500 users',
-  'topup': 'Top up {amount}',
-  'topup.done': '{amount} deposited',
-  'topup.hint': 'On the local stack anybody is the operator.',
-
-  'sent.title': 'Ready to share',
-  'sent.lead': 'Everybody with the link can grab, once each.',
-  'sent.lead.some': 'Only those you named can grab, once each.',
-  'sent.link': 'Link',
-  'sent.qr': 'QR code of the link',
-  'sent.share': 'Share…',
-  'sent.count': ' in {count} slips',
-  'sent.count.one': ' in 1 slip',
-  'sent.open': 'Open the packet',
-  'sent.another': 'Send another',
-  'sent.commitment': 'Commitment',
-  'sent.commitment.hint': 'It fixes every amount before anyone grabs. When the packet is over, its seed proves it.',
-
-  'grab.title': 'Red packet from {sender}',
-  'grab.from': 'From {sender}',
-  'grab.open': 'Open',
-  'grab.openLabel': 'Open the red packet from {sender}',
-  'grab.opening': 'Opening…',
-  'grab.slow': 'The network is slow. Your grab is on its way, and it counts once.',
-  'grab.passphrase': 'Passphrase',
-  'grab.passphrase.ask': 'This packet asks for a passphrase.',
-  'grab.passphrase.wrong': 'That is not the passphrase.',
-  'grab.passphrase.wait': 'Too many wrong tries. Again in {seconds} s.',
-  'grab.ends': 'Ends in {time}',
-  'grab.got': 'You got',
-  'grab.saved': 'It is in your balance',
-  'grab.soldOut': 'All gone',
-  'grab.soldOut.text': 'Every slip has found somebody. Be quicker next time!',
-  'grab.expired': 'Too late',
-  'grab.notStarted': 'It opens at {time}',
-  'grab.expired.text': 'This packet has expired. What was left goes back to the sender.',
-  'grab.notForYou': 'Not for you',
-  'grab.notForYou.text': 'The sender named who can grab this packet.',
-  'grab.notFound': 'No such packet',
-  'grab.notFound.text': 'Is the link complete?',
-  'grab.offline': 'You are offline',
-  'grab.offline.text': 'We go on by ourselves as soon as you are back.',
-  'grab.noAnswer': 'No answer',
-  'grab.noAnswer.text': 'It is not known yet whether you got a slip. Try again: it counts once.',
-  'grab.unavailable': 'Very busy just now',
-  'grab.unavailable.text': 'Nothing is lost. Try again in a moment.',
-  'grab.broken': 'Something went wrong',
-  'grab.broken.text': 'Please try again. Tell the operator this number if it stays: {id}',
-  'grab.who': 'Who got what',
-  'grab.progress': '{claimed} of {count} slips, {amount} of {total}',
-  'grab.nobody': 'Nobody yet',
-  'grab.best': 'Best luck',
-  'grab.you': 'you',
-  'grab.verify': 'Verify the split',
-  'grab.verify.later': 'When the packet is over you can verify that the amounts were fixed before anyone grabbed.',
-  'grab.share': 'Share',
-  'grab.refunded': '{amount} went back to the sender',
-
-  'status.scheduled': 'Not started',
-  'status.open': 'Open',
-  'status.sold_out': 'All gone',
-  'status.expired': 'Expired',
-  'status.settled': 'Over',
-
-  'mine.title': 'Mine',
-  'mine.balance': 'Balance',
-  'mine.sent': 'Sent',
-  'mine.received': 'Received',
-  'mine.totals': '{count} packets, {amount}',
-  'mine.totals.one': '1 packet, {amount}',
-  'mine.sent.none': 'You have not sent a packet yet.',
-  'mine.received.none': 'You have not grabbed a packet yet.',
-  'mine.claimed': '{claimed} of {count} slips',
-  'mine.refunded': '{amount} came back',
-  'mine.end': 'That is all',
-
-  'verify.title': 'Verify a split',
-  'verify.lead': 'Your browser computes every amount again from the seed, with code of its own, and compares it with what was paid.',
-  'verify.packet': 'Packet (its id or link)',
-  'verify.cap': 'Most that a slip could hold',
-  'verify.version': 'Version of the algorithm',
-  'verify.run': 'Verify',
-  'verify.running': 'Computing…',
-  'verify.early': 'The seed is not revealed yet: not every slip is claimed or refunded.',
-  'verify.fair': 'Proved',
-  'verify.fair.text': 'These amounts were fixed before anyone grabbed, and every slip was paid as fixed.',
-  'verify.unfair': 'Does not agree',
-  'verify.unfair.text': 'What was paid is not what the commitment fixed.',
-  'verify.check.commitment': 'Seed and terms give the commitment',
-  'verify.check.slips': 'Every claimed slip was paid as computed',
-  'verify.check.complete': 'The list of claims is complete',
-  'verify.check.sums': 'Claimed and left over sum to the total',
-  'verify.slip': 'Slip',
-  'verify.computed': 'Computed',
-  'verify.paid': 'Paid',
-  'verify.to': 'To',
-  'verify.refunded': 'nobody',
-  'verify.seed': 'Seed',
-  'verify.insecure': 'Browsers compute SHA-256 only for pages that come by https or from this machine.',
-  'verify.error.version': 'This page does not know that version.',
-  'verify.error.too-much': 'So many slips of that size can’t hold the total.',
-  'verify.error.too-little': 'There is less than one unit a slip.',
-  'verify.error.seed': 'The seed is not 64 hex digits.',
-  'verify.not': 'It does not prove who came first. It proves that nobody chose the amounts afterwards.',
-
-  'rush.title': 'Rush',
-  'rush.lead': 'One packet, many users at once, inside this machine.',
-  'rush.users': 'Users',
-  'rush.slips': 'Slips',
-  'rush.total': 'Total',
-  'rush.start': 'Start the rush',
-  'rush.running': 'Racing…',
-  'rush.answered': 'answered',
-  'rush.perSecond': 'grabs a second',
-  'rush.got': 'got a slip',
-  'rush.lost': 'came too late',
-  'rush.failed': 'failed',
-  'rush.latency': 'Latency',
-  'rush.latency.label': 'Latency of grabs: {p50} at the median, {p99} at the 99th percentile',
-  'rush.throughput': 'Throughput',
-  'rush.throughput.label': 'Grabs answered, moment by moment',
-  'rush.amounts': 'Amounts',
-  'rush.amounts.label': 'How many slips hold how much',
-  'rush.sum': 'Does it add up?',
-  'rush.sum.in': 'came in',
-  'rush.sum.wallets': 'in {count} wallets',
-  'rush.sum.left': 'in free slips',
-  'rush.balanced': 'Not a fen is missing',
-  'rush.unbalanced': 'It does not add up',
-  'rush.median': 'median',
-  'rush.mean': 'on average',
-  'rush.least': 'least {amount}',
-  'rush.best': 'best {amount}',
-  'rush.broken': 'The rush broke off.',
-  'rush.bad': 'Users 1 to 5000, slips 1 to 1000, and a total that they can hold.',
-
-  'notFound.title': 'No such page',
-  'notFound.home': 'Send a red packet',
+/** @type {Record<string, () => Promise<{texts: Record<Key, Text>}>>} */
+const FILES = {
+  'zh-CN': () => import('./lang/zh-CN.js'),
+  'zh-TW': () => import('./lang/zh-TW.js'),
+  en: () => import('./lang/en.js'),
 };
 
-/** @typedef {keyof typeof en} Key */
-
-/** @type {Record<Key, string>} */
-const zh = {
-  'app.name': '红包',
-  'skip': '跳到内容',
-  'nav.send': '发红包',
-  'nav.mine': '我的',
-  'nav.rush': '开抢',
-  'nav.verify': '验证',
-  'nav.main': '主导航',
-  'language': 'English',
-  'language.label': 'Switch to English',
-  'user.label': '当前用户',
-  'user.other': '其他名字…',
-  'user.prompt': '用户名：字母、数字和符号，不含空格',
-  'retry': '再试一次',
-  'loading': '加载中…',
-  'more': '更多',
-  'copy': '复制',
-  'copied': '已复制',
-  'close': '关闭',
-
-  'signin.title': '登录',
-  'signin.cognito': '登录后即可发红包、抢红包。',
-  'signin.token': '正在等待应用为你登录。请从应用里打开这个页面。',
-  'signin.again': '登录已失效。',
-
-  'send.title': '发红包',
-  'send.random': '拼手气',
-  'send.random.hint': '每份金额随机，先抢后抢一样公平。',
-  'send.equal': '普通',
-  'send.equal.hint': '每份一样多，最多相差一分。',
-  'send.split': '分法',
-  'send.total': '总金额',
-  'send.count': '个数',
-  'send.count.hint': '1 到 {most} 个',
-  'send.total.hint': '{least} 到 {most}，单个不超过 {slip}',
-  'send.each': '每个约 {each}',
-  'send.greeting': '祝福语',
-  'send.greeting.default': '恭喜发财，大吉大利',
-  'send.left': '还可输入 {left} 字',
-  'send.more': '更多选项',
-  'send.passphrase': '口令',
-  'send.passphrase.hint': '说对口令才能抢。最多 64 个字，不填则没有口令。',
-  'send.recipients': '指定谁能抢',
-  'send.recipients.hint': '用户名，用空格或逗号隔开，最多 500 人。不填则有链接就能抢。',
-  'send.recipients.count': '{count} / 500 人',
-  'send.expiry': '有效期',
-  'send.expiry.10': '10 秒（试一试）',
-  'send.expiry.600': '10 分钟',
-  'send.expiry.3600': '1 小时',
-  'send.expiry.86400': '24 小时',
-  'send.expiry.259200': '3 天',
-  'send.refund': '到期没抢完的，退回给你。',
-  'send.balance': '余额',
-  'send.after': '发出后剩 {left}',
-  'send.submit': '塞钱进红包 {amount}',
-  'send.submit.empty': '发红包',
-  'send.preview': '红包预览',
-  'send.sending': '正在发出…',
-  'send.unknown': '还没有收到回应，可能已经发出。再试一次不会重复发。',
-  'send.forget': '回到表单',
-  'send.forget.hint': '之后请在“我的”里看看有没有发出。',
-  'send.bad.amount': '请输入金额，例如 88.80',
-  'send.bad.least': '至少 {least}：每个不少于{unit}',
-  'send.bad.most': '最多 {most}：单个不超过 {slip}',
-  'send.bad.count': '请输入 1 到 {most} 的整数',
-  'send.bad.balance': '余额还差 {short}',
-  'send.bad.poor': '余额已经不够，没有发出。',
-  'send.bad.chars': '最多 64 个字',
-  'send.bad.recipients': '不是有效的用户名：{name}',
-  'send.bad.recipients.many': '最多 500 人',
-  'topup': '充值 {amount}',
-  'topup.done': '已充值 {amount}',
-  'topup.hint': '在本地环境，人人都是运营方。',
-
-  'sent.title': '红包已包好',
-  'sent.lead': '拿到链接的人都可以抢，每人一次。',
-  'sent.lead.some': '只有你指定的人可以抢，每人一次。',
-  'sent.link': '链接',
-  'sent.qr': '链接的二维码',
-  'sent.share': '分享…',
-  'sent.count': ' · {count} 个',
-  'sent.count.one': ' · 1 个',
-  'sent.open': '打开这个红包',
-  'sent.another': '再发一个',
-  'sent.commitment': '承诺值',
-  'sent.commitment.hint': '它在开抢之前就锁定了每一份的金额。红包结束后公布种子，人人可以验证。',
-
-  'grab.title': '{sender} 的红包',
-  'grab.from': '{sender} 的红包',
-  'grab.open': '開',
-  'grab.openLabel': '拆开 {sender} 的红包',
-  'grab.opening': '正在拆…',
-  'grab.slow': '网络有点慢。抢红包的请求已经发出，只会算一次。',
-  'grab.passphrase': '口令',
-  'grab.passphrase.ask': '这个红包需要口令。',
-  'grab.passphrase.wrong': '口令不对。',
-  'grab.passphrase.wait': '错的次数太多了，{seconds} 秒后再试。',
-  'grab.ends': '剩余 {time}',
-  'grab.got': '你抢到了',
-  'grab.saved': '已存入余额',
-  'grab.soldOut': '手慢了，红包派完了',
-  'grab.soldOut.text': '每一份都已经有主，下次快一点！',
-  'grab.expired': '红包已过期',
-  'grab.notStarted': '{time} 开抢',
-  'grab.expired.text': '没抢完的会退回给发红包的人。',
-  'grab.notForYou': '这个红包不是给你的',
-  'grab.notForYou.text': '发红包的人指定了谁可以抢。',
-  'grab.notFound': '找不到这个红包',
-  'grab.notFound.text': '链接是不是少了一截？',
-  'grab.offline': '网络断开了',
-  'grab.offline.text': '一恢复就自动继续。',
-  'grab.noAnswer': '没有收到回应',
-  'grab.noAnswer.text': '还不知道你有没有抢到。再试一次，只算一次。',
-  'grab.unavailable': '人太多了，稍等一下',
-  'grab.unavailable.text': '什么都没有丢，过一会儿再试。',
-  'grab.broken': '出了点问题',
-  'grab.broken.text': '请再试一次。如果一直这样，请把这个编号告诉运营方：{id}',
-  'grab.who': '大家的手气',
-  'grab.progress': '已领 {claimed}/{count} 个，{amount} / {total}',
-  'grab.nobody': '还没有人抢到',
-  'grab.best': '手气最佳',
-  'grab.you': '我',
-  'grab.verify': '验证金额',
-  'grab.verify.later': '红包结束后，可以验证金额在开抢之前就已确定。',
-  'grab.share': '分享',
-  'grab.refunded': '{amount} 已退回',
-
-  'status.scheduled': '未开始',
-  'status.open': '进行中',
-  'status.sold_out': '已抢完',
-  'status.expired': '已过期',
-  'status.settled': '已结束',
-
-  'mine.title': '我的红包',
-  'mine.balance': '余额',
-  'mine.sent': '发出的',
-  'mine.received': '收到的',
-  'mine.totals': '共 {count} 个，{amount}',
-  'mine.totals.one': '共 1 个，{amount}',
-  'mine.sent.none': '你还没有发过红包。',
-  'mine.received.none': '你还没有抢到过红包。',
-  'mine.claimed': '已领 {claimed}/{count} 个',
-  'mine.refunded': '退回 {amount}',
-  'mine.end': '没有更多了',
-
-  'verify.title': '验证金额',
-  'verify.lead': '你的浏览器用它自己的代码，从种子重新算出每一份金额，再和实际发出的逐一比对。',
-  'verify.packet': '红包（编号或链接）',
-  'verify.cap': '单个上限',
-  'verify.version': '算法版本',
-  'verify.run': '验证',
-  'verify.running': '正在计算…',
-  'verify.early': '种子还没有公布：还有红包未领取或未退回。',
-  'verify.fair': '验证通过',
-  'verify.fair.text': '这些金额在任何人开抢之前就已确定，每一份都如数发出。',
-  'verify.unfair': '对不上',
-  'verify.unfair.text': '实际发出的和承诺的不一致。',
-  'verify.check.commitment': '种子和条件得出的正是承诺值',
-  'verify.check.slips': '每一份都按算出的金额发出',
-  'verify.check.complete': '领取记录完整',
-  'verify.check.sums': '领取的加上剩下的等于总金额',
-  'verify.slip': '序号',
-  'verify.computed': '算出',
-  'verify.paid': '发出',
-  'verify.to': '归',
-  'verify.refunded': '无人领取',
-  'verify.seed': '种子',
-  'verify.insecure': '只有通过 https 或从本机打开的页面，浏览器才提供 SHA-256。',
-  'verify.error.version': '这个页面不认识这个版本。',
-  'verify.error.too-much': '这么多份装不下总金额。',
-  'verify.error.too-little': '每份不到一个最小单位。',
-  'verify.error.seed': '种子应为 64 位十六进制数字。',
-  'verify.not': '它不证明谁先谁后，只证明没有人能在事后挑选金额。',
-
-  'rush.title': '开抢',
-  'rush.lead': '一个红包，成百上千人同时抢，全在这台机器里。',
-  'rush.users': '人数',
-  'rush.slips': '红包个数',
-  'rush.total': '总金额',
-  'rush.start': '开抢',
-  'rush.running': '正在抢…',
-  'rush.answered': '已回应',
-  'rush.perSecond': '次 / 秒',
-  'rush.got': '抢到',
-  'rush.lost': '来晚了',
-  'rush.failed': '失败',
-  'rush.latency': '延迟',
-  'rush.latency.label': '抢红包的延迟：中位数 {p50}，99 分位 {p99}',
-  'rush.throughput': '吞吐',
-  'rush.throughput.label': '各个时刻回应的次数',
-  'rush.amounts': '金额',
-  'rush.amounts.label': '各种金额的份数',
-  'rush.sum': '账对得上吗？',
-  'rush.sum.in': '存入',
-  'rush.sum.wallets': '在 {count} 个钱包里',
-  'rush.sum.left': '在没人领的份里',
-  'rush.balanced': '一分不差',
-  'rush.unbalanced': '对不上',
-  'rush.median': '中位数',
-  'rush.mean': '平均',
-  'rush.least': '最少 {amount}',
-  'rush.best': '最佳 {amount}',
-  'rush.broken': '中断了。',
-  'rush.bad': '人数 1 到 5000，个数 1 到 1000，总金额要装得下。',
-
-  'notFound.title': '没有这个页面',
-  'notFound.home': '去发红包',
-};
-
-const TEXTS = { zh, en };
-
-/** @type {'zh' | 'en'} */
 let current = (() => {
-  const chosen = localStorage.getItem(LANGUAGE);
-  if (chosen === 'zh' || chosen === 'en') return chosen;
-  return (navigator.languages[0] ?? navigator.language).toLowerCase().startsWith('zh') ? 'zh' : 'en';
+  const chosen = localStorage.getItem(LANGUAGE) ?? '';
+  return LANGUAGES.has(chosen) ? chosen : languageOf(navigator.languages[0] ?? navigator.language);
 })();
+/** @type {Partial<Record<Key, Text>>} */
+let texts = {};
+
+/** Returns the language of the page that is nearest to a BCP 47 tag. @param {string} tag */
+function languageOf(tag) {
+  const { language: spoken, script } = new Intl.Locale(tag || 'en').maximize();
+  return spoken !== 'zh' ? 'en' : script === 'Hant' ? 'zh-TW' : 'zh-CN';
+}
+
+/** Loads the texts; every other function needs them. */
+export async function loadTexts() {
+  texts = (await /** @type {() => Promise<{texts: Record<Key, Text>}>} */ (FILES[current])()).texts;
+}
 
 /** Returns the language as a BCP 47 tag. */
 export function language() {
-  return current === 'zh' ? 'zh-CN' : 'en';
+  return current;
 }
 
-export function switchLanguage() {
-  current = current === 'zh' ? 'en' : 'zh';
-  localStorage.setItem(LANGUAGE, current);
+/** @param {string} wanted */
+export async function switchLanguage(wanted) {
+  if (!LANGUAGES.has(wanted)) return;
+  current = wanted;
+  localStorage.setItem(LANGUAGE, wanted);
+  await loadTexts();
 }
 
-/** Keys whose text has a singular. @type {Partial<Record<Key, Key>>} */
-const ONE = { 'mine.totals': 'mine.totals.one', 'sent.count': 'sent.count.one' };
+/** @param {number} value */
+export function number(value) {
+  return new Intl.NumberFormat(current).format(value);
+}
 
 /**
+ * Returns a text. Numbers among its values are formatted, and `count` chooses its plural.
  * @param {Key} key
  * @param {Record<string, string | number>} [values]
  */
 export function t(key, values = {}) {
-  const wanted = String(values['count']) === '1' ? (ONE[key] ?? key) : key;
-  return TEXTS[current][wanted].replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ''));
+  const text = texts[key] ?? '';
+  const count = values['count'];
+  const form = typeof text === 'string' ? text : typeof count === 'number' && new Intl.PluralRules(current).select(count) === 'one' ? (text.one ?? text.other) : text.other;
+  return form.replace(/\{(\w+)\}/g, (_, name) => {
+    const value = values[name] ?? '';
+    return typeof value === 'number' ? number(value) : value;
+  });
 }

@@ -1,9 +1,9 @@
-// The screen "Mine": the balance, the packets that the user sent, and the slips that the user received, page by page.
+// The screen "Mine": the balance, the packets that the user sent, the slips that the user received, and every movement by month.
 
 import { newKey } from '../client/hongbao.js';
-import { api, config, me, moment, money, number, setCurrency } from './context.js';
+import { api, config, me, moment, money, month, setCurrency } from './context.js';
 import { h, say } from './dom.js';
-import { avatar } from './envelope.js';
+import { avatar, person } from './people.js';
 import { t } from './i18n.js';
 import { explain } from './problems.js';
 
@@ -28,7 +28,7 @@ export async function mineScreen(root, signal, tab = 'received') {
       if (!signal.aborted) say(explain(error).title);
     }
   });
-  const link = (/** @type {'sent' | 'received'} */ name) =>
+  const link = (/** @type {'sent' | 'received' | 'statement'} */ name) =>
     h('a', { href: `#/mine/${name}`, 'aria-current': tab === name ? 'true' : null }, t(`mine.${name}`));
   const totals = h('p', { class: 'progress' });
   const rows = h('ol', { class: 'history' });
@@ -39,8 +39,8 @@ export async function mineScreen(root, signal, tab = 'received') {
       'section',
       { class: 'mine' },
       h('h1', { class: 'unseen' }, t('mine.title')),
-      h('div', { class: 'purse' }, h('p', null, avatar(me()), me()), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
-      h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent')),
+      h('div', { class: 'purse' }, h('p', null, avatar(me()), person(me())), h('p', { class: 'hint' }, t('mine.balance')), balance, config.local && topUp),
+      h('nav', { class: 'segments', 'aria-label': t('mine.title') }, link('received'), link('sent'), link('statement')),
       h('div', { class: 'card' }, totals, rows, more, end),
     ),
   );
@@ -53,18 +53,19 @@ export async function mineScreen(root, signal, tab = 'received') {
     isLoading = true;
     more.disabled = true;
     try {
-      cursor = tab === 'sent' ? await sentPage(cursor) : await receivedPage(cursor);
+      cursor = await (tab === 'sent' ? sentPage(cursor) : tab === 'statement' ? statementPage(cursor) : receivedPage(cursor));
     } finally {
       isLoading = false;
       more.disabled = false;
     }
     more.hidden = cursor === null;
     if (cursor !== null) return;
+    showMonth();
     if (rows.childElementCount > 0) end.textContent = t('mine.end');
     else rows.replaceWith(nothing(tab));
   };
   const showTotals = (/** @type {{count: number, amount: number}} */ { count, amount }) => {
-    totals.textContent = t('mine.totals', { count: number(count), amount: money(amount) });
+    totals.textContent = t('mine.totals', { count, amount: money(amount) });
   };
   const sentPage = async (/** @type {string | null} */ from) => {
     const page = await api.myPackets({ limit: PAGE, cursor: from, signal });
@@ -76,6 +77,27 @@ export async function mineScreen(root, signal, tab = 'received') {
     const page = await api.myClaims({ limit: PAGE, cursor: from, signal });
     showTotals(page.totals);
     rows.append(...page.claims.map(receivedRow));
+    return page.next_cursor;
+  };
+  /** The month that is being listed, with its sums so far. */
+  const shown = { name: '', in: 0, out: 0, sums: h('span', { class: 'hint' }) };
+  // Once the month is complete.
+  const showMonth = () => {
+    if (shown.name) shown.sums.textContent = t('mine.month', { in: money(shown.in), out: money(shown.out) });
+  };
+  const statementPage = async (/** @type {string | null} */ from) => {
+    const page = await api.myMovements({ limit: PAGE, cursor: from, signal });
+    for (const movement of page.movements) {
+      const name = month(movement.at);
+      if (name !== shown.name) {
+        showMonth();
+        Object.assign(shown, { name, in: 0, out: 0, sums: h('span', { class: 'hint' }) });
+        rows.append(h('li', { class: 'month' }, h('h2', null, name), shown.sums));
+      }
+      if (movement.amount > 0) shown.in += movement.amount;
+      else shown.out -= movement.amount;
+      rows.append(movementRow(movement));
+    }
     return page.next_cursor;
   };
   // The next page loads when the button scrolls into view. Users of a keyboard or a screen reader press the button.
@@ -97,13 +119,13 @@ function nothing(tab) {
     'div',
     { class: 'nothing' },
     h('div', { class: 'emblem', 'aria-hidden': 'true' }),
-    h('p', null, t(tab === 'sent' ? 'mine.sent.none' : 'mine.received.none')),
+    h('p', null, t(tab === 'sent' ? 'mine.sent.none' : tab === 'statement' ? 'mine.statement.none' : 'mine.received.none')),
     h('a', { class: 'button', href: '#/' }, t('notFound.home')),
   );
 }
 
 /** The states that this page has words for. */
-const STATUSES = /** @type {const} */ (['scheduled', 'open', 'sold_out', 'expired', 'settled']);
+const STATUSES = /** @type {const} */ (['scheduled', 'open', 'sold_out', 'expired', 'closed', 'settled']);
 
 /** @param {Sent} packet */
 function sentRow(packet) {
@@ -115,14 +137,30 @@ function sentRow(packet) {
     h(
       'a',
       { href: `#/p/${packet_id}` },
-      h('span', { class: 'name' }, greeting || t('send.greeting.default')),
+      h('span', { class: 'name', dir: 'auto' }, greeting || t('send.greeting.default')),
       h('span', { class: 'got' }, money(-total_amount)),
       h('time', { datetime: created_at }, moment(created_at)),
       status && h('span', { class: `tag ${status}` }, t(`status.${status}`)),
-      h('span', { class: 'hint' }, t('mine.claimed', { claimed: number(claimed_count), count: number(count) })),
+      h('span', { class: 'hint' }, t('mine.claimed', { claimed: claimed_count, total: count })),
       refunded_amount > 0 && h('span', { class: 'back' }, t('mine.refunded', { amount: money(refunded_amount) })),
     ),
   );
+}
+
+/** The kinds of movement that this page has words for. */
+const KINDS = /** @type {const} */ (['deposit', 'withdrawal', 'sent', 'claim', 'refund']);
+
+/** @param {import('../client/hongbao.js').Movements['movements'][number]} movement */
+function movementRow(movement) {
+  const { kind, amount, at } = movement;
+  const packetId = 'packet_id' in movement ? movement.packet_id : null;
+  const known = KINDS.find((name) => name === kind);
+  const parts = [
+    h('span', { class: 'name' }, known ? t(`movement.${known}`) : kind),
+    h('span', { class: `got${amount > 0 ? ' plus' : ''}` }, (amount > 0 ? '+' : '') + money(amount)),
+    h('time', { datetime: at }, moment(at)),
+  ];
+  return h('li', null, packetId ? h('a', { href: `#/p/${packetId}` }, ...parts) : h('div', { class: 'movement' }, ...parts));
 }
 
 /** @param {Received} claim */
@@ -133,10 +171,10 @@ function receivedRow({ packet_id, sender_id, greeting, amount, grabbed_at }) {
     h(
       'a',
       { href: `#/p/${packet_id}` },
-      h('span', { class: 'name' }, greeting || t('send.greeting.default')),
+      h('span', { class: 'name', dir: 'auto' }, greeting || t('send.greeting.default')),
       h('span', { class: 'got plus' }, `+${money(amount)}`),
       h('time', { datetime: grabbed_at }, moment(grabbed_at)),
-      h('span', { class: 'hint' }, t('grab.from', { sender: sender_id })),
+      h('span', { class: 'hint' }, person(sender_id, 'grab.from')),
     ),
   );
 }

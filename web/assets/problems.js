@@ -7,6 +7,12 @@ import { t } from './i18n.js';
 
 /** @typedef {import('./i18n.js').Key} Key */
 
+/** No answer came to a grab, so the user may or may not have a slip. */
+export class NoAnswer extends Error {}
+
+/** A part of the page could not be loaded. */
+export class NotLoaded extends Error {}
+
 /**
  * @param {unknown} error
  * @returns {{kind: string, title: string, text: string, canRetry: boolean}}
@@ -18,7 +24,7 @@ export function explain(error) {
     text: t(text, values),
     canRetry,
   });
-  if (error instanceof Unreachable) {
+  if (error instanceof Unreachable || error instanceof NotLoaded) {
     return navigator.onLine
       ? said('no-answer', 'grab.noAnswer', 'grab.unavailable.text', true)
       : said('offline', 'grab.offline', 'grab.offline.text', true);
@@ -40,18 +46,22 @@ export function explain(error) {
         return said('broken', 'grab.broken', 'grab.broken.text', true, { id: error.requestId || error.code });
     }
   }
+  if (error instanceof NoAnswer) return said('no-answer', 'grab.noAnswer', 'grab.noAnswer.text', true);
   return said('broken', 'grab.broken', 'grab.broken.text', true, { id: error instanceof Error ? error.name : '–' });
 }
 
 /**
- * Builds the screen of a failure. If the browser was offline, it retries by itself.
+ * Builds the screen of a failure. If the browser was offline, it retries once by itself.
  * @param {unknown} error
  * @param {() => void} retry
  * @param {AbortSignal} [signal]
  */
 export function problemNotice(error, retry, signal) {
   const { kind, title, text, canRetry } = explain(error);
+  let isDone = false;
   const again = () => {
+    if (isDone) return;
+    isDone = true;
     if (error instanceof Problem && error.code === 'unauthenticated') {
       session?.expired();
       location.reload();

@@ -23,6 +23,13 @@ import { t } from './i18n.js';
  * @property {{deposited: number, in_wallets: number, wallets: number, unclaimed: number, balanced: boolean}} books
  */
 
+/** The times within which the users arrive. */
+const OVER_MS = [0, 4_000, 10_000];
+/** Long enough to watch the slips go. */
+const OVER_DEFAULT_MS = 4_000;
+/** More slips are not drawn one by one. */
+const DRAWN_MOST = 200;
+
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 export function rushScreen(root, signal) {
   const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {string} */ value) => {
@@ -32,14 +39,15 @@ export function rushScreen(root, signal) {
   const users = field('users', t('rush.users'), '1000');
   const slips = field('slips', t('rush.slips'), '100');
   const total = field('total', t('rush.total'), '888.00');
+  const over = h('select', { id: 'over' }, ...OVER_MS.map((ms) => h('option', { value: ms, selected: ms === OVER_DEFAULT_MS }, t(/** @type {import('./i18n.js').Key} */ (`rush.over.${ms}`)))));
   const start = h('button', { class: 'button', type: 'submit' }, t('rush.start'));
-  const form = h('form', { class: 'card form race' }, users.node, slips.node, total.node, start);
+  const form = h('form', { class: 'card form race' }, users.node, slips.node, total.node, h('div', { class: 'field' }, h('label', { for: 'over' }, t('rush.over')), over), start);
   const bad = h('p', { class: 'bad', role: 'alert' });
   const board = h('div', { class: 'board' });
   root.append(h('section', { class: 'rush' }, h('h1', null, t('rush.title')), h('p', { class: 'lead' }, t('rush.lead')), form, bad, board));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const request = { users: Number(users.control.value), count: Number(slips.control.value), total_amount: minorUnits(total.control.value) ?? 0 };
+    const request = { users: Number(users.control.value), count: Number(slips.control.value), total_amount: minorUnits(total.control.value) ?? 0, over_ms: Number(over.value) };
     const { users: u, count: c, total_amount: a } = request;
     const fits = Number.isInteger(u) && Number.isInteger(c) && u >= 1 && u <= 5000 && c >= 1 && c <= 1000 && a >= c && a <= c * config.limits.slip_amount_max;
     bad.textContent = fits ? '' : t('rush.bad');
@@ -57,11 +65,11 @@ export function rushScreen(root, signal) {
   });
 }
 
-/** @param {HTMLElement} board @param {{users: number}} request @param {AbortSignal} signal */
+/** @param {HTMLElement} board @param {{users: number, count: number}} request @param {AbortSignal} signal */
 async function race(board, request, signal) {
   const response = await fetch('_local/rush', { method: 'POST', body: JSON.stringify(request), signal });
   if (!response.ok || !response.body) throw new Error(String(response.status));
-  const view = new Board(board, request.users);
+  const view = new Board(board, request.users, request.count);
   let rest = '';
   let ended = false;
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
@@ -83,16 +91,17 @@ async function race(board, request, signal) {
 }
 
 class Board {
-  /** @param {HTMLElement} board @param {number} users */
-  constructor(board, users) {
-    this.users = users;
+  /** @param {HTMLElement} board @param {number} users @param {number} count */
+  constructor(board, users, count) {
+    this.count = count;
+    this.slips = h('div', { class: 'slips', 'aria-hidden': 'true' }, ...Array.from({ length: count <= DRAWN_MOST ? count : 0 }, () => h('i')));
     this.done = h('progress', { max: users, value: 0, 'aria-hidden': 'true' });
     this.throughput = new Panel('rush.throughput');
     this.latency = new Panel('rush.latency');
     this.amounts = new Panel('rush.amounts');
-    this.books = h('div', { class: 'books' }, h('p', { class: 'sum' }, '…'));
+    this.books = h('div', { class: 'books' }, h('p', { class: 'sum' }, t('rush.slipsLeft', { count })));
     board.replaceChildren(
-      h('section', { class: 'card total' }, h('h2', null, t('rush.sum')), this.books, this.done),
+      h('section', { class: 'card total' }, h('h2', null, t('rush.sum')), this.books, this.slips, this.done),
       this.throughput.node,
       this.latency.node,
       this.amounts.node,
@@ -102,6 +111,8 @@ class Board {
   /** @param {Tick} tick */
   tick({ elapsed_ms, answered, grabbed, lost, failed, slot_ms, per_slot, latency, amounts }) {
     this.done.value = answered;
+    this.books.firstElementChild?.replaceChildren(t('rush.slipsLeft', { count: Math.max(0, this.count - grabbed) }));
+    [...this.slips.children].slice(0, grabbed).forEach((slip) => slip.classList.add('taken'));
     const rate = number(Math.round((answered * 1000) / Math.max(1, elapsed_ms)));
     this.throughput.show(
       [rate, t('rush.perSecond')],
@@ -139,11 +150,11 @@ class Board {
         'p',
         { class: 'sum', 'data-balanced': String(balanced) },
         part('', deposited, t('rush.sum.in')),
-        part(balanced ? '=' : '≠', in_wallets, t('rush.sum.wallets', { count: number(wallets) })),
+        part(balanced ? '=' : '≠', in_wallets, t('rush.sum.wallets', { count: wallets })),
         part('+', unclaimed, t('rush.sum.left')),
       ),
       h('p', { class: balanced ? 'fine' : 'bad' }, verdict),
-      h('a', { class: 'verify', href: `#/p/${packet_id}` }, t('sent.open')),
+      h('a', { class: 'open', href: `#/p/${packet_id}` }, t('sent.open')),
     );
     say(verdict);
   }

@@ -1,9 +1,12 @@
-// The send screen: a form that shows its limits before the user exceeds them, and a send that takes effect once.
+// The send screen: the envelope is the form. It shows greeting, amount and cover while the user changes them, and it is sealed in
+// view. A send takes effect once.
 
 import { Problem, newKey } from '../client/hongbao.js';
 import { api, config, decimal, me, minorUnits, money, number, setCurrency, symbol } from './context.js';
-import { h, say } from './dom.js';
-import { envelope } from './envelope.js';
+import { coverNames, coverOf, dress, loadCover, spoken } from './covers.js';
+import { h, mayMove, say, sleep } from './dom.js';
+import { coin, envelope, redress, sizeOf } from './envelope.js';
+import { glyphs } from './glyphs.js';
 import { t } from './i18n.js';
 import { explain } from './problems.js';
 import { isUserId } from './session.js';
@@ -11,11 +14,17 @@ import { isUserId } from './session.js';
 /** @typedef {import('../client/hongbao.js').SendRequest} SendRequest */
 /** @typedef {{key: string, body: SendRequest}} Pending */
 /** @typedef {import('./i18n.js').Key} Key */
+/** @typedef {'total' | 'count' | 'greeting' | 'passphrase' | 'recipients' | 'starts' | 'expiry'} Field */
 
 const CHARS_MAX = 64;
 const RECIPIENTS_MAX = 500;
 const EXPIRY_DEFAULT_S = 86_400;
+const AHEAD_MAX_MS = 7 * 86_400_000;
 const TOP_UP = 100_000;
+/** Lucky amounts, in hundredths of the currency's main unit. */
+const QUICK = [666, 888, 8_800];
+/** The coin falls and leaves its mark. */
+const SEALING_MS = 420;
 // Emoji, whose joiners and selectors stay; or what the service refuses in a greeting: invisible characters and controls of
 // direction. People paste those without knowing.
 const EMOJI_OR_HIDDEN = /(\p{Emoji}[\ufe0e\ufe0f]?(?:\u200d\p{Emoji}[\ufe0e\ufe0f]?)*)|[\p{Cc}\p{Co}\p{DI}\p{Zl}\p{Zp}]/gu;
@@ -28,9 +37,16 @@ const pending = () => JSON.parse(sessionStorage.getItem(pendingName()) ?? 'null'
 const keep = (send) => sessionStorage.setItem(pendingName(), JSON.stringify(send));
 const drop = () => sessionStorage.removeItem(pendingName());
 
+/** What the user wrote, while they look at another screen or choose another language. Only in memory: it may hold a passphrase. */
+const draft = { user: '', split: /** @type {'random' | 'equal'} */ ('random'), cover: 'plain', fields: /** @type {Partial<Record<Field, string>>} */ ({}) };
+function emptyDraft() {
+  Object.assign(draft, { user: me(), split: 'random', cover: 'plain', fields: {} });
+}
+
 /** @param {HTMLElement} root @param {AbortSignal} signal */
 export async function sendScreen(root, signal) {
-  const wallet = await api.wallet({ signal });
+  if (draft.user !== me()) emptyDraft();
+  const [wallet] = await Promise.all([api.wallet({ signal }), ...coverNames().map(loadCover)]);
   if (signal.aborted) return;
   setCurrency(wallet.currency);
   const form = new Form(root, signal, wallet.balance);
@@ -44,12 +60,14 @@ class Form {
     this.signal = signal;
     this.balance = balance;
     this.isBusy = false;
-    this.split = /** @type {'random' | 'equal'} */ ('random');
+    /** @type {HTMLFormElement | undefined} */
+    this.form = undefined;
     this.count = input('count', { inputmode: 'numeric', value: '10', maxlength: 6 });
-    this.total = input('total', { inputmode: 'decimal', placeholder: decimal(8800), maxlength: 16 });
-    this.greeting = input('greeting', { placeholder: t('send.greeting.default'), autocomplete: 'off' });
-    this.passphrase = input('passphrase', { autocomplete: 'off' });
+    this.total = input('total', { inputmode: 'decimal', placeholder: decimal(8800), maxlength: 16, size: 6 });
+    this.greeting = h('textarea', { id: 'greeting', name: 'greeting', class: 'greeting', rows: 2, placeholder: t('send.greeting.default'), 'aria-label': t('send.greeting'), 'aria-describedby': 'greeting-hint', dir: 'auto', autocomplete: 'off', enterkeyhint: 'done' });
+    this.passphrase = input('passphrase', {});
     this.recipients = h('textarea', { id: 'recipients', name: 'recipients', rows: 2, spellcheck: 'false', autocapitalize: 'off' });
+    this.starts = input('starts', { type: 'datetime-local' });
     this.expiry = h(
       'select',
       { id: 'expiry', name: 'expiry' },
@@ -61,71 +79,126 @@ class Form {
     this.state = h('div', { class: 'state', role: 'status' });
     this.balanceLine = h('p', { class: 'balance' });
     this.splitHint = h('p', { class: 'hint' });
-    this.preview = h('div', { class: 'preview', role: 'img', 'aria-label': t('send.preview') });
-    this.amountShown = h('p', { class: 'amount', 'aria-hidden': 'true' });
+    this.totalLabel = h('label', { for: 'total' });
+    this.blessings = h('div', { class: 'chips', role: 'group', 'aria-label': t('send.blessings') });
+    this.greetingHint = h('p', { class: 'hint', id: 'greeting-hint' });
+    this.drawn = envelope({
+      cover: draft.cover,
+      sender: me(),
+      greeting: this.greeting,
+      seal: coin(),
+      foot: h('div', { class: 'amount' }, this.totalLabel, h('span', { class: 'money' }, h('span', { class: 'symbol', 'aria-hidden': 'true' }, ...glyphs(symbol())), this.total)),
+    });
+    this.drawn.classList.add('unsealed');
     this.#draw(root);
+    this.#restore();
     this.#update();
+  }
+
+  /** @returns {Record<Field, HTMLInputElement | HTMLTextAreaElement | HTMLSelectElement>} */
+  get #fields() {
+    const { total, count, greeting, passphrase, recipients, starts, expiry } = this;
+    return { total, count, greeting, passphrase, recipients, starts, expiry };
   }
 
   /** @param {HTMLElement} root */
   #draw(root) {
-    const kinds = /** @type {const} */ (['random', 'equal']);
-    const split = h(
-      'fieldset',
-      { class: 'segments' },
-      h('legend', { class: 'unseen' }, t('send.split')),
-      ...kinds.map((kind) =>
-        h(
-          'label',
-          null,
-          h('input', {
-            type: 'radio',
-            name: 'split',
-            value: kind,
-            checked: kind === this.split,
-            onChange: () => {
-              this.split = kind;
-              this.#update();
-            },
-          }),
-          h('span', null, t(`send.${kind}`)),
-        ),
-      ),
+    const quick = QUICK.map((hundredths) => Math.round((hundredths * (minorUnits('1') ?? 100)) / 100)).filter((minor) => minor > 0);
+    const more = h(
+      'details',
+      { class: 'more' },
+      h('summary', null, t('send.more')),
+      field('starts', t('send.starts'), this.starts),
+      field('expiry', t('send.expiry'), this.expiry, t('send.refund')),
+      field('passphrase', t('send.passphrase'), this.passphrase),
+      field('recipients', t('send.recipients'), this.recipients),
     );
+    more.open = ['passphrase', 'recipients', 'starts'].some((name) => draft.fields[/** @type {Field} */ (name)]);
     const form = h(
       'form',
-      { class: 'card form', novalidate: true },
-      split,
-      this.splitHint,
-      this.balanceLine,
-      field('total', t('send.total'), h('span', { class: 'money' }, h('span', { 'aria-hidden': 'true' }, symbol()), this.total)),
-      field('count', t('send.count'), this.count),
-      field('greeting', t('send.greeting'), this.greeting),
+      { class: 'compose', novalidate: true },
+      h('div', { class: 'hero' }, this.drawn, this.greetingHint, this.blessings, this.#covers()),
       h(
-        'details',
-        { class: 'more' },
-        h('summary', null, t('send.more')),
-        field('expiry', t('send.expiry'), this.expiry, t('send.refund')),
-        field('passphrase', t('send.passphrase'), this.passphrase),
-        field('recipients', t('send.recipients'), this.recipients),
+        'div',
+        { class: 'card form' },
+        h('p', { class: 'hint', id: 'total-hint' }),
+        h('div', { class: 'chips quick', role: 'group', 'aria-label': t('send.quick') }, ...quick.map((minor) => this.#chip(money(minor), this.total, decimal(minor)))),
+        this.#choice('split', 'segments', t('send.split'), /** @type {const} */ (['random', 'equal']).map((kind) => [kind, h('span', null, t(`send.${kind}`))]), draft.split, (kind) => {
+          draft.split = kind;
+        }),
+        this.splitHint,
+        field('count', t('send.count'), this.count),
+        this.balanceLine,
+        more,
       ),
-      this.amountShown,
-      this.submit,
-      this.state,
+      h('div', { class: 'sticky' }, this.state, this.submit),
     );
     form.addEventListener('input', () => this.#update());
     form.addEventListener('submit', (event) => {
       event.preventDefault();
       this.#submit();
     });
-    root.append(
-      h('section', { class: 'send' }, h('div', null, h('h1', null, t('send.title')), form), h('aside', null, this.preview)),
-    );
+    // A greeting has one line: Enter sends, as in the other fields.
+    this.greeting.addEventListener('keydown', (event) => {
+      if (event.key !== 'Enter' || event.isComposing) return;
+      event.preventDefault();
+      form.requestSubmit();
+    });
+    this.form = form;
+    root.append(h('section', { class: 'send' }, h('h1', { class: 'unseen' }, t('send.title')), form));
+  }
+
+  /**
+   * Returns a group of radio buttons.
+   * @template {string} T
+   * @param {string} name
+   * @param {string} look class
+   * @param {string} legend
+   * @param {(readonly [T, Node])[]} options
+   * @param {string} chosen
+   * @param {(value: T) => void} choose
+   */
+  #choice(name, look, legend, options, chosen, choose) {
+    const labels = options.map(([value, shown]) => {
+      const onChange = () => {
+        choose(value);
+        this.#update();
+      };
+      return h('label', null, h('input', { type: 'radio', name, value, checked: value === chosen, onChange }), shown);
+    });
+    return h('fieldset', { class: look }, h('legend', { class: 'unseen' }, legend), ...labels);
+  }
+
+  #covers() {
+    const options = coverNames().map((name) => {
+      const look = coverOf(name);
+      return /** @type {const} */ ([name, dress(h('span', { class: 'swatch' }, h('span', { class: 'swatch-look', 'aria-hidden': 'true' }), spoken(look.names) ?? name), look)]);
+    });
+    return this.#choice('cover', 'covers', t('send.cover'), options, draft.cover, (name) => {
+      draft.cover = name;
+      redress(this.drawn, name);
+    });
+  }
+
+  /** @param {string} label @param {HTMLInputElement | HTMLTextAreaElement} control @param {string} value */
+  #chip(label, control, value) {
+    const fill = () => {
+      control.value = value;
+      this.#update();
+    };
+    return h('button', { class: 'chip', type: 'button', onClick: fill }, label);
+  }
+
+  #restore() {
+    for (const [name, control] of Object.entries(this.#fields)) {
+      const value = draft.fields[/** @type {Field} */ (name)];
+      if (value !== undefined) control.value = value;
+    }
   }
 
   /** The greeting that is sent; empty if the user wrote none. */
   #cleanGreeting() {
-    return this.greeting.value.replace(EMOJI_OR_HIDDEN, '$1');
+    return this.greeting.value.replace(/[\r\n]+/g, ' ').replace(EMOJI_OR_HIDDEN, '$1');
   }
 
   /** Reads the form. `wrong` has a message for each invalid field. */
@@ -133,13 +206,17 @@ class Form {
     /** @type {Map<string, string>} */
     const wrong = new Map();
     const { slip_amount_max: slipMax, count_max: countMax } = config.limits;
+    const isEqual = draft.split === 'equal';
     const countText = this.count.value.trim();
     const count = /^\d+$/.test(countText) ? Number(countText) : Number.NaN;
     const isCount = count >= 1 && count <= countMax;
-    if (!isCount) wrong.set('count', t('send.bad.count', { most: number(countMax) }));
-    const total = minorUnits(this.total.value);
-    if (total === null) {
-      if (this.total.value.trim()) wrong.set('total', t('send.bad.amount'));
+    if (!isCount) wrong.set('count', t('send.bad.count', { most: countMax }));
+    const written = minorUnits(this.total.value);
+    const total = written === null ? null : isEqual ? written * (isCount ? count : 1) : written;
+    if (written === null || total === null) {
+      if (this.total.value.trim()) wrong.set('total', t('send.bad.amount', { example: decimal(8880) }));
+    } else if (isEqual && (written < 1 || written > slipMax)) {
+      wrong.set('total', t('send.bad.each', { least: money(1), slip: money(slipMax) }));
     } else if (isCount && total < count) {
       wrong.set('total', t('send.bad.least', { least: money(count), unit: money(1) }));
     } else if (isCount && total > count * slipMax) {
@@ -156,34 +233,55 @@ class Form {
     const bad = recipients.find((name) => !isUserId(name));
     if (bad !== undefined) wrong.set('recipients', t('send.bad.recipients', { name: bad }));
     else if (recipients.length > RECIPIENTS_MAX) wrong.set('recipients', t('send.bad.recipients.many'));
-    return { wrong, total, count: isCount ? count : null, passphrase, recipients };
+    const startsMs = this.starts.value ? Date.parse(this.starts.value) : null;
+    if (startsMs !== null && !(startsMs > Date.now() && startsMs < Date.now() + AHEAD_MAX_MS)) wrong.set('starts', t('send.bad.starts'));
+    return { wrong, total, count: isCount ? count : null, passphrase, recipients, startsAt: startsMs === null || wrong.has('starts') ? null : new Date(startsMs).toISOString() };
   }
 
   #update() {
+    for (const [name, control] of Object.entries(this.#fields)) draft.fields[/** @type {Field} */ (name)] = control.value;
     const { slip_amount_max: slipMax, count_max: countMax } = config.limits;
     const { wrong, total, count, recipients } = this.#read();
-    const limits = { least: money(count ?? 1), most: money((count ?? 1) * slipMax), slip: money(slipMax) };
-    const each = total !== null && count !== null && !wrong.has('total') ? t('send.each', { each: money(Math.floor(total / count)) }) : '';
-    const greetingLeft = CHARS_MAX - [...this.#cleanGreeting()].length;
+    const isEqual = draft.split === 'equal';
+    const limits = { least: money(isEqual ? 1 : (count ?? 1)), most: money((count ?? 1) * slipMax), slip: money(slipMax) };
+    const isFit = total !== null && count !== null && !wrong.has('total');
+    const result = !isFit ? '' : isEqual ? t('send.sum', { amount: money(total) }) : t('send.each', { each: money(Math.floor(total / count)) });
+    const letters = [...this.#cleanGreeting()].length;
     /** @type {Record<string, string>} */
     const hints = {
-      total: t('send.total.hint', limits) + (each && ` · ${each}`),
-      count: t('send.count.hint', { most: number(countMax) }),
-      greeting: t('send.left', { left: greetingLeft }),
+      total: t(isEqual ? 'send.per.hint' : 'send.total.hint', limits) + (result && ` · ${result}`),
+      count: t('send.count.hint', { most: countMax }),
+      greeting: letters > CHARS_MAX - 24 ? t('send.left', { count: CHARS_MAX - letters }) : '',
       passphrase: t('send.passphrase.hint'),
-      recipients: t('send.recipients.hint') + (recipients.length ? ` · ${t('send.recipients.count', { count: recipients.length })}` : ''),
+      starts: t('send.starts.hint'),
+      recipients: t('send.recipients.hint') + (recipients.length ? ` · ${t('send.recipients.count', { count: number(recipients.length) })}` : ''),
     };
-    for (const [name, hint] of Object.entries(hints)) mark(name, wrong.get(name), hint);
-    this.splitHint.textContent = t(`send.${this.split}.hint`);
-    const amount = total ?? 0;
-    this.amountShown.textContent = money(amount);
+    for (const [name, hint] of Object.entries(hints)) this.#mark(name, wrong.get(name), hint);
+    this.totalLabel.textContent = t(isEqual ? 'send.per' : 'send.total');
+    this.splitHint.textContent = t(`send.${draft.split}.hint`);
+    this.greeting.className = `greeting ${sizeOf(this.greeting.value)}`;
     const isReady = total !== null && total > 0 && wrong.size === 0;
-    this.submit.textContent = isReady ? t('send.submit', { amount: money(amount) }) : t('send.submit.empty');
+    this.submit.textContent = isReady ? t('send.submit', { amount: money(total) }) : t('send.submit.empty');
     this.submit.disabled = !isReady || this.isBusy;
-    this.#showBalance(isReady ? amount : 0);
-    const greeting = this.#cleanGreeting() || t('send.greeting.default');
-    const seal = h('span', { class: 'coin', 'aria-hidden': 'true' }, t('grab.open'));
-    this.preview.replaceChildren(envelope({ sender: me(), from: t('grab.from', { sender: me() }), greeting, seal }));
+    this.#showBalance(isReady ? total : 0);
+    this.#showBlessings();
+  }
+
+  /** @param {string} id @param {string | undefined} wrong @param {string} hint */
+  #mark(id, wrong, hint) {
+    const control = this.form?.querySelector(`#${id}`);
+    const line = this.form?.querySelector(`#${id}-hint`);
+    if (!control || !line) return;
+    control.setAttribute('aria-invalid', String(wrong !== undefined));
+    control.setAttribute('aria-describedby', `${id}-hint`);
+    line.textContent = wrong ?? hint;
+    line.classList.toggle('bad', wrong !== undefined);
+  }
+
+  #showBlessings() {
+    if (this.blessings.dataset['cover'] === draft.cover) return;
+    this.blessings.dataset['cover'] = draft.cover;
+    this.blessings.replaceChildren(...(spoken(coverOf(draft.cover).blessings) ?? []).map((text) => this.#chip(text, this.greeting, text)));
   }
 
   /** @param {number} amount */
@@ -219,15 +317,17 @@ class Form {
   }
 
   #submit() {
-    const { wrong, total, count, passphrase, recipients } = this.#read();
-    if (this.isBusy || wrong.size > 0 || total === null || count === null) return;
+    const { wrong, total, count, passphrase, recipients, startsAt } = this.#read();
+    if (this.isBusy || wrong.size > 0 || !total || count === null) return;
     /** @type {SendRequest} */
     const body = {
-      split: this.split,
+      split: draft.split,
       total_amount: total,
       count,
       greeting: this.#cleanGreeting() || t('send.greeting.default'),
       expires_in_s: Number(this.expiry.value),
+      ...(draft.cover !== 'plain' && { cover: draft.cover }),
+      ...(startsAt && { starts_at: startsAt }),
       ...(passphrase && { passphrase }),
       ...(recipients.length > 0 && { recipients }),
     };
@@ -240,13 +340,15 @@ class Form {
     this.submit.disabled = true;
     this.submit.textContent = t('send.sending');
     this.state.replaceChildren();
+    this.drawn.classList.add('sealing');
     keep(send);
     try {
+      const sealed = sleep(mayMove() ? SEALING_MS : 0);
       // Without the screen's signal: the page needs the answer of a send even if another screen is shown.
       const { packet } = await api.send(send.body, { key: send.key });
       drop();
-      const some = send.body.recipients ? '1' : '';
-      sessionStorage.setItem(`hongbao.sent.${packet.packet_id}`, JSON.stringify({ ...packet, some }));
+      emptyDraft();
+      await sealed;
       // Replaces the form in the history, so that "back" does not return to a filled form.
       location.replace(`#/sent/${packet.packet_id}`);
     } catch (error) {
@@ -256,6 +358,7 @@ class Form {
 
   /** @param {Pending} send @param {unknown} error */
   #failed(send, error) {
+    this.drawn.classList.remove('sealing');
     const { title, text } = explain(error);
     if (error instanceof Problem && error.status < 500 && error.code !== 'too-many-requests') {
       // A final refusal: nothing was sent.
@@ -303,15 +406,4 @@ function field(id, label, control, hint = '') {
     control,
     h('p', { class: 'hint', id: `${id}-hint` }, hint),
   );
-}
-
-/** @param {string} id @param {string | undefined} wrong @param {string} hint */
-function mark(id, wrong, hint) {
-  const control = document.getElementById(id);
-  const line = document.getElementById(`${id}-hint`);
-  if (!control || !line) return;
-  control.setAttribute('aria-invalid', String(wrong !== undefined));
-  control.setAttribute('aria-describedby', `${id}-hint`);
-  line.textContent = wrong ?? hint;
-  line.classList.toggle('bad', wrong !== undefined);
 }

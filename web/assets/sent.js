@@ -1,33 +1,50 @@
-// The screen after a send: the link to share, and its QR code, which the page draws itself.
+// The screen after a send: the sealed envelope with the QR code of its link on its back, and what to copy into a chat.
 
-import { api, money, number, setCurrency, shareLink } from './context.js';
+import { api, me, minute, money, setCurrency, shareLink } from './context.js';
+import { loadCover } from './covers.js';
 import { h, s, say } from './dom.js';
+import { coin, envelope, greetingLine } from './envelope.js';
 import { t } from './i18n.js';
+import { isolated } from './people.js';
 import encodeQR from './vendor/qr.js';
+
+/** @typedef {import('../client/hongbao.js').Packet} Packet */
 
 /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
 export async function sentScreen(root, signal, packetId = '') {
   const packet = await api.packet(packetId, { signal });
+  await loadCover(packet.cover);
   if (signal.aborted) return;
+  // There is nothing to share: to others the packet is not theirs, and in the end nobody can open it.
+  if (packet.sender_id !== me() || (packet.status !== 'open' && packet.status !== 'scheduled')) {
+    location.replace(`#/p/${packetId}`);
+    return;
+  }
   setCurrency(packet.currency);
   const link = shareLink(packetId);
+  const greeting = packet.greeting || t('send.greeting.default');
+  const text = `${t('sent.text', { sender: isolated(packet.sender_id), greeting })}\n${link}`;
   const shown = h('input', { class: 'linkbox', id: 'link', readonly: true, value: link, 'aria-label': t('sent.link'), onFocus: () => shown.select() });
-  const copy = h('button', { class: 'button', onClick: () => void copyLink(shown, copy) }, t('copy'));
+  const copy = h('button', { class: 'button', id: 'copy', onClick: () => void copyText(text, shown, copy) }, t('copy'));
+  const drawn = envelope({ cover: packet.cover, sender: packet.sender_id, greeting: greetingLine(greeting), seal: coin(), rear: qrCode(link) });
+  drawn.classList.add('turned');
   root.append(
     h(
       'section',
-      { class: 'sent card' },
+      { class: 'sent' },
       h('h1', null, t('sent.title')),
-      h('p', { class: 'big' }, money(packet.total_amount), h('small', null, t('sent.count', { count: number(packet.count) }))),
-      h('p', { class: 'hint' }, t(packet.recipients ? 'sent.lead.some' : 'sent.lead')),
-      qrCode(link),
+      h('p', { class: 'big' }, money(packet.total_amount), ' ', h('small', null, t('sent.count', { count: packet.count }))),
+      h('p', { class: 'lead' }, t(leadOf(packet)), packet.starts_at && ` ${t('sent.starts', { time: minute(packet.starts_at) })}`),
+      drawn,
+      isThisMachine() && h('p', { class: 'bad' }, t('sent.local')),
+      h('p', { class: 'invitation', dir: 'auto' }, text.split('\n')[0]),
       h('div', { class: 'row' }, shown, copy),
       h(
         'div',
         { class: 'row' },
         h('a', { class: 'button gold', href: `#/p/${packetId}` }, t('sent.open')),
         'share' in navigator &&
-          h('button', { class: 'button plain', onClick: () => void navigator.share({ title: packet.greeting, url: link }).catch(() => {}) }, t('sent.share')),
+          h('button', { class: 'button plain', onClick: () => void navigator.share({ text, url: link }).catch(() => {}) }, t('sent.share')),
         h('a', { class: 'link', href: '#/' }, t('sent.another')),
       ),
       h('details', { class: 'more' }, h('summary', null, t('sent.commitment')), h('p', { class: 'hint' }, t('sent.commitment.hint')), h('code', { class: 'hex' }, packet.commitment)),
@@ -35,10 +52,21 @@ export async function sentScreen(root, signal, packetId = '') {
   );
 }
 
-/** @param {HTMLInputElement} shown @param {HTMLElement} button */
-async function copyLink(shown, button) {
+/** Says who can open the packet. @param {Packet} packet @returns {import('./i18n.js').Key} */
+function leadOf({ recipients, has_passphrase }) {
+  if (recipients) return has_passphrase ? 'sent.lead.both' : 'sent.lead.some';
+  return has_passphrase ? 'sent.lead.word' : 'sent.lead';
+}
+
+/** Whether the page's address means another machine on every other one. */
+function isThisMachine() {
+  return /^(localhost|.+\.localhost|127\.[\d.]+|\[::1\])$/.test(location.hostname);
+}
+
+/** @param {string} text @param {HTMLInputElement} shown @param {HTMLElement} button */
+async function copyText(text, shown, button) {
   try {
-    await navigator.clipboard.writeText(shown.value);
+    await navigator.clipboard.writeText(text);
   } catch {
     // Without access to the clipboard, the link is at least selected.
     shown.focus();
@@ -51,7 +79,8 @@ async function copyLink(shown, button) {
 
 /** @param {string} text */
 export function qrCode(text) {
-  const border = 2;
+  // The standard asks for a margin of four modules.
+  const border = 4;
   const modules = encodeQR(text, 'raw', { ecc: 'medium', border });
   const size = modules.length;
   const path = modules.flatMap((row, y) => row.map((dark, x) => (dark ? `M${x} ${y}h1v1h-1z` : ''))).join('');

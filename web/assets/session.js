@@ -24,6 +24,8 @@
  * @property {() => void} expired To call when the service no longer accepts the token.
  */
 
+import { home } from './context.js';
+
 const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
@@ -108,6 +110,12 @@ function isFresh(token) {
   return typeof claims['exp'] !== 'number' || claims['exp'] - RENEW_BEFORE_S > Date.now() / 1000;
 }
 
+/** Returns the fragment that shows the packet of a link /p/<id>. */
+function packetFragment() {
+  const path = /\/p\/[^/]+$/.exec(location.pathname)?.[0];
+  return path ? `#${path}` : '';
+}
+
 // --- A token from the embedding app ---------------------------------------------------------------------------------------------
 
 function takeTokenOfFragment() {
@@ -116,7 +124,8 @@ function takeTokenOfFragment() {
   if (!token) return;
   sessionStorage.setItem(TOKEN, token);
   // Removed from the address at once: otherwise it would stay in the history and in links that users copy.
-  history.replaceState(null, '', `${location.pathname}#${given.get('to') ?? '/'}`);
+  const to = given.get('to');
+  history.replaceState(null, '', `${home()}${to === null ? packetFragment() || '#/' : `#${to}`}`);
 }
 
 /**
@@ -151,12 +160,12 @@ function base64Url(bytes) {
   return btoa(String.fromCharCode(...bytes)).replace(/\+/g, '-').replace(/\//g, '_').replace(/=+$/, '');
 }
 
-const redirectUri = () => location.origin + location.pathname;
+const redirectUri = () => home();
 
 /** Goes to Cognito's sign-in page. @param {Auth} auth */
 export async function startCodeFlow(auth) {
   const random = () => base64Url(crypto.getRandomValues(new Uint8Array(32)));
-  const flow = { verifier: random(), state: random(), to: location.hash };
+  const flow = { verifier: random(), state: random(), to: location.hash || packetFragment() };
   sessionStorage.setItem(FLOW, JSON.stringify(flow));
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(flow.verifier));
   const parameters = new URLSearchParams({
@@ -178,7 +187,7 @@ async function finishCodeFlow(auth) {
   if (!code || !state) return;
   const flow = JSON.parse(sessionStorage.getItem(FLOW) ?? 'null');
   sessionStorage.removeItem(FLOW);
-  history.replaceState(null, '', `${location.pathname}${flow?.to ?? ''}`);
+  history.replaceState(null, '', `${home()}${flow?.to ?? ''}`);
   // This tab did not ask for a code with another state.
   if (!flow || flow.state !== state) return;
   await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: redirectUri(), code_verifier: flow.verifier });

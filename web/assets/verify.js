@@ -3,6 +3,7 @@
 import { api, money, number, setCurrency } from './context.js';
 import { h, say } from './dom.js';
 import { t } from './i18n.js';
+import { person } from './people.js';
 import { problemNotice } from './problems.js';
 import { SplitError, seedFromHex, verify } from './split.js';
 
@@ -122,7 +123,7 @@ function table(slips) {
             h('th', { scope: 'row' }, String(slip + 1)),
             h('td', null, money(amount)),
             h('td', null, paid === null ? '–' : money(paid)),
-            h('td', null, user ?? t('verify.refunded')),
+            h('td', null, user ? person(user) : t('verify.refunded')),
           ),
         ),
       ),

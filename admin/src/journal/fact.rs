@@ -86,6 +86,8 @@ pub enum Fact<'a> {
     Packet { total: u64, at: u64, currency: &'a str },
     /// A slip decision, which repeats what the movement of its claim or refund says.
     Decision { refunded: bool, amount: u64, at: u64 },
+    /// The copy of a movement in a timeline.
+    Copy { kind: MovementKind, amount: u64, at: u64 },
     /// A wallet.
     Wallet { balance: i128 },
     /// Nothing.
@@ -109,6 +111,14 @@ pub fn read<'a>(item: &'a Attributes<'_>) -> Result<Fact<'a>, String> {
         // A user may be suspended before any money has moved.
         Name::Of(_, Own::Wallet) if item.balance.number.is_empty() => Fact::Wallet { balance: 0 },
         Name::Of(_, Own::Wallet) => Fact::Wallet { balance: whole("balance", &item.balance)? },
+        Name::Of(_, Own::InTimeline(_)) => {
+            let kind = match item.sk.text.split('#').nth(1) {
+                Some("DEPOSIT") => MovementKind::Deposit,
+                Some("REFUND") => MovementKind::Refund,
+                _ => MovementKind::Withdrawal,
+            };
+            Fact::Copy { kind, amount: amount()?, at: at()? }
+        }
         Name::Of(_, own) => {
             let (kind, id, slips) = movement(own, item)?;
             let user = item.pk.text.split_once('#').map_or("", |(_, user)| user);
@@ -127,7 +137,7 @@ fn movement<'a>(own: Own, item: &'a Attributes<'_>) -> Result<(MovementKind, Cow
         Own::Refund(packet, lowest) => {
             (MovementKind::Refund, format!("{packet}-{lowest}").into(), whole("slip_count", &item.slip_count)?)
         }
-        Own::Wallet | Own::SendKey | Own::Day => return Err("a movement".to_owned()),
+        Own::Wallet | Own::SendKey | Own::Day | Own::InTimeline(_) => return Err("a movement".to_owned()),
     })
 }
 

@@ -102,9 +102,9 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
 
 /// Adds up a tally, and names what contradicts itself.
 fn summary(options: &Journal, read: Read, is_final: bool, is_moving: bool, tally: Tally) -> (Sorter, Summary) {
-    let Tally { before, within, after, wallets, mut problems, entries, .. } = tally;
+    let Tally { before, within, after, wallets, has_timelines, mut problems, entries, .. } = tally;
     for (when, period) in [("before the day", before), ("in the day", within)] {
-        for (what, movements, copies) in period.differences() {
+        for (what, movements, copies) in period.differences(has_timelines) {
             problems.add(ProblemKind::Copies, format!("{what} {when}"), copies.to_string(), movements.to_string());
         }
     }

@@ -111,6 +111,8 @@ pub struct Copies {
     pub claimed: Sum,
     /// Slips that decisions give back.
     pub refunded: Sum,
+    /// The copies of deposits, refunds and withdrawals in timelines.
+    pub timelines: Movements,
 }
 
 /// All that a pass has found.
@@ -124,6 +126,8 @@ pub struct Tally {
     pub after: Period,
     /// The sum of all wallets.
     pub wallets: i128,
+    /// Whether a version with timelines wrote anything. An older one has no copies of its movements.
+    pub has_timelines: bool,
     /// The newest time in any item.
     pub newest: u64,
     pub items: u64,
@@ -142,6 +146,7 @@ impl Tally {
             within: Period::default(),
             after: Period::default(),
             wallets: 0,
+            has_timelines: false,
             newest: 0,
             items: 0,
             problems: Problems::default(),
@@ -165,6 +170,10 @@ impl Tally {
             Ok(Fact::Decision { refunded, amount, at }) => {
                 let copies = &mut self.period(at).copies;
                 *(if refunded { &mut copies.refunded } else { &mut copies.claimed }) += Sum::new(1, amount);
+            }
+            Ok(Fact::Copy { kind, amount, at }) => {
+                self.has_timelines = true;
+                self.period(at).copies.timelines[kind] += Sum::new(1, amount);
             }
             Ok(Fact::Movement { entry, slips }) => {
                 let period = self.period(entry.at);
@@ -196,6 +205,7 @@ impl Tally {
         self.within.add(&other.within);
         self.after.add(&other.after);
         self.wallets += other.wallets;
+        self.has_timelines |= other.has_timelines;
         self.newest = self.newest.max(other.newest);
         self.items += other.items;
         self.problems.append(other.problems);
@@ -210,18 +220,25 @@ impl Period {
         self.copies.sent += other.copies.sent;
         self.copies.claimed += other.copies.claimed;
         self.copies.refunded += other.copies.refunded;
+        self.copies.timelines = self.copies.timelines + other.copies.timelines;
     }
 
     /// What movements and their copies say, where they differ: the name, the movements' sum and the copies' one.
-    pub fn differences(&self) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
+    pub fn differences(&self, has_timelines: bool) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
         let Self { movements, refunded_slips, copies } = self;
         let refunds = Sum { count: *refunded_slips, amount: movements.refund.amount };
+        let timelines = [
+            ("deposits in timelines", movements.deposit, copies.timelines.deposit),
+            ("refunds in timelines", movements.refund, copies.timelines.refund),
+            ("withdrawals in timelines", movements.withdrawal, copies.timelines.withdrawal),
+        ];
         [
             ("packets sent", movements.sent, copies.sent),
             ("slips claimed", movements.claim, copies.claimed),
             ("slips refunded", refunds, copies.refunded),
         ]
         .into_iter()
+        .chain(timelines.into_iter().filter(move |_| has_timelines))
         .filter(|(_, movements, copies)| movements != copies)
     }
 }

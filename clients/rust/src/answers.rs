@@ -185,6 +185,9 @@ pub struct PacketClaim {
 pub struct PacketClaims {
     pub claims: Vec<PacketClaim>,
     pub next_cursor: Option<String>,
+    /// With the newest claims: where a later request for newer ones goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub newest_cursor: Option<String>,
 }
 
 /// A wallet.
@@ -245,7 +248,7 @@ pub struct Movement {
     pub amount: i64,
     pub at: String,
     pub packet_id: Option<String>,
-    /// The principal who signed a deposit or a withdrawal, as IAM names it.
+    /// Only for the operator: the principal who signed a deposit or a withdrawal, as IAM names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

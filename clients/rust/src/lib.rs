@@ -1,10 +1,11 @@
-//! A client of the HTTP API for programs in Rust, with typed requests and answers. Its retries take effect once.
-//!
-//! It knows the contract (`openapi.yaml`) and nothing of the engine. `clients/js` is the client for pages and Node.
+#![doc = include_str!("../README.md")]
+
+// The crate knows the contract (`openapi.yaml`) and nothing of the engine.
 
 mod answers;
 mod error;
 mod transport;
+pub mod webhooks;
 
 use std::time::Duration;
 
@@ -68,6 +69,26 @@ pub struct Page<'a> {
     pub limit: Option<u32>,
     /// The `next_cursor` of the page before; `None` means the first page.
     pub cursor: Option<&'a str>,
+}
+
+/// Which movements a list has; `None` means any.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct MovementFilter<'a> {
+    /// Not before this time, in RFC 3339.
+    pub from: Option<&'a str>,
+    /// Before this time.
+    pub to: Option<&'a str>,
+    /// Only this kind, such as `refund`.
+    pub kind: Option<&'a str>,
+}
+
+impl MovementFilter<'_> {
+    fn query(self) -> Option<String> {
+        let parameters = [("from", self.from), ("to", self.to), ("kind", self.kind)];
+        let given = parameters.into_iter().filter_map(|(name, value)| Some(format!("{name}={}", segment(value?))));
+        let given: Vec<String> = given.collect();
+        if given.is_empty() { None } else { Some(given.join("&")) }
+    }
 }
 
 /// A packet that was sent.
@@ -151,6 +172,19 @@ impl<T: Transport> Client<T> {
         self.page(&format!("{}/packets/{}/claims", self.of(""), segment(packet_id)), page).await
     }
 
+    /// Returns one page of a packet's claims, the newest first. With `after`, the `newest_cursor` of an earlier page, only what is newer:
+    /// it may repeat claims, so merge them by slip. A large packet that is settled is listed in slip order.
+    pub async fn newest_claims(
+        &self,
+        packet_id: &str,
+        after: Option<&str>,
+        page: Page<'_>,
+    ) -> Result<PacketClaims, Error> {
+        let after = after.map(|after| format!("&after={}", segment(after))).unwrap_or_default();
+        let path = format!("{}/packets/{}/claims", self.of(""), segment(packet_id));
+        self.query(&path, Some(format!("order=newest{after}")), page).await
+    }
+
     /// Returns the caller's wallet.
     pub async fn wallet(&self) -> Result<Wallet, Error> {
         match &self.user_id {
@@ -184,9 +218,22 @@ impl<T: Transport> Client<T> {
         self.get(&format!("/wallets/{}", segment(user_id))).await
     }
 
-    /// For the operator: returns one page of a wallet's movements.
-    pub async fn movements(&self, user_id: &str, page: Page<'_>) -> Result<Movements, Error> {
-        self.page(&format!("/wallets/{}/movements", segment(user_id)), page).await
+    /// For the operator: returns one page of a wallet's movements, the newest first.
+    pub async fn movements(
+        &self,
+        user_id: &str,
+        filter: MovementFilter<'_>,
+        page: Page<'_>,
+    ) -> Result<Movements, Error> {
+        self.query(&format!("/wallets/{}/movements", segment(user_id)), filter.query(), page).await
+    }
+
+    /// Returns one page of the movements of the caller's wallet, the newest first.
+    pub async fn my_movements(&self, filter: MovementFilter<'_>, page: Page<'_>) -> Result<Movements, Error> {
+        match &self.user_id {
+            Some(user_id) => self.movements(user_id, filter, page).await,
+            None => self.query("/me/movements", filter.query(), page).await,
+        }
     }
 
     /// For the operator: returns any packet.

@@ -8,16 +8,21 @@ use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{PacketId, Reference, UserId};
 use shared::http::{
-    Answer, ClaimRow, Keeping, PacketBody, Page, Problem, Route, Totals, Viewer, WalletBody, before_deadline, caller,
-    operator, page, parameter, respond, route, user_of,
+    Answer, ClaimRow, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route, Totals,
+    Viewer, WalletBody, before_deadline, caller, cursor, fields, movements_asked, operator, optional, page, page_with,
+    parameter, respond, route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
-use shared::service::{ClaimsView, PacketView, Status, ViewPackets, Viewed};
+use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, Status, ViewPackets, Viewed};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {
     claims: Vec<ClaimRow<'a>>,
     next_cursor: Option<String>,
+    /// Only where the newest claims are asked for, and `null` where they come in slip order all the same.
+    #[expect(clippy::option_option, reason = "it is absent, null or a text")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    newest_cursor: Option<Option<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     totals: Option<Totals>,
 }
@@ -60,6 +65,7 @@ async fn answer<T: Table, H: HotStore>(view: &ViewPackets<T, H>, request: &Reque
             let user = caller(request)?;
             Answer::ok(&WalletBody::new(&user, &view.wallet(&user).await?, view.currency()))
         }
+        Route::MyMovements => movements_of(view, request, caller(request)?).await,
         Route::Packets(who) => packets_of(view, request, user_of(request, who)?).await,
         Route::Claims(who) => claims_of(view, request, user_of(request, who)?).await,
         Route::Preflight => Ok(Answer::nothing()),
@@ -90,12 +96,31 @@ async fn packet_claims<T: Table, H: HotStore>(
     viewer: UserId,
     id: PacketId,
 ) -> Result<Answer, Problem> {
-    let list = format!("claims of packet {id}");
-    let page = page(request, &list)?;
-    let ClaimsView { terms, claims, is_final } = shown(view.claims(id, &viewer, page.cursor, page.limit).await?)?;
+    let mut fields = fields();
+    let newest = |text: &str| match text {
+        "slip" => Some(false),
+        "newest" => Some(true),
+        _ => None,
+    };
+    let order = optional(&mut fields, request, "order", "must be slip or newest", newest);
+    let of_newest = format!("claims of packet {id}, the newest first");
+    let after = cursor(&mut fields, request, "after", &of_newest);
+    if order == Some(false) && after.is_some() {
+        fields.check("after", None::<()>, "needs order=newest");
+    }
+    let (order, list) = if order.unwrap_or_else(|| after.is_some()) {
+        (Order::Newest { after }, of_newest)
+    } else {
+        (Order::Slip, format!("claims of packet {id}"))
+    };
+    let Page { limit, cursor } = page_with(fields, request, &list)?;
+    let asked = ClaimsAsked { order, cursor, limit };
+    let ClaimsView { terms, claims, newest, is_final } = shown(view.claims(id, &viewer, &asked).await?)?;
+    let encode = |place: &_| Page::encode(&list, place);
     let answer = Answer::ok(&ClaimsBody {
         claims: claims.rows.iter().map(|claim| ClaimRow::of_packet(claim, &terms.currency)).collect(),
-        next_cursor: claims.next.as_ref().map(|next| Page::encode(&list, next)),
+        next_cursor: claims.next.as_ref().map(encode),
+        newest_cursor: matches!(order, Order::Newest { .. }).then(|| newest.as_ref().map(encode)),
         totals: None,
     })?;
     Ok(answer.to_keep(if is_final { Keeping::ForADay } else { Keeping::UntilAsked }))
@@ -142,6 +167,20 @@ async fn claims_of<T: Table, H: HotStore>(
     Answer::ok(&ClaimsBody {
         claims: slice.rows.iter().map(|record| ClaimRow::of_user(record, view.currency())).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
+        newest_cursor: None,
         totals: Some(Totals { count: wallet.claim_count, amount: wallet.claim_amount }),
+    })
+}
+
+async fn movements_of<T: Table, H: HotStore>(
+    view: &ViewPackets<T, H>,
+    request: &Request,
+    user: UserId,
+) -> Result<Answer, Problem> {
+    let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
+    let slice = view.movements(&user, filter, page.cursor, page.limit).await?;
+    Answer::ok(&MovementsBody {
+        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::User(&user))).collect(),
+        next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
 }

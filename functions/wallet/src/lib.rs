@@ -7,10 +7,10 @@ use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Int, MovementRow, Page, Problem, Route, SuspensionBody, WalletBody, before_deadline, fields,
-    operator, page, parse_body, reason, respond, route,
+    Answer, Code, Int, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route, SuspensionBody, Viewer,
+    WalletBody, before_deadline, fields, movements_asked, operator, parse_body, reason, respond, route,
 };
-use shared::ledger::{MovementCursor, MovementOutcome};
+use shared::ledger::MovementOutcome;
 use shared::ports::Table;
 use shared::service::Wallets;
 
@@ -27,12 +27,6 @@ struct SuspendedBody<'a> {
     user_id: &'a UserId,
     #[serde(flatten)]
     suspension: SuspensionBody<'a>,
-}
-
-#[derive(Serialize)]
-struct MovementsBody<'a> {
-    movements: Vec<MovementRow<'a>>,
-    next_cursor: Option<String>,
 }
 
 /// Answers a request of the wallet function.
@@ -133,11 +127,10 @@ async fn moved<T: Table>(wallets: &Wallets<T>, user: &UserId, outcome: MovementO
 }
 
 async fn movements<T: Table>(wallets: &Wallets<T>, request: &Request, user: UserId) -> Result<Answer, Problem> {
-    let list = format!("movements of user {user}");
-    let page: Page<MovementCursor> = page(request, &list)?;
-    let slice = wallets.movements(&user, page.cursor, page.limit).await?;
+    let MovementsAsked { filter, page, list } = movements_asked(request, &user)?;
+    let slice = wallets.movements(&user, filter, page.cursor, page.limit).await?;
     Answer::ok(&MovementsBody {
-        movements: slice.rows.iter().map(MovementRow::from).collect(),
+        movements: slice.rows.iter().map(|movement| MovementRow::new(movement, Viewer::Operator)).collect(),
         next_cursor: slice.next.as_ref().map(|next| Page::encode(&list, next)),
     })
 }

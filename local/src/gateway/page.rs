@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use lambda_http::Body;
 use rust_embed::{EmbeddedFile, RustEmbed};
 use serde_json::json;
+use sha2::{Digest, Sha256};
 use shared::domain::Limits;
 use shared::http::names_tag;
 
@@ -26,14 +27,23 @@ pub const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 /// The user names to choose from, since there is no sign-in.
-const USERS: [&str; 5] = ["alice", "bob", "carol", "dave", "erin"];
+const USERS: [&str; 12] =
+    ["alice", "bob", "carol", "dave", "erin", "frank", "grace", "heidi", "ivan", "judy", "kevin", "lily"];
 const CONFIG: &str = "/config.json";
-const CONTENT_TYPES: [(&str, &str); 4] = [
+/// The page as a link to a packet shows it, with a title and a picture for chats.
+const PACKET: &str = "packet.html";
+const COVERS: &str = "assets/covers/";
+const CONTENT_TYPES: [(&str, &str); 5] = [
     ("html", "text/html; charset=utf-8"),
     ("js", "text/javascript; charset=utf-8"),
     ("css", "text/css; charset=utf-8"),
     ("svg", "image/svg+xml"),
+    ("png", "image/png"),
 ];
+/// For a file whose name changes with its content.
+const FOR_EVER: &str = "public, max-age=31536000, immutable";
+/// For a file that changes under the same name: a browser must validate its copy at each use.
+const VALIDATED: &str = "no-cache";
 
 #[derive(RustEmbed)]
 #[folder = "../web"]
@@ -62,7 +72,9 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
     if raw_path == CONFIG {
         return Some(config(&limits()));
     }
-    let file = ready().get(file_name(raw_path)?)?;
+    let ready = ready();
+    let (name, caching) = file_name(raw_path, &ready.version)?;
+    let file = ready.files.get(name)?;
     let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
     let (bytes, suffix) = match &file.gzip {
         Some(gzip) if takes_gzip => (gzip, "-gzip"),
@@ -75,10 +87,14 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
     let headers = response.headers_mut();
-    protect(headers);
+    // A script or a style has the policy of the document that loads it.
+    if is_document(file.content_type) {
+        protect(headers);
+    } else {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
-    // Files change under the same name, so a browser must validate its copy at each use.
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
     headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
     if !suffix.is_empty() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
@@ -89,18 +105,32 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
     Some(response)
 }
 
-/// The page's file for a path. Documents and types in the folder are not served.
-fn file_name(raw_path: &str) -> Option<&str> {
-    match raw_path {
-        "/" => Some("index.html"),
-        path if path.starts_with("/assets/") || path.starts_with("/client/") => path.strip_prefix('/'),
-        _ => None,
+/// The page's file for a path, and how long a browser may keep it. Documents and types in the folder are not served. The HTML
+/// names its files in a folder whose name is the version of all files together.
+fn file_name<'a>(raw_path: &'a str, version: &str) -> Option<(&'a str, &'static str)> {
+    let path = raw_path.strip_prefix('/')?;
+    let is_part = |path: &str| path.starts_with("assets/") || path.starts_with("client/");
+    match path {
+        "" => Some(("index.html", VALIDATED)),
+        path if is_part(path) => Some((path, VALIDATED)),
+        path => match path.split_once('/')? {
+            ("p", id) if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) => {
+                Some((PACKET, VALIDATED))
+            }
+            (folder, part) if folder == version && is_part(part) => Some((part, FOR_EVER)),
+            _ => None,
+        },
     }
 }
 
 fn names_gzip(value: &HeaderValue) -> bool {
     let codings = value.to_str().unwrap_or_default().split(',').map(str::trim);
     codings.filter_map(|coding| coding.split(';').next()).any(|name| name.eq_ignore_ascii_case("gzip"))
+}
+
+/// Whether a browser shows such a file by itself, with scripts of its own.
+fn is_document(content_type: &str) -> bool {
+    content_type.starts_with("text/html") || content_type == "image/svg+xml"
 }
 
 fn protect(headers: &mut HeaderMap) {
@@ -123,6 +153,9 @@ fn config(limits: &Limits) -> Response<Body> {
         "api": "",
         "limits": {"slip_amount_max": limits.slip_amount_max.minor_units(), "count_max": limits.count_max},
         "local": true,
+        "links": "path",
+        "profiles": "assets/characters.js",
+        "covers": covers(),
     });
     let mut response = Response::new(Body::Text(config.to_string()));
     let headers = response.headers_mut();
@@ -132,22 +165,57 @@ fn config(limits: &Limits) -> Response<Body> {
     response
 }
 
+/// The names of the covers: each is a file.
+fn covers() -> Vec<String> {
+    let mut covers: Vec<_> =
+        Page::iter().filter_map(|name| Some(name.strip_prefix(COVERS)?.strip_suffix(".js")?.to_owned())).collect();
+    covers.sort_by_key(|name| (name != "plain", name.clone()));
+    covers
+}
+
+/// All files of the page.
+struct AllFiles {
+    /// The version of all files together.
+    version: String,
+    files: HashMap<String, Ready>,
+}
+
 /// All files of the page by name, prepared once.
-fn ready() -> &'static HashMap<String, Ready> {
-    static READY: OnceLock<HashMap<String, Ready>> = OnceLock::new();
+fn ready() -> &'static AllFiles {
+    static READY: OnceLock<AllFiles> = OnceLock::new();
     READY.get_or_init(|| {
         let page = Page::iter().map(|name| (Page::get(&name), name));
         let client = Client::iter().map(|name| (Client::get(&name), name));
-        page.chain(client).filter_map(|(file, name)| Some((name.to_string(), prepare(&name, &file?)?))).collect()
+        let mut found: Vec<_> = page.chain(client).filter_map(|(file, name)| Some((name, file?))).collect();
+        found.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let mut all = Sha256::new();
+        for (name, file) in &found {
+            all.update(name.as_bytes());
+            all.update(file.metadata.sha256_hash());
+        }
+        let version = format!("v-{}", hex::encode(&all.finalize()[..8]));
+        let files = found.iter().filter_map(|(name, file)| Some((name.to_string(), prepare(name, file, &version)?)));
+        AllFiles { files: files.collect(), version }
     })
 }
 
-fn prepare(name: &str, file: &EmbeddedFile) -> Option<Ready> {
+fn prepare(name: &str, file: &EmbeddedFile, version: &str) -> Option<Ready> {
     let (_, extension) = name.rsplit_once('.')?;
     let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
-    let plain = file.data.to_vec();
+    let plain = if extension == "html" { versioned(&file.data, version)? } else { file.data.to_vec() };
     let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
-    Some(Ready { content_type, tag: hex::encode(&file.metadata.sha256_hash()[..16]), plain, gzip })
+    Some(Ready { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip })
+}
+
+/// The HTML with its files in the folder of this version.
+fn versioned(html: &[u8], version: &str) -> Option<Vec<u8>> {
+    let mut html = std::str::from_utf8(html).ok()?.to_owned();
+    for folder in ["assets/", "client/"] {
+        for start in ["\"", "\"../"] {
+            html = html.replace(&format!("{start}{folder}"), &format!("{start}{version}/{folder}"));
+        }
+    }
+    Some(html.into_bytes())
 }
 
 fn compressed(plain: &[u8]) -> Option<Vec<u8>> {
@@ -173,30 +241,50 @@ mod tests {
     }
 
     #[test]
-    fn every_file_that_the_page_names_is_served_with_its_type_and_under_the_policy() {
-        let page = get("/", &[]).unwrap();
-        assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
-        let html = std::str::from_utf8(page.body()).unwrap().to_owned();
-        let named: Vec<_> =
-            html.split('"').filter(|text| text.starts_with("assets/") || text.starts_with("client/")).collect();
-        assert!(named.len() > 5, "{named:?}");
-        for name in named {
-            let file = get(&format!("/{name}"), &[]).unwrap_or_else(|| panic!("{name}"));
+    fn every_file_that_the_page_names_is_served_for_ever_under_the_policy() {
+        for (path, up) in [("/", ""), ("/p/01JZZZZZZZZZZZZZZZZZZZZZZZ", "../")] {
+            let page = get(path, &[]).unwrap();
+            assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
             assert_eq!(
-                (file.status(), &file.headers()[CONTENT_SECURITY_POLICY]),
-                (StatusCode::OK, &POLICY.parse().unwrap())
+                (&page.headers()[CACHE_CONTROL], &page.headers()[CONTENT_SECURITY_POLICY]),
+                (&VALIDATED.parse().unwrap(), &POLICY.parse().unwrap())
             );
-            assert_eq!(file.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
-            assert!(!file.body().is_empty(), "{name}");
+            let html = std::str::from_utf8(page.body()).unwrap().to_owned();
+            let folder = format!("{up}{}/", ready().version);
+            let named: Vec<_> = html.split('"').filter_map(|text| text.strip_prefix(&folder)).collect();
+            assert!(named.len() > 5, "{named:?}");
+            for name in named {
+                let file = get(&format!("/{}/{name}", ready().version), &[]).unwrap_or_else(|| panic!("{name}"));
+                assert_eq!(file.status(), StatusCode::OK);
+                let policy = file.headers().get(CONTENT_SECURITY_POLICY).map(|policy| policy.to_str().unwrap());
+                assert_eq!(
+                    policy,
+                    (std::path::Path::new(name).extension() == Some("svg".as_ref())).then_some(POLICY),
+                    "{name}"
+                );
+                assert_eq!(file.headers()[X_CONTENT_TYPE_OPTIONS], "nosniff");
+                assert!(file.headers()[CACHE_CONTROL].to_str().unwrap().contains("immutable"));
+                assert!(!file.body().is_empty(), "{name}");
+            }
+            assert!(!html.contains("<style") && !html.contains("style="), "the policy allows none");
+            assert!(!html.contains(&format!("\"{up}assets/")), "every file is in the folder of the version");
         }
-        assert!(!html.contains("<style") && !html.contains("style="), "the policy allows none");
     }
 
     #[test]
     fn other_paths_are_left_to_the_api() {
-        for path in
-            ["/index.html", "/assets", "/assets/", "/assets/none.js", "/packets", "/client/package.json", "/me/wallet"]
-        {
+        for path in [
+            "/index.html",
+            "/packet.html",
+            "/assets",
+            "/assets/",
+            "/assets/none.js",
+            "/packets",
+            "/client/package.json",
+        ] {
+            assert!(get(path, &[]).is_none(), "{path}");
+        }
+        for path in ["/me/wallet", "/p", "/p/", "/p/a/b", "/p/..", "/v-0000000000000000/assets/app.js", "/packets/x"] {
             assert!(get(path, &[]).is_none(), "{path}");
         }
         for path in ["/assets/../Cargo.toml", "/assets/vendor/qr.LICENSE", "/client/api.d.ts", "/config.json/"] {
@@ -226,5 +314,6 @@ mod tests {
         let config: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
         assert_eq!(config["limits"], json!({"slip_amount_max": 20_000, "count_max": 100_000}));
         assert_eq!(config["auth"]["kind"], "local");
+        assert_eq!(config["covers"], json!(["plain", "birthday", "spring", "wedding"]));
     }
 }

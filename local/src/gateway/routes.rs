@@ -31,7 +31,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
 }
 
 /// All routes. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
-pub const ROUTES: [Route; 22] = [
+pub const ROUTES: [Route; 23] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
     route("GET", "/packets/{packet_id}", Function::View),
@@ -39,6 +39,7 @@ pub const ROUTES: [Route; 22] = [
     route("GET", "/me/wallet", Function::View),
     route("GET", "/me/packets", Function::View),
     route("GET", "/me/claims", Function::View),
+    route("GET", "/me/movements", Function::View),
     route("PUT", "/wallets/{user_id}/deposits/{deposit_id}", Function::Wallet),
     route("PUT", "/wallets/{user_id}/withdrawals/{withdrawal_id}", Function::Wallet),
     route("GET", "/wallets/{user_id}", Function::Wallet),

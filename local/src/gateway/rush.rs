@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use shared::http::Code;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::event::{self, Origin};
 use super::{Invoke, routes};
@@ -26,6 +26,8 @@ use super::{Invoke, routes};
 const USERS_MAX: u32 = 5_000;
 /// The most slips of a rush.
 const SLIPS_MAX: u32 = 1_000;
+/// The longest time within which the users of a rush arrive.
+const OVER_MS_MAX: u32 = 30_000;
 /// How often progress is reported.
 const TICK: Duration = Duration::from_millis(100);
 /// Grabs that are answered within this many milliseconds of each other are counted together.
@@ -46,6 +48,9 @@ pub struct Race {
     users: u32,
     count: u32,
     total_amount: u64,
+    /// The time within which the users arrive; 0 lets them all arrive at once.
+    #[serde(default)]
+    over_ms: u32,
 }
 
 impl Race {
@@ -53,7 +58,7 @@ impl Race {
     pub fn parse(body: &[u8]) -> Option<Self> {
         let race: Self = serde_json::from_slice(body).ok()?;
         let fits = (1..=USERS_MAX).contains(&race.users) && (1..=SLIPS_MAX).contains(&race.count);
-        (fits && race.total_amount > 0).then_some(race)
+        (fits && race.total_amount > 0 && race.over_ms <= OVER_MS_MAX).then_some(race)
     }
 }
 
@@ -217,7 +222,11 @@ async fn try_run<S: Invoke>(ready: Ready<S>, lines: &mut Sender<Bytes>) -> Resul
     for number in 1..=race.users {
         let (caller, done) = (caller.clone(), done.clone());
         let (path, user) = (format!("/packets/{packet_id}/grab"), format!("{name}-{number}"));
-        tokio::spawn(async move { done.send(caller.grab(&path, &user).await).await });
+        let arrives = begun + arrival(number, race);
+        tokio::spawn(async move {
+            sleep_until(arrives).await;
+            done.send(caller.grab(&path, &user).await).await
+        });
     }
     drop(done);
     let mut score = Score::default();
@@ -235,6 +244,12 @@ async fn try_run<S: Invoke>(ready: Ready<S>, lines: &mut Sender<Bytes>) -> Resul
     tell(lines, &score.tick(begun.elapsed())).await?;
     let end = caller.end(&name, &packet_id, race.total_amount).await?;
     tell(lines, &end).await
+}
+
+/// When a user arrives: most come early, as in a chat.
+fn arrival(number: u32, race: Race) -> Duration {
+    let square = |number| u64::from(number) * u64::from(number);
+    Duration::from_micros(u64::from(race.over_ms) * 1_000 * square(number - 1) / square(race.users))
 }
 
 /// Calls the functions like the gateway.
@@ -363,11 +378,21 @@ mod tests {
             r#"{"users":1,"count":1001,"total_amount":1}"#,
             r#"{"users":1,"count":0,"total_amount":1}"#,
             r#"{"users":1,"count":1,"total_amount":0}"#,
+            r#"{"users":1,"count":1,"total_amount":1,"over_ms":30001}"#,
             r#"{"users":1,"count":1,"total_amount":1,"x":1}"#,
             "",
         ] {
             assert!(Race::parse(bad.as_bytes()).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn users_arrive_within_the_time_given() {
+        let race = Race { users: 100, count: 1, total_amount: 1, over_ms: 4_000 };
+        assert_eq!(arrival(1, race), Duration::ZERO);
+        assert!((1..100).all(|number| arrival(number, race) < arrival(number + 1, race)));
+        assert!(arrival(100, race) < Duration::from_secs(4));
+        assert_eq!(arrival(100, Race { over_ms: 0, ..race }), Duration::ZERO);
     }
 
     #[test]

@@ -43,6 +43,19 @@ impl PacketId {
         Self((time << (RANDOM_BITS + PARTS_BITS)) | (random << PARTS_BITS) | u128::from(parts - 1))
     }
 
+    /// The lowest id of a packet created at `at`. A time that no id can hold counts as the last one.
+    #[must_use]
+    pub fn first_at(at: Timestamp) -> Self {
+        let most = u64::MAX >> (RANDOM_BITS + PARTS_BITS - u64::BITS);
+        Self::new(Timestamp::from_ms(at.ms().min(most)), 1, [0; PACKET_ID_RANDOM_BYTES])
+    }
+
+    /// When the packet was created.
+    #[must_use]
+    pub fn created_at(self) -> Timestamp {
+        Timestamp::from_ms(u64::try_from(self.0 >> (RANDOM_BITS + PARTS_BITS)).unwrap_or(u64::MAX))
+    }
+
     pub(super) const fn to_be_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }

@@ -29,4 +29,4 @@ pub use split::{SPLIT_VERSION, Seed, Split, SplitError, commitment, split, split
 pub use summary::{Best, Summary};
 pub use text::{Passphrase, is_plain};
 pub use time::Timestamp;
-pub use wallet::{ClaimRecord, Movement, MovementKind, Wallet};
+pub use wallet::{ClaimRecord, Movement, MovementFilter, MovementKind, Wallet};

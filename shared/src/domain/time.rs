@@ -55,8 +55,14 @@ fn duration_ms(duration: Duration) -> u64 {
 impl FromStr for Timestamp {
     type Err = ();
 
-    /// Reads RFC 3339, with any offset from UTC. What is below a millisecond is cut off.
+    /// Reads RFC 3339, with any offset from UTC. It cuts off parts of a millisecond.
     fn from_str(text: &str) -> Result<Self, ()> {
+        // The parser also reads other forms of ISO 8601.
+        let is_at = |(place, letter): (usize, u8)| text.as_bytes().get(place) == Some(&letter);
+        let has_offset = text.ends_with('Z') || text.len().checked_sub(3).is_some_and(|place| is_at((place, b':')));
+        if !has_offset || ![(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')].into_iter().all(is_at) {
+            return Err(());
+        }
         let at: jiff::Timestamp = text.parse().map_err(drop)?;
         u64::try_from(at.as_millisecond()).map(Self).map_err(drop)
     }
@@ -91,6 +97,33 @@ mod tests {
         let (first, last) = (Timestamp::from_ms(0), Timestamp::from_ms(u64::MAX));
         assert_eq!((first.before(Duration::from_secs(1)), last.after(Duration::from_secs(1))), (first, last));
         assert_eq!(first.after(Duration::MAX), last);
+    }
+
+    #[test]
+    fn is_read_from_rfc_3339_and_nothing_else() {
+        let midnight = Timestamp::from_ms(1_798_732_800_000);
+        for text in ["2026-12-31T16:00:00Z", "2026-12-31T16:00:00.000Z", "2027-01-01T00:00:00.0009+08:00"] {
+            assert_eq!(text.parse(), Ok(midnight), "{text}");
+        }
+        assert_eq!("1970-01-01T00:00:00.001Z".parse(), Ok(Timestamp::from_ms(1)));
+        for text in [
+            "",
+            "soon",
+            "2027-01-01",
+            "2027-01-01T00:00:00",
+            "2027-01-01T00:00Z",
+            "2027-01-01 00:00:00Z",
+            "20270101T000000Z",
+            "2027-01-01T00:00:00+08",
+            "2027-01-01T00:00:00+0800",
+            "2027-01-01T00:00:00+08:00[Asia/Shanghai]",
+            "2027-02-29T00:00:00Z",
+            "+02027-01-01T00:00:00Z",
+            "1969-12-31T23:59:59.999Z",
+            "红包红包红包Z",
+        ] {
+            assert_eq!(text.parse::<Timestamp>(), Err(()), "{text}");
+        }
     }
 
     #[test]

@@ -34,8 +34,13 @@ pub enum MovementKind {
 }
 
 impl MovementKind {
-    /// All of them, in the order of their sort keys.
+    /// All of them, in the order of their names.
     pub const ALL: [Self; 5] = [Self::Claim, Self::Deposit, Self::Refund, Self::Sent, Self::Withdrawal];
+
+    /// The kind with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 
     /// The name that answers use.
     pub const fn name(self) -> &'static str {
@@ -64,6 +69,17 @@ pub struct Movement {
     pub packet_id: Option<PacketId>,
     /// The principal who signed a deposit or a withdrawal, or who repaired a claim. Older items don't say.
     pub by: Option<Signer>,
+}
+
+/// Which movements are asked for.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct MovementFilter {
+    /// Not before this time.
+    pub from: Option<Timestamp>,
+    /// Before this time.
+    pub to: Option<Timestamp>,
+    /// Only of this kind.
+    pub kind: Option<MovementKind>,
 }
 
 /// A line of a user's history of claims.

@@ -207,46 +207,16 @@ fn log(request: &Request, result: &Result<Answer, Problem>, took: Duration) {
             (code.name(), slip, cause.as_ref().map(|cause| crate::error_chain(cause)))
         }
     };
+    macro_rules! line {
+        ($level:ident, $message:literal) => {
+            tracing::$level!(request_id, packet_id, slip, by, on_behalf_of, outcome, duration_us, cause, $message)
+        };
+    }
     match result.as_ref().err().map(|problem| problem.code) {
-        Some(Code::Internal) => {
-            tracing::error!(
-                request_id,
-                packet_id,
-                slip,
-                by,
-                on_behalf_of,
-                outcome,
-                duration_us,
-                cause,
-                "a request failed on a defect"
-            );
-        }
-        Some(Code::Unavailable) => {
-            tracing::warn!(
-                request_id,
-                packet_id,
-                slip,
-                by,
-                on_behalf_of,
-                outcome,
-                duration_us,
-                cause,
-                "a request was not answered"
-            );
-        }
-        Some(_) => {
-            tracing::info!(request_id, packet_id, by, on_behalf_of, outcome, duration_us, "a request was refused");
-        }
-        None => tracing::info!(
-            request_id,
-            packet_id,
-            slip,
-            by,
-            on_behalf_of,
-            outcome,
-            duration_us,
-            "a request was answered"
-        ),
+        Some(Code::Internal) => line!(error, "a request failed on a defect"),
+        Some(Code::Unavailable) => line!(warn, "a request was not answered"),
+        Some(_) => line!(info, "a request was refused"),
+        None => line!(info, "a request was answered"),
     }
 }
 

@@ -13,8 +13,10 @@ mod views;
 pub use answer::{Answer, Keeping, names_tag, respond};
 pub use body::{Fields, Int, fields, given, parse_body, reason};
 pub use deadline::before_deadline;
-pub use page::{Page, page, parameter};
+pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};
 pub use request::{caller, header, operator, user_of};
 pub use route::{Route, Who, route};
-pub use views::{ClaimRow, MineView, MovementRow, PacketBody, SuspensionBody, Totals, Viewer, WalletBody};
+pub use views::{
+    ClaimRow, MineView, MovementRow, MovementsBody, PacketBody, SuspensionBody, Totals, Viewer, WalletBody,
+};

@@ -6,8 +6,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lambda_http::{Request, RequestExt};
 use sha2::{Digest, Sha256};
 
-use super::body::fields;
+use super::body::{Fields, fields};
 use super::problem::Problem;
+use crate::domain::{MovementFilter, MovementKind, Timestamp, UserId};
 
 /// The piece of a list that a request asks for.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -56,21 +57,67 @@ pub fn parameter<V: FromStr<Err: Display>>(request: &Request, name: &str) -> Res
     }
 }
 
+/// The value of a parameter of the query that a request may have. `parse` returns `None` for what is not valid; `reason` says what is.
+pub fn optional<V>(
+    fields: &mut Fields,
+    request: &Request,
+    name: &str,
+    reason: &str,
+    parse: impl FnOnce(&str) -> Option<V>,
+) -> Option<V> {
+    match values(request, name)[..] {
+        [] => None,
+        [text] => fields.check(name, parse(text), reason),
+        _ => fields.check(name, None, "is given twice"),
+    }
+}
+
+/// The place in `list` that a parameter of the query names by a cursor.
+pub fn cursor<C: FromStr + Display>(fields: &mut Fields, request: &Request, name: &str, list: &str) -> Option<C> {
+    optional(fields, request, name, "is not a cursor of this list", |text| decode(list, text))
+}
+
 /// The page of `list` (a name that no other list has) that `limit` and `cursor` in the query ask for.
 pub fn page<C: FromStr + Display>(request: &Request, list: &str) -> Result<Page<C>, Problem> {
-    let mut fields = fields();
-    let limit = match values(request, "limit")[..] {
-        [] => Some(LIMIT_DEFAULT),
-        [text] => fields.check("limit", parse_limit(text), "must be an integer from 1 to 100"),
-        _ => fields.check("limit", None, "is given twice"),
-    };
-    let cursor = match values(request, "cursor")[..] {
-        [] => None,
-        [text] => fields.check("cursor", decode(list, text), "is not a cursor of this list"),
-        _ => fields.check("cursor", None, "is given twice"),
-    };
+    page_with(fields(), request, list)
+}
+
+/// The same, with what is wrong with other parameters of the query.
+pub fn page_with<C: FromStr + Display>(mut fields: Fields, request: &Request, list: &str) -> Result<Page<C>, Problem> {
+    let limit = optional(&mut fields, request, "limit", "must be an integer from 1 to 100", parse_limit);
+    let cursor = cursor(&mut fields, request, "cursor", list);
     fields.finish()?;
     Ok(Page { limit: limit.unwrap_or(LIMIT_DEFAULT), cursor })
+}
+
+/// A page of a user's movements that a request asks for.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct MovementsAsked<C> {
+    /// Which movements.
+    pub filter: MovementFilter,
+    /// The page of their list.
+    pub page: Page<C>,
+    /// The name of their list.
+    pub list: String,
+}
+
+/// The page of a user's movements that a request asks for.
+pub fn movements_asked<C: FromStr + Display>(request: &Request, user: &UserId) -> Result<MovementsAsked<C>, Problem> {
+    const A_TIME: &str = "must be a time such as 2026-11-20T13:30:00.120Z";
+    let mut fields = fields();
+    let mut time = |name| optional(&mut fields, request, name, A_TIME, |text| text.parse::<Timestamp>().ok());
+    let (from, to) = (time("from"), time("to"));
+    if from.zip(to).is_some_and(|(from, to)| from > to) {
+        fields.check("to", None::<()>, "must not be before from");
+    }
+    let kinds = MovementKind::ALL.map(MovementKind::name).join(", ");
+    let kind = optional(&mut fields, request, "kind", &format!("must be one of {kinds}"), MovementKind::named);
+    // A place among some movements is none among others.
+    let text = |at: Option<Timestamp>| at.map_or_else(|| "any time".to_owned(), |at| at.to_string());
+    let what = kind.map_or("movements", MovementKind::name);
+    let list = format!("{what} of user {user} from {} to {}", text(from), text(to));
+    let page = page_with(fields, request, &list)?;
+    Ok(MovementsAsked { filter: MovementFilter { from, to, kind }, page, list })
 }
 
 fn parse_limit(text: &str) -> Option<u32> {

@@ -32,6 +32,8 @@ pub enum Route<'a> {
     Packets(Who<'a>),
     /// `GET /me/claims`, `GET /users/{user_id}/claims`
     Claims(Who<'a>),
+    /// `GET /me/movements`
+    MyMovements,
     /// `GET /operator/packets/{packet_id}`
     AnyPacket(&'a str),
     /// `GET /operator/packets`
@@ -111,6 +113,7 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
         ["me", "wallet"] => ("GET", Route::MyWallet),
         ["me", "packets"] => ("GET", Route::Packets(Who::Caller)),
         ["me", "claims"] => ("GET", Route::Claims(Who::Caller)),
+        ["me", "movements"] => ("GET", Route::MyMovements),
         ["operator", "packets"] => ("GET", Route::Referenced),
         ["operator", "packets", id] => ("GET", Route::AnyPacket(id)),
         ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),

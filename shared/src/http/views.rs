@@ -253,11 +253,22 @@ pub struct MovementRow<'a> {
     by: Option<&'a Signer>,
 }
 
-impl<'a> From<&'a Movement> for MovementRow<'a> {
-    fn from(movement: &'a Movement) -> Self {
+impl<'a> MovementRow<'a> {
+    /// A movement. Only the operator sees who signed it.
+    pub fn new(movement: &'a Movement, viewer: Viewer) -> Self {
         let Movement { kind, id, amount, at, packet_id, by } = movement;
-        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, by: by.as_ref() }
+        let by = by.as_ref().filter(|_| matches!(viewer, Viewer::Operator));
+        Self { kind: kind.name(), id, amount: *amount, at: *at, packet_id: *packet_id, by }
     }
+}
+
+/// A page of a wallet's movements.
+#[derive(Serialize)]
+pub struct MovementsBody<'a> {
+    /// The movements.
+    pub movements: Vec<MovementRow<'a>>,
+    /// The cursor for the next page.
+    pub next_cursor: Option<String>,
 }
 
 #[cfg(test)]

@@ -235,6 +235,7 @@ fn writes(terms: &Terms, user: &UserId, claim: &Claim, by: Option<&Signer>) -> R
         at: claim.at,
         sender_id: terms.sender.clone(),
         greeting: terms.greeting.clone(),
+        reference: terms.labels.reference.clone(),
         by: by.cloned(),
     };
     let amount = items::signed(claim.amount)?;

@@ -1,12 +1,8 @@
 use std::collections::HashMap;
-use std::fmt;
-use std::str::FromStr;
 
-use serde_dynamo::AttributeValue;
-
-use super::items::{self, ClaimItem, OutsideItem, ReferenceItem, RefundItem, SentItem};
+use super::items::{self, ClaimItem, ReferenceItem, SentItem};
 use super::{Ledger, LedgerError, keys};
-use crate::domain::{Claim, ClaimRecord, Movement, MovementKind, PacketId, Reference, RequestKey, UserId};
+use crate::domain::{Claim, ClaimRecord, PacketId, Reference, UserId};
 use crate::ports::{Item, Key, Query, Table};
 
 /// A piece of a list, and where the next one starts.
@@ -16,48 +12,6 @@ pub struct Slice<R, C> {
     pub rows: Vec<R>,
     /// The cursor for the next slice; `None` at the end.
     pub next: Option<C>,
-}
-
-/// The beginning of the sort keys of this kind of movement.
-const fn prefix(kind: MovementKind) -> &'static str {
-    match kind {
-        MovementKind::Claim => keys::CLAIM,
-        MovementKind::Deposit => keys::DEPOSIT,
-        MovementKind::Refund => keys::REFUND,
-        MovementKind::Sent => keys::SENT,
-        MovementKind::Withdrawal => keys::WITHDRAWAL,
-    }
-}
-
-/// A place in the list of a user's movements: the sort key of the last one read.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct MovementCursor {
-    kind: MovementKind,
-    sk: String,
-}
-
-impl fmt::Display for MovementCursor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.sk)
-    }
-}
-
-impl FromStr for MovementCursor {
-    type Err = ();
-
-    /// Accepts only the sort key of a movement, so no cursor names another kind of item.
-    fn from_str(sk: &str) -> Result<Self, ()> {
-        let split = |kind: MovementKind| Some((kind, sk.strip_prefix(prefix(kind))?));
-        let (kind, id) = MovementKind::ALL.into_iter().find_map(split).ok_or(())?;
-        let well_formed = match kind {
-            MovementKind::Claim | MovementKind::Sent => id.parse::<PacketId>().is_ok(),
-            MovementKind::Deposit | MovementKind::Withdrawal => id.parse::<RequestKey>().is_ok(),
-            MovementKind::Refund => id.split_once('#').is_some_and(|(packet, slip)| {
-                packet.parse::<PacketId>().is_ok() && slip.len() == 6 && slip.bytes().all(|byte| byte.is_ascii_digit())
-            }),
-        };
-        if well_formed { Ok(Self { kind, sk: sk.to_owned() }) } else { Err(()) }
-    }
 }
 
 impl<T: Table> Ledger<T> {
@@ -137,91 +91,12 @@ impl<T: Table> Ledger<T> {
         let query = Query { pk: keys::user(user), sk_prefix, after, descending: true, limit: Some(limit + 1) };
         Ok(self.table.query(query).await?)
     }
-
-    /// Up to `limit` movements of a user's wallet, by kind and then by id, after `after`.
-    pub async fn movements(
-        &self,
-        user: &UserId,
-        after: Option<MovementCursor>,
-        limit: u32,
-    ) -> Result<Slice<Movement, MovementCursor>, LedgerError> {
-        let first = after.as_ref().map_or(MovementKind::Claim, |cursor| cursor.kind);
-        let mut after = after.map(|cursor| cursor.sk);
-        let mut rows = Vec::new();
-        for kind in MovementKind::ALL.into_iter().filter(|kind| *kind >= first) {
-            let missing = (limit as usize + 1).saturating_sub(rows.len());
-            if missing == 0 {
-                break;
-            }
-            let query = Query {
-                pk: keys::user(user),
-                sk_prefix: prefix(kind),
-                after: after.take(),
-                descending: false,
-                limit: u32::try_from(missing).ok(),
-            };
-            for item in self.table.query(query).await? {
-                rows.push(read_movement(kind, item)?);
-            }
-        }
-        let slice = cut(rows, limit, |(cursor, _)| cursor.clone());
-        Ok(Slice { rows: slice.rows.into_iter().map(|(_, movement)| movement).collect(), next: slice.next })
-    }
 }
 
 /// Cuts a list to `limit` rows. It was read one row further, which shows whether there are more.
-fn cut<R, C>(mut rows: Vec<R>, limit: u32, cursor: impl Fn(&R) -> C) -> Slice<R, C> {
+pub(super) fn cut<R, C>(mut rows: Vec<R>, limit: u32, cursor: impl Fn(&R) -> C) -> Slice<R, C> {
     let more = rows.len() > limit as usize;
     rows.truncate(limit as usize);
     let next = if more { rows.last().map(cursor) } else { None };
     Slice { rows, next }
-}
-
-fn read_movement(kind: MovementKind, item: Item) -> Result<(MovementCursor, Movement), LedgerError> {
-    let Some(AttributeValue::S(sk)) = item.get(keys::SK).cloned() else {
-        return Err(LedgerError::Impossible("an item without a sort key".to_owned()));
-    };
-    let name = sk.strip_prefix(prefix(kind)).unwrap_or_default().to_owned();
-    let (id, amount, at, packet_id, by) = match kind {
-        MovementKind::Claim => {
-            let item: ClaimItem = items::read(item)?;
-            (name, item.amount, item.at, Some(item.packet_id), item.by)
-        }
-        MovementKind::Sent => {
-            let item: SentItem = items::read(item)?;
-            (name, item.amount, item.at, Some(item.packet_id), None)
-        }
-        MovementKind::Refund => {
-            let lowest = name.split_once('#').and_then(|(_, slip)| slip.parse::<u32>().ok()).unwrap_or_default();
-            let item: RefundItem = items::read(item)?;
-            (format!("{}-{lowest}", item.packet_id), item.amount, item.at, Some(item.packet_id), None)
-        }
-        MovementKind::Deposit | MovementKind::Withdrawal => {
-            let item: OutsideItem = items::read(item)?;
-            (item.id, item.amount, item.at, None, item.by)
-        }
-    };
-    let amount = items::signed(amount)?;
-    let outgoing = matches!(kind, MovementKind::Sent | MovementKind::Withdrawal);
-    let amount = if outgoing { -amount } else { amount };
-    Ok((MovementCursor { kind, sk }, Movement { kind, id, amount, at, packet_id, by }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_among_movements_is_a_sort_key_of_one() {
-        let id = "38FS4S83HF3Y07WMYNH727QYT0";
-        let refund = |slip: &str| format!("REFUND#{id}#{slip}");
-        let good = [format!("CLAIM#{id}"), format!("SENT#{id}"), "DEPOSIT#d-1".to_owned(), "WITHDRAW#w_1".to_owned()];
-        for sk in good.into_iter().chain([refund("000090")]) {
-            assert_eq!(sk.parse::<MovementCursor>().map(|cursor| cursor.to_string()), Ok(sk));
-        }
-        let bad = ["", "WALLET", "KEY#k", "CLAIM#", "CLAIM#x", "DEPOSIT#", "DEPOSIT#a b", "REFUND#"].map(str::to_owned);
-        for sk in bad.into_iter().chain(["", "90", "+00090", "0000090", "00009x"].map(refund)) {
-            assert!(sk.parse::<MovementCursor>().is_err(), "{sk}");
-        }
-    }
 }

@@ -72,8 +72,8 @@ pub struct PacketItem {
     pub settling: Option<SettledItem>,
 }
 
-/// The start of a packet that has one. The acknowledgement mode stands here, not in its usual place: a version that does not know
-/// of starts cannot read the packet, so it never loads its parts without the start.
+/// The start of a packet that has one, with the acknowledgement mode, which other packets have at the top. So a version that does not
+/// know of starts cannot read the packet, and never loads its parts without the start.
 #[derive(Deserialize, Serialize)]
 pub struct StartItem {
     pub at: Timestamp,
@@ -207,6 +207,9 @@ pub struct ClaimItem {
     pub at: Timestamp,
     pub sender_id: UserId,
     pub greeting: String,
+    /// The packet's, for the event `SlipClaimed`. The winner never sees it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
     /// The principal whose replay committed a parked hold. Absent on all other claims.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<Signer>,

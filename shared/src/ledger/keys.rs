@@ -2,7 +2,7 @@
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
-use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, UserId};
+use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId};
 use crate::ports::Key;
 
 /// The primary key's attributes.
@@ -47,7 +47,18 @@ pub const SENT: &str = "SENT#";
 /// The beginning of the sort keys of withdrawals.
 pub const WITHDRAWAL: &str = "WITHDRAW#";
 
+/// The beginning of the sort keys of a timeline's deposits.
+pub const DEPOSIT_AT: &str = "AT#DEPOSIT#";
+/// The beginning of the sort keys of a timeline's refunds.
+pub const REFUND_AT: &str = "AT#REFUND#";
+/// The beginning of the sort keys of a timeline's withdrawals.
+pub const WITHDRAWAL_AT: &str = "AT#WITHDRAW#";
+
+/// The digits of a time in a timeline: enough until 2286.
+const TIME_MAX: u64 = 9_999_999_999_999;
+
 const PACKET: &str = "PACKET#";
+const USER: &str = "USER#";
 
 /// A packet's terms and state. Written by send, changed once by [`Ledger::close`](super::Ledger::close), and once by
 /// [`Ledger::mark_settled`](super::Ledger::mark_settled).
@@ -88,7 +99,12 @@ pub fn decisions(id: PacketId, group: u32) -> String {
 
 /// All of a user's items.
 pub fn user(user: &UserId) -> String {
-    format!("USER#{user}")
+    format!("{USER}{user}")
+}
+
+/// The user whose items lie under a partition key.
+pub fn user_of(pk: &str) -> Option<UserId> {
+    pk.strip_prefix(USER)?.parse().ok()
 }
 
 /// A user's wallet: the balance and the totals of its histories, and the suspension of its owner. Created and changed by each movement
@@ -126,6 +142,18 @@ pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
 /// by adding. Missing: nothing counts towards that day's limit.
 pub fn day(sender: &UserId, day: &str) -> Key {
     Key { pk: user(sender), sk: format!("{DAY}{day}") }
+}
+
+/// The copy of a deposit, a refund or a withdrawal in its user's timeline, where those of a kind sort by time. Written with the movement,
+/// never changed. Missing: a version without timelines wrote the movement.
+pub fn in_timeline(movement: &Key, at: Timestamp) -> Key {
+    let (kind, name) = movement.sk.split_once('#').unwrap_or((&movement.sk, ""));
+    Key { pk: movement.pk.clone(), sk: format!("AT#{kind}#{}#{name}", time(at)) }
+}
+
+/// A time as timelines spell it.
+pub fn time(at: Timestamp) -> String {
+    format!("{:013}", at.ms().min(TIME_MAX))
 }
 
 /// An idempotency key of a send. Written by send, never changed. Missing: the key has sent nothing and is free.

@@ -8,6 +8,7 @@ mod commit;
 mod history;
 mod items;
 pub mod keys;
+mod movements;
 mod packet;
 mod refund;
 #[cfg(test)]
@@ -17,8 +18,10 @@ mod wallet;
 use std::sync::Arc;
 
 pub use claim::{CLAIMS_MAX, ClaimOutcome};
-pub use history::{MovementCursor, Slice};
+pub use history::Slice;
+pub use items::SETTLED;
 pub use keys::{closed_shard, due_shard};
+pub use movements::MovementCursor;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
 pub use wallet::MovementOutcome;

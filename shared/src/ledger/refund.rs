@@ -18,7 +18,7 @@ pub enum RefundOutcome {
 
 impl<T: Table> Ledger<T> {
     /// Takes up to [`REFUND_SLIPS_MAX`] slips (index and amount, in ascending order) back to the sender's wallet, in
-    /// one transaction. It writes a decision for each slip, the refund, and the sum to the wallet.
+    /// one transaction. It writes a decision for each slip, the refund with its copy in the timeline, and the sum to the wallet.
     pub async fn refund(
         &self,
         terms: &Terms,
@@ -30,15 +30,15 @@ impl<T: Table> Ledger<T> {
             slips.iter().map(|&(slip, amount)| Decision { slip, owner: Owner::Refunded, amount, at }).collect();
         let amount: Amount = slips.iter().map(|(_, amount)| *amount).sum();
         let slip_count = u32::try_from(slips.len()).unwrap_or(u32::MAX);
-        let mut writes = Vec::with_capacity(slips.len() + 2);
+        let mut writes = Vec::with_capacity(slips.len() + 3);
         for decision in &decisions {
             let item = items::write(&DecisionItem::from(decision))?;
             writes.push(Write::PutNew { key: keys::decision(terms.id, decision.slip), item });
         }
-        writes.push(Write::PutNew {
-            key: keys::refund(&terms.sender, terms.id, lowest),
-            item: items::write(&RefundItem { packet_id: terms.id, slip_count, amount, at })?,
-        });
+        let key = keys::refund(&terms.sender, terms.id, lowest);
+        let item = items::write(&RefundItem { packet_id: terms.id, slip_count, amount, at })?;
+        let copy = Write::PutNew { key: keys::in_timeline(&key, at), item: item.clone() };
+        writes.extend([Write::PutNew { key, item }, copy]);
         writes.push(Write::Add {
             key: keys::wallet(&terms.sender),
             deltas: vec![("balance", items::signed(amount)?)],

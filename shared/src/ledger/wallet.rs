@@ -139,8 +139,8 @@ impl<T: Table> Ledger<T> {
         })
     }
 
-    /// Writes a movement once. An existing movement under the same id decides before the wallet does. Also returns what the table said
-    /// of the wallet, if something was in the way.
+    /// Writes a movement and its copy in the timeline once. An existing movement under the same id decides before the wallet does. Also
+    /// returns what the table said of the wallet, if something was in the way.
     async fn move_once(
         &self,
         key: Key,
@@ -148,7 +148,9 @@ impl<T: Table> Ledger<T> {
         wallet: Write,
         refused: MovementOutcome,
     ) -> Result<(MovementOutcome, Option<Reason>), LedgerError> {
-        let writes = [Write::PutNew { key: key.clone(), item: items::write(movement)? }, wallet];
+        let item = items::write(movement)?;
+        let copy = Write::PutNew { key: keys::in_timeline(&key, movement.at), item: item.clone() };
+        let writes = [Write::PutNew { key: key.clone(), item }, copy, wallet];
         let reasons = match self.commit(&writes).await? {
             Committed::Yes => return Ok((MovementOutcome::Moved, None)),
             Committed::No(reasons) => reasons,

@@ -219,7 +219,7 @@ impl HotStore for MemoryHot {
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
-        Ok(self.with(part, |part, _| part.view(seen)))
+        Ok(self.with(part, |part, now| part.view(seen, now)))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {

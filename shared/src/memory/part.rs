@@ -321,15 +321,16 @@ impl Part {
     }
 
     /// `view.lua`
-    pub(super) fn view(&self, seen: Option<&str>) -> ViewResult {
+    pub(super) fn view(&self, seen: Option<&str>, now: u64) -> ViewResult {
+        let now = Timestamp::from_ms(now);
         let Some(terms) = &self.terms else { return ViewResult::NotLoaded };
         let (decisions, recipients) = (self.decisions.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
         let version = format!("{decisions}:{}:{}", self.claims.len() + recipients, terms.is_closed);
         if seen == Some(&version) {
-            return ViewResult::Unchanged;
+            return ViewResult::Unchanged(now);
         }
         let known_count = u32::try_from(decisions).unwrap_or(u32::MAX);
-        let mut look = PartView { version, is_closed: terms.is_closed, known_count, ..PartView::default() };
+        let mut look = PartView { now, version, is_closed: terms.is_closed, known_count, ..PartView::default() };
         for (user, entry) in &self.claims {
             match entry {
                 Entry::Confirmed(claim) => drop(look.claims.insert(user.clone(), claim.clone())),

@@ -22,20 +22,16 @@ pub trait Entropy: Send + Sync + 'static {
         bytes
     }
 
-    /// A random part of `spread`.
-    fn part_of(&self, spread: Duration) -> Duration {
-        let mut bytes = [0; 4];
+    /// A random part of `whole`, at most all of it.
+    fn part_of(&self, whole: Duration) -> Duration {
+        let mut bytes = [0; 2];
         self.fill(&mut bytes);
-        Duration::from_millis(
-            u64::try_from(spread.as_millis() * u128::from(u32::from_le_bytes(bytes)) >> 32).unwrap_or(0),
-        )
+        whole * u32::from(u16::from_le_bytes(bytes)) / u32::from(u16::MAX)
     }
 
     /// A random pause, at least half of `pause` and at most all of it, so that callers that failed together do not return together.
     fn jitter(&self, pause: Duration) -> Duration {
-        let mut bytes = [0; 2];
-        self.fill(&mut bytes);
-        pause / 2 + pause / 2 * u32::from(u16::from_le_bytes(bytes)) / u32::from(u16::MAX)
+        pause / 2 + self.part_of(pause / 2)
     }
 }
 

@@ -157,8 +157,8 @@ pub enum Doubt {
 pub enum ViewResult {
     /// It is not loaded.
     NotLoaded,
-    /// Nothing has changed since the version that the reader has seen.
-    Unchanged,
+    /// Nothing has changed since the version that the reader has seen. With the time, by the hot store's clock.
+    Unchanged(Timestamp),
     /// The part as it is.
     Changed(PartView),
 }
@@ -166,6 +166,8 @@ pub enum ViewResult {
 /// What a part knows of its slips, at one moment.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartView {
+    /// The time of this view by the hot store's clock. It has every slip that was given out before.
+    pub now: Timestamp,
     /// A text that changes with every claim or hold that comes or goes, and when the part is closed. One exception: a hold that gives way to its user's claim
     /// of another part.
     pub version: String,

@@ -40,11 +40,12 @@ fields! {
     /// When winners are answered: `redis` or `ledger`. Set by load, never changed. Never missing in a loaded part.
     ACK_MODE, "ack_mode", "#a";
 
-    /// The guard: `r` if only recipients may grab, then `p` and the passphrase's digest in hexadecimal if there is one. A start
-    /// follows as `@` and the time, in milliseconds since the epoch, with a `p` before it in any case: a script that does not know of
-    /// starts takes what follows `p` for a digest that no passphrase has, and refuses everybody. Set by load; the first grab from the
-    /// start on takes the start away. In a closed part it is `pclosed`, after `r` if only recipients may grab. Older scripts refuse
-    /// everybody there too. Set by close, or by the load of a closed packet; never changed then. Missing: the packet has no guard.
+    /// The guard: `r` if only recipients may grab, then `p` and the passphrase's digest in hexadecimal if there is one. A start follows
+    /// as `@` and the time, in milliseconds since the epoch, as 13 digits. Before it a `p` stands in any case. A script that does not
+    /// know of starts takes what follows `p` for a digest that no passphrase has, and refuses everybody. Set by load; the first grab
+    /// from the start on takes the start out. In a closed part it is `pclosed`, after `r` if only recipients may grab: older scripts
+    /// refuse everybody there too. Set by close, or by the load of a closed packet; never changed then. Missing: the packet has no
+    /// guard, or it was only the start.
     GUARD, "guard", "#g";
 
     /// Followed by a user: that user is a recipient; the value is empty. Set by load, never changed. Missing: the user is no

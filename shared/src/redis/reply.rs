@@ -133,15 +133,20 @@ fn left_ms(value: &Value) -> Option<Duration> {
     Some(Duration::from_millis(u64::try_from(left).unwrap_or(0)))
 }
 
+fn moment(reply: &Value) -> Option<Timestamp> {
+    from_redis_value(reply.clone()).ok().map(Timestamp::from_ms)
+}
+
 /// The answer of `view.lua`.
 pub fn view(reply: &Value) -> Option<ViewResult> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
         (0, []) => Some(ViewResult::NotLoaded),
-        (1, []) => Some(ViewResult::Unchanged),
-        (2, [version, closed, known_count, users @ ..]) if users.len() % 2 == 0 => {
+        (1, [now]) => Some(ViewResult::Unchanged(moment(now)?)),
+        (2, [now, version, closed, known_count, users @ ..]) if users.len() % 2 == 0 => {
             let mut look = PartView {
+                now: moment(now)?,
                 version: text(version)?,
                 is_closed: number::<u8>(&text(closed)?)? == 1,
                 known_count: number(&text(known_count)?)?,
@@ -305,13 +310,23 @@ mod tests {
         }
         assert_eq!((0..=u8::MAX).filter(|state| helps(*state)).collect::<Vec<_>>(), [0, 1, 2, 3, 4]);
         let views = |state: u8| {
-            let all = [Value::Int(state.into()), bulk("1:9:0"), bulk("0"), bulk("1"), bulk("ann"), bulk("g3:520:7")];
-            view(&Value::Array(all[..1].to_vec())).is_some() || view(&Value::Array(all.to_vec())).is_some()
+            let all = [
+                Value::Int(state.into()),
+                Value::Int(8),
+                bulk("1:9:0"),
+                bulk("0"),
+                bulk("1"),
+                bulk("ann"),
+                bulk("g3:520:7"),
+            ];
+            [1, 2, 7].iter().any(|count| view(&Value::Array(all[..*count].to_vec())).is_some())
         };
         let text: Vec<&str> = returns(include_str!("lua/view.lua")).collect();
         let words: Vec<&str> = text.iter().flat_map(|line| line.split_whitespace()).collect();
         assert!(
-            words.join(" ").contains("{2, version, closed, number of known decisions, user, claim, user, claim, ...}")
+            words
+                .join(" ")
+                .contains("{2, now, version, closed, number of known decisions, user, claim, user, claim, ...}")
         );
         assert_eq!((0..=u8::MAX).filter(|state| views(*state)).collect::<Vec<_>>(), [0, 1, 2]);
     }
@@ -320,12 +335,13 @@ mod tests {
     fn a_view_tells_claims_from_holds() {
         let bulk = |text: &str| Value::BulkString(text.into());
         let read = |users: &[&str]| {
-            let head = [Value::Int(2), bulk("1:9:1"), bulk("1"), bulk("1")];
+            let head = [Value::Int(2), Value::Int(8), bulk("1:9:1"), bulk("1"), bulk("1")];
             view(&Value::Array(head.into_iter().chain(users.iter().map(|text| bulk(text))).collect()))
         };
         let [ann, bob]: [UserId; 2] = ["ann", "h0:1"].map(|user| user.parse().unwrap());
         let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
         let expected = PartView {
+            now: Timestamp::from_ms(8),
             version: "1:9:1".to_owned(),
             is_closed: true,
             known_count: 1,

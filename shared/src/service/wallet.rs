@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use super::Failure;
-use crate::domain::{Amount, Intervention, Movement, OperatorReason, RequestKey, Signer, UserId, Wallet};
+use crate::domain::{
+    Amount, Intervention, Movement, MovementFilter, OperatorReason, RequestKey, Signer, UserId, Wallet,
+};
 use crate::ledger::{Ledger, MovementCursor, MovementOutcome, Slice};
 use crate::ports::{Clock, Table};
 
@@ -61,14 +63,15 @@ impl<T: Table> Wallets<T> {
         Ok(self.ledger.lift_suspension(user).await?)
     }
 
-    /// Up to `limit` movements of a user's wallet, by kind and then by id, after `after`.
+    /// Up to `limit` movements of a user's wallet, the newest first, after `after`.
     pub async fn movements(
         &self,
         user: &UserId,
+        filter: MovementFilter,
         after: Option<MovementCursor>,
         limit: u32,
     ) -> Result<Slice<Movement, MovementCursor>, Failure> {
-        Ok(self.ledger.movements(user, after, limit).await?)
+        Ok(self.ledger.movements(user, filter, after, limit).await?)
     }
 
     /// Puts money in, once for each id, in the name of `by`.

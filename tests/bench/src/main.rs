@@ -23,6 +23,7 @@ mod redis_apart;
 mod report;
 mod rush;
 mod spread;
+mod start;
 mod summary;
 mod threads;
 
@@ -46,7 +47,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The workloads during which Redis has a processor of its own.
-const HOT_PATH: [&str; 4] = ["A", "B", "C", "D"];
+const HOT_PATH: [&str; 5] = ["A", "B", "C", "D", "start"];
 
 /// How long a design waits for Redis. Long, so that other load on the machine does not end the run.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,7 +63,7 @@ struct Options {
     #[arg(long, conflicts_with = "quick")]
     rehearse: bool,
     /// Only these workloads; `fast-path` is one more
-    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,L,E,settle,growth,spread,functions")]
+    #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,start,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
     /// Only schemes whose names contain this
     #[arg(long, default_value = "")]
@@ -105,6 +106,9 @@ impl Options {
         }
         if self.wants("D") {
             hot::d(&mut lab, &engine).await?;
+        }
+        if self.wants("start") {
+            start::run(&mut lab, &engine).await?;
         }
         Ok(lab.close().await)
     }

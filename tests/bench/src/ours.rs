@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::config::Config;
-use shared::domain::{Amount, MAX_BALANCE, PacketId, PartId, RequestKey, Split, UserId};
+use shared::domain::{Amount, MAX_BALANCE, PacketId, PartId, RequestKey, Split, Timestamp, UserId};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
@@ -113,6 +113,16 @@ impl Engine {
     /// Sends one packet and reads its terms and amounts, as a process does once for the first grab.
     pub async fn send(&self, slips: u32) -> Result<PacketId, BoxError> {
         let id = self.send_only(slips).await?;
+        self.read(id).await
+    }
+
+    /// The same for a packet that starts later.
+    pub async fn send_starting(&self, slips: u32, starts_at: Timestamp) -> Result<PacketId, BoxError> {
+        let id = self.send_new(NewPacket { starts_at: Some(starts_at), ..new_packet(slips)? }).await?;
+        self.read(id).await
+    }
+
+    async fn read(&self, id: PacketId) -> Result<PacketId, BoxError> {
         let packets = &self.stores().packets;
         packets.terms(id).await?;
         for part in id.parts() {
@@ -123,24 +133,31 @@ impl Engine {
 
     /// Sends one packet.
     pub async fn send_only(&self, slips: u32) -> Result<PacketId, BoxError> {
-        let packet = NewPacket {
-            sender: SENDER.parse()?,
-            split: Split::Random,
-            total: Amount::new(u64::from(slips) * 100),
-            count: slips,
-            greeting: String::new(),
-            starts_at: None,
-            expires_in: PACKET_EXPIRES_IN,
-            passphrase: None,
-            recipients: None,
-            labels: shared::domain::Labels::default(),
-        };
+        self.send_new(new_packet(slips)?).await
+    }
+
+    async fn send_new(&self, packet: NewPacket) -> Result<PacketId, BoxError> {
         let key: RequestKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
         match self.send.send(packet, &key).await? {
             SendOutcome::Sent(terms) => Ok(terms.id),
             other => Err(format!("not sent: {other:?}").into()),
         }
     }
+}
+
+fn new_packet(slips: u32) -> Result<NewPacket, BoxError> {
+    Ok(NewPacket {
+        sender: SENDER.parse()?,
+        split: Split::Random,
+        total: Amount::new(u64::from(slips) * 100),
+        count: slips,
+        greeting: String::new(),
+        starts_at: None,
+        expires_in: PACKET_EXPIRES_IN,
+        passphrase: None,
+        recipients: None,
+        labels: shared::domain::Labels::default(),
+    })
 }
 
 /// The use case in a process that serves many requests at once: concurrent grabs are collected.

@@ -145,6 +145,7 @@ fn ratios(ratios: &[Value]) {
         "B: slips oversold, collected",
         "B: Redis calls per request, collected",
         "E: p99 of a winner ÷ p50 of a bare claim transaction",
+        "Start: time from the start to the last answer ÷ time of B",
         "Settle: claims/s ÷ bare claim transactions",
         "Redis CPU per grab: 100,000 slips ÷ 10 slips, or its inverse",
         "Redis CPU per grab: 100,000 live packets ÷ 10, or its inverse",

@@ -1,6 +1,9 @@
 //! Invalid bodies for every route with a body. All are refused and change nothing.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use shared::ports::{Clock, System};
 
 use super::api::{Api, random, with};
 use super::spec::Answer;
@@ -24,8 +27,10 @@ struct Route {
 async fn routes(api: &Api) -> Vec<Route> {
     let packet = api.packet("sender", "routes", &random(1_000, 10)).await;
     let (amount, passphrase) = (json!({"amount": 100}), json!({"passphrase": "abc"}));
+    let starts_at = System.now().after(Duration::from_hours(1)).to_string();
     let fine = json!({
-        "split": "random", "total_amount": 100, "count": 10, "greeting": "hi", "expires_in_s": 60, "passphrase": "abc",
+        "split": "random", "total_amount": 100, "count": 10, "greeting": "hi", "starts_at": starts_at, "expires_in_s": 60,
+        "passphrase": "abc",
         "recipients": ["bob", "carol"], "cover": "spring", "reference": "order-17", "metadata": {"k": "v"}
     });
     let route = |name, method, path: &str, fine: &Value, status, bytes_max| Route {
@@ -368,15 +373,13 @@ async fn all_errors_are_named_at_once() {
     let api = Api::start().await;
     let body = json!({
         "split": "half", "total_amount": 1, "count": 0, "greeting": "\u{0}", "expires_in_s": 0, "passphrase": "",
-        "recipients": [], "cover": "A", "reference": "a b", "metadata": {"": "x"}
+        "starts_at": "x", "recipients": [], "cover": "A", "reference": "a b", "metadata": {"": "x"}
     });
     let mut fields = api.post("/packets").by("alice").key("k").json(&body).await.refused(400, "invalid-request");
     fields.sort();
     // The limit of the total depends on the count.
-    assert_eq!(
-        fields,
-        ["count", "cover", "expires_in_s", "greeting", "metadata", "passphrase", "recipients", "reference", "split"]
-    );
+    let texts = ["greeting", "metadata", "passphrase", "recipients", "reference", "split", "starts_at"];
+    assert_eq!(fields, [&["count", "cover", "expires_in_s"], &texts[..]].concat());
     let both = api.put("/wallets/a%23b/deposits/a.b").json(&json!({"amount": 0})).await;
     assert_eq!(both.refused(400, "invalid-request"), ["user_id", "deposit_id", "amount"]);
     let fine = with(random(10, 1), &json!({"split": "random"}));

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::api::{Api, random};
 
-const USER_ROUTES: [(&str, &str); 7] = [
+const USER_ROUTES: [(&str, &str); 8] = [
     ("POST", "/packets"),
     ("GET", "/packets/38FS4S83HF3Y07WMYNH727QYT0"),
     ("POST", "/packets/38FS4S83HF3Y07WMYNH727QYT0/grab"),
@@ -12,6 +12,7 @@ const USER_ROUTES: [(&str, &str); 7] = [
     ("GET", "/me/wallet"),
     ("GET", "/me/packets"),
     ("GET", "/me/claims"),
+    ("GET", "/me/movements"),
 ];
 
 /// User ids that contain a separator of either store's key names, or look like a key name.

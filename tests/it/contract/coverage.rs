@@ -17,7 +17,7 @@ use super::api::{Api, Call, number, random, with};
 use super::spec::{Answer, SPEC};
 
 /// Statuses that only API Gateway itself answers: it throttles; the functions only count wrong passphrases.
-const NOT_CAUSED_HERE: [(&str, u16); 20] = [
+const NOT_CAUSED_HERE: [(&str, u16); 21] = [
     ("closePacket", 429),
     ("deposit", 429),
     ("findPackets", 429),
@@ -30,6 +30,7 @@ const NOT_CAUSED_HERE: [(&str, u16); 20] = [
     ("listClaimsOfUser", 429),
     ("listMovements", 429),
     ("listMyClaims", 429),
+    ("listMyMovements", 429),
     ("listMyPackets", 429),
     ("listPacketClaims", 429),
     ("listPacketClaimsForUser", 429),
@@ -188,6 +189,7 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/me/wallet").by("bob"),
         api.get("/me/packets").by("bob"),
         api.get("/me/claims").by("bob"),
+        api.get("/me/movements").by("bob"),
         api.get("/wallets/bob"),
         api.get("/wallets/bob/movements"),
     ];
@@ -214,16 +216,20 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
 async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
     let Packets { open, guarded, absent } = packets;
     let claims = |id: &str| api.get(format!("/packets/{id}/claims"));
+    let newest = api.get(format!("/packets/{open}/claims?order=newest")).by("bob").await.expect(200);
+    let after = newest["newest_cursor"].as_str().unwrap();
     let bad = vec![
         send(api, "bad").json(&json!({"split": "half", "total_amount": 100, "count": 0})),
         api.post("/packets").by("alice").json(&random(100, 10)),
         send(api, "bad").body("[]"),
         api.grab("bob", open).body(r#"{"passphrase":1}"#),
-        api.get(format!("/packets/{open}/claims?limit=0")).by("bob"),
+        api.get(format!("/packets/{open}/claims?order=oldest")).by("bob"),
+        api.get(format!("/packets/{open}/claims?order=slip&after={after}")).by("bob"),
         api.get("/me/packets?cursor=AAAA").by("bob"),
         api.get("/me/claims?limit=101").by("bob"),
         api.get("/wallets/a%20b"),
-        api.get("/wallets/a/movements?limit=x"),
+        api.get("/wallets/a/movements?from=2026-11-20"),
+        api.get("/me/movements?kind=gift").by("bob"),
         movement(api, "deposits/bad", 0),
         movement(api, "deposits/b.d", 1),
         movement(api, "withdrawals/bad", 0),
@@ -250,6 +256,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         api.get("/me/wallet"),
         api.get("/me/packets"),
         api.get("/me/claims"),
+        api.get("/me/movements"),
     ];
     tour.all(401, nobody).await;
     let poor = send(api, "poor").json(&random(10_000, 10));
@@ -393,6 +400,7 @@ async fn broken(tour: &mut Tour, api: &Api) {
         api.get(format!("/packets/{packet}/claims")).by("bob"),
         api.get("/me/packets").by("broken"),
         api.get("/me/claims").by("broken"),
+        api.get("/me/movements").by("broken"),
         api.get("/wallets/broken/movements"),
         put("deposits/d"),
         put("withdrawals/w"),
@@ -423,6 +431,7 @@ async fn without_a_ledger(tour: &mut Tour) {
         api.get("/me/wallet").by("bob"),
         api.get("/me/packets").by("bob"),
         api.get("/me/claims").by("bob"),
+        api.get("/me/movements").by("bob"),
         api.get("/wallets/bob"),
         api.get("/wallets/bob/movements"),
         movement(&api, "deposits/d", 10),

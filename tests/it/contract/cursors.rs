@@ -32,12 +32,17 @@ async fn lists(api: &Api) -> Vec<List> {
     for (path, user) in [
         (format!("/packets/{}/claims", packets[0]), "alice"),
         (format!("/packets/{}/claims", packets[1]), "alice"),
+        (format!("/packets/{}/claims?order=newest", packets[0]), "alice"),
+        (format!("/packets/{}/claims?order=newest", packets[1]), "alice"),
         ("/me/packets".to_owned(), "alice"),
         ("/me/packets".to_owned(), "bob"),
         ("/me/claims".to_owned(), "alice"),
         ("/me/claims".to_owned(), "bob"),
         ("/wallets/alice/movements".to_owned(), ""),
         ("/wallets/bob/movements".to_owned(), ""),
+        ("/wallets/alice/movements?kind=claim".to_owned(), ""),
+        ("/wallets/alice/movements?from=2026-01-01T00:00:00Z".to_owned(), ""),
+        ("/wallets/alice/movements?to=2100-01-01T00:00:00Z".to_owned(), ""),
         ("/users/carol/packets".to_owned(), ""),
         ("/users/carol/claims".to_owned(), ""),
         (format!("/users/carol/packets/{}/claims", packets[2]), ""),
@@ -158,7 +163,7 @@ fn swap_case(text: &str) -> String {
 #[tokio::test]
 async fn a_cursor_still_fits_when_the_list_has_grown() {
     let api = Api::start().await;
-    let list = &lists(&api).await[2];
+    let list = &lists(&api).await[4];
     let ask = || api.get(format!("{}cursor={}", list.path, list.cursor)).by(list.user);
     let before = ask().await.expect(200);
     api.packet("alice", "new", &with(random(10, 1), &json!({"greeting": "new"}))).await;

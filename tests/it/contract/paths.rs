@@ -69,7 +69,7 @@ async fn unknown_paths_are_not_found() {
         "//me/wallet",
         "/ME/wallet",
         "/me/Wallet",
-        "/me/movements",
+        "/me/movements/",
         "/me/wallet/x",
         "/wallets",
         "/wallets/",

@@ -1,8 +1,10 @@
 //! `POST /packets`
 
 use std::future::IntoFuture;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use shared::ports::{Clock, System};
 
 use super::api::{Api, random, text, with};
 use super::spec::Answer;
@@ -106,6 +108,7 @@ async fn the_same_request_under_the_same_key_is_one_packet() {
         ("count", json!(9)),
         ("greeting", json!("x")),
         ("expires_in_s", json!(86_399)),
+        ("starts_at", json!(System.now().after(Duration::from_hours(1)).to_string())),
         ("passphrase", json!("开门")),
         ("recipients", json!(["bob"])),
         ("recipients", json!(["bob", "carol", "dave"])),

@@ -103,3 +103,19 @@ async fn early_users_load_a_packet_that_redis_has_lost() {
     api.flush().await;
     assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "not_started");
 }
+
+#[tokio::test]
+async fn recipients_come_before_the_start_and_the_passphrase_after_it() {
+    let api = Api::start().await;
+    let guard = json!({"recipients": ["bob"], "passphrase": "abc"});
+    let sent = api.send("alice", "k", &with(starting(ahead(Duration::from_hours(1))), &guard)).await;
+    let packet = text(&sent["packet_id"]);
+    api.grab("eve", &packet).await.refused(403, "not-a-recipient");
+    for path in [format!("/packets/{packet}/grab"), format!("/users/bob/packets/{packet}/grab")] {
+        let early = api.post(path).by("bob").json(&json!({"passphrase": "wrong"})).await.expect(200);
+        assert_eq!(early["outcome"], "not_started");
+    }
+    let sent_packets = api.get("/me/packets").by("alice").await.expect(200);
+    let row = &sent_packets["packets"][0];
+    assert_eq!((&row["status"], &row["starts_at"]), (&json!("scheduled"), &sent["starts_at"]));
+}

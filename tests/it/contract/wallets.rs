@@ -1,5 +1,6 @@
 //! The operator's routes.
 
+use jiff::tz::{TimeZone, offset};
 use serde_json::{Value, json};
 
 use super::api::{Api, number, random, text, with};
@@ -90,28 +91,24 @@ async fn movements_sum_to_the_balance_and_are_listed_each_once() {
     let settled = api.until("alice", &late, "settled").await;
 
     let movements = api.all("", "/wallets/alice/movements", "movements", 100).await;
-    let mut expected = Vec::new();
-    let mut claims = [(&open, &open_slip), (&late, &late_slip)];
-    claims.sort_by_key(|(packet, _)| *packet);
-    for (packet, slip) in claims {
-        expected.push(json!(["claim", packet, slip["amount"], packet]));
-    }
-    for i in 0..3 {
-        expected.push(json!(["deposit", format!("d{i}"), 10_000, null]));
-    }
+    // Newest first: what was done last comes first.
     let lowest = u32::from(late_slip["slip"] == 0);
-    expected.push(json!(["refund", format!("{late}-{lowest}"), settled["refunded_amount"], late]));
-    let mut packets = [&open, &late];
-    packets.sort();
-    for packet in packets {
-        expected.push(json!(["sent", packet, -1_000, packet]));
-    }
-    for i in 0..3 {
+    let mut expected = vec![
+        json!(["refund", format!("{late}-{lowest}"), settled["refunded_amount"], late]),
+        json!(["claim", late, late_slip["amount"], late]),
+        json!(["claim", open, open_slip["amount"], open]),
+        json!(["sent", late, -1_000, late]),
+        json!(["sent", open, -1_000, open]),
+    ];
+    for i in (0..3).rev() {
         expected.push(json!(["withdrawal", format!("w{i}"), -7, null]));
+        expected.push(json!(["deposit", format!("d{i}"), 10_000, null]));
     }
     let found: Vec<Value> =
         movements.iter().map(|row| json!([row["kind"], row["id"], row["amount"], row["packet_id"]])).collect();
     assert_eq!(found, expected);
+    let times: Vec<String> = movements.iter().map(|row| text(&row["at"])).collect();
+    assert!(times.is_sorted_by(|one, other| one >= other), "{times:?}");
     for row in &movements {
         let is_signed = row["kind"] == "deposit" || row["kind"] == "withdrawal";
         let signer = is_signed.then(|| json!("arn:aws:iam::000000000000:user/operator"));
@@ -124,5 +121,92 @@ async fn movements_sum_to_the_balance_and_are_listed_each_once() {
     for limit in [1, 2, 3, 5, movements.len()] {
         assert_eq!(api.all("", "/wallets/alice/movements", "movements", limit).await, movements, "{limit}");
     }
-    assert_eq!(api.get("/wallets/zoe/movements").await.expect(200), json!({"movements": [], "next_cursor": null}));
+    // The user sees the same, without the signers.
+    let mine: Vec<Value> = movements.iter().cloned().map(without_signer).collect();
+    for limit in [2, 100] {
+        assert_eq!(api.all("alice", "/me/movements", "movements", limit).await, mine, "{limit}");
+    }
+    for (path, user) in [("/wallets/zoe/movements", ""), ("/me/movements", "zoe")] {
+        assert_eq!(api.get(path).by(user).await.expect(200), json!({"movements": [], "next_cursor": null}));
+    }
+}
+
+fn without_signer(mut row: Value) -> Value {
+    row.as_object_mut().unwrap().remove("by");
+    row
+}
+
+#[tokio::test]
+async fn movements_are_filtered_by_time_and_kind() {
+    let api = Api::start().await;
+    let put = |id: String| api.put(format!("/wallets/alice/{id}")).json(&json!({"amount": 10}));
+    for i in 0..4 {
+        put(format!("deposits/d{i}")).await.expect(201);
+        put(format!("withdrawals/w{i}")).await.expect(201);
+    }
+    let packet = api.packet("alice", "k", &random(100, 2)).await;
+    api.grab("alice", &packet).await.expect(200);
+    let list = async |query: &str| {
+        let page = api.get(format!("/wallets/alice/movements?limit=100&{query}")).await.expect(200);
+        let mine = api.get(format!("/me/movements?limit=100&{query}")).by("alice").await.expect(200);
+        let rows = page["movements"].as_array().unwrap().clone();
+        let without: Vec<Value> = rows.iter().cloned().map(without_signer).collect();
+        assert_eq!((&page["next_cursor"], mine["movements"].as_array().unwrap()), (&Value::Null, &without), "{query}");
+        rows
+    };
+    let all = list("").await;
+    assert_eq!(all.len(), 11);
+    for kind in ["claim", "deposit", "refund", "sent", "withdrawal"] {
+        let expected: Vec<&Value> = all.iter().filter(|row| row["kind"] == kind).collect();
+        assert_eq!(list(&format!("kind={kind}")).await.iter().collect::<Vec<_>>(), expected, "{kind}");
+    }
+    // Any time parts the list in two: what is earlier, and what is not.
+    for row in &all {
+        let at = text(&row["at"]);
+        let (from, to) = (list(&format!("from={at}")).await, list(&format!("to={at}")).await);
+        assert!(from.contains(row) && from.iter().all(|row| text(&row["at"]) >= at), "{at}");
+        assert_eq!([from, to].concat(), all, "{at}");
+        // The same time, written another way.
+        let millis = text(&row["at"]).parse::<jiff::Timestamp>().unwrap();
+        let there = millis.to_zoned(TimeZone::fixed(offset(8))).strftime("%Y-%m-%dT%H:%M:%S%.3f%%2B08:00").to_string();
+        assert_eq!(list(&format!("from={there}&to=2100-01-01T00:00:00Z")).await, list(&format!("from={at}")).await);
+    }
+    for (query, fields) in [
+        ("from=", &["from"][..]),
+        ("from=2026-11-20", &["from"]),
+        ("to=1795181400120", &["to"]),
+        ("to=2026-11-20T13:30:00", &["to"]),
+        ("from=2026-11-20T13:30:00Z&from=2026-11-20T13:30:00Z", &["from"]),
+        ("from=2026-11-21T00:00:00Z&to=2026-11-20T00:00:00Z", &["to"]),
+        ("kind=", &["kind"]),
+        ("kind=Claim", &["kind"]),
+        ("kind=claim&kind=sent", &["kind"]),
+        ("from=x&to=y&kind=z&limit=0&cursor=!", &["from", "to", "kind", "limit", "cursor"]),
+    ] {
+        let refused = api.get(format!("/wallets/alice/movements?{query}")).await.refused(400, "invalid-request");
+        assert_eq!(refused, fields, "{query}");
+        let refused = api.get(format!("/me/movements?{query}")).by("alice").await.refused(400, "invalid-request");
+        assert_eq!(refused, fields, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn pages_of_movements_show_what_was_there_once_while_more_are_made() {
+    let api = Api::start().await;
+    let put = async |id: &str| {
+        api.put(format!("/wallets/alice/{id}")).json(&json!({"amount": 10})).await.expect(201);
+    };
+    for i in 0..10 {
+        put(&format!("deposits/d{i}")).await;
+    }
+    let there = api.all("", "/wallets/alice/movements", "movements", 100).await;
+    let (mut shown, mut cursor) = (Vec::new(), String::new());
+    for i in 0.. {
+        let page = api.get(format!("/wallets/alice/movements?limit=3{cursor}")).await.expect(200);
+        shown.extend(page["movements"].as_array().unwrap().iter().cloned());
+        let Value::String(next) = &page["next_cursor"] else { break };
+        cursor = format!("&cursor={next}");
+        put(&format!("withdrawals/w{i}")).await;
+    }
+    assert_eq!(shown, there);
 }

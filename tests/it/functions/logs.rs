@@ -56,7 +56,8 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(of_request.len(), 1, "{function} {id}: {of_request:?}");
         let fields = of_request[0];
         assert!(fields["outcome"].is_string() && fields["duration_us"].is_u64(), "{fields}");
-        let is_ok = ["ok", "replayed", "grabbed", "sold_out", "expired"].contains(&fields["outcome"].as_str().unwrap());
+        let is_ok = ["ok", "replayed", "grabbed", "sold_out", "expired", "not_started"]
+            .contains(&fields["outcome"].as_str().unwrap());
         assert_eq!(is_ok, *status < 300, "{fields}");
         if let Some(packet) = packet {
             assert_eq!(fields["packet_id"], **packet, "{fields}");

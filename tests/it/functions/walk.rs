@@ -150,7 +150,7 @@ impl Walk {
         for path in [format!("/packets/{packet}"), format!("/packets/{packet}/claims")] {
             self.ask(("view", Some("alice")), ("GET", &path), "", 200).await;
         }
-        for path in ["/me/wallet", "/me/packets", "/me/claims"] {
+        for path in ["/me/wallet", "/me/packets", "/me/claims", "/me/movements"] {
             for user in ["alice", "u1"] {
                 self.ask(("view", Some(user)), ("GET", path), "", 200).await;
             }
@@ -229,6 +229,7 @@ impl Walk {
         self.operate("operate-read", &["parked"]).await;
         self.operate("operate-repair", &["replay", "--all"]).await;
         self.operate("operate-repair", &["rebuild", &promised]).await;
+        self.operate("operate-repair", &["timeline"]).await;
         self.operate("operate-read", &["packet", &promised]).await;
         self.operate("operate-read", &["audit"]).await;
 

@@ -89,12 +89,15 @@ fn is_never_plain(letter: char) -> bool {
 
 fn as_asked(packet: &NewPacket, asked: &Map<String, Value>) {
     let required = ["split", "total_amount", "count"];
-    let optional = ["greeting", "expires_in_s", "passphrase", "recipients", "cover", "reference", "metadata"];
+    let optional =
+        ["greeting", "starts_at", "expires_in_s", "passphrase", "recipients", "cover", "reference", "metadata"];
     only_known_fields(asked, &[&required[..], &optional].concat());
     assert_eq!(asked["split"], if packet.split == Split::Equal { "equal" } else { "random" });
     assert_eq!(asked["total_amount"], packet.total.minor_units());
     assert_eq!(asked["count"], packet.count);
     assert_eq!(asked.get("greeting").map_or(Some(""), Value::as_str), Some(&*packet.greeting));
+    assert_eq!(asked.contains_key("starts_at"), packet.starts_at.is_some());
+    assert!(packet.starts_at.is_none_or(|at| at.to_string().parse() == Ok(at)), "{packet:?}");
     assert_eq!(asked.get("expires_in_s").map_or(Some(86_400), Value::as_u64), Some(packet.expires_in.as_secs()));
     assert_eq!(asked.get("passphrase").and_then(Value::as_str).map(Passphrase::new), packet.passphrase);
     let Labels { cover, reference, metadata } = &packet.labels;

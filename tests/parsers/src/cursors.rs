@@ -6,6 +6,7 @@ use lambda_http::{Body, Request, RequestExt};
 use shared::domain::{PacketId, RequestKey};
 use shared::http::{Code, Page, page};
 use shared::ledger::MovementCursor;
+use shared::service::ListPlace;
 
 const LIST: &str = "a list";
 const OTHER_LIST: &str = "another list";
@@ -16,7 +17,8 @@ pub fn cursors(data: &[u8]) {
     of_kind::<MovementCursor>(text);
     of_kind::<PacketId>(text);
     of_kind::<u32>(text);
-    assert_eq!(text.parse::<MovementCursor>().is_ok(), is_sort_key_of_movement(text), "{text:?}");
+    of_kind::<ListPlace>(text);
+    assert_eq!(text.parse::<MovementCursor>().is_ok(), is_place_of_movement(text), "{text:?}");
     limit(text);
 }
 
@@ -35,7 +37,11 @@ fn of_kind<C: FromStr + Display + Debug + PartialEq>(text: &str) {
     assert!(read::<C>(OTHER_LIST, &cursor).is_err(), "{cursor}");
 }
 
-/// Whether this is the sort key of a movement in the ledger.
+/// Whether this is a time and the sort key of a movement in the ledger.
+fn is_place_of_movement(text: &str) -> bool {
+    text.split_once('#').is_some_and(|(at, sk)| at.parse::<u64>().is_ok() && is_sort_key_of_movement(sk))
+}
+
 fn is_sort_key_of_movement(sk: &str) -> bool {
     let digits = |text: &str| text.len() == 6 && text.bytes().all(|byte| byte.is_ascii_digit());
     let packet = |id: &str| id.parse::<PacketId>().is_ok();

@@ -9,7 +9,8 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use shared::domain::{
-    AckMode, Amount, Claim, Guard, MovementKind, PacketId, PartId, Seed, Split, Terms, Timestamp, UserId,
+    AckMode, Amount, Claim, Guard, MovementFilter, MovementKind, PacketId, PartId, Seed, Split, Terms, Timestamp,
+    UserId,
 };
 use shared::dynamodb::SdkTable;
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
@@ -207,7 +208,7 @@ pub fn items(data: &[u8]) {
 }
 
 async fn movements(ledger: &Ledger<SdkTable>, user: &UserId) {
-    let Ok(slice) = ledger.movements(user, None, 2).await else { return };
+    let Ok(slice) = ledger.movements(user, MovementFilter::default(), None, 2).await else { return };
     assert!(slice.rows.len() <= 2);
     for movement in slice.rows {
         let outgoing = matches!(movement.kind, MovementKind::Sent | MovementKind::Withdrawal);

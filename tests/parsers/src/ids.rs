@@ -69,6 +69,7 @@ fn spelled(route: &Route) -> (&'static str, String) {
         Route::Grab(who, id) => ("POST", format!("{}/packets/{id}/grab", whose(who, ""))),
         Route::Packet(who, id) => ("GET", format!("{}/packets/{id}", whose(who, ""))),
         Route::PacketClaims(who, id) => ("GET", format!("{}/packets/{id}/claims", whose(who, ""))),
+        Route::MyMovements => ("GET", "/me/movements".to_owned()),
         Route::MyWallet => ("GET", "/me/wallet".to_owned()),
         Route::Packets(who) => ("GET", format!("{}/packets", whose(who, "/me"))),
         Route::Claims(who) => ("GET", format!("{}/claims", whose(who, "/me"))),

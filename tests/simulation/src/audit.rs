@@ -101,13 +101,21 @@ struct Found<'a> {
     references: BTreeMap<&'a str, Vec<&'a str>>,
     outside: Vec<(&'a str, i128)>,
     wallets: BTreeMap<&'a str, &'a Item>,
+    /// Deposits, refunds and withdrawals, which have copies in timelines.
+    timed: Vec<(&'a Key, &'a Item)>,
+    /// The copies.
+    timelines: BTreeMap<&'a Key, &'a Item>,
 }
 
 impl<'a> Found<'a> {
     fn enter(&mut self, key: &'a Key, item: &'a Item) -> Result<(), Violation> {
         let words: Vec<&str> = key.pk.split('#').chain(key.sk.split('#')).collect();
         let amount = number(item, "amount");
+        if let ["USER", _, "DEPOSIT" | "REFUND" | "WITHDRAW", ..] = words[..] {
+            self.timed.push((key, item));
+        }
         match words[..] {
+            ["USER", _, "AT", ..] => drop(self.timelines.insert(key, item)),
             ["PACKET", id, "META"] => drop(self.metas.insert(id, item)),
             ["PART", id, index, "AMOUNTS"] => {
                 self.parts.entry(id).or_default().insert(index.parse().unwrap(), decode(item));
@@ -150,7 +158,8 @@ impl<'a> Found<'a> {
         Ok(())
     }
 
-    fn balance(self) -> Result<Books, Violation> {
+    fn balance(mut self) -> Result<Books, Violation> {
+        self.timelines()?;
         let named = self.parts.keys().chain(self.decisions.keys()).chain(self.claims.keys()).chain(self.refunds.keys());
         let named: BTreeSet<&str> = named.chain(self.sent.keys()).chain(self.references.keys()).copied().collect();
         for id in named.into_iter().chain(self.keys.keys().map(String::as_str)) {
@@ -169,6 +178,24 @@ impl<'a> Found<'a> {
         let moved = in_wallets + in_slips;
         check!(Conservation, outside == moved, "{outside} from outside, {in_wallets} in wallets, {in_slips} in slips");
         Ok(Books { packets, balances })
+    }
+
+    /// Each deposit, refund and withdrawal has one equal copy under its time, and there are no others.
+    fn timelines(&mut self) -> Result<(), Violation> {
+        for (key, item) in &self.timed {
+            let (kind, name) = key.sk.split_once('#').unwrap();
+            let sk = format!("AT#{kind}#{:013}#{name}", number(item, "at"));
+            let copy = self.timelines.remove(&Key { pk: key.pk.clone(), sk });
+            check!(
+                Wallet,
+                copy.is_some_and(|copy| same(copy, item)),
+                "{}/{}: {copy:?} in the timeline",
+                key.pk,
+                key.sk
+            );
+        }
+        check!(Wallet, self.timelines.is_empty(), "in timelines only: {:?}", self.timelines);
+        Ok(())
     }
 
     fn packet(&self, id: &str, meta: &Item) -> Result<PacketBooks, Violation> {
@@ -290,6 +317,15 @@ fn decode(item: &Item) -> Vec<u64> {
     let Some(AttributeValue::B(blob)) = item.get("amounts") else { return Vec::new() };
     let (width, rest) = (usize::from(blob[0]), &blob[1..]);
     rest.chunks(width).map(|bytes| bytes.iter().rev().fold(0, |amount, byte| amount << 8 | u64::from(*byte))).collect()
+}
+
+/// Whether two items say the same under their keys.
+fn same(one: &Item, other: &Item) -> bool {
+    let said = |item: &Item| {
+        let said = item.inner().iter().filter(|(name, _)| !["PK", "SK"].contains(&&***name));
+        said.map(|(name, value)| (name.clone(), format!("{value:?}"))).collect::<BTreeMap<_, _>>()
+    };
+    said(one) == said(other)
 }
 
 /// A number of an item.

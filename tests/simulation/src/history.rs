@@ -3,13 +3,14 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use shared::domain::{AckMode, Claim, PacketId, Refusal, Terms, Timestamp, UserId};
+use shared::ports::GrabAnswer;
 use shared::service::{Failure, GrabOutcome};
 
 use crate::audit::{Books, Claimed, PacketBooks};
 use crate::faults::Fault;
 use crate::spec::{Call, Op, Ret, is_linearizable};
 use crate::violation::Kind;
-use crate::world::{Known, World};
+use crate::world::{Known, SECOND_PRIMARY_AHEAD, World};
 
 /// How far the second primary's clock is ahead, plus the time that a message takes.
 const LENIENCE: Duration = Duration::from_secs(1);
@@ -44,6 +45,8 @@ pub struct Asked {
     pub user: UserId,
     /// Whether the user gave the right passphrase, or none is needed.
     pub is_right: bool,
+    /// Whether the process is of the version before, and the packet has a start, of which it does not know.
+    is_unread: bool,
     invoked: u64,
     at: Timestamp,
     /// Start of the unbroken period in which someone was asking. A call that joins a running one may share its earlier
@@ -118,19 +121,20 @@ impl AnswerCounts {
 
 impl History {
     /// A user starts a grab.
-    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool) -> Asked {
+    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool, is_older: bool) -> Asked {
         let invoked = world.note(format_args!("{user} grabs {packet}, right passphrase: {is_right}"));
         let mut asking = self.asking.lock().unwrap();
         let asking = asking.entry(packet).or_default();
         let since = asking.values().copied().min().unwrap_or(invoked);
         asking.insert(invoked, since);
-        Asked { packet, user: user.clone(), is_right, invoked, at: world.now(), since }
+        let is_unread = is_older && world.terms(packet).is_some_and(|terms| terms.guard.starts_at.is_some());
+        Asked { packet, user: user.clone(), is_right, is_unread, invoked, at: world.now(), since }
     }
 
     /// A user receives an answer, or none. Checks at once whatever it can. No clock is more than `ahead` ahead of
     /// another.
     pub fn answer(&self, world: &World, asked: Asked, answer: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
-        let Asked { packet, user, is_right, invoked, at, since } = asked;
+        let Asked { packet, user, is_right, is_unread, invoked, at, since } = asked;
         let returned = world.note(format_args!("{user} of {packet} receives {answer:?}"));
         let terms = world.terms(packet);
         let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
@@ -143,11 +147,11 @@ impl History {
         }
         let answer = match answer {
             Some(Ok(outcome)) => Some(outcome),
-            Some(Err(Failure::Defect(error))) => {
+            Some(Err(Failure::Defect(error))) if !is_unread => {
                 world.violated(Kind::Answer, format!("{user} met a defect: {}", shared::error_chain(&*error)));
                 None
             }
-            Some(Err(Failure::Unavailable(_))) | None => None,
+            Some(Err(_)) | None => None,
         };
         if let (Some(answer), Some(terms)) = (&answer, &terms) {
             match answer {
@@ -161,6 +165,8 @@ impl History {
                         world.violated(Kind::Answer, format!("{user} of {packet} asked at {at}: {answer:?}"));
                     }
                 }
+                // A process of the version before refuses all users of a part that has its start.
+                GrabOutcome::Refused(Refusal::WrongPassphrase | Refusal::TooManyTries { .. }) if is_unread => {}
                 _ => judge(world, terms, &user, is_right, answer, ahead),
             }
         }
@@ -243,6 +249,24 @@ fn judge(world: &World, terms: &Terms, user: &UserId, is_right: bool, answer: &G
     }
 }
 
+/// Checks that the hot store gives out no slip before the packet's start, by its own clock.
+pub fn judge_start(world: &World, packet: PacketId, found: &[GrabAnswer]) {
+    let Some(terms) = world.terms(packet) else { return };
+    for answer in found {
+        if let GrabAnswer::Held { at, .. } = answer
+            && is_before_start(world, &terms, *at)
+        {
+            world.violated(Kind::Start, format!("of {packet}: {answer:?}"));
+        }
+    }
+}
+
+/// Whether the packet cannot have begun at `at`. A second primary, whose clock is ahead, may begin earlier than the first.
+fn is_before_start(world: &World, terms: &Terms, at: Timestamp) -> bool {
+    let ahead = if world.times(Fault::Split) > 0 { SECOND_PRIMARY_AHEAD } else { Duration::ZERO };
+    terms.guard.starts_at.is_some_and(|starts_at| at.after(ahead) < starts_at)
+}
+
 fn words(claim: &Claim) -> Claimed {
     (claim.slip, claim.amount.minor_units(), claim.at.ms())
 }
@@ -250,8 +274,8 @@ fn words(claim: &Claim) -> Claimed {
 /// Only recipients who gave the passphrase have slips, none from before the start.
 fn admits(world: &World, terms: &Terms, packet: &PacketBooks, grabs: &[Grab]) {
     for (user, (_, _, at)) in &packet.claims {
-        if terms.guard.starts_at.is_some_and(|starts_at| *at < starts_at.ms()) {
-            world.violated(Kind::Answer, format!("{user} has a slip of {} from before its start", terms.id));
+        if is_before_start(world, terms, Timestamp::from_ms(*at)) {
+            world.violated(Kind::Start, format!("{user} has a slip of {} from before its start", terms.id));
         }
         let right = |grab: &Grab| grab.user.as_str() == user && (grab.is_right || terms.guard.passphrase.is_none());
         let invited = terms.guard.recipients.as_ref().is_none_or(|users| users.iter().any(|one| one.as_str() == user));

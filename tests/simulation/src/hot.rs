@@ -12,7 +12,10 @@ use shared::ports::{
 
 use crate::conformance::log::{Actor, Event, Script};
 use crate::faults::Fault;
+use crate::history::judge_start;
 use crate::mutants::HotMutant;
+use crate::older;
+use crate::process::Setup;
 use crate::world::{Life, World};
 
 const SNAPSHOT: &str = "rest";
@@ -25,13 +28,14 @@ pub struct SimHot {
     life: Arc<Life>,
     slot: u32,
     mutant: HotMutant,
+    setup: Setup,
 }
 
 impl SimHot {
     /// The world's hot store, for the process in `slot`.
-    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32) -> Self {
+    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32, setup: Setup) -> Self {
         let mutant = HotMutant::new(Arc::clone(&world), slot);
-        Self { world, life, slot, mutant }
+        Self { world, life, slot, mutant, setup }
     }
 
     /// A call: the script runs never, once or twice, now or late, independent of the answer that the caller receives.
@@ -132,7 +136,15 @@ impl HotStore for SimHot {
         let asked = grabbers.to_vec();
         let users: Vec<UserId> = grabbers.iter().map(|grabber| grabber.user.clone()).collect();
         let step = move |found: &Option<Vec<GrabAnswer>>| Script::Hold(users.clone(), found.clone());
-        let (mut found, of) = self.step(part, "grab", move |hot| now(hot.grab(part, &asked)), step).await?;
+        let (world, setup) = (Arc::clone(&self.world), self.setup);
+        let grab = move |hot: &MemoryHot| {
+            HotMutant::before_grab(&world, hot, part, setup.skew_ms);
+            let found =
+                if setup.is_older { older::grab(hot, part, &asked, world.mutant) } else { now(hot.grab(part, &asked)) };
+            judge_start(&world, part.packet, found.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
+            found
+        };
+        let (mut found, of) = self.step(part, "grab", grab, step).await?;
         let mut lies = Vec::new();
         for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
             self.mutant.before_lie(part, grabber, found);

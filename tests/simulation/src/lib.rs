@@ -10,6 +10,7 @@ mod faults;
 mod history;
 mod hot;
 mod mutants;
+mod older;
 mod plan;
 mod process;
 mod run;

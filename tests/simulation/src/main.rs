@@ -83,8 +83,8 @@ fn print(totals: &Totals, started: Instant) {
         totals.operations, counts.grabbed, counts.sold_out
     );
     println!(
-        "{} expired, {} closed, {} refused, {} not found, {} with an unknown outcome",
-        counts.expired, counts.closed, counts.refused, counts.not_found, counts.unknown
+        "{} expired, {} closed, {} not started, {} refused, {} not found, {} with an unknown outcome",
+        counts.expired, counts.closed, counts.not_started, counts.refused, counts.not_found, counts.unknown
     );
     println!("{} histories checked for linearizability, {} too long to decide", counts.decided, counts.undecided);
     for fault in Fault::ALL {

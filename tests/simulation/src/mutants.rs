@@ -57,11 +57,15 @@ pub enum Mutant {
     NobodyHelps,
     /// A viewer is shown the seed once the packet has expired by the process' clock.
     SeedAtExpiry,
+    /// A packet starts by the process' clock.
+    StartByProcessClock,
+    /// A packet's start is not in the guard, so that processes of the version before don't refuse.
+    StartNotInGuard,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -82,6 +86,8 @@ impl Mutant {
         Self::LoaderKnowsNoClose,
         Self::SuspensionReadBefore,
         Self::CountedApart,
+        Self::StartByProcessClock,
+        Self::StartNotInGuard,
     ];
 
     /// A label, as in the table of docs/RELIABILITY.md.
@@ -107,6 +113,8 @@ impl Mutant {
             Self::LoaderKnowsNoClose => "a loader that does not read whether the packet is closed",
             Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
             Self::CountedApart => "a day's sum outside the transaction of the send",
+            Self::StartByProcessClock => "a start by the process' clock",
+            Self::StartNotInGuard => "a start that older processes do not meet",
         }
     }
 }
@@ -134,7 +142,11 @@ impl TableMutant {
     /// The transaction to send instead.
     pub fn before_transaction(&self, writes: &[Write], token: &str) -> Vec<Write> {
         let mut writes = writes.to_vec();
-        if self.is(Mutant::FreshTime) && !self.sent.lock().unwrap().insert(token.to_owned()) {
+        // The time of a refund or of a deposit is in its key too, so such a mistake would show at once.
+        if self.is(Mutant::FreshTime)
+            && !self.sent.lock().unwrap().insert(token.to_owned())
+            && claim_of(&writes).is_some()
+        {
             let at = self.world.now().ms();
             each_item(&mut writes, |_, item| {
                 if item.get("at").is_some() {
@@ -191,7 +203,7 @@ impl TableMutant {
         let total = self.world.terms(packet).map_or(refunded, |terms| terms.total.minor_units());
         let amount = total.saturating_sub(claimed);
         each_item(writes, |key, item| {
-            if key.sk.starts_with("REFUND#") {
+            if key.sk.contains("REFUND#") {
                 set(item, "amount", amount);
             }
         });
@@ -301,6 +313,18 @@ impl HotMutant {
 
     fn is(&self, mutant: Mutant) -> bool {
         self.world.mutant == Some(mutant)
+    }
+
+    /// Runs before a grab of a process whose clock is `skew_ms` ahead.
+    pub fn before_grab(world: &World, hot: &MemoryHot, part: PartId, skew_ms: i64) {
+        if world.mutant == Some(Mutant::StartByProcessClock) {
+            let now = world.now().ms().saturating_add_signed(skew_ms);
+            hot.tamper(part, |part| {
+                if let Some(terms) = &mut part.terms {
+                    terms.guard.starts_at.take_if(|starts_at| starts_at.ms() <= now);
+                }
+            });
+        }
     }
 
     /// Remembers the amount of the slip that the hot store holds, before a fault changes which slip it names.

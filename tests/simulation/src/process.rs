@@ -1,5 +1,6 @@
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -38,6 +39,8 @@ pub struct Setup {
     pub runs_on: bool,
     /// Transactions of one packet's claims that run at once before claims are batched.
     pub claims_at_once: usize,
+    /// Whether it is of the version before, until the rollout is over.
+    pub is_older: bool,
 }
 
 /// One process: the use cases, with caches of their own.
@@ -70,9 +73,9 @@ impl Process {
         let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
         let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
-        let table = SimTable::new(Arc::clone(world), Arc::clone(&life), slot);
+        let table = SimTable::new(Arc::clone(world), Arc::clone(&life), slot, setup.is_older);
         let ledger = Arc::new(Ledger::new(table, entropy()));
-        let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot));
+        let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot, setup));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
         let grab = grab.with_transactions(setup.claims_at_once);
@@ -126,6 +129,7 @@ pub struct Slots {
     world: Arc<World>,
     setups: Vec<Setup>,
     running: Mutex<Vec<Arc<Process>>>,
+    is_rolled_out: AtomicBool,
 }
 
 impl Slots {
@@ -133,7 +137,7 @@ impl Slots {
     pub fn start(world: &Arc<World>, setups: Vec<Setup>) -> Self {
         let numbered = (0_u32..).zip(&setups);
         let running = numbered.map(|(slot, setup)| Process::start(world, slot, *setup)).collect();
-        Self { world: Arc::clone(world), setups, running: Mutex::new(running) }
+        Self { world: Arc::clone(world), setups, running: Mutex::new(running), is_rolled_out: AtomicBool::new(false) }
     }
 
     /// Any process. A dead one has been replaced.
@@ -161,9 +165,21 @@ impl Slots {
         }
     }
 
+    /// Replaces the processes of the version before.
+    pub fn finish_rollout(&self) {
+        self.is_rolled_out.store(true, Ordering::SeqCst);
+        for (slot, setup) in (0_u32..).zip(&self.setups) {
+            if setup.is_older {
+                self.kill(slot);
+            }
+        }
+    }
+
     fn kill(&self, slot: u32) {
         self.world.note(format_args!("p{slot} is killed"));
-        let successor = Process::start(&self.world, slot, self.setups[slot as usize]);
+        let mut setup = self.setups[slot as usize];
+        setup.is_older &= !self.is_rolled_out.load(Ordering::SeqCst);
+        let successor = Process::start(&self.world, slot, setup);
         let killed = std::mem::replace(&mut self.running.lock().unwrap()[slot as usize], successor);
         killed.life.end();
     }

@@ -3,7 +3,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed, Terms, Timestamp, split,
+    Amount, Amounts, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed,
+    Terms, Timestamp, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -107,6 +108,8 @@ enum Sent {
     Packet(PacketId),
     /// By the process' clock the packet's start is past.
     TooLate,
+    /// The process is of the version before, which does not know that packets can start later.
+    UnknownField,
     /// The sender is suspended.
     Suspended,
     /// Insufficient balance, the day's limit, or the key is another request's.
@@ -127,6 +130,7 @@ impl Run {
         self.trouble().await;
         self.world.heal();
         sleep(ALL_ARRIVED).await;
+        self.slots.finish_rollout();
         if self.world.chance.happens(500) {
             self.slots.restart();
         }
@@ -378,7 +382,7 @@ impl Run {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
-                _ => {}
+                Some(Ok(Sent::No | Sent::UnknownField)) | None => {}
             }
             if is_quiet {
                 self.world.violated(Kind::Liveness, format!("packet {number} can't be sent: {funded:?}"));
@@ -390,6 +394,9 @@ impl Run {
     /// Sends a packet through one process.
     async fn send_by(&self, process: &Process, number: usize) -> Result<Sent, Failure> {
         let PacketPlan { new, parts, .. } = &self.plan.packets[number];
+        if process.setup.is_older && new.starts_at.is_some() {
+            return Ok(Sent::UnknownField);
+        }
         let mut new = new.clone();
         // The hot store's clock gives it the planned lifetime.
         let skew = u64::try_from(-process.setup.skew_ms).unwrap_or_default();
@@ -498,7 +505,8 @@ impl Run {
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
         let actor = Actor { process: process.number(), run: None };
         let begun = self.world.write(actor, || Event::Ask(id, grab.user.clone()));
-        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
+        let is_older = process.setup.is_older;
+        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right, is_older);
         let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
         if let Some(asked) = begun {
@@ -642,8 +650,10 @@ impl Run {
             if !right {
                 self.world.violated(Kind::Answer, format!("{} is shown as {seen:?}", terms.id));
             }
-            let moved = process.call(process.wallets.movements(&terms.sender, None, 100)).await;
-            let moved = moved.and_then(Result::ok).filter(|moved| moved.next.is_none());
+            let all = MovementFilter::default();
+            let moved = process.call(process.wallets.movements(&terms.sender, all, None, 100)).await;
+            let is_sorted = |moved: &[Movement]| moved.is_sorted_by(|one, other| one.at >= other.at);
+            let moved = moved.and_then(Result::ok).filter(|moved| moved.next.is_none() && is_sorted(&moved.rows));
             let sum = moved.map(|moved| moved.rows.iter().map(|movement| movement.amount).sum::<i64>());
             let wallet = process.call(process.wallets.wallet(&terms.sender)).await;
             let balance = books.balances.get(terms.sender.as_str()).copied().unwrap_or_default();

@@ -10,6 +10,7 @@ use crate::conformance::log::{self, Actor, Event, Outcome, Read};
 use crate::faults::Fault;
 use crate::hot::now;
 use crate::mutants::TableMutant;
+use crate::older;
 use crate::violation::Kind;
 use crate::world::{Life, World};
 
@@ -19,13 +20,19 @@ pub struct SimTable {
     life: Arc<Life>,
     slot: u32,
     mutant: TableMutant,
+    is_older: bool,
 }
 
 impl SimTable {
     /// The world's table, for the process in `slot`.
-    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32) -> Self {
+    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32, is_older: bool) -> Self {
         let mutant = TableMutant::new(Arc::clone(&world), slot);
-        Self { world, life, slot, mutant }
+        Self { world, life, slot, mutant, is_older }
+    }
+
+    /// An item as the process reads it.
+    fn shown(&self, item: Item) -> Item {
+        if self.is_older { older::read(item) } else { item }
     }
 
     /// A read. It sees the table at one moment between request and answer.
@@ -237,11 +244,12 @@ impl Table for SimTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
         let step = |item: &Option<Item>| log::get(&key, item.as_ref());
         let item = self.read(&format!("{}/{}", key.pk, key.sk), || self.world.table.read(&key), step).await?;
-        Ok(self.mutant.after_get(&key, item))
+        Ok(self.mutant.after_get(&key, item).map(|item| self.shown(item)))
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
-        self.read("some", || keys.iter().filter_map(|key| self.world.table.read(key)).collect(), |_| None).await
+        let read = || keys.iter().filter_map(|key| self.world.table.read(key)).map(|item| self.shown(item)).collect();
+        self.read("some", read, |_| None).await
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {

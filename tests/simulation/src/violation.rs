@@ -25,6 +25,8 @@ pub enum Kind {
     Secrecy,
     /// 9: a user waited for another user's fault.
     Isolation,
+    /// A slip was given out before its packet's start.
+    Start,
     /// No sequential order explains a packet's history.
     Linearizability,
     /// An impossible answer: expired too early, not found although it exists, or a defect.

@@ -227,6 +227,11 @@ impl World {
         state.has_lost |= fault.loses();
     }
 
+    /// How often `fault` has struck.
+    pub fn times(&self, fault: Fault) -> u64 {
+        self.state().struck.of(fault)
+    }
+
     /// The rate of `fault` in this run, per mille.
     pub fn rate(&self, fault: Fault) -> u32 {
         self.state().rates.of(fault)

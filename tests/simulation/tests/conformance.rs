@@ -8,7 +8,7 @@ const SEEDS: u64 = 500;
 
 /// Mutants that alter a step, each with a seed that the model rejects. After a change of what seeds do, find new ones with
 /// `make mutants`.
-const REJECTED: [(Mutant, u64); 12] = [
+const REJECTED: [(Mutant, u64); 14] = [
     (Mutant::NoSlipDecision, 1),
     (Mutant::NoClaimDecision, 4),
     (Mutant::CountedRefund, 91),
@@ -19,8 +19,10 @@ const REJECTED: [(Mutant, u64); 12] = [
     (Mutant::AmountFromRedis, 6),
     (Mutant::SettledEarly, 2),
     (Mutant::RedisBeforeLedger, 0),
-    (Mutant::LoaderOverwrites, 17),
+    (Mutant::LoaderOverwrites, 15),
     (Mutant::CachedBeforeFinal, 0),
+    (Mutant::StartByProcessClock, 127),
+    (Mutant::StartNotInGuard, 8),
 ];
 
 fn threads() -> usize {

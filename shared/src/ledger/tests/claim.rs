@@ -30,6 +30,7 @@ fn claim_item(claim: &Claim) -> ClaimItem {
         at: claim.at,
         sender_id: sender,
         greeting,
+        reference: None,
         by: None,
     }
 }

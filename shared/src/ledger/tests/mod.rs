@@ -3,6 +3,7 @@
 mod claim;
 mod commit;
 mod history;
+mod movements;
 mod packet;
 mod refund;
 mod wallet;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::domain::{Amounts, Best, Decision, Labels, Owner, PARTITIONS, PartId, Partition, Summary};
+use crate::domain::{AckMode, Amounts, Best, Decision, Guard, Labels, Owner, PARTITIONS, PartId, Partition, Summary};
 use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
 use crate::ports::Bound;
@@ -77,6 +77,36 @@ async fn labels_read_as_they_were_sent_and_older_packets_have_none() {
     assert_eq!(ledger.packet(packet_id(1)).await.unwrap().unwrap().terms, labelled());
     let older = items::write(&PacketItem::new(&terms())).unwrap();
     assert!(["cover", "reference", "metadata"].iter().all(|name| !older.contains_key(*name)));
+}
+
+/// The version before reads the acknowledgement mode of each packet. It does not find that of a packet with a start, so it reads no
+/// such packet and never loads one.
+#[tokio::test]
+async fn a_start_hides_the_acknowledgement_mode_from_the_version_before() {
+    #[derive(serde::Deserialize)]
+    struct Before {
+        ack: AckMode,
+    }
+    for ack in [AckMode::Ledger, AckMode::Redis] {
+        let guard = Guard { starts_at: Some(at(1_795_185_000_000)), ..terms().guard };
+        let (plain, starting) = (Terms { ack, ..terms() }, Terms { ack, guard, ..terms() });
+        let [first, second] = [&plain, &starting].map(|terms| items::write(&PacketItem::new(terms)).unwrap());
+        let is_known = |name: &&String| first.contains_key(*name);
+        assert_eq!(second.keys().filter(|name| !is_known(name)).collect::<Vec<_>>(), ["start"]);
+        assert_eq!(first.keys().filter(|name| !second.contains_key(*name)).collect::<Vec<_>>(), ["ack"]);
+        assert_eq!(items::read::<Before>(first).unwrap().ack, ack);
+        assert!(matches!(items::read::<Before>(second.clone()), Err(LedgerError::Impossible(_))));
+
+        let ledger = ledger();
+        for terms in [plain, starting] {
+            ledger.holds(keys::packet(terms.id), &PacketItem::new(&terms));
+            assert_eq!(ledger.packet(terms.id).await.unwrap().unwrap().terms, terms);
+        }
+        let mut without = second;
+        without.remove("start");
+        ledger.table.items.lock().unwrap().insert(keys::packet(packet_id(1)), without);
+        assert!(matches!(ledger.packet(packet_id(1)).await, Err(LedgerError::Impossible(_))));
+    }
 }
 
 #[tokio::test]

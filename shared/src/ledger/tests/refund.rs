@@ -24,10 +24,14 @@ async fn a_refund_is_a_decision_for_each_slip_and_their_sum() {
     let RefundOutcome::Refunded(decisions) = refund(&ledger).await.unwrap() else { panic!("refunded") };
     assert_eq!(decisions, [refunded(1, 300), refunded(2, 20)]);
     let item = RefundItem { packet_id: packet_id(1), slip_count: 2, amount: Amount::new(320), at: at(30) };
+    let key = keys::refund(&user("alice"), packet_id(1), 1);
+    let copy = keys::in_timeline(&key, at(30));
+    assert_eq!(copy.sk, format!("AT#REFUND#0000000000030#{}#000001", packet_id(1)));
     let expected = [
         put(keys::decision(packet_id(1), 1), &DecisionItem::from(&decisions[0])),
         put(keys::decision(packet_id(1), 2), &DecisionItem::from(&decisions[1])),
-        put(keys::refund(&user("alice"), packet_id(1), 1), &item),
+        put(key, &item),
+        put(copy, &item),
         Write::Add { key: keys::wallet(&user("alice")), deltas: vec![("balance", 320)], bound: None, absent: None },
     ];
     assert_eq!(ledger.written(), expected);

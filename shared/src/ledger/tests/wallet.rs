@@ -20,10 +20,12 @@ async fn withdraw(ledger: &Ledger<Told>) -> MovementOutcome {
     ledger.withdraw(&user("ann"), &id(), Amount::new(500), Some(&signer()), at(7)).await.unwrap()
 }
 
-fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) -> [Write; 2] {
+fn expected(key: Key, delta: i64, bound: Bound, absent: Option<&'static str>) -> [Write; 3] {
     let (wallet, deltas) = (keys::wallet(&user("ann")), vec![("balance", delta)]);
     let wallet = Write::Add { key: wallet, deltas, bound: Some(bound), absent };
-    [put(key, &movement(500)), wallet]
+    let copy = keys::in_timeline(&key, at(7));
+    assert_eq!(copy.sk.replace("AT#", "").replace("0000000000007#", ""), key.sk);
+    [put(key, &movement(500)), put(copy, &movement(500)), wallet]
 }
 
 #[tokio::test]
@@ -42,19 +44,20 @@ async fn money_comes_in_up_to_the_bound_and_goes_out_down_to_nothing() {
 #[tokio::test]
 async fn a_movement_that_is_there_decides_before_the_balance() {
     for (amount, outcome) in [(500, MovementOutcome::Replayed), (501, MovementOutcome::IdReused)] {
-        let shown = || cancelled([there(&movement(amount)), Reason::ConditionFailed(None)]);
+        let shown =
+            || cancelled([there(&movement(amount)), Reason::ConditionFailed(None), Reason::ConditionFailed(None)]);
         assert_eq!((deposit(&shown()).await, withdraw(&shown()).await), (outcome, outcome));
-        let read = cancelled([Reason::None, Reason::ConditionFailed(None)]);
+        let read = cancelled([Reason::None, Reason::None, Reason::ConditionFailed(None)]);
         read.holds(keys::deposit(&user("ann"), &id()), &movement(amount));
         assert_eq!(deposit(&read).await, outcome);
         // Neither another signer nor none is another movement.
         for by in [None, Some("arn:aws:iam::1:user/other".parse().unwrap())] {
             let there = there(&OutsideItem { by, ..movement(amount) });
-            let shown = cancelled([there, Reason::ConditionFailed(None)]);
+            let shown = cancelled([there, Reason::None, Reason::ConditionFailed(None)]);
             assert_eq!(deposit(&shown).await, outcome);
         }
     }
-    let out_of_bounds = || cancelled([Reason::None, Reason::ConditionFailed(None)]);
+    let out_of_bounds = || cancelled([Reason::None, Reason::None, Reason::ConditionFailed(None)]);
     assert_eq!(deposit(&out_of_bounds()).await, MovementOutcome::TooFull);
     assert_eq!(withdraw(&out_of_bounds()).await, MovementOutcome::InsufficientBalance);
 }

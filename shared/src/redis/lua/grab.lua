@@ -103,11 +103,16 @@ local function grab(part, pending, tries, first, count, digests)
   local expires, guard, slip, range_end, is_pending = answers[1], answers[2], answers[3], answers[4], answers[5]
   if not expires then return '-' end
 
-  -- The first grab from the start on takes the start out of the guard.
-  local rest_of_guard, start = (guard or ''):match('^(.-)p?@(%d+)$')
+  -- The first grab from the start on takes the start out of the guard. If a later part of this script is refused, that may stay.
+  local start = guard and sub(guard, -TIME_LEN - 1, -TIME_LEN - 1) == '@' and sub(guard, -TIME_LEN)
   if start and at >= start then
-    guard, start = rest_of_guard ~= '' and rest_of_guard, nil
-    if guard then call('HSET', part, '$guard', guard) else call('HDEL', part, '$guard') end
+    guard, start = guard:match('^(.-)p?@'), nil
+    if guard == '' then
+      guard = nil
+      call('HDEL', part, '$guard')
+    else
+      call('HSET', part, '$guard', guard)
+    end
   end
   local to_all = start and 'n' .. start
   if guard and sub(guard, -6) == 'closed' then

@@ -6,8 +6,8 @@
 --
 -- Returns
 --   {0}  the part is not loaded
---   {1}  it still has that version
---   {2, version, closed, number of known decisions, user, claim, user, claim, ...}  closed is 1 or 0; with what the hash has of
+--   {1, now}  it still has that version
+--   {2, now, version, closed, number of known decisions, user, claim, user, claim, ...}  closed is 1 or 0; with what the hash has of
 --                             each user:
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
@@ -15,17 +15,20 @@
 -- The version is the number of known decisions and of fields, and whether the part is closed. Every claim or hold that comes or goes
 -- changes one of the numbers. One
 -- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
--- version already, and two numbers cost less to read than all claims.
+-- version already, and two numbers cost less to read than all claims. Once the start is past, `guard` goes and
+-- `open_until` comes with the first hold, which so adds one field too.
 
 local part, seen = KEYS[1], ARGV[1]
 local terms = redis.call('HMGET', part, '$expires_at', '$known_count', '$guard')
 if not terms[1] then return {0} end
 local closed = terms[3] and terms[3]:sub(-6) == 'closed' and '1' or '0'
 local version = terms[2] .. ':' .. redis.call('HLEN', part) .. ':' .. closed
-if version == seen then return {1} end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+if version == seen then return {1, now} end
 
 local all = redis.call('HGETALL', part)
-local known = {2, version, closed, terms[2]}
+local known = {2, now, version, closed, terms[2]}
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then
     known[#known + 1], known[#known + 2] = all[i], all[i + 1]

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::slips::{Slips, Source};
-use crate::domain::{AckMode, Amounts, Best, Claim, Decision, Hold, Owner, PartId, Summary, Terms, UserId};
+use super::allowance::Allowance;
+use super::slips::{Moment, Slips, Source};
+use crate::domain::{AckMode, Amounts, Best, Claim, Decision, Hold, Owner, PartId, Summary, Terms, Timestamp, UserId};
 use crate::ports::PartView;
 
 /// How long a process believes the hot store about a group of slips before it reads the group again.
@@ -21,12 +22,11 @@ const HOLD_AGE: Duration = Duration::from_secs(1);
 pub const SMALL_SLIPS_MAX: u32 = 2_000;
 /// How often a process looks whether a large packet that has expired is settled.
 const SETTLED_INTERVAL: Duration = Duration::from_secs(1);
-/// The time in which a large packet's allowance grows by one read: five a second.
-const READ_PERIOD: Duration = Duration::from_millis(200);
-/// The most that an allowance grows to, in reads.
-const READS_SAVED: u32 = 64;
 /// The weight, among groups of weight 1, of a group whose slips are given out now.
 const FRONT_WEIGHT: u32 = 64;
+/// For how long before the newest claim the list of what is newer repeats claims, at most. A hold that waits for longer, and a part that
+/// is silent for longer, may add claims that it lacks.
+const REPEATED: Duration = Duration::from_secs(5);
 /// The age of what was never read.
 const NEVER: Duration = Duration::from_hours(1);
 
@@ -37,6 +37,20 @@ pub enum Depth {
     Whole,
     /// Those of parts that report are not: the hot store is believed.
     Reported,
+}
+
+/// A piece of a list of claims.
+#[derive(Clone, Copy, Debug)]
+pub enum Span {
+    /// In slip order, from this slip on.
+    From(u32),
+    /// The newest first: after the one place and before the other.
+    Newest {
+        /// The place of an older claim.
+        after: Option<Moment>,
+        /// The place of a newer claim.
+        before: Option<Moment>,
+    },
 }
 
 /// How much a group needs to be read, the least first.
@@ -81,6 +95,8 @@ struct Part {
     asked: Tick,
     /// When that answer came.
     heard: Tick,
+    /// The hot store's time at the last report, or when nothing had changed since.
+    now: Timestamp,
     /// Whether the last answer was a report, or that nothing has changed since the last one.
     is_reported: bool,
     /// The last report.
@@ -117,6 +133,7 @@ impl Evidence {
                 slips,
                 asked: Tick::default(),
                 heard: Tick::default(),
+                now: Timestamp::default(),
                 is_reported: false,
                 report: None,
                 suspect_since: None,
@@ -175,9 +192,36 @@ impl Evidence {
         self.slips.claim_of(user).map(|(claim, _)| claim)
     }
 
-    /// Up to `limit` claims of slips from `start` on.
-    pub fn claims(&self, start: u32, limit: usize) -> Vec<(UserId, Claim)> {
-        self.slips.claims(start..self.count, limit)
+    /// Up to `limit` claims of a piece of the list.
+    pub fn claims(&self, span: Span, limit: usize) -> Vec<(UserId, Claim)> {
+        match span {
+            Span::From(start) => self.slips.claims(start..self.count, limit),
+            Span::Newest { after, before } => self.slips.newest(after, before, limit),
+        }
+    }
+
+    /// Whether claims are listed in slip order only: a large packet that is settled is not read as a whole.
+    pub fn is_listed_by_slip(&self, is_past: bool) -> bool {
+        self.settled.is_some() || self.is_large() && self.is_decided() && is_past
+    }
+
+    /// The place of the newest claim that is known.
+    pub fn newest(&self) -> Option<Moment> {
+        self.slips.newest_place()
+    }
+
+    /// A place up to which no claim is missing, as far as can be known: claims that become known later are after it. It is not after
+    /// the newest claim, so it stays where it is while nothing happens.
+    pub fn complete(&self) -> Moment {
+        let newest = self.newest().unwrap_or(Moment::FIRST);
+        if self.is_decided() {
+            return newest;
+        }
+        // A part has reported what it gave out before its time: claims, and holds that may still become claims.
+        let held = self.parts.iter().filter_map(|part| part.report.as_ref()).flat_map(|report| report.holds.values());
+        let times = self.parts.iter().map(|part| part.now).chain(held.map(|(hold, _)| hold.at));
+        let complete = times.min().map_or(Moment::FIRST, Moment::before);
+        complete.max(Moment::before(newest.at().before(REPEATED))).min(newest)
     }
 
     /// Whether a user may have a claim that is not known here: their slip is held, something could not be read, or only the sums
@@ -191,10 +235,14 @@ impl Evidence {
         self.is_behind || holds.any(|(hold, _)| hold.user == *user)
     }
 
-    /// The groups from the one of `start` on that a list of `limit` claims shows, and that were never read: `many` at most. Once only
-    /// the sums are known, those are all groups that are not known yet.
-    pub fn unread(&self, start: u32, limit: usize, many: usize) -> Vec<u32> {
-        let claims = self.claims(start, limit);
+    /// The groups that a list of `limit` claims shows, and that were never read: `many` at most. In slip order, once only the sums are
+    /// known, those are all groups that are not known yet.
+    pub fn unread(&self, span: Span, limit: usize, many: usize) -> Vec<u32> {
+        let claims = self.claims(span, limit);
+        let Span::From(start) = span else {
+            let groups: BTreeSet<u32> = claims.iter().map(|(_, claim)| Slips::group_of(claim.slip)).collect();
+            return groups.into_iter().filter(|group| self.slips.read_at(*group).is_none()).take(many).collect();
+        };
         let is_short = claims.len() < limit;
         let end = claims.last().filter(|_| !is_short).map_or(self.count, |(_, claim)| claim.slip + 1);
         let groups = Slips::groups_of(&(start..end)).filter(|group| match &self.settled {
@@ -253,16 +301,16 @@ impl Evidence {
         if lost.is_reported {
             lost.suspect_since = Some(now);
         }
-        (lost.is_reported, lost.report) = (false, None);
+        (lost.is_reported, lost.report, lost.now) = (false, None, Timestamp::default());
         lost.doubted.clear();
         let slips = lost.slips.clone();
         self.hide(Source::Promise, &slips);
     }
 
     /// A part has nothing new.
-    pub fn is_unchanged(&mut self, part: PartId, asked: Tick) {
+    pub fn is_unchanged(&mut self, part: PartId, asked: Tick, now: Timestamp) {
         if let Some(part) = self.answered(part, asked) {
-            part.is_reported = part.report.is_some();
+            (part.is_reported, part.now) = (part.report.is_some(), now);
         }
     }
 
@@ -347,6 +395,7 @@ impl Evidence {
         if has_forgotten || is_found_out {
             part.suspect_since = Some(now);
         }
+        part.now = view.now;
         let (version, is_closed, known_count) = (view.version, view.is_closed, view.known_count);
         part.report = Some(Report { version, is_closed, known_count, claimed, holds });
         part.is_reported = true;
@@ -482,24 +531,5 @@ impl Evidence {
             size_of::<Part>() + doubted.sum::<usize>() + report
         };
         size_of::<Self>() + self.slips.bytes() + self.parts.iter().map(part).sum::<usize>()
-    }
-}
-
-/// How many groups of a large packet may be read now: it grows with time, up to a bound.
-#[derive(Debug, Default)]
-struct Allowance {
-    /// When all that was taken has grown again.
-    full_at: Option<Instant>,
-}
-
-impl Allowance {
-    /// Takes up to `most` reads. Returns how many.
-    fn take(&mut self, most: usize, now: Instant) -> usize {
-        let full_at = self.full_at.map_or(now, |at| at.max(now));
-        let missing = full_at.duration_since(now).as_millis().div_ceil(READ_PERIOD.as_millis());
-        let left = READS_SAVED.saturating_sub(u32::try_from(missing).unwrap_or(READS_SAVED));
-        let taken = left.min(u32::try_from(most).unwrap_or(READS_SAVED));
-        self.full_at = Some(full_at + READ_PERIOD * taken);
-        taken as usize
     }
 }

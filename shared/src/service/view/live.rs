@@ -6,7 +6,7 @@ use futures::future::try_join_all;
 use futures::stream::TryStreamExt;
 use tokio::time::{Instant, timeout};
 
-use super::evidence::{CHECK_INTERVAL, Depth, Evidence, SMALL_SLIPS_MAX};
+use super::evidence::{CHECK_INTERVAL, Depth, Evidence, SMALL_SLIPS_MAX, Span};
 use crate::batching::{Cache, FreshSingleFlight, SingleFlight, cache_of_large};
 use crate::domain::{AckMode, Claim, PacketId, PartId, Partition, Terms, Timestamp, UserId};
 use crate::lock;
@@ -20,7 +20,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Groups of slips that are read at once while a page of claims is filled.
 const GROUPS_AT_ONCE: usize = 16;
-/// The bytes of the cache of packets. A packet of 100,000 slips takes 10 MB if its users' ids have twelve letters, 23 MB if they are
+/// The bytes of the cache of packets. A packet of 100,000 slips takes 11 MB if its users' ids have twelve letters, 25 MB if they are
 /// as long as can be.
 const BYTES_MAX: u64 = 32 << 20;
 /// The bytes of a packet of some 100 slips.
@@ -173,7 +173,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
             match self.answer(terms, part, version).await {
                 None => lock(shared).is_mute(part, asked, Instant::now()),
                 Some(ViewResult::NotLoaded) => lock(shared).is_lost(part, asked, Instant::now()),
-                Some(ViewResult::Unchanged) => lock(shared).is_unchanged(part, asked),
+                Some(ViewResult::Unchanged(now)) => lock(shared).is_unchanged(part, asked, now),
                 Some(ViewResult::Changed(view)) => {
                     let needs_amounts = lock(shared).needs_amounts(part, &view);
                     let amounts = if needs_amounts { Some(self.stores.packets.amounts(part).await?) } else { None };
@@ -218,17 +218,17 @@ impl<T: Table, H: HotStore> Live<T, H> {
         lock(&self.mute).get(&partition.index()).is_some_and(|since| since.elapsed() < RETRY_INTERVAL)
     }
 
-    /// Reads what a list of `limit` claims from slip `start` on shows and was not read yet.
+    /// Reads what a list of `limit` claims shows and was not read yet.
     pub async fn read_page(
         self: &Arc<Self>,
         terms: &Arc<Terms>,
         shared: &Shared,
-        start: u32,
+        span: Span,
         limit: usize,
     ) -> Result<(), Failure> {
         let mut last = None;
         loop {
-            let groups = lock(shared).unread(start, limit, GROUPS_AT_ONCE);
+            let groups = lock(shared).unread(span, limit, GROUPS_AT_ONCE);
             let Some(first) = groups.first().copied() else { return Ok(()) };
             if last.replace(first) == Some(first) {
                 return Err(Failure::defect(format!("{}: settled, but not every slip is decided", terms.id)));

@@ -1,6 +1,8 @@
 //! Viewing packets, claims and histories.
 
+mod allowance;
 mod evidence;
+mod listing;
 mod live;
 mod slips;
 #[cfg(all(test, feature = "memory"))]
@@ -11,10 +13,14 @@ use std::sync::Arc;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 
+pub use self::listing::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order};
+
 use self::evidence::{Depth, Evidence};
 use self::live::Live;
-use crate::domain::{Claim, ClaimRecord, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet};
-use crate::ledger::{Ledger, Packet, Slice};
+use crate::domain::{
+    Claim, ClaimRecord, Movement, MovementFilter, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet,
+};
+use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
 use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
@@ -96,28 +102,6 @@ pub struct PacketView {
     pub is_decided: bool,
 }
 
-/// A claim in a packet's list.
-#[derive(Clone, Debug)]
-pub struct ListedClaim {
-    /// The winner.
-    pub user: UserId,
-    /// Their claim.
-    pub claim: Claim,
-    /// Whether it is the luckiest, once nobody can win any more.
-    pub best: bool,
-}
-
-/// A page of a packet's list of claims.
-#[derive(Clone, Debug)]
-pub struct ClaimsView {
-    /// The packet's terms.
-    pub terms: Arc<Terms>,
-    /// The page.
-    pub claims: Slice<ListedClaim, u32>,
-    /// Whether nothing of the list changes any more.
-    pub is_final: bool,
-}
-
 /// The use case of viewing. While a packet changes, its state comes from the hot store; all else comes from the ledger.
 pub struct ViewPackets<T, H> {
     live: Arc<Live<T, H>>,
@@ -167,38 +151,6 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         let status = self.status(&terms, &summary, is_decided, end);
         drop(evidence);
         Ok(PacketView { terms, status, closed_at, summary, mine, is_decided })
-    }
-
-    /// Up to `limit` claims of a packet in slip order, of slips after `after`, for `viewer`.
-    pub async fn claims(
-        &self,
-        id: PacketId,
-        viewer: &UserId,
-        after: Option<u32>,
-        limit: u32,
-    ) -> Result<Viewed<ClaimsView>, Failure> {
-        let terms = match self.visible(id, viewer).await? {
-            Viewed::Shown(terms) => terms,
-            Viewed::NotForYou => return Ok(Viewed::NotForYou),
-            Viewed::NotFound => return Ok(Viewed::NotFound),
-        };
-        let shared = self.live.look(&terms, Depth::Reported).await?;
-        if !lock(&shared).is_decided() {
-            self.live.claim_of(&terms, &shared, viewer).await?;
-        }
-        let (start, limit) = (after.map_or(0, |slip| slip.saturating_add(1)), limit as usize);
-        // One more shows whether there is a next page.
-        self.live.read_page(&terms, &shared, start, limit + 1).await?;
-        let evidence = lock(&shared);
-        let (mut claims, is_final) = (evidence.claims(start, limit + 1), evidence.is_decided());
-        let best = evidence.summary().best.filter(|_| is_final).map(|best| best.slip);
-        drop(evidence);
-        let more = claims.len() > limit;
-        claims.truncate(limit);
-        let next = if more { claims.last().map(|(_, claim)| claim.slip) } else { None };
-        let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
-        let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
-        Ok(Viewed::Shown(ClaimsView { terms, claims, is_final }))
     }
 
     /// A user's wallet.
@@ -269,6 +221,17 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         limit: u32,
     ) -> Result<(Slice<ClaimRecord, PacketId>, Wallet), Failure> {
         Ok(futures::try_join!(self.ledger().claims(user, before, limit), self.ledger().wallet(user))?)
+    }
+
+    /// Up to `limit` movements of a user's wallet, the newest first, after `after`.
+    pub async fn movements(
+        &self,
+        user: &UserId,
+        filter: MovementFilter,
+        after: Option<MovementCursor>,
+        limit: u32,
+    ) -> Result<Slice<Movement, MovementCursor>, Failure> {
+        Ok(self.ledger().movements(user, filter, after, limit).await?)
     }
 
     fn ledger(&self) -> &Ledger<T> {

@@ -1,12 +1,13 @@
 //! What a process knows of a packet's slips: one dense table in groups of the ledger's size, with an index by user. Pure code.
 
 use std::cmp::Reverse;
-use std::ops::Range;
+use std::collections::BTreeSet;
+use std::ops::{Bound, Range};
 
 use foldhash::{HashMap, HashMapExt};
 use tokio::time::Instant;
 
-use crate::domain::{Amount, Best, Claim, Decision, Owner, Summary, UserId};
+use crate::domain::{Amount, Best, Claim, Decision, Owner, Summary, Timestamp, UserId};
 use crate::ledger::keys::SLIPS_PER_KEY;
 
 /// About the bytes that a user's text takes beside its letters: the counts of an `Arc`, and what the allocator rounds up.
@@ -21,6 +22,50 @@ pub enum Source {
     Report,
     /// The ledger's decision, which never changes.
     Ledger,
+}
+
+/// A place in the order of time: a claim's time in milliseconds, then its slip in the lowest bits. One number takes less of the cache
+/// than two.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Moment(u64);
+
+/// The bits of a slip: a packet has at most 100,000.
+const SLIP_BITS: u32 = 17;
+/// About the bytes that a moment takes in its set, whose nodes are half full or more.
+const MOMENT_BYTES: usize = 18;
+
+impl Moment {
+    /// Before every claim.
+    pub const FIRST: Self = Self(0);
+
+    /// The place of a claim of `slip` at `at`. A time beyond 47 bits, which no clock shows, counts as the last one.
+    pub fn of(at: Timestamp, slip: u32) -> Self {
+        Self((at.ms().min(u64::MAX >> SLIP_BITS) << SLIP_BITS) | u64::from(slip))
+    }
+
+    /// The last place before all claims of `at` and later.
+    pub fn before(at: Timestamp) -> Self {
+        Self(Self::of(at, 0).0.saturating_sub(1))
+    }
+
+    /// The time.
+    pub const fn at(self) -> Timestamp {
+        Timestamp::from_ms(self.0 >> SLIP_BITS)
+    }
+
+    const fn slip(self) -> u32 {
+        (self.0 % (1 << SLIP_BITS)) as u32
+    }
+
+    /// The place as a number.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The place with this number.
+    pub const fn from_number(number: u64) -> Self {
+        Self(number)
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +91,8 @@ pub struct Slips {
     count: u32,
     groups: Vec<Group>,
     by_user: HashMap<UserId, u32>,
+    /// The claims in the order of time.
+    by_time: BTreeSet<Moment>,
     decided: u32,
     reported: u32,
     /// The sums of all that is shown, without the best claim.
@@ -61,6 +108,7 @@ impl Slips {
             count,
             groups,
             by_user: HashMap::new(),
+            by_time: BTreeSet::new(),
             decided: 0,
             reported: 0,
             sums: Summary::default(),
@@ -94,6 +142,11 @@ impl Slips {
     /// The groups in which `slips` lie.
     pub const fn groups_of(slips: &Range<u32>) -> Range<u32> {
         slips.start / SLIPS_PER_KEY..slips.end.div_ceil(SLIPS_PER_KEY)
+    }
+
+    /// The group of a slip.
+    pub const fn group_of(slip: u32) -> u32 {
+        slip / SLIPS_PER_KEY
     }
 
     /// The slips of a group.
@@ -161,6 +214,22 @@ impl Slips {
         here.filter_map(|known| known.decision.claim()).take(limit).map(|(user, claim)| (user.clone(), claim)).collect()
     }
 
+    /// Up to `limit` claims after `after` and before `before`, the newest first.
+    pub fn newest(&self, after: Option<Moment>, before: Option<Moment>, limit: usize) -> Vec<(UserId, Claim)> {
+        if after.is_some() && before <= after && before.is_some() {
+            return Vec::new();
+        }
+        let places =
+            (after.map_or(Bound::Unbounded, Bound::Excluded), before.map_or(Bound::Unbounded, Bound::Excluded));
+        let found = self.by_time.range(places).rev().filter_map(|place| self.known(place.slip())?.decision.claim());
+        found.take(limit).map(|(user, claim)| (user.clone(), claim)).collect()
+    }
+
+    /// The place of the newest claim.
+    pub fn newest_place(&self) -> Option<Moment> {
+        self.by_time.last().copied()
+    }
+
     /// Slips of `slips` that are shown because of `source`.
     pub fn shown_by(&self, source: Source, slips: &Range<u32>) -> Vec<u32> {
         let groups = Self::groups_of(slips).filter_map(|group| self.group(group));
@@ -214,6 +283,7 @@ impl Slips {
             Owner::User(user) => {
                 self.text_bytes += user.as_str().len() + TEXT_BYTES;
                 self.by_user.insert(user.clone(), slip);
+                self.by_time.insert(Moment::of(decision.at, slip));
                 (&mut sums.claimed_count, &mut sums.claimed_amount)
             }
             Owner::Refunded => (&mut sums.refunded_count, &mut sums.refunded_amount),
@@ -237,6 +307,7 @@ impl Slips {
         if let Owner::User(user) = &decision.owner {
             self.text_bytes -= user.as_str().len() + TEXT_BYTES;
             self.by_user.remove(user);
+            self.by_time.remove(&Moment::of(decision.at, slip));
             let sums = &mut self.sums;
             sums.claimed_count -= 1;
             sums.claimed_amount = sums.claimed_amount.checked_sub(decision.amount).unwrap_or(Amount::ZERO);
@@ -248,7 +319,8 @@ impl Slips {
         let places: usize = self.groups.iter().map(|group| group.slips.capacity()).sum();
         // The table of a map is a power of two, of which seven eighths are used; each place has a byte of its own.
         let index = self.by_user.capacity() / 7 * 8 * (size_of::<(UserId, u32)>() + 1);
-        self.groups.len() * size_of::<Group>() + places * size_of::<Option<Known>>() + index + self.text_bytes
+        let times = self.by_time.len() * MOMENT_BYTES;
+        self.groups.len() * size_of::<Group>() + places * size_of::<Option<Known>>() + index + times + self.text_bytes
     }
 }
 
@@ -282,6 +354,9 @@ mod tests {
             assert_eq!(slips.claim_of(user).map(|(claim, _)| claim).as_ref(), Some(claim), "{user}");
         }
         assert_eq!(slips.by_user.len(), claims.len());
+        let mut newest = claims.clone();
+        newest.sort_by_key(|(_, claim)| Reverse((claim.at, claim.slip)));
+        assert_eq!(slips.newest(None, None, 1_000), newest);
         let text: usize = claims.iter().map(|(user, _)| user.as_str().len() + TEXT_BYTES).sum();
         assert_eq!(slips.text_bytes, text);
     }
@@ -303,6 +378,26 @@ mod tests {
                 assert_consistent(&slips);
             }
         }
+    }
+
+    #[test]
+    fn a_piece_of_the_newest_claims_lies_between_two_places() {
+        let mut slips = Slips::new(10);
+        for (slip, at) in [(0, 5), (1, 9), (2, 5), (3, 7), (4, u64::MAX)] {
+            slips.show(Decision { at: Timestamp::from_ms(at), ..decision(slip, Some(slip)) }, Source::Report);
+        }
+        let place = |at, slip| Some(Moment::of(Timestamp::from_ms(at), slip));
+        let of = |after, before, limit| {
+            slips.newest(after, before, limit).into_iter().map(|(_, claim)| claim.slip).collect::<Vec<_>>()
+        };
+        assert_eq!(of(None, None, 10), [4, 1, 3, 2, 0]);
+        assert_eq!(of(None, place(9, 1), 2), [3, 2]);
+        assert_eq!(of(place(5, 0), None, 10), [4, 1, 3, 2], "a tie goes by the slip");
+        assert_eq!(of(Some(Moment::before(Timestamp::from_ms(5))), place(7, 3), 10), [2, 0]);
+        assert_eq!((of(place(7, 3), place(7, 3), 10), of(place(9, 0), place(5, 0), 10)), (vec![], vec![]));
+        assert_eq!(slips.newest_place(), place(u64::MAX, 4));
+        slips.hide(4);
+        assert_eq!(slips.newest_place().map(Moment::at), Some(Timestamp::from_ms(9)));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! What views of a large packet cost, and what they show while parts of the hot store fail. The clock is tokio's, paused.
 
+mod newest;
+
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -272,9 +274,22 @@ impl Scene {
     }
 }
 
-async fn page(view: &ViewPackets<Counting, Shards>, terms: &Terms, after: Option<u32>) -> Slice<ListedClaim, u32> {
-    match view.claims(terms.id, &terms.sender, after, 100).await.unwrap() {
-        Viewed::Shown(view) => view.claims,
+async fn page(
+    view: &ViewPackets<Counting, Shards>,
+    terms: &Terms,
+    after: Option<ListPlace>,
+) -> Slice<ListedClaim, ListPlace> {
+    list(view, terms, Order::Slip, after).await.claims
+}
+
+async fn list(
+    view: &ViewPackets<Counting, Shards>,
+    terms: &Terms,
+    order: Order,
+    cursor: Option<ListPlace>,
+) -> ClaimsView {
+    match view.claims(terms.id, &terms.sender, &ClaimsAsked { order, cursor, limit: 100 }).await.unwrap() {
+        Viewed::Shown(view) => view,
         other => panic!("{other:?}"),
     }
 }
@@ -434,7 +449,7 @@ async fn a_page_of_claims_reads_its_own_slips_only() {
     assert!(queries <= 2 + 8, "{queries} queries");
     // From the middle, in a process that is new to the packet.
     let view = scene.process();
-    let middle = page(&view, &scene.terms, Some(50_000)).await;
+    let middle = page(&view, &scene.terms, Some(ListPlace::Slip(50_000))).await;
     assert!(scene.queries() <= 3 + 8);
     assert_eq!((first.rows.len(), middle.rows.len()), (100, 100));
     let (mut slips, mut after) = (BTreeSet::new(), None);

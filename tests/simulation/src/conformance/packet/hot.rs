@@ -16,7 +16,7 @@ use super::{FAULTS, Packet, Replies, Result, Stop, agree, differs, small};
 use crate::conformance::Missing;
 use crate::conformance::log::{Actor, Script};
 use crate::conformance::reached::{Doing, Snapshot};
-use crate::world::SNAPSHOTS;
+use crate::world::{SECOND_PRIMARY_AHEAD, SNAPSHOTS};
 
 /// How long a process may remember a snapshot: `FINAL_TTL` and `SNAPSHOT_TTL` in `service/grab/exhausted.rs`.
 const REMEMBERED: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
@@ -40,6 +40,7 @@ impl Packet {
         actor: Actor,
         part: PartId,
         script: &Script,
+        seen: &memory::Part,
     ) -> Result {
         let place = small(part.index);
         match script {
@@ -63,7 +64,11 @@ impl Packet {
                     differs(format!("reconciled: {reconciled:?}, not {expected:?}"))
                 }
             }
-            Script::Snapshot(only_final, found) => self.snapshot(number, at, place, *only_final, found),
+            Script::Snapshot(only_final, found) => {
+                // The model has no guards; a snapshot leaves the part's as it is.
+                let is_guarded = seen.terms.as_ref().is_some_and(|terms| terms.guard != Guard::default());
+                self.snapshot(number, at, place, *only_final, is_guarded, found)
+            }
             Script::Outbox(holds) => {
                 // Perhaps only the oldest of them.
                 let (call, holds) = (Call::ReadOutbox(place), self.holds(holds));
@@ -88,13 +93,18 @@ impl Packet {
         found: Option<&[ports::GrabAnswer]>,
     ) -> Result {
         let mut replies = Vec::new();
-        for (place, user) in users.iter().enumerate() {
-            let user = self.user(user);
+        for (place, name) in users.iter().enumerate() {
+            let user = self.user(name);
             let call = Call::Grab { part, user };
             let real = match found.map(|found| &found[place]) {
                 None => GrabAnswer::NotLoaded,
                 Some(ports::GrabAnswer::Confirmed(claim)) => GrabAnswer::Confirmed(small(claim.slip)),
-                Some(ports::GrabAnswer::Held { slip, .. }) => GrabAnswer::Held(small(*slip)),
+                Some(ports::GrabAnswer::Held { slip, at, .. }) => {
+                    if self.is_too_early(*at) {
+                        return differs(format!("{name} has a slip from {at}, before the start"));
+                    }
+                    GrabAnswer::Held(small(*slip))
+                }
                 Some(ports::GrabAnswer::Nothing { expired, certain }) => {
                     GrabAnswer::Nothing { expired: *expired, certain: *certain }
                 }
@@ -164,6 +174,7 @@ impl Packet {
         at: Timestamp,
         part: Part,
         only_final: bool,
+        is_guarded: bool,
         found: &SnapshotResult,
     ) -> Result {
         let (hot, expired) = (self.state.hot, self.state.expired);
@@ -173,10 +184,7 @@ impl Packet {
             "a grab is needed"
         } else if only_final && !is_final {
             "not final"
-        } else if self.terms.guard.passphrase.is_some() || self.terms.guard.recipients.is_some() {
-            "a grab is needed"
-        } else if self.terms.guard.starts_at.is_some() && *found == SnapshotResult::GrabNeeded {
-            // The part has its start until the first grab after it, which the model does not have.
+        } else if is_guarded {
             "a grab is needed"
         } else {
             "exhausted"
@@ -245,8 +253,25 @@ impl Packet {
         Ok(())
     }
 
+    /// Whether the packet cannot have begun at `at`, by whichever hot store's clock.
+    fn is_too_early(&self, at: Timestamp) -> bool {
+        self.terms.guard.starts_at.is_some_and(|starts_at| at.after(SECOND_PRIMARY_AHEAD) < starts_at)
+    }
+
+    /// The part must have its packet's guard, from the start on perhaps without the start.
+    fn compare_guard(&self, seen: &Guard, now: Timestamp) -> Result {
+        let begun = Guard { starts_at: None, ..self.terms.guard.clone() };
+        if *seen == self.terms.guard || *seen == begun && !self.is_too_early(now) {
+            return Ok(());
+        }
+        differs(format!("the guard is {seen:?} at {now}, and the packet's is {:?}", self.terms.guard))
+    }
+
     /// The part must be as in the model.
-    pub(super) fn compare_part(&mut self, part: PartId, seen: &memory::Part, pending: bool) -> Result {
+    pub(super) fn compare_part(&mut self, part: PartId, seen: &memory::Part, pending: bool, now: Timestamp) -> Result {
+        if let Some(terms) = &seen.terms {
+            self.compare_guard(&terms.guard, now)?;
+        }
         let place = small(part.index);
         let slips = self.instance.slips_of(place);
         let known: Set = seen.decisions.iter().map(|slip| small(*slip)).collect();

@@ -168,9 +168,9 @@ impl Packet {
                 self.keep();
                 let ahead = if *primary == 1 { SECOND_PRIMARY_AHEAD } else { Duration::ZERO };
                 self.on_primary(*primary, at.after(ahead), |this| {
-                    this.script(number, at, actor, *part, script)?;
+                    this.script(number, at, actor, *part, script, seen)?;
                     this.forget(at.after(ahead));
-                    this.compare_part(*part, seen, *pending)
+                    this.compare_part(*part, seen, *pending, at)
                 })
             }
             Event::Transaction { what, outcome, decided, settled, .. } => {

@@ -1,0 +1,70 @@
+//! Delivers the dead letters of webhooks again.
+
+use std::time::Duration;
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::QueueAttributeName;
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::deployment::{Failed, aws_config};
+use crate::options::WebhooksReplay;
+use crate::{Exit, Outcome};
+
+/// How often SQS is asked how far it is, and for how long.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+const ASK_FOR: Duration = Duration::from_mins(10);
+
+/// How a move of dead letters ended.
+#[derive(Debug, Serialize)]
+struct Moved {
+    status: String,
+    count: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<String>,
+}
+
+/// Moves all dead letters back into the queue that they came from, and waits for the end.
+pub async fn replay(asked: &WebhooksReplay, json: bool) -> Result<Outcome, Failed> {
+    let sqs = Client::new(&aws_config().await);
+    let names = sqs.get_queue_attributes().queue_url(&asked.dead_letters).attribute_names(QueueAttributeName::QueueArn);
+    let found = names.send().await.map_err(|error| Failed::Aws("SQS did not describe the queue", Box::new(error)))?;
+    let arn = found.attributes.as_ref().and_then(|attributes| attributes.get(&QueueAttributeName::QueueArn));
+    let arn = arn.ok_or_else(|| Failed::Answer("a queue without an ARN".to_owned()))?;
+    let begun = sqs.start_message_move_task().source_arn(arn).send().await;
+    begun.map_err(|error| Failed::Aws("SQS did not begin to move the messages", Box::new(error)))?;
+    let until = Instant::now() + ASK_FOR;
+    loop {
+        let moved = last_move(&sqs, arn).await?;
+        let exit = match &*moved.status {
+            "COMPLETED" => Exit::Good,
+            "FAILED" | "CANCELLED" => Exit::Wrong,
+            _ if Instant::now() >= until => Exit::Unfinished,
+            _ => {
+                sleep(ASK_EVERY).await;
+                continue;
+            }
+        };
+        return Ok(Outcome::new(json, &moved, || in_words(&moved), exit));
+    }
+}
+
+async fn last_move(sqs: &Client, arn: &str) -> Result<Moved, Failed> {
+    let asked = sqs.list_message_move_tasks().source_arn(arn).max_results(1).send().await;
+    let found = asked.map_err(|error| Failed::Aws("SQS did not say how far it is", Box::new(error)))?;
+    let task = found.results.into_iter().flatten().next();
+    let task = task.ok_or_else(|| Failed::Answer("the move of the messages is unknown".to_owned()))?;
+    Ok(Moved {
+        status: task.status.unwrap_or_default(),
+        count: task.approximate_number_of_messages_moved,
+        failure: task.failure_reason,
+    })
+}
+
+fn in_words(Moved { status, count, failure }: &Moved) -> String {
+    let failure = failure.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    match &**status {
+        "COMPLETED" => format!("about {count} webhooks are delivered again"),
+        status => format!("about {count} webhooks were moved; the move is {status}{failure}"),
+    }
+}

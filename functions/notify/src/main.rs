@@ -1,0 +1,64 @@
+//! The notify function on AWS Lambda: wiring only.
+
+use std::error::Error as StdError;
+use std::io::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_sqs::config::retry::RetryConfig;
+use aws_sdk_sqs::config::timeout::TimeoutConfig;
+use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
+use notify::{Batch, Handled, Queue, Receiver, SecretSource, Webhook};
+use shared::config::Config;
+use shared::ports::{Clock, System};
+use shared::wiring;
+
+/// How long a call to the queue or to Secrets Manager may take, with its retries.
+const CALL_MAX: Duration = Duration::from_secs(5);
+
+/// The queue behind the AWS SDK.
+struct Sqs {
+    client: aws_sdk_sqs::Client,
+    url: String,
+}
+
+impl Queue for Sqs {
+    async fn hide(&self, receipt: &str, pause: Duration) -> Result<(), Box<dyn StdError + Send + Sync>> {
+        let seconds = i32::try_from(pause.as_secs()).unwrap_or(i32::MAX);
+        let asked = self.client.change_message_visibility().queue_url(&self.url).receipt_handle(receipt);
+        asked.visibility_timeout(seconds).send().await.map(drop).map_err(Into::into)
+    }
+}
+
+fn main() -> Result<(), Error> {
+    shared::run(serve())
+}
+
+async fn serve() -> Result<(), Error> {
+    let Config { webhooks, table, .. } = Config::for_webhooks(|name| std::env::var(name).ok())?;
+    let bounds = TimeoutConfig::builder().operation_timeout(CALL_MAX).build();
+    let aws = wiring::environment_for("AWS_ENDPOINT_URL_SECRETS_MANAGER");
+    let secrets = aws_sdk_secretsmanager::config::Builder::from(&aws)
+        .timeout_config(bounds.clone())
+        .retry_config(RetryConfig::standard());
+    let secrets = aws_sdk_secretsmanager::Client::from_conf(secrets.build());
+    let aws = wiring::environment_for("AWS_ENDPOINT_URL_SQS");
+    let sqs = aws_sdk_sqs::config::Builder::from(&aws).timeout_config(bounds).retry_config(RetryConfig::standard());
+    let sqs = Sqs { client: aws_sdk_sqs::Client::from_conf(sqs.build()), url: webhooks.queue };
+    let receiver = Receiver::new(&webhooks.url, webhooks.addresses, false)?;
+    let webhook = Webhook::new(receiver, SecretSource::stored(secrets, webhooks.secret));
+    let shared = Arc::new((webhook, sqs, table));
+    run_concurrent(service_fn(move |event: LambdaEvent<Batch>| {
+        let shared = Arc::clone(&shared);
+        async move {
+            let (webhook, sqs, table) = &*shared;
+            let now = System.now();
+            let Handled { answer, failed_age } = notify::handle(webhook, sqs, event.payload, now).await;
+            if let Some(age) = failed_age {
+                writeln!(std::io::stdout(), "{}", notify::metric(age, table, now))?;
+            }
+            Ok::<_, Error>(answer)
+        }
+    }))
+    .await
+}

@@ -1,0 +1,135 @@
+//! One webhook: an event as a signed request, after the Standard Webhooks specification.
+
+use http::{HeaderName, HeaderValue};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use shared::domain::Timestamp;
+use shared::events::Event;
+
+use crate::client::{PostError, Receiver};
+use crate::secret::{SecretSource, Secrets};
+
+const ID: HeaderName = HeaderName::from_static("webhook-id");
+const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+
+/// Why an event was not delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum Undelivered {
+    /// The message is no event of this version.
+    #[error("the message is no event")]
+    NoEvent(#[source] serde_json::Error),
+    /// There is no secret to sign with.
+    #[error("the secret of webhooks can't be read: {0}")]
+    NoSecret(String),
+    /// The receiver does not have it, as far as is known.
+    #[error(transparent)]
+    Post(#[from] PostError),
+}
+
+/// The body of a request.
+#[derive(Serialize)]
+struct Body<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    timestamp: String,
+    /// As it lies in the message, with fields of later versions too.
+    data: &'a RawValue,
+}
+
+/// A request's body and headers.
+struct Signed {
+    headers: [(HeaderName, HeaderValue); 3],
+    body: String,
+}
+
+/// Delivers events to one receiver.
+#[derive(Debug)]
+pub struct Webhook {
+    receiver: Receiver,
+    secrets: SecretSource,
+}
+
+/// An event as its message has it.
+pub struct Message<'a> {
+    event: Event,
+    text: &'a RawValue,
+}
+
+impl<'a> Message<'a> {
+    /// Reads a message.
+    pub fn read(text: &'a str) -> Result<Self, Undelivered> {
+        let event = serde_json::from_str(text).map_err(Undelivered::NoEvent)?;
+        let text = serde_json::from_str(text).map_err(Undelivered::NoEvent)?;
+        Ok(Self { event, text })
+    }
+
+    /// The webhook's id, which stays the same over all tries.
+    pub fn id(&self) -> String {
+        self.event.id()
+    }
+
+    /// When the event happened.
+    pub const fn at(&self) -> Timestamp {
+        self.event.at()
+    }
+
+    /// The request at `now`.
+    fn sign(&self, secrets: &Secrets, now: Timestamp) -> Result<Signed, Undelivered> {
+        let timestamp = self.event.at().to_string();
+        let body = Body { kind: self.event.name(), timestamp, data: self.text };
+        let body = serde_json::to_string(&body).map_err(Undelivered::NoEvent)?;
+        let (id, seconds) = (self.id(), now.ms() / 1000);
+        let signatures = secrets.signatures(&id, seconds, &body);
+        let header = |text: &str| HeaderValue::from_str(text).map_err(|error| PostError::Request(error.into()));
+        let headers = [(ID, header(&id)?), (TIMESTAMP, seconds.into()), (SIGNATURE, header(&signatures)?)];
+        Ok(Signed { headers, body })
+    }
+}
+
+impl Webhook {
+    /// Webhooks to `receiver`, signed by `secrets`.
+    pub const fn new(receiver: Receiver, secrets: SecretSource) -> Self {
+        Self { receiver, secrets }
+    }
+
+    /// Tries once to deliver a message.
+    pub async fn deliver(&self, message: &Message<'_>, now: Timestamp) -> Result<(), Undelivered> {
+        let secrets = self.secrets.current().await.map_err(Undelivered::NoSecret)?;
+        let Signed { headers, body } = message.sign(&secrets, now)?;
+        Ok(self.receiver.post(headers, body).await?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use shared::ports::{Clock, System};
+
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const CLAIMED: &str = r#"{"type":"SlipClaimed","packet_id":"38FS4S83HF3Y07WMYNH727QYT0","sender_id":"alice","user_id":"bob@a.example","slip":7,"amount":1234,"currency":"CNY","grabbed_at":"2026-11-20T13:30:02.391Z","later":[1, 2]}"#;
+
+    /// The library is the specification's own.
+    #[test]
+    fn the_specifications_library_verifies_a_request() {
+        let message = Message::read(CLAIMED).unwrap();
+        let now = System.now();
+        let Signed { headers, body } = message.sign(&Secrets::parse(SECRET).unwrap(), now).unwrap();
+        let headers: http::HeaderMap = headers.into_iter().collect();
+        let verifier = standardwebhooks::Webhook::new(SECRET).unwrap();
+        verifier.verify(body.as_bytes(), &headers).unwrap();
+        assert!(verifier.verify(format!("{body} ").as_bytes(), &headers).is_err());
+        assert_eq!(headers["webhook-id"], "evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7");
+        assert_eq!(headers["webhook-timestamp"], *(now.ms() / 1000).to_string());
+        let expected = format!(r#"{{"type":"SlipClaimed","timestamp":"2026-11-20T13:30:02.391Z","data":{CLAIMED}}}"#);
+        assert_eq!(body, expected, "the event stays as it lies in the message");
+    }
+
+    #[test]
+    fn a_message_that_is_no_event_is_refused() {
+        for text in ["", "{}", r#"{"type":"PacketFound"}"#, "[]", &CLAIMED.replace("\"slip\":7,", "")] {
+            assert!(matches!(Message::read(text), Err(Undelivered::NoEvent(_))), "{text}");
+        }
+    }
+}

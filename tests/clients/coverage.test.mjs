@@ -1,0 +1,63 @@
+// The JavaScript client offers each operation of openapi.yaml. A new operation needs a method, and a row here.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+
+import { Hongbao } from '../../clients/js/hongbao.js';
+
+/** @type {Record<string, (client: Hongbao) => Promise<unknown>>} */
+const CALLS = {
+  sendPacket: (client) => client.send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' }),
+  getPacket: (client) => client.packet('p'),
+  grabPacket: (client) => client.grab('p'),
+  listPacketClaims: (client) => client.claims('p'),
+  getMyWallet: (client) => client.wallet(),
+  listMyPackets: (client) => client.myPackets(),
+  listMyClaims: (client) => client.myClaims(),
+  listMyMovements: (client) => client.myMovements(),
+  getWallet: (client) => client.walletOf('u'),
+  deposit: (client) => client.deposit('u', 'd', 1),
+  withdraw: (client) => client.withdraw('u', 'w', 1),
+  listMovements: (client) => client.movements('u'),
+  listPacketsOfUser: (client) => client.forUser('u').myPackets(),
+  sendPacketForUser: (client) => client.forUser('u').send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' }),
+  getPacketForUser: (client) => client.forUser('u').packet('p'),
+  grabPacketForUser: (client) => client.forUser('u').grab('p'),
+  listPacketClaimsForUser: (client) => client.forUser('u').claims('p'),
+  listClaimsOfUser: (client) => client.forUser('u').myClaims(),
+  findPackets: (client) => client.findPackets('r'),
+  getAnyPacket: (client) => client.anyPacket('p'),
+};
+
+/** The operations of the document: `METHOD /path`, each path's parameters without their names. */
+async function operations() {
+  const document = await readFile(new URL('../../openapi.yaml', import.meta.url), 'utf8');
+  /** @type {Map<string, string>} */
+  const found = new Map();
+  let [path, method] = ['', ''];
+  for (const line of document.split('\n')) {
+    path = /^ {2}(\/\S*):$/.exec(line)?.[1] ?? path;
+    method = /^ {4}(get|put|post|delete|patch):$/.exec(line)?.[1] ?? method;
+    const id = /^ {6}operationId: (\w+)$/.exec(line)?.[1];
+    if (id) found.set(id, `${method.toUpperCase()} ${path.replace(/\{\w+\}/g, '*')}`);
+  }
+  return found;
+}
+
+test('each operation has a method that sends its request', async () => {
+  const documented = await operations();
+  assert.ok(documented.size >= 19, `only ${documented.size} operations`);
+  assert.deepEqual(Object.keys(CALLS).sort(), [...documented.keys()].sort(), 'CALLS has each operation of openapi.yaml');
+  for (const [id, call] of Object.entries(CALLS)) {
+    /** @type {string[]} */
+    const sent = [];
+    const fetch = async (/** @type {any} */ url, /** @type {any} */ { method } = {}) => {
+      const path = new URL(url).pathname.split('/').map((part) => (part.length === 1 ? '*' : part)).join('/');
+      sent.push(`${method} ${path}`);
+      return new Response('{}');
+    };
+    await call(new Hongbao({ baseUrl: 'http://hongbao.test', fetch }));
+    assert.deepEqual(sent, [documented.get(id)], id);
+  }
+});

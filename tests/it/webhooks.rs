@@ -1,0 +1,238 @@
+//! Webhooks of the whole local stack: each commit becomes its events, whatever the receiver does and whenever the stack ends.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use http::{HeaderMap, Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use local::{Local, Options};
+use serde_json::{Value, json};
+use shared::events::Event;
+use shared::redis::test_server::poll;
+use standardwebhooks::Webhook;
+use tokio::net::TcpListener;
+
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+
+/// A receiver that checks each request, and answers with a status that a test can change.
+struct Receiver {
+    url: String,
+    status: Arc<AtomicU16>,
+    /// The events that were answered with a success, by their ids.
+    taken: Arc<Mutex<BTreeMap<String, Vec<Value>>>>,
+    tried: Arc<Mutex<Vec<String>>>,
+}
+
+impl Receiver {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/webhooks", listener.local_addr().unwrap());
+        let receiver =
+            Self { url, status: Arc::new(AtomicU16::new(204)), taken: Arc::default(), tried: Arc::default() };
+        let (status, taken, tried) =
+            (Arc::clone(&receiver.status), Arc::clone(&receiver.taken), Arc::clone(&receiver.tried));
+        tokio::spawn(async move {
+            loop {
+                let (socket, _) = listener.accept().await.unwrap();
+                let (status, taken, tried) = (Arc::clone(&status), Arc::clone(&taken), Arc::clone(&tried));
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let (status, taken, tried) = (Arc::clone(&status), Arc::clone(&taken), Arc::clone(&tried));
+                    async move {
+                        let (head, body) = request.into_parts();
+                        let body = body.collect().await.unwrap().to_bytes();
+                        let (id, event) = checked(&head.headers, &body);
+                        let status = status.load(Ordering::SeqCst);
+                        tried.lock().unwrap().push(id.clone());
+                        if status < 300 {
+                            taken.lock().unwrap().entry(id).or_default().push(event);
+                        }
+                        let answer = Response::builder().status(status).body(Full::<Bytes>::default()).unwrap();
+                        Ok::<_, Infallible>(answer)
+                    }
+                });
+                tokio::spawn(
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(socket), service),
+                );
+            }
+        });
+        receiver
+    }
+
+    fn options(&self, folder: Option<&Path>) -> Options {
+        Options {
+            webhook_url: Some(self.url.clone()),
+            webhook_secret: Some(format!("{SECRET},{OTHER_SECRET}")),
+            ephemeral: folder.is_none(),
+            data_dir: folder.map_or_else(|| ".local".into(), Path::to_owned),
+            ..Options::ephemeral()
+        }
+    }
+
+    /// Waits until this many different events were taken, and returns them by type.
+    async fn wait(&self, count: usize) -> BTreeMap<String, Vec<Value>> {
+        poll("events", async || (self.taken.lock().unwrap().len() >= count).then_some(())).await;
+        let taken = self.taken.lock().unwrap().clone();
+        assert_eq!(taken.len(), count, "{:?}", taken.keys());
+        let mut by_type: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        for event in taken.into_values().map(|mut events| events.remove(0)) {
+            by_type.entry(event["type"].as_str().unwrap().to_owned()).or_default().push(event);
+        }
+        by_type
+    }
+}
+
+/// The id and the event of a request that the specification's library accepts under both secrets.
+fn checked(headers: &HeaderMap, body: &[u8]) -> (String, Value) {
+    for secret in [SECRET, OTHER_SECRET] {
+        Webhook::new(secret).unwrap().verify(body, headers).unwrap();
+    }
+    let body: Value = serde_json::from_slice(body).unwrap();
+    let event: Event = serde_json::from_value(body["data"].clone()).unwrap();
+    assert_eq!(body["type"], event.name());
+    assert_eq!(body["timestamp"], event.at().to_string());
+    assert_eq!(body.as_object().unwrap().len(), 3);
+    assert_eq!(headers["webhook-id"], *event.id());
+    (event.id(), body["data"].clone())
+}
+
+/// A stack and its callers.
+struct Caller {
+    http: reqwest::Client,
+    url: String,
+}
+
+impl Caller {
+    fn of(local: &Local) -> Self {
+        Self { http: reqwest::Client::new(), url: local.url() }
+    }
+
+    async fn post(&self, path: &str, user: &str, body: Value) -> Value {
+        let request = self.http.post(format!("{}{path}", self.url)).header("X-User-Id", user);
+        let request = request.header("Idempotency-Key", "first").body(body.to_string());
+        let answer = request.send().await.unwrap();
+        let status = answer.status();
+        let answer = answer.text().await.unwrap();
+        assert!(status.is_success(), "{path}: {status} {answer}");
+        serde_json::from_str(&answer).unwrap()
+    }
+
+    /// Alice sends a packet, and these users grab it.
+    async fn packet(&self, mut body: Value, users: impl IntoIterator<Item = String>) -> String {
+        let deposit = self.http.put(format!("{}/wallets/alice/deposits/d1", self.url)).body(r#"{"amount":1000000}"#);
+        assert!(deposit.send().await.unwrap().status().is_success());
+        body["split"] = json!("equal");
+        let id = self.post("/packets", "alice", body).await["packet_id"].as_str().unwrap().to_owned();
+        let users: Vec<String> = users.into_iter().collect();
+        for users in users.chunks(32) {
+            let each = users.iter().map(|user| {
+                let path = format!("/packets/{id}/grab");
+                async move {
+                    let answer = self.post(&path, user, json!({})).await;
+                    assert_eq!(answer["outcome"], "grabbed", "{answer}");
+                }
+            });
+            futures::future::join_all(each).await;
+        }
+        id
+    }
+
+    async fn settle_until(&self, id: &str) {
+        poll("settled", async || {
+            self.http.post(format!("{}/_local/settle", self.url)).send().await.unwrap();
+            let seen = self.http.get(format!("{}/packets/{id}", self.url)).header("X-User-Id", "alice").send().await;
+            (seen.unwrap().json::<Value>().await.unwrap()["status"] == "settled").then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn each_commit_is_an_event_with_the_packets_reference() {
+    let receiver = Receiver::start().await;
+    let local = Local::start(receiver.options(None)).await.unwrap();
+    let caller = Caller::of(&local);
+    let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
+    let id = caller.packet(body, ["bob".to_owned(), "carol".to_owned()]).await;
+    caller.settle_until(&id).await;
+    let events = receiver.wait(5).await;
+    let [sent, claimed, settled, refunded] =
+        ["PacketSent", "SlipClaimed", "PacketSettled", "PacketRefunded"].map(|kind| &events[kind]);
+    assert_eq!((sent.len(), claimed.len(), settled.len(), refunded.len()), (1, 2, 1, 1));
+    for event in events.values().flatten() {
+        assert_eq!(
+            (&event["packet_id"], &event["sender_id"], &event["reference"]),
+            (&json!(id), &json!("alice"), &json!("order-17"))
+        );
+    }
+    assert_eq!(
+        (&sent[0]["greeting"], &sent[0]["total_amount"], &sent[0]["count"]),
+        (&json!("恭喜"), &json!(900), &json!(3))
+    );
+    let mut winners: Vec<&str> = claimed.iter().map(|event| event["user_id"].as_str().unwrap()).collect();
+    winners.sort_unstable();
+    assert_eq!(winners, ["bob", "carol"]);
+    assert!(claimed.iter().all(|event| event["amount"] == 300 && event["currency"] == "CNY"));
+    for event in [&settled[0], &refunded[0]] {
+        assert_eq!((&event["claimed_amount"], &event["refunded_amount"]), (&json!(600), &json!(300)));
+    }
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_rush_is_delivered_whole() {
+    let receiver = Receiver::start().await;
+    let local = Local::start(receiver.options(None)).await.unwrap();
+    Caller::of(&local).packet(json!({"total_amount": 400, "count": 200}), (0..200).map(|n| format!("u{n}"))).await;
+    let events = receiver.wait(201).await;
+    assert_eq!(events["SlipClaimed"].len(), 200);
+    assert!(events["SlipClaimed"].iter().all(|event| event.get("reference").is_none()), "it has none");
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn events_survive_the_end_of_the_stack_and_of_the_receiver() {
+    let folder = tempfile::tempdir().unwrap();
+    let receiver = Receiver::start().await;
+    receiver.status.store(500, Ordering::SeqCst);
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    Caller::of(&local).packet(json!({"total_amount": 60, "count": 30}), (0..30).map(|n| format!("u{n}"))).await;
+    poll("a try", async || (!receiver.tried.lock().unwrap().is_empty()).then_some(())).await;
+    local.stop().await;
+    assert!(receiver.taken.lock().unwrap().is_empty());
+    receiver.status.store(200, Ordering::SeqCst);
+    let local = tokio::time::timeout(Duration::from_mins(1), Local::start(receiver.options(Some(folder.path()))));
+    let local = local.await.unwrap().unwrap();
+    let events = receiver.wait(31).await;
+    assert_eq!((events["PacketSent"].len(), events["SlipClaimed"].len()), (1, 30));
+    let taken = receiver.taken.lock().unwrap().clone();
+    assert!(receiver.tried.lock().unwrap().iter().all(|id| taken.contains_key(id)), "the ids stay the same");
+    local.stop().await;
+}
+
+#[tokio::test]
+async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
+    let receiver = Receiver::start().await;
+    for (url, secret, message) in [
+        (
+            "ftp://app.example",
+            SECRET,
+            "--webhook-url: the URL of webhooks must be http:// or https:// with a host, and without a user",
+        ),
+        (&*receiver.url, "secret", "--webhook-secret: each secret must be whsec_ and base64"),
+    ] {
+        let options = Options {
+            webhook_url: Some(url.to_owned()),
+            webhook_secret: Some(secret.to_owned()),
+            ..Options::ephemeral()
+        };
+        assert_eq!(Local::start(options).await.unwrap_err().to_string(), message);
+    }
+}

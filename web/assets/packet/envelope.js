@@ -1,0 +1,293 @@
+// The closed envelope: it counts down, asks for the passphrase, and opens.
+
+import { Problem, Unreachable } from '../../client/hongbao.js';
+import { api, figure, me, minute, money, onRetry, symbol } from '../context.js';
+import { h, mayMove, say, sleep } from '../dom.js';
+import { coinFace, envelope, greetingLine } from '../envelope.js';
+import { glyph, glyphs, reel } from '../glyphs.js';
+import { t } from '../i18n.js';
+import { isolated } from '../people.js';
+import { NoAnswer } from '../problems.js';
+import { countDown, serverNow } from './live.js';
+
+/** @typedef {import('./live.js').Live} Live */
+/** @typedef {import('./live.js').Packet} Packet */
+/** @typedef {import('./screen.js').GrabResult} GrabResult */
+
+/** A grab that takes longer shows that the network is slow. */
+const SLOW_MS = 2_500;
+/** From the answer until the slip has risen. The result follows. */
+const REVEAL_MS = 640;
+const LOSS_REVEAL_MS = 420;
+/** The first screen comes first. */
+const PREPARE_AFTER_MS = 1_500;
+/** The last seconds before the start are counted on the coin. */
+const ON_COIN_S = 10;
+
+/** @typedef {{opened: (result: GrabResult) => Promise<void>, failed: (error: unknown, again: () => void) => void}} Events */
+
+export class ClosedEnvelope {
+  #live;
+  #signal;
+  #events;
+  /** @type {string | undefined} */
+  #passphrase;
+  #blockedUntil = 0;
+  isBusy = false;
+
+  /** @param {Live} live @param {AbortSignal} signal @param {Events} events */
+  constructor(live, signal, events) {
+    this.#live = live;
+    this.#signal = signal;
+    this.#events = events;
+    const { packet } = live;
+    const sender = packet.sender_id;
+    const isMine = sender === me();
+    const canOpen = !(isMine && packet.recipients && !packet.recipients.includes(me()));
+    this.button = h('button', { class: 'coin', id: 'open', 'aria-label': t('grab.openLabel', { sender: isolated(sender) }) }, coinFace());
+    this.word = h('input', { id: 'word', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false', placeholder: t('grab.passphrase'), 'aria-label': t('grab.passphrase'), 'aria-describedby': 'status', 'aria-invalid': 'false' });
+    this.asks = h('form', { class: 'asks', hidden: !packet.has_passphrase || !canOpen }, this.word, h('button', { class: 'button gold', type: 'submit' }, t('grab.open')));
+    this.status = h('p', { class: 'envelope-status', id: 'status', role: 'status' });
+    this.time = h('p', { class: 'ends' });
+    this.clock = h('p', { class: 'starts', role: 'timer', hidden: true });
+    this.sum = h('p', { class: 'sum', 'aria-hidden': 'true' });
+    this.drawn = envelope({
+      cover: packet.cover,
+      sender,
+      greeting: greetingLine(packet.greeting || t('send.greeting.default')),
+      seal: this.button,
+      slip: this.sum,
+    });
+    const below = h('div', { class: 'below' }, this.asks, this.clock, this.status, this.time);
+    this.node = h('section', { class: 'grab' }, h('h1', { class: 'unseen', tabindex: '-1' }, t('grab.title', { sender: isolated(sender) })), this.drawn, below);
+    if (isMine) below.append(h('a', { class: 'button plain', href: `#/sent/${packet.packet_id}` }, t('grab.share')));
+    this.button.addEventListener('click', () => this.#press());
+    this.asks.addEventListener('submit', (event) => {
+      event.preventDefault();
+      this.#press();
+    });
+    if (!canOpen) {
+      this.button.hidden = true;
+      this.status.textContent = t('grab.watch');
+    } else if (packet.has_passphrase) this.status.textContent = t('grab.passphrase.ask');
+    live.onChange(() => this.#update());
+    this.#update();
+    if (packet.status === 'scheduled' && packet.starts_at) this.#await(packet.starts_at);
+    else this.#lasts();
+    if (isMine || packet.claimed_count > 0) void this.#list();
+    // The result's module is needed once the envelope is open.
+    void sleep(PREPARE_AFTER_MS, signal).then(() => prepare());
+  }
+
+  async #list() {
+    const { ClaimsList } = await import('./list.js');
+    if (!this.#signal.aborted) this.node.append(new ClaimsList(this.#live, this.#signal).node);
+  }
+
+  #update() {
+    const { packet } = this.#live;
+    const left = packet.count - packet.claimed_count;
+    this.drawn.dataset['left'] = String(left);
+    this.#showTime();
+  }
+
+  /** @type {string} */
+  #ends = '';
+
+  #showTime() {
+    const { packet } = this.#live;
+    const left = packet.claimed_count > 0 ? t('grab.left', { count: packet.count - packet.claimed_count }) : '';
+    this.time.textContent = [left, this.#ends].filter(Boolean).join(' · ');
+  }
+
+  /** Counts down to the end. */
+  #lasts() {
+    countDown(
+      this.#live.packet.expires_at,
+      (leftMs) => {
+        this.#ends = t('grab.ends', { time: duration(leftMs) });
+        this.#showTime();
+        if (leftMs === 0) void this.#ended();
+      },
+      this.#signal,
+    );
+  }
+
+  /** Asks until the packet is shown as expired, a moment after the time. */
+  async #ended() {
+    while (!this.#signal.aborted && this.node.isConnected && !this.isBusy && this.#live.packet.status === 'open') {
+      await this.#live.refresh().catch(() => {});
+      await sleep(500, this.#signal);
+    }
+  }
+
+  /** Counts down to the start; from that very second on the coin can be pressed. @param {string} startsAt */
+  #await(startsAt) {
+    this.button.disabled = true;
+    this.drawn.classList.add('early');
+    this.clock.hidden = false;
+    this.asks.inert = true;
+    countDown(
+      startsAt,
+      (leftMs) => {
+        const seconds = Math.ceil(leftMs / 1000);
+        this.clock.replaceChildren(h('small', null, t('grab.starts')), h('span', null, duration(leftMs)), h('small', null, t('grab.startsAt', { time: minute(startsAt) })));
+        if (seconds > 0 && seconds <= ON_COIN_S) this.button.firstElementChild?.replaceChildren(...glyphs(String(seconds)));
+        if (leftMs > 0) return;
+        this.button.firstElementChild?.replaceChildren(glyph('開'));
+        this.button.disabled = false;
+        this.drawn.classList.remove('early');
+        this.clock.hidden = true;
+        this.asks.inert = false;
+        if (!this.#live.packet.has_passphrase) this.status.textContent = t('grab.now');
+        say(t('grab.now'));
+        this.#lasts();
+      },
+      this.#signal,
+    );
+  }
+
+  /** Opens; without the passphrase that it needs, it asks for that. */
+  #press() {
+    if (this.isBusy || this.button.disabled) return;
+    const word = this.word.value;
+    if (!this.asks.hidden && !word.trim()) {
+      this.#nudge(t('grab.passphrase.ask'));
+      return;
+    }
+    if (serverNow() < this.#blockedUntil) return;
+    this.#passphrase = this.asks.hidden ? undefined : word;
+    void this.open();
+  }
+
+  /** @param {string} says */
+  #nudge(says) {
+    this.status.textContent = says;
+    this.drawn.classList.remove('no');
+    // Read in between, so that the animation starts again.
+    void this.drawn.offsetWidth;
+    this.drawn.classList.add('no');
+    this.word.focus();
+    this.word.select();
+  }
+
+  async open() {
+    if (this.isBusy) return;
+    this.isBusy = true;
+    this.button.disabled = true;
+    this.drawn.classList.remove('no');
+    this.drawn.classList.add('opening');
+    this.status.textContent = t('grab.opening');
+    prepare();
+    const showSlow = () => {
+      this.status.textContent = t('grab.slow');
+      this.drawn.classList.add('slow');
+    };
+    const slow = setTimeout(showSlow, SLOW_MS);
+    onRetry.add(showSlow);
+    try {
+      const result = await this.#ask();
+      clearTimeout(slow);
+      if (this.#signal.aborted) return;
+      await this.#reveal(result);
+      if (!this.#signal.aborted) await this.#events.opened(result);
+    } catch (error) {
+      this.#close();
+      if (!this.#signal.aborted) this.#failed(error);
+    } finally {
+      clearTimeout(slow);
+      onRetry.delete(showSlow);
+      this.isBusy = false;
+    }
+  }
+
+  /** Asks for a slip; again at the start if it was too early. @returns {Promise<GrabResult>} */
+  async #ask() {
+    const passphrase = this.#passphrase;
+    for (let tries = 1; ; tries += 1) {
+      const call = { signal: this.#signal, ...(passphrase !== undefined && { passphrase }) };
+      const result = await api.grab(this.#live.packet.packet_id, call);
+      if (result.outcome !== 'not_started' || this.#signal.aborted) return result;
+      // The user pressed in the right second: the first time, the wait is only as long as the start is away.
+      const startMs = Math.max(0, Date.parse(result.starts_at) - serverNow()) + 60 + Math.random() * 140;
+      await sleep(tries === 1 ? Math.min(startMs, result.retry_after_ms) : result.retry_after_ms, this.#signal);
+    }
+  }
+
+  #close() {
+    this.drawn.classList.remove('opening', 'slow', 'opened', 'empty');
+    this.button.disabled = false;
+    this.status.textContent = '';
+  }
+
+  /** Opens the flap. The slip rises with its amount on it. Any press skips the rest. @param {GrabResult} result */
+  async #reveal(result) {
+    const amount = result.outcome === 'grabbed' ? result.amount : null;
+    if (amount !== null) {
+      const shown = figure(amount);
+      this.sum.replaceChildren(h('span', { class: 'symbol' }, ...glyphs(symbol())), ...(mayMove() ? reel(shown) : glyphs(shown)));
+      this.sum.dataset['amount'] = money(amount);
+    }
+    this.drawn.classList.add('opened');
+    this.drawn.classList.toggle('empty', amount === null);
+    if (!mayMove()) return;
+    await Promise.race([sleep(amount === null ? LOSS_REVEAL_MS : REVEAL_MS, this.#signal), pressed(this.#signal)]);
+  }
+
+  /** @param {unknown} error */
+  #failed(error) {
+    if (error instanceof Problem && error.code === 'wrong-passphrase') {
+      this.asks.hidden = false;
+      const isWrong = this.#passphrase !== undefined;
+      this.word.setAttribute('aria-invalid', String(isWrong));
+      this.#nudge(t(isWrong ? 'grab.passphrase.wrong' : 'grab.passphrase.ask'));
+    } else if (error instanceof Problem && error.code === 'too-many-requests' && !this.asks.hidden) {
+      this.#block(error.retryAfterS ?? 60);
+    } else if (error instanceof Problem && error.code === 'not-a-recipient' && this.#live.packet.sender_id === me()) {
+      this.button.hidden = true;
+      this.status.textContent = t('grab.watch');
+    } else if (error instanceof Unreachable && navigator.onLine) {
+      this.#events.failed(new NoAnswer(), () => void this.open());
+    } else this.#events.failed(error, () => void this.open());
+  }
+
+  /** Lets the user wait after too many wrong passphrases, and tells how long. @param {number} seconds */
+  #block(seconds) {
+    this.#blockedUntil = serverNow() + seconds * 1000;
+    this.button.disabled = true;
+    this.word.setAttribute('aria-invalid', 'true');
+    const submit = this.asks.querySelector('button');
+    submit?.setAttribute('disabled', '');
+    countDown(
+      new Date(this.#blockedUntil).toISOString(),
+      (leftMs) => {
+        this.status.textContent = leftMs > 0 ? t('grab.passphrase.wait', { count: Math.ceil(leftMs / 1000) }) : t('grab.passphrase.ask');
+        if (leftMs > 0) return;
+        this.button.disabled = false;
+        submit?.removeAttribute('disabled');
+      },
+      this.#signal,
+    );
+  }
+}
+
+/** Loads the module that shows the result. A failure shows when it is needed. */
+function prepare() {
+  import('./result.js').catch(() => {});
+}
+
+/** Waits for the next press of a key or a pointer. @param {AbortSignal} signal @returns {Promise<void>} */
+function pressed(signal) {
+  return new Promise((resolve) => {
+    for (const kind of ['pointerdown', 'keydown']) addEventListener(kind, () => resolve(), { once: true, signal });
+  });
+}
+
+/** Returns a duration as hours, minutes and seconds, after the days. @param {number} ms */
+function duration(ms) {
+  const seconds = Math.ceil(ms / 1000);
+  const two = (/** @type {number} */ value) => String(value).padStart(2, '0');
+  const days = Math.floor(seconds / 86_400);
+  const time = `${two(Math.floor(seconds / 3600) % 24)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`;
+  return days > 0 ? t('grab.days', { count: days, time }) : time;
+}

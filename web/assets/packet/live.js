@@ -1,0 +1,88 @@
+// Follows one packet: asks for news of it, and knows the server's time.
+
+import { api } from '../context.js';
+import { poll } from '../poll.js';
+
+/** @typedef {import('../../client/hongbao.js').Packet} Packet */
+
+/** Nobody sees an envelope longer than about this that can no longer be opened. */
+const PAUSE_MOST_MS = 4_000;
+/** Of a packet that the user has opened, news are less urgent. */
+const CALM_PAUSE_MOST_MS = 15_000;
+
+/** How far the server's clock is ahead of this machine's: the most of what the answers said, since an answer from a cache is old. */
+let aheadMs = -Infinity;
+
+/** @param {Packet} packet */
+function learn(packet) {
+  if (packet.now) aheadMs = Math.max(aheadMs, Date.parse(packet.now) - Date.now());
+}
+
+/** The server's time, in milliseconds. */
+export function serverNow() {
+  return Date.now() + (aheadMs === -Infinity ? 0 : aheadMs);
+}
+
+export class Live {
+  /** @type {Set<(packet: Packet) => void>} */
+  #listeners = new Set();
+
+  /** @param {Packet} packet @param {AbortSignal} signal */
+  constructor(packet, signal) {
+    learn(packet);
+    this.packet = packet;
+    this.signal = signal;
+    this.isCalm = false;
+  }
+
+  /** @param {(packet: Packet) => void} listener */
+  onChange(listener) {
+    this.#listeners.add(listener);
+  }
+
+  /** Whether nothing about the packet can change any more. */
+  get isOver() {
+    const { seed, status, claimed_count, count } = this.packet;
+    return seed !== null && (status === 'settled' || claimed_count === count);
+  }
+
+  /** Asks for news now. */
+  async refresh() {
+    const packet = await api.packet(this.packet.packet_id, { signal: this.signal });
+    learn(packet);
+    const old = this.packet;
+    this.packet = packet;
+    const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine;
+    if (!isSame && !this.signal.aborted) for (const listener of this.#listeners) listener(packet);
+    return !isSame;
+  }
+
+  /** Asks for news until there can be none. */
+  follow() {
+    if (this.isOver) return;
+    const ask = async () => {
+      const isNew = await this.refresh();
+      return this.isOver ? 'done' : isNew ? 'changed' : 'same';
+    };
+    void poll(ask, () => (this.isCalm ? CALM_PAUSE_MOST_MS : PAUSE_MOST_MS), this.signal);
+  }
+}
+
+/**
+ * Calls `tick` with the time left until a moment of the server's clock, at each full second of it, and with 0 at that moment.
+ * @param {string} at
+ * @param {(leftMs: number) => void} tick
+ * @param {AbortSignal} signal
+ */
+export function countDown(at, tick, signal) {
+  const end = Date.parse(at);
+  const next = () => {
+    if (signal.aborted) return;
+    const left = end - serverNow();
+    tick(Math.max(0, left));
+    if (left <= 0) return;
+    const timer = setTimeout(next, left % 1_000 || 1_000);
+    signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
+  };
+  next();
+}

@@ -1,0 +1,153 @@
+// The screen of a packet: the envelope while the user can open it, the result after that.
+
+import { api, me, setCurrency } from '../context.js';
+import { loadCover } from '../covers.js';
+import { mayMove, sleep } from '../dom.js';
+import { t } from '../i18n.js';
+import { isolated, meet } from '../people.js';
+import { NotLoaded, problemNotice } from '../problems.js';
+import { ClosedEnvelope } from './envelope.js';
+import { Live } from './live.js';
+
+/** @typedef {import('../../client/hongbao.js').Packet} Packet */
+/** @typedef {import('../../client/hongbao.js').GrabResult} GrabResult */
+/** @typedef {Extract<GrabResult, {outcome: 'grabbed'}>} Grabbed */
+/** @typedef {'grabbed' | 'sold_out' | 'expired' | 'closed' | 'none'} Outcome */
+
+/** The screen does not wait longer for names and pictures. */
+const MEET_MOST_MS = 400;
+
+/** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
+export async function packetScreen(root, signal, packetId = '') {
+  await new PacketScreen(root, signal, packetId).load();
+}
+
+class PacketScreen {
+  /** @param {HTMLElement} root @param {AbortSignal} signal @param {string} packetId */
+  constructor(root, signal, packetId) {
+    this.root = root;
+    this.signal = signal;
+    this.packetId = packetId;
+    /** @type {ClosedEnvelope | null} */
+    this.envelope = null;
+  }
+
+  async load() {
+    try {
+      const packet = await api.packet(this.packetId, { signal: this.signal });
+      await Promise.all([loadCover(packet.cover), Promise.race([meet([packet.sender_id]), sleep(MEET_MOST_MS, this.signal)])]);
+      if (this.signal.aborted) return;
+      setCurrency(packet.currency);
+      document.title = t('grab.title', { sender: isolated(packet.sender_id) });
+      const live = new Live(packet, this.signal);
+      const outcome = this.#outcome(packet);
+      if (outcome) await this.#result(live, outcome);
+      else this.#closed(live);
+      live.follow();
+    } catch (error) {
+      this.#failed(error, () => void this.load());
+    }
+  }
+
+  /**
+   * Returns the outcome of the packet for this user; null while the user can open it.
+   * @param {Packet} packet
+   * @returns {Outcome | null}
+   */
+  #outcome(packet) {
+    if (packet.mine || this.#remembered()) return 'grabbed';
+    if (packet.status === 'open' || packet.status === 'scheduled') return null;
+    if (packet.status === 'sold_out' || packet.claimed_count === packet.count) return 'sold_out';
+    return packet.closed_at ? 'closed' : 'expired';
+  }
+
+  get #memory() {
+    return `hongbao.grabbed.${me()}.${this.packetId}`;
+  }
+
+  /**
+   * Returns the winning answer that this tab remembers. A reload has to show it even if reads do not show the claim yet.
+   * @returns {Grabbed | null}
+   */
+  #remembered() {
+    return JSON.parse(sessionStorage.getItem(this.#memory) ?? 'null');
+  }
+
+  /** @param {unknown} error @param {() => void} retry */
+  #failed(error, retry) {
+    if (this.signal.aborted) return;
+    const notice = problemNotice(error, retry, this.signal);
+    this.root.replaceChildren(notice);
+    notice.querySelector('h1')?.focus();
+  }
+
+  /** Shows the envelope, which turns into the result by itself when it can no longer be opened. @param {Live} live */
+  #closed(live) {
+    const room = new ClosedEnvelope(live, this.signal, {
+      opened: (result) => this.#opened(live, result),
+      failed: (error, again) =>
+        this.#failed(error, () => {
+          this.root.replaceChildren(room.node);
+          again();
+        }),
+    });
+    this.envelope = room;
+    this.root.replaceChildren(room.node);
+    live.onChange((packet) => {
+      const outcome = this.#outcome(packet);
+      if (this.envelope !== room || room.isBusy) return;
+      if (outcome && this.root.contains(room.node)) void this.#result(live, outcome, true);
+    });
+  }
+
+  /** @param {Live} live @param {GrabResult} result */
+  async #opened(live, result) {
+    if (result.outcome === 'grabbed') sessionStorage.setItem(this.#memory, JSON.stringify(result));
+    const known = ['grabbed', 'sold_out', 'expired', 'closed'];
+    await this.#result(live, known.includes(result.outcome) ? /** @type {Outcome} */ (result.outcome) : 'none', true);
+    // The result needs no newer packet, so a failure here is ignored.
+    live.refresh().catch(() => {});
+  }
+
+  /** @param {Live} live @param {Outcome} outcome @param {boolean} isNew */
+  async #result(live, outcome, isNew = false) {
+    const { ResultRoom } = await import('./result.js').catch((error) => {
+      throw new NotLoaded(String(error));
+    });
+    if (this.signal.aborted) return;
+    live.isCalm = true;
+    const slip = this.root.querySelector('.envelope.opened .slip');
+    const room = new ResultRoom(live, outcome, live.packet.mine ?? this.#remembered(), this.signal, isNew);
+    const show = () => {
+      this.envelope = null;
+      this.root.replaceChildren(room.node);
+      if (isNew) room.greet();
+    };
+    if (isNew && slip && mayMove()) await become(slip, () => room.ticket, show);
+    else show();
+  }
+}
+
+/**
+ * Replaces what is shown so that one element seems to become another one.
+ * @param {Element} old
+ * @param {() => Element | null} next
+ * @param {() => void} show
+ */
+async function become(old, next, show) {
+  if ('startViewTransition' in document) {
+    const transition = document.startViewTransition(show);
+    // A transition that is skipped rejects these; what matters is that the change was made.
+    transition.ready.catch(() => {});
+    transition.finished.catch(() => {});
+    await transition.updateCallbackDone;
+    return;
+  }
+  const from = old.getBoundingClientRect();
+  show();
+  const element = next();
+  const to = element?.getBoundingClientRect();
+  if (!element || !to?.width) return;
+  const start = `translate(${from.left - to.left}px, ${from.top - to.top}px) scale(${from.width / to.width}, ${from.height / to.height})`;
+  element.animate([{ transform: start, transformOrigin: '0 0' }, { transform: 'none', transformOrigin: '0 0' }], { duration: 260, easing: 'cubic-bezier(.2, .8, .2, 1)' });
+}
