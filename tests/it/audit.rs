@@ -53,7 +53,7 @@ const NO_PACKET: &str = "38FS4S83HF3Y07WMYNH727QYT0";
 /// Prefixes of keys, the changes of the items there, and the audit's name for the result.
 type Case = (&'static str, &'static str, &'static [(Tampering, Kind)]);
 
-const CASES: [Case; 19] = [
+const CASES: [Case; 21] = [
     (
         "USER#ann",
         "WALLET",

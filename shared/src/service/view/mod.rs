@@ -147,7 +147,7 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         let closed_at = self.live.closed_at(&terms, &shared).await?;
         let evidence = lock(&shared);
         let (summary, is_decided) = (evidence.summary(), evidence.is_decided());
-        let end = if closed_at.is_some() { End::Closed } else { self.end(&terms, &evidence) };
+        let end = if closed_at.is_some() { End::Closed } else { End::of(self.is_past(&terms, &evidence)) };
         let status = self.status(&terms, &summary, is_decided, end);
         drop(evidence);
         Ok(PacketView { terms, status, closed_at, summary, mine, is_decided })
@@ -248,9 +248,8 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
 
     /// Whether a packet has expired. For a packet that can still change, the time before the read counts, because the evidence may
     /// lack later events.
-    fn end(&self, terms: &Terms, evidence: &Evidence) -> End {
-        let is_decided = evidence.is_decided();
-        End::of(if is_decided { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() })
+    fn is_past(&self, terms: &Terms, evidence: &Evidence) -> bool {
+        if evidence.is_decided() { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() }
     }
 
     fn status(&self, terms: &Terms, summary: &Summary, is_decided: bool, end: End) -> Status {
