@@ -22,7 +22,7 @@ impl Ledger<Told> {
     }
 
     fn holds_sent(&self, id: PacketId) {
-        let sent = SentItem { packet_id: id, amount: Amount::new(300), at: id.created_at() };
+        let sent = SentItem { packet_id: id, amount: Amount::new(300), at: id.created_at(), day: None };
         self.holds(keys::sent(&user("alice"), id), &sent);
     }
 
