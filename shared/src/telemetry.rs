@@ -279,7 +279,15 @@ mod tests {
         let counts = meter.take();
         assert_eq!(
             counts.ends.iter().map(|(end, count)| (end.name(), *count)).collect::<Vec<_>>(),
-            [("grabbed", 1), ("sold_out", 2), ("expired", 1), ("not_started", 1), ("refused", 1), ("unavailable", 1)]
+            [
+                ("grabbed", 1),
+                ("sold_out", 2),
+                ("expired", 1),
+                ("closed", 1),
+                ("not_started", 1),
+                ("refused", 1),
+                ("unavailable", 1)
+            ]
         );
         assert_eq!((counts.replays, counts.repairs, counts.helps, counts.script_calls), (1, 1, 1, 2));
         assert_eq!(counts.claims_ms, [3, 9, 9]);
