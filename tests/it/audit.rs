@@ -239,8 +239,8 @@ const CASES: [Case; 21] = [
     ),
 ];
 
-/// A ledger with a deposit, a withdrawal, and two packets: one settled with claims and a refund; one, which had a start, still open. One
-/// sender is suspended, and so is a user without money.
+/// A ledger with a deposit, a withdrawal, and three packets: one settled with claims and a refund; one, which had a start, still open; one
+/// closed. One sender is suspended, and so is a user without money.
 async fn ledger() -> World {
     let world = World::single().await;
     let process = world.process_with(Setup { daily_max: Some(Amount::new(5_000)), ..Setup::default() });
@@ -264,6 +264,9 @@ async fn ledger() -> World {
         promises.grab(&process, open.id, &user(name)).await.unwrap();
     }
     let closed = process.send_funded(packet(&user("zed"), 1_000, 10)).await;
+    for name in ["hal", "ivy", "jan"] {
+        promises.grab(&process, closed.id, &user(name)).await.unwrap();
+    }
     process.close.close(closed.id, "x".parse().unwrap(), None).await.unwrap().unwrap();
     for name in ["sam", "nobody"] {
         process.wallets.suspend(&user(name), "x".parse().unwrap(), None).await.unwrap();
