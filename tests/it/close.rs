@@ -114,8 +114,8 @@ async fn two_closes_at_once_are_one() {
     let world = World::single().await;
     let processes = [world.process(), world.process()];
     let terms = processes[0].send_funded(packet(&user("sender"), 1_000, 10)).await;
-    let closes = processes.iter().map(|process| process.close.close(terms.id, "a test".parse().unwrap(), None));
-    let closed: Vec<_> = join_all(closes).await.into_iter().map(|view| view.unwrap().unwrap().closed_at).collect();
+    let asked = processes.iter().map(|process| process.close.close(terms.id, "a test".parse().unwrap(), None));
+    let closed: Vec<_> = join_all(asked).await.into_iter().map(|view| view.unwrap().unwrap().closed_at).collect();
     assert!(closed[0].is_some() && closed[0] == closed[1], "{closed:?}");
     audit(&world).await;
 }

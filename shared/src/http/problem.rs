@@ -119,7 +119,7 @@ pub struct Problem {
     /// One sentence about this problem.
     pub detail: String,
     /// The invalid fields.
-    pub errors: Vec<FieldError>,
+    pub errors: Box<[FieldError]>,
     /// Seconds to wait before a retry.
     pub retry_after_s: Option<u64>,
     /// The methods of the route.
@@ -152,7 +152,7 @@ impl Problem {
         Self {
             code,
             detail: detail.into(),
-            errors: Vec::new(),
+            errors: Box::default(),
             retry_after_s: None,
             allow: None,
             resets_at: None,
@@ -161,13 +161,13 @@ impl Problem {
     }
 
     /// A request with invalid fields.
-    pub fn fields(errors: Vec<FieldError>) -> Self {
-        Self { errors, ..Self::new(Code::InvalidRequest, "The request has missing or invalid fields.") }
+    pub fn fields(errors: impl Into<Box<[FieldError]>>) -> Self {
+        Self { errors: errors.into(), ..Self::new(Code::InvalidRequest, "The request has missing or invalid fields.") }
     }
 
     /// A request with one invalid field.
     pub fn field(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self::fields(vec![FieldError { field: field.into(), reason: reason.into() }])
+        Self::fields([FieldError { field: field.into(), reason: reason.into() }])
     }
 
     /// No such packet. A malformed id gets the same answer as an unknown one.

@@ -24,8 +24,8 @@ pub const fn due_shard(partition: Partition) -> u32 {
     partition.index() / (PARTITIONS / DUE_SHARDS)
 }
 
-/// The due shard of a closed packet of a partition, 16 to 31. There it waits for the next run of settle, whatever its expiry; and a
-/// version that does not know of closed packets does not find it.
+/// The due shard of a closed packet of a partition, 16 to 31. There it waits for the next run of settle, whatever its expiry. A version
+/// that does not know of closed packets does not look there.
 pub const fn closed_shard(partition: Partition) -> u32 {
     DUE_SHARDS + due_shard(partition)
 }

@@ -75,7 +75,7 @@ fields! {
     HOLD_BASE, "hold_base", "#b";
 
     /// The last millisecond before the expiry, as 13 digits, followed by `range_end`. Set by the grab that puts the part into
-    /// its queue, if it has no guard; kept equal by grab and reconcile; deleted by close and by the reconcile that empties the outbox.
+    /// its queue, if it has no guard. Grab and reconcile keep it equal. Close deletes it, and so does the reconcile that empties the outbox.
     /// Missing: the part has a guard or may not be in its queue, so that a grab reads `expires_at`, `guard` and `range_end`.
     OPEN_UNTIL, "open_until", "#o";
 

@@ -79,7 +79,7 @@ async fn every_documented_status_and_every_example_of_a_problem_is_seen() {
     let packets = Packets::of(&api).await;
     as_documented(&mut tour, &api, &packets).await;
     refused(&mut tour, &api, &packets).await;
-    not_the_operator(&mut tour, &api, &packets).await;
+    Box::pin(not_the_operator(&mut tour, &api, &packets)).await;
     broken(&mut tour, &api).await;
     without_a_ledger(&mut tour).await;
     above_the_daily_limit(&mut tour).await;

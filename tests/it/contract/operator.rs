@@ -15,7 +15,7 @@ async fn a_suspended_user_pays_nothing_until_the_suspension_is_lifted() {
     let send = |key: &str| api.post("/packets").by("alice").key(key).json(&random(100, 2));
     let send_for = |key: &str| api.post("/users/alice/packets").key(key).json(&random(100, 2));
     let withdraw = |id: &str| api.put(format!("/wallets/alice/withdrawals/{id}")).json(&json!({"amount": 10}));
-    let sent = send("k").await.expect(201);
+    let before = send("k").await.expect(201);
     withdraw("w").await.expect(201);
     let suspend = |reason: &str| api.put(suspension("alice")).json(&json!({"reason": reason}));
 
@@ -34,10 +34,10 @@ async fn a_suspended_user_pays_nothing_until_the_suspension_is_lifted() {
         send("k2").await.refused(403, "account-suspended");
         send_for("k2").await.refused(403, "account-suspended");
         withdraw("w2").await.refused(403, "account-suspended");
-        assert_eq!(send("k").await.expect(200), sent);
+        assert_eq!(send("k").await.expect(200), before);
         withdraw("w").await.expect(200);
     }
-    let id = text(&sent["packet_id"]);
+    let id = text(&before["packet_id"]);
     assert_eq!(api.grab("alice", &id).await.expect(200)["outcome"], "grabbed");
     api.fund("alice", 1).await;
     let other = suspend("reported twice").await.expect(200);

@@ -120,7 +120,7 @@ fn key(name: &str, number: usize) -> RequestKey {
     format!("{name}-{number}").parse().unwrap()
 }
 
-/// A user who comes when a packet is closed, and has never asked before.
+/// A user who asks when a packet is closed, and never did before.
 fn late() -> GrabPlan {
     GrabPlan { user: "late".parse().expect("a user"), at: Duration::ZERO, is_right: true, tries: 1 }
 }
