@@ -64,11 +64,11 @@ impl Answer {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}: {}", self.describe()))
     }
 
-    /// The answer's JSON; its status must be this one.
+    /// The answer's JSON; its status must be this one. A 204 has no body, so it is null.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.describe());
-        self.json()
+        if status == 204 && self.bytes.is_empty() { Value::Null } else { self.json() }
     }
 
     /// The problem's invalid fields, if it has any; its status and code must be these.

@@ -194,6 +194,10 @@ impl Walk {
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w2"), r#"{"amount":9000}"#, 402).await;
         self.ask(operator, ("GET", "/wallets/alice"), "", 200).await;
         self.ask(operator, ("GET", "/wallets/alice/movements"), "", 200).await;
+        let (suspension, reason) = ("/operator/users/alice/suspension", r#"{"reason":"a test"}"#);
+        self.ask(operator, ("PUT", suspension), reason, 200).await;
+        self.send("send", wanted(3, 3_600), 403).await;
+        self.ask(operator, ("DELETE", suspension), "", 204).await;
 
         let sent = self.send("send", wanted(3, 3_600), 201).await;
         self.send("send", wanted(3, 3_600), 200).await;
@@ -251,9 +255,16 @@ impl Walk {
         let audit = self.invoke("audit", r#"{"full": true}"#).await;
         assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
         self.invoke("audit", "{}").await;
-        let open = self.send("send", wanted(4, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
+
+        // A packet that Redis has lost when the operator closes it.
+        let sent = self.send("send", wanted(4, 3_600), 201).await["packet_id"].as_str().unwrap().to_owned();
+        let () = self.stores.redis.command(&cmd("FLUSHALL")).await;
+        let close = ("POST", &*format!("/operator/packets/{sent}/close"));
+        self.ask(("send", None), close, reason, 200).await;
+        assert_eq!(self.grab("u1", &sent, &words, 200).await["outcome"], "closed");
+        self.invoke("settle", "{}").await;
         self.stores.redis.kill();
-        self.grab("u1", &open, &words, 503).await;
+        self.grab("u1", &sent, &words, 503).await;
     }
 }
 
