@@ -290,7 +290,7 @@ destroy: ## Delete a stack
 
 # Calls each route, the walkthrough and each sample event, then ends. It prints what is missing.
 # make sam-local SERVE=1       leaves the API up at http://127.0.0.1:3001
-# make sam-local EVENT=send    sends events/send.json to its function, while SERVE=1 runs; or wallet, grab, view, settle, audit
+# make sam-local EVENT=send    sends events/send.json to its function, while SERVE=1 runs; or wallet, grab, view, settle, audit, operate
 # Faster build: SAM_BUILD_MODE=debug make sam-local
 sam-local: ## Test or serve the functions in SAM's containers with local stores
 	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
