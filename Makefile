@@ -245,7 +245,8 @@ build: ## Build the functions for AWS Lambda
 # make deploy ENV=prod. samconfig.toml has the parameters; docs/DEPLOY.md lists the prerequisites.
 # If the stack serves the page (parameter Page), the page is uploaded too.
 ENV ?= dev
-STACK = $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml)
+STACK = $(or $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml),\
+$(error samconfig.toml has no environment $(ENV): it has $(shell sed -n 's/^\[\(.*\)\.global\..*/\1/p' samconfig.toml)))
 deploy: build ## Deploy a stack
 	scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
 	scripts/protect.sh $(STACK)
@@ -289,7 +290,7 @@ destroy: ## Delete a stack
 
 # Calls each route, the walkthrough and each sample event, then ends. It prints what is missing.
 # make sam-local SERVE=1       leaves the API up at http://127.0.0.1:3001
-# make sam-local EVENT=send    sends events/send.json to its function, while SERVE=1 runs; or wallet, grab, view, settle, audit
+# make sam-local EVENT=send    sends events/send.json to its function, while SERVE=1 runs; or wallet, grab, view, settle, audit, operate
 # Faster build: SAM_BUILD_MODE=debug make sam-local
 sam-local: ## Test or serve the functions in SAM's containers with local stores
 	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws

@@ -8,6 +8,9 @@ set -eu
 stack=${1:?usage: scripts/rollback.sh STACK [FUNCTION VERSION]}
 functions=${2:-Send Grab GrabOnInstances View Wallet}
 
+# A stack that is missing is an error, not one without functions.
+aws cloudformation describe-stacks --stack-name "$stack" >/dev/null
+
 for function in $functions; do
     # GrabOnInstances exists only with its parameter.
     name=$(aws cloudformation describe-stack-resource --stack-name "$stack" --logical-resource-id "$function" \

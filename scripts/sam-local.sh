@@ -130,7 +130,7 @@ The callers are put where API Gateway puts them: X-User-Id names the user, and r
 
 From a second terminal: each sample event of events/ in a container of its own, and the proof of a deployment.
 
-  make sam-local EVENT=wallet     or send, grab, view, settle, audit
+  make sam-local EVENT=wallet     or send, grab, view, settle, audit, operate
   make smoke URL=$url STORES=$work/data/stores.env
 
 The log of the containers is $log.

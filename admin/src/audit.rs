@@ -1,10 +1,10 @@
 use std::time::Duration;
 
-use ::audit::{Imbalance, Progress, Report};
+use ::audit::{Auditor, Imbalance, Progress, Report};
 use shared::ports::{Clock, System};
 use tokio::time::Instant;
 
-use crate::deployment::{Deployed, Failed, auditor};
+use crate::deployment::{Deployed, Failed, Table};
 use crate::options::{Audit, Deployment};
 use crate::text::columns;
 use crate::{Exit, Outcome};
@@ -22,8 +22,11 @@ pub enum Done {
 
 /// Audits the ledger, however long that takes.
 pub async fn to_the_end(deployment: &Deployment, options: &Audit, json: bool) -> Result<Outcome, Failed> {
-    let auditor = auditor(deployment).await;
-    let done = auditor.run(begin(options)?, Instant::now() + TIMEOUT).await?;
+    let begun = begin(options)?;
+    let table = Table::of(deployment).await;
+    table.announce();
+    let done = Auditor::new(table.client, table.name).run(begun, Instant::now() + TIMEOUT).await;
+    let done = done.map_err(|error| Failed::from(error).in_table(&table.place))?;
     Ok(outcome(&done, json))
 }
 
@@ -39,7 +42,8 @@ pub async fn until(
         Some(progress) => progress.checked()?,
         None => begin(options)?,
     };
-    let progress = deployed.auditor.run(progress, deadline).await?;
+    let run = deployed.auditor.run(progress, deadline).await;
+    let progress = run.map_err(|error| Failed::from(error).in_table(&deployed.place))?;
     Ok(if progress.is_done() { Done::Finished(outcome(&progress, json)) } else { Done::Interrupted(progress) })
 }
 

@@ -1,3 +1,4 @@
+use std::io::Write;
 use std::path::Path;
 
 use ::audit::{Auditor, Reader};
@@ -7,6 +8,7 @@ use shared::config::{Config, ConfigError};
 use shared::domain::PacketId;
 use shared::dynamodb::SdkTable;
 use shared::ledger::LedgerError;
+use shared::ports::HotStoreError;
 use shared::redis::{Connection, RedisConfig, RedisConfigError, RedisError, RedisStore};
 use shared::service::{Failure, Stores};
 use shared::wiring::{self, Wiring};
@@ -33,10 +35,16 @@ pub enum Failed {
     Journal(#[source] ::audit::ReadError),
     /// A store did not answer.
     #[error(transparent)]
-    Store(#[from] Failure),
-    /// Redis did not answer.
-    #[error("Redis did not answer")]
-    RedisUnavailable(#[from] RedisError),
+    Store(Failure),
+    /// Redis did not answer, or refused.
+    #[error(transparent)]
+    HotStore(RedisError),
+    /// Somebody else wrote to a key of Redis.
+    #[error("a key has the wrong type: `hongbao-admin rebuild` mends the keys of a packet")]
+    WrongType(#[source] RedisError),
+    /// The ledger did not answer; where it is.
+    #[error("{0}")]
+    Table(String, #[source] Box<Self>),
     /// The timelines could not be completed.
     #[error("the timelines are not complete")]
     Timeline(#[source] ::audit::ReadError),
@@ -75,6 +83,64 @@ impl From<LedgerError> for Failed {
     }
 }
 
+impl From<RedisError> for Failed {
+    fn from(error: RedisError) -> Self {
+        if error.is_wrong_type() { Self::WrongType(error) } else { Self::HotStore(error) }
+    }
+}
+
+impl From<Failure> for Failed {
+    /// An error of Redis says by itself what is wrong and where, and whether that is a defect.
+    fn from(failure: Failure) -> Self {
+        let (Failure::Unavailable(source) | Failure::Defect(source)) = &failure;
+        let cause = source.downcast_ref::<HotStoreError>().map(HotStoreError::cause);
+        let cause = cause.and_then(|cause| cause.downcast_ref::<RedisError>());
+        cause.cloned().map_or_else(|| Self::Store(failure), Self::from)
+    }
+}
+
+impl Failed {
+    /// Says which table it is that did not answer.
+    pub fn in_table(self, place: &str) -> Self {
+        match self {
+            Self::Audit(_) | Self::Journal(_) | Self::Timeline(_) | Self::Store(_) => {
+                Self::Table(place.to_owned(), Box::new(self))
+            }
+            other => other,
+        }
+    }
+}
+
+/// The ledger's table.
+pub struct Table {
+    pub client: Client,
+    pub name: String,
+    /// Its name and where it is, for people.
+    pub place: String,
+}
+
+impl Table {
+    fn new(client: Client, name: String, endpoint: Option<&str>) -> Self {
+        let place = match (endpoint, client.config().region()) {
+            (Some(url), _) => format!("the table {name} at {url}"),
+            (None, Some(region)) => format!("the table {name} in {region}"),
+            (None, None) => format!("the table {name}"),
+        };
+        Self { client, name, place }
+    }
+
+    /// The table that the command line and the environment name.
+    pub async fn of(deployment: &Deployment) -> Self {
+        let (client, _) = aws(deployment).await;
+        Self::new(client, deployment.table.clone(), deployment.dynamodb_url.as_deref())
+    }
+
+    /// Says what will be read, before a reading that takes long.
+    pub fn announce(&self) {
+        let _ = writeln!(std::io::stderr(), "reading {}", self.place);
+    }
+}
+
 /// Both stores of a deployment.
 pub struct Deployed {
     pub(crate) stores: Stores<SdkTable, RedisStore>,
@@ -83,6 +149,8 @@ pub struct Deployed {
     pub(crate) auditor: Auditor,
     /// The table, for reads that the ledger does not offer.
     pub(crate) reader: Reader,
+    /// The table's name and where it is, for people.
+    pub(crate) place: String,
 }
 
 impl Deployed {
@@ -98,11 +166,15 @@ impl Deployed {
         if let (Some(redis), Some(aws)) = (&mut config.redis, aws) {
             redis.aws = aws;
         }
-        Ok(Self::over(config, client)?)
+        Ok(Self::at(config, client, deployment.dynamodb_url.as_deref())?)
     }
 
     /// The stores that `config` names. The connections are made when a command first needs them.
-    pub fn over(mut config: Config, client: Client) -> Result<Self, RedisConfigError> {
+    pub fn over(config: Config, client: Client) -> Result<Self, RedisConfigError> {
+        Self::at(config, client, None)
+    }
+
+    fn at(mut config: Config, client: Client, endpoint: Option<&str>) -> Result<Self, RedisConfigError> {
         let redis = config.redis.get_or_insert_with(|| RedisConfig::new(""));
         if redis.aws.region().is_none() {
             redis.aws = wiring::environment_for_redis();
@@ -110,14 +182,10 @@ impl Deployed {
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), config.table.clone());
         let reader = Reader::new(client.clone(), config.table.clone());
+        let Table { client, place, .. } = Table::new(client, config.table.clone(), endpoint);
         let stores = Wiring::new(config, client)?.stores().clone();
-        Ok(Self { stores, connection, auditor, reader })
+        Ok(Self { stores, connection, auditor, reader, place })
     }
-}
-
-/// The audit of a table.
-pub async fn auditor(deployment: &Deployment) -> Auditor {
-    Auditor::new(aws(deployment).await.0, deployment.table.clone())
 }
 
 /// The region and the credentials of the environment or profile.
@@ -126,10 +194,6 @@ pub async fn aws_config() -> SdkConfig {
 }
 
 /// A client for the given endpoint, or for AWS with the environment's or profile's region and credentials.
-pub async fn dynamodb(deployment: &Deployment) -> Client {
-    aws(deployment).await.0
-}
-
 async fn aws(deployment: &Deployment) -> (Client, Option<SdkConfig>) {
     if let Some(url) = &deployment.dynamodb_url {
         return (wiring::dynamodb_at(url), None);

@@ -61,7 +61,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
 
 /// Runs a command that asks both stores.
 async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Signer>) -> Result<Outcome, Failed> {
-    match command {
+    let done = match command {
         Command::Packet { id } => packet::run(deployed, id, json).await,
         Command::Parked => parked::list(deployed, json).await,
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
@@ -70,7 +70,8 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
         Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) | Command::Webhooks(_) => {
             Err(Failed::NoFunction("this command asks no Redis"))
         }
-    }
+    };
+    done.map_err(|failed| failed.in_table(&deployed.place))
 }
 
 impl Outcome {

@@ -102,7 +102,6 @@ impl Local {
         let redis_url = redis.as_ref().map(RedisServer::url).or_else(|| options.redis_url.clone()).unwrap_or_default();
         let dynamodb_url =
             dynamodb.as_ref().map(DynamoDb::url).or_else(|| options.dynamodb_url.clone()).unwrap_or_default();
-        let stores_file = write_stores_file(&options.table, data.as_ref(), redis.as_ref(), dynamodb.as_ref())?;
         let settings = Settings {
             redis_url: redis_url.clone(),
             redis_cluster: options.redis_cluster,
@@ -111,6 +110,7 @@ impl Local {
             ack: options.ack,
             ledger_is_embedded: dynamodb.is_some(),
         };
+        let stores_file = write_stores_file(data.as_ref(), &settings)?;
         let config = settings.config().map_err(StackError::from)?;
         let webhooks = prepare_webhooks(&options, data.as_ref(), config.webhooks.addresses)?;
         let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
@@ -172,7 +172,10 @@ impl Local {
     pub async fn failed(&self) -> String {
         let redis = async {
             match &self.redis {
-                Some(redis) => format!("the Redis server {}", redis.ended().await),
+                Some(redis) => {
+                    let how = redis.ended().await;
+                    format!("the Redis server {how}, and the local stack with it: start it again")
+                }
                 None => std::future::pending().await,
             }
         };
@@ -266,15 +269,9 @@ async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Opt
 }
 
 /// Writes the stores' addresses into a kept data folder.
-fn write_stores_file(
-    table: &str,
-    data: Option<&DataDir>,
-    redis: Option<&RedisServer>,
-    dynamodb: Option<&DynamoDb>,
-) -> Result<Option<StoresFile>, DataDirError> {
+fn write_stores_file(data: Option<&DataDir>, settings: &Settings) -> Result<Option<StoresFile>, DataDirError> {
     let Some(folder) = data.filter(|data| !data.is_temporary()).map(DataDir::path) else { return Ok(None) };
-    let (redis, dynamodb) = (redis.map(RedisServer::url), dynamodb.map(DynamoDb::url));
-    StoresFile::write(folder, table, redis.as_deref(), dynamodb.as_deref())
+    StoresFile::write(folder, settings)
         .map(Some)
         .map_err(|source| DataDirError::Unusable { path: folder.to_owned(), source })
 }

@@ -1,5 +1,6 @@
 //! The functions' handlers over the two stores: the system behind the gateway.
 
+use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
-use shared::ports::{HotStore, HotStoreError};
+use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
 use shared::wiring::{self, Wiring};
@@ -68,7 +69,7 @@ pub enum StackError {
     Redis(#[from] RedisConfigError),
     /// Redis can't be reached.
     #[error("Redis can't be reached")]
-    Unreachable(#[source] HotStoreError),
+    Unreachable(#[source] Arc<dyn Error + Send + Sync>),
     /// A store can't be reached or prepared.
     #[error("the stores can't be used: {0}")]
     Unavailable(String),
@@ -131,7 +132,8 @@ impl Stack {
 
     /// Asks Redis for an answer.
     pub async fn reach_redis(&self) -> Result<(), StackError> {
-        self.hot.pending_parts(Partition::wrapping(0)).await.map(drop).map_err(StackError::Unreachable)
+        let asked = self.hot.pending_parts(Partition::wrapping(0)).await;
+        asked.map(drop).map_err(|error| StackError::Unreachable(Arc::clone(error.cause())))
     }
 
     /// Whether what is committed by now stays. No answer leaves before this is known.

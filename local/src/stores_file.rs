@@ -1,8 +1,12 @@
 //! A file with the stores' addresses, for other programs.
 
-use std::fmt::Write;
-use std::io;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+
+use crate::stack::Settings;
 
 /// The file's name in the data folder.
 const NAME: &str = "stores.env";
@@ -14,22 +18,26 @@ pub struct StoresFile {
 }
 
 impl StoresFile {
-    /// Writes the addresses of the stores that were started here into `folder`. Given stores are left out, because
-    /// their addresses may contain passwords.
-    pub fn write(folder: &Path, table: &str, redis_url: Option<&str>, dynamodb_url: Option<&str>) -> io::Result<Self> {
+    /// Writes the stores' addresses into `folder`. A given address may contain a password, so nobody else may read the file.
+    pub fn write(folder: &Path, settings: &Settings) -> io::Result<Self> {
         let mut text = String::new();
-        let variables = [
-            ("TABLE_NAME", Some(table)),
-            ("REDIS_URL", redis_url),
-            ("REDIS_CLUSTER", redis_url.map(|_| "false")),
-            ("AWS_ENDPOINT_URL_DYNAMODB", dynamodb_url),
-        ];
-        for (name, value) in variables.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        for (name, value) in [
+            ("TABLE_NAME", &*settings.table),
+            ("REDIS_URL", &settings.redis_url),
+            ("REDIS_CLUSTER", if settings.redis_cluster { "true" } else { "false" }),
+            ("AWS_ENDPOINT_URL_DYNAMODB", &settings.dynamodb_url),
+        ] {
             // Writing to a `String` can't fail. The value is quoted because a table's name is user input.
             let _ = writeln!(text, "{name}='{}'", value.replace('\'', r"'\''"));
         }
         let path = folder.join(NAME);
-        std::fs::write(&path, text)?;
+        // A killed stack leaves its file behind, perhaps with other permissions.
+        if let Err(error) = std::fs::remove_file(&path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        File::options().write(true).create_new(true).mode(0o600).open(&path)?.write_all(text.as_bytes())?;
         Ok(Self { path })
     }
 }

@@ -22,10 +22,11 @@ def fixed_names(account):
     stack = account.stack
     cache = account.client("elasticache")
     if account.value("Redis") != "existing":
-        name = f"{stack}-functions"
-        # Without its service-linked role, ElastiCache was never used in this account.
-        found = caught(lambda: cache.describe_users(UserId=name), "UserNotFound", "ServiceLinkedRoleNotFoundFault")
-        yield "Redis user", name, name if found else None
+        for user in ["functions", "reader"] if account.value("RedisAuth") == "iam" else ["functions"]:
+            name = f"{stack}-{user}"
+            # Without its service-linked role, ElastiCache was never used in this account.
+            found = caught(lambda: cache.describe_users(UserId=name), "UserNotFound", "ServiceLinkedRoleNotFoundFault")
+            yield "Redis user", name, name if found else None
         name = f"{stack}-users"
         found = caught(
             lambda: cache.describe_user_groups(UserGroupId=name), "UserGroupNotFound", "ServiceLinkedRoleNotFoundFault"

@@ -84,10 +84,28 @@ class Local:
     def __init__(self, programs, url=None, stores=None):
         self.programs, self.process, self.folder = pathlib.Path(programs), None, None
         self.stores = stores
-        if not url:
+        if url:
+            self.check(url)
+        else:
             url = self.start()
         self.http = Http(url, proxies=False)
         self.name = f"the local stack at {url}"
+
+    def check(self, url):
+        """Refuses before anything happens."""
+        opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        try:
+            with opener.open(f"{url.rstrip('/')}/me/wallet", timeout=TIMEOUT_S) as answer:
+                status, text = answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            status, text = error.code, error.read()
+        except (OSError, ValueError) as error:
+            raise Wrong(f"{url} does not answer: {getattr(error, 'reason', error)}. `make run` starts a stack") from error
+        # Nobody is signed in.
+        if status != 401 or b'"unauthenticated"' not in text:
+            raise Wrong(f"{url} is not this API: /me/wallet answered {status}")
+        if not self.stores or not os.path.exists(self.stores):
+            raise Wrong(f"the audit needs the stores, and there is no {self.stores}: STORES=<the stack's data folder>/stores.env")
 
     def start(self):
         self.folder = tempfile.TemporaryDirectory(prefix="smoke-")
@@ -122,8 +140,6 @@ class Local:
 
     def audit(self, since_ms=None):
         """The report of an audit of what changed since then, or of everything."""
-        if not self.stores or not os.path.exists(self.stores):
-            raise Wrong("the audit needs the stores: STORES=<the stack's data folder>/stores.env")
         lines = pathlib.Path(self.stores).read_text().splitlines()
         variables = {name: value.strip("'") for name, _, value in (line.partition("=") for line in lines)}
         keys = {"AWS_ACCESS_KEY_ID": "local", "AWS_SECRET_ACCESS_KEY": "local", "AWS_REGION": "local"}

@@ -122,12 +122,12 @@ def test_pages_may_call_only_from_the_given_origins(stack, body):
     assert cors["allowMethods"] == ["GET", "POST"] and "allowCredentials" not in cors
 
 
-RIGHTS = ("Read", "Money", "Users", "Repair")
+RIGHTS = ("Read", "Money", "Users", "Repair", "Books")
 
 
 @pytest.fixture(scope="module")
 def rights(stack):
-    """The statements of the operator's four policies."""
+    """The statements of the operator's policies."""
     found = {}
     for right in RIGHTS:
         arn = stack.outputs[f"Operator{right}PolicyArn"]
@@ -136,7 +136,7 @@ def rights(stack):
     return found
 
 
-def test_the_operators_rights_are_four(stack, operations, rights):
+def test_the_operators_rights_are_five(stack, operations, rights):
     def of_route(key, operation):
         if operation["security"] != OPERATOR:
             return set()
@@ -155,8 +155,23 @@ def test_the_operators_rights_are_four(stack, operations, rights):
         expected = {"operate-read": {"Read"}, "operate-repair": {"Repair"}, "settle": {"Repair"}, "audit": {"Repair"}}
         found = having("lambda:InvokeFunction", configuration["FunctionArn"])
         assert found == expected.get(program, set()), program
-    actions = {action for statements in rights.values() for s in statements for action in listed(s["Action"])}
+    actions = {
+        action for right in set(RIGHTS) - {"Books"} for s in rights[right] for action in listed(s["Action"])
+    }
     assert actions == {"execute-api:Invoke", "lambda:InvokeFunction"}
+
+
+def test_the_books_need_only_reads_of_the_table(stack, repository, rights):
+    """The journal and the audit on your own machine. The audit's actions are those of its function."""
+    recorded = json.loads((repository / "tests/aws/actions.json").read_text())
+    table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{stack.outputs['TableName']}"
+    expected = {entry["action"] for entry in recorded["audit"]}
+    expected |= {"dynamodb:DescribeTable", "dynamodb:ExportTableToPointInTime"}
+    actions = {action for s in rights["Books"] for action in listed(s["Action"])}
+    assert actions == expected | {"dynamodb:DescribeExport"}
+    assert {action for action in actions if allows(rights["Books"], action, table)} == expected
+    assert allows(rights["Books"], "dynamodb:DescribeExport", f"{table}/export/01693685827463-2d8752fd")
+    assert not any(allows(rights["Books"], action, f"{table}2") for action in expected)
 
 
 def test_the_operators_functions_have_the_names_that_the_tool_calls(stack):

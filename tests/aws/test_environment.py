@@ -74,6 +74,7 @@ def test_how_redis_is_reached(stack):
         assert configuration["VpcConfig"]["SecurityGroupIds"] == [stack.outputs["FunctionsSecurityGroup"]]
         url, endpoint, user = given["REDIS_URL"], stack.outputs["RedisEndpoint"], stack.ids["RedisUser"]
         if stack.way == "nodes":
+            user = stack.ids["RedisReader"] if program == "operate-read" else user
             assert url == f"rediss://{endpoint}:6379"
             assert iam == {
                 "REDIS_AUTH": "iam",

@@ -104,6 +104,10 @@ def test_a_roles_actions_outside_the_table(stack, roles):
             }
         if uses_redis and stack.way == "nodes":
             expected.add("elasticache:Connect")
+            # Each function signs in as its own user only.
+            users = {user: f"arn:aws:elasticache:{REGION}:{ACCOUNT}:user:{stack.ids[user]}" for user in ("RedisUser", "RedisReader")}
+            own = {user for user, arn in users.items() if allows(statements, "elasticache:Connect", arn)}
+            assert own == {"RedisReader" if program == "operate-read" else "RedisUser"}, program
         if uses_redis and stack.way == "serverless":
             expected.add("secretsmanager:GetSecretValue")
         if program in ("settle", "audit"):

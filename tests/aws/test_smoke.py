@@ -5,10 +5,12 @@ table are moto's. moto runs no function, so the test answers the calls of settle
 local stack: `make smoke`.
 """
 
+import http.server
 import io
 import json
 import re
 import sys
+import threading
 
 import boto3
 import moto
@@ -286,3 +288,38 @@ def test_a_stack_that_is_not_complete_is_refused(deploy):
     cloudformation_backends["123456789012"][REGION].get_stack(STACK).status = "UPDATE_IN_PROGRESS"
     with pytest.raises(places.Wrong, match="UPDATE_IN_PROGRESS"):
         deployed.place()
+
+
+@pytest.fixture
+def server():
+    """A server that answers each GET with `status` and `body`."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        status, body = 401, b'{"code": "unauthenticated"}'
+
+        def do_GET(self):
+            self.send_response(self.status)
+            self.end_headers()
+            self.wfile.write(self.body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", Handler
+        server.shutdown()
+
+
+def test_a_wrong_address_and_missing_stores_are_refused_at_the_start(server, tmp_path):
+    url, handler = server
+    stores = tmp_path / "stores.env"
+    with pytest.raises(places.Wrong, match="there is no .*stores.env: STORES="):
+        places.Local(tmp_path, url, stores)
+    stores.write_text("")
+    assert places.Local(tmp_path, url, stores).name.endswith(url)
+    handler.status, handler.body = 200, b"<html>"
+    with pytest.raises(places.Wrong, match="is not this API: /me/wallet answered 200"):
+        places.Local(tmp_path, url, stores)
+    with pytest.raises(places.Wrong, match="http://127.0.0.1:1 does not answer: .* `make run` starts a stack"):
+        places.Local(tmp_path, "http://127.0.0.1:1", stores)

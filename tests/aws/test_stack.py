@@ -156,14 +156,19 @@ def test_redis_is_encrypted_replicated_and_never_evicts(stack):
     assert (len(nodes), len(serverless)) == {"nodes": (1, 0), "serverless": (0, 1), "existing": (0, 0)}[stack.way]
     if stack.way == "existing":
         return
-    [user] = stack.noted("AWS::ElastiCache::User").values()
-    assert user["UserId"] == user["UserName"], "IAM requires this"
-    assert re.fullmatch(r"[a-z][a-z0-9-]{0,39}", user["UserId"])
+    users = stack.noted("AWS::ElastiCache::User")
+    assert set(users) == ({"RedisUser"} if stack.way == "serverless" else {"RedisUser", "RedisReader"})
+    for user in users.values():
+        assert user["UserId"] == user["UserName"], "IAM requires this"
+        assert re.fullmatch(r"[a-z][a-z0-9-]{0,39}", user["UserId"])
+    [members] = stack.noted("AWS::ElastiCache::UserGroup").values()
+    assert all(stack.ids[name] in members["UserIds"] for name in users)
+    user = users["RedisUser"]
     if stack.way == "serverless":
         assert user["AuthenticationMode"]["Type"] == "password"
         assert [*user["AuthenticationMode"]["Passwords"]] and serverless[0]["UserGroupId"] == stack.ids["RedisUsers"]
         return
-    assert user["AuthenticationMode"] == {"Type": "iam"}
+    assert all(user["AuthenticationMode"] == {"Type": "iam"} for user in users.values())
     [group] = nodes
     for expected in ("MultiAZEnabled", "AutomaticFailoverEnabled", "TransitEncryptionEnabled", "AtRestEncryptionEnabled"):
         assert group[expected] is True, expected

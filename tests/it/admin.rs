@@ -95,11 +95,28 @@ async fn the_audit_exits_with_its_result() {
     assert!(bad.line("found").contains("balance "), "{bad:?}");
     assert!(!bad.text.contains("\nbalanced"), "{bad:?}");
 
+    let place = format!("the table nowhere at {}", world.dynamodb_url());
     let missing = admin(&world, &["audit", "--table", "nowhere"]).await.with(2);
-    assert!(missing.errors.starts_with("error: the audit could not finish: "), "{missing:?}");
+    let begins = format!("reading {place}\nerror: {place}: the audit could not finish: the table did not answer: ");
+    assert!(missing.errors.starts_with(&begins), "{missing:?}");
     admin(&world, &["audit", "--segments", "0"]).await.with(2);
     let no_redis = run(Command::new(built("hongbao-admin")).arg("parked").env_clear()).await.with(2);
     assert!(no_redis.errors.contains("REDIS_URL is required"), "{no_redis:?}");
+}
+
+#[tokio::test]
+async fn an_error_names_the_store_and_where_it_is() {
+    let world = World::single().await;
+    let id = "38FS4S83HF3Y07WMYNH727QYT0";
+    let dynamodb = admin(&world, &["packet", id, "--dynamodb-url", "http://127.0.0.1:1"]).await.with(2);
+    let begins = format!("error: the table {} at http://127.0.0.1:1: a store did not answer: ", world.table());
+    assert!(dynamodb.errors.starts_with(&begins), "{dynamodb:?}");
+    let redis = admin(&world, &["parked", "--redis-url", "redis://ann:hunter2@127.0.0.1:1"]).await.with(2);
+    assert!(redis.errors.starts_with("error: the hot store at 127.0.0.1:1 is unavailable: "), "{redis:?}");
+    assert!(!redis.errors.contains("hunter2"), "{redis:?}");
+    let single = admin(&world, &["parked", "--redis-cluster"]).await.with(2);
+    assert!(single.errors.starts_with("error: the hot store at 127.0.0.1:"), "{single:?}");
+    assert!(single.errors.ends_with(" is no cluster: leave out --redis-cluster, or set REDIS_CLUSTER=false\n"));
 }
 
 #[tokio::test]
@@ -288,6 +305,43 @@ async fn a_rebuilt_packet_equals_the_ledger() {
     world.audit_hot(&terms, &audit(&world).await).await;
     process.settle().await;
     assert_eq!(audit(&world).await.packet(terms.id).claimed(), 4);
+}
+
+#[tokio::test]
+async fn a_rebuild_mends_keys_of_the_wrong_type_and_keeps_what_only_redis_knows() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sam"), 10_000, 10)).await;
+    for user in users("u", 3) {
+        process.grab(terms.id, &user).await.unwrap();
+    }
+    let (part, id) = (only_part(&terms), terms.id.to_string());
+    let keys = PartKeys::of(part);
+    hold_only(&process, part, &[user("ann")]).await;
+    // The queue and what can be made again have a wrong type, the hash with the hold is whole.
+    for key in [&keys.pending, &keys.tries, &keys.loading, &keys.helping] {
+        let () = world.redis(cmd("DEL").arg(key)).await;
+        let () = world.redis(cmd("RPUSH").arg(key).arg("x")).await;
+    }
+    let () = world.redis(cmd("DEL").arg(&keys.known)).await;
+    let () = world.redis(cmd("HSET").arg(&keys.known).arg("x").arg("y")).await;
+    let shown = admin(&world, &["packet", &id]).await.with(2);
+    assert!(shown.errors.starts_with("error: a key has the wrong type: `hongbao-admin rebuild` mends"), "{shown:?}");
+    let mended = admin(&world, &["rebuild", &id]).await.with(0);
+    assert!(mended.text.ends_with("\ndeleted 5 keys of the wrong type\n"), "{mended:?}");
+    assert_eq!(mended.line("0 "), "0 yes 6 1 0 -> 3");
+    assert_eq!(process.settle().await.persisted, 1, "the hold is in the queue again");
+    world.audit_hot(&terms, &audit(&world).await).await;
+
+    // The hash itself is gone, and with it nothing that the ledger lacks.
+    let () = world.redis(cmd("SET").arg(&keys.part).arg("x")).await;
+    let mended = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
+    assert_eq!((&mended[0]["deleted_keys"], &mended[0]["after"]["free"]), (&json!(1), &json!(6)));
+    world.audit_hot(&terms, &audit(&world).await).await;
+    let again = admin(&world, &["rebuild", &id]).await.with(0);
+    assert!(again.text.ends_with("\nnothing changed\n"), "{again:?}");
+    let grabbed = process.grab(terms.id, &user("bob")).await.unwrap();
+    assert!(matches!(grabbed, GrabOutcome::Grabbed { .. }), "{grabbed:?}");
 }
 
 #[tokio::test]

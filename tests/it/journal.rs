@@ -1,5 +1,7 @@
 //! The accounts of a day: `hongbao-admin journal` and `reconcile`, over a real ledger and an export of one.
 
+mod reconcile;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -22,8 +24,6 @@ use crate::admin::admin;
 /// A closed day, and the days around it.
 const BEFORE: &str = "2025-11-22";
 const DAY: &str = "2025-11-23";
-const START: u64 = 1_763_856_000_000;
-const END: u64 = START + 86_400_000;
 
 /// A small ledger as an export has it. `$P` is a packet's id; the text has every type of `DynamoDB`'s JSON once.
 const LEDGER: &str = r#"
@@ -287,10 +287,11 @@ async fn what_contradicts_itself_is_named() {
         &["state wallets: 9951 not 9950"],
     )
     .await;
+    let other = PacketId::new(Timestamp::from_ms(1_763_854_200_000), 1, [8; 10]).to_string();
     named(
-        r#""currency":{"S":"CNY"}"#,
-        r#""currency":{"S":"USD"}"#,
-        &[&of_packet("currency PACKET#$P / META: USD not CNY")],
+        r#"{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"WALLET"},"balance":{"N":"9500"}"#,
+        &OTHER_CURRENCY.trim_start().trim_end().replace("$P", &other),
+        &[&format!("currency PACKET#{other} / META: USD not CNY")],
     )
     .await;
     named(
@@ -317,6 +318,38 @@ async fn what_contradicts_itself_is_named() {
         &["negative wallets at opening: -700 not 0 or more", "state wallets: 9950 not 50"],
     )
     .await;
+}
+
+/// A packet in another currency, and the beginning of its sender's wallet.
+const OTHER_CURRENCY: &str = r#"
+{"Item":{"PK":{"S":"PACKET#$P"},"SK":{"S":"META"},"currency":{"S":"USD"},"total_amount":{"N":"5"},"created_at":{"N":"1763854200000"}}}
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"SENT#$P"},"amount":{"N":"5"},"at":{"N":"1763854200000"}}}
+{"Item":{"PK":{"S":"USER#ann"},"SK":{"S":"WALLET"},"balance":{"N":"9495"}
+"#;
+
+#[tokio::test]
+async fn a_wrong_option_is_refused_before_anything_is_written() {
+    let (world, desk) = (World::single().await, Desk::new());
+    write(&world, &of_packet(LEDGER)).await;
+    let journal = async |more: &[&str]| {
+        let output = desk.path("out");
+        let arguments = [&["journal", "--day", DAY, "--output", &output][..], more].concat();
+        admin(&world, &arguments).await
+    };
+    for (name, day) in [("before", BEFORE), ("same", DAY)] {
+        admin(&world, &["journal", "--day", day, "--output", &desk.path(name)]).await.with(0);
+    }
+    let (before, same) = (desk.path("before"), desk.path("same"));
+    for (more, words) in [
+        (&["--previous", &same][..], "--previous is the journal of 2025-11-23, not of the day before 2025-11-23"),
+        (&["--previous", &before, "--currency", "USD"], "--previous is a journal in CNY, not in USD"),
+        (&["--currency", "USD"], "the packets are in CNY, not in USD: --currency CNY"),
+    ] {
+        let said = journal(more).await.with(2);
+        assert!(said.errors.ends_with(&format!("error: {words}\n")), "{said:?}");
+        desk.has_only(&["before", "same"]);
+    }
+    journal(&["--previous", &before]).await.with(0);
 }
 
 /// A claim of a slip that was held before midnight and persisted after it.
@@ -427,85 +460,4 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
     let sorted = |lines: &[Value]| lines.iter().map(key).collect::<BTreeSet<_>>();
     assert_eq!((lines.len(), sorted(&lines)), (listed.len(), sorted(&listed)));
     assert_eq!(desk.read("out/journal.csv").lines().count(), lines.len() + 1);
-}
-
-#[tokio::test]
-async fn transfers_are_compared_with_the_journal() {
-    let (world, desk) = (World::single().await, Desk::new());
-    let mut ledger = String::new();
-    let mut file = b"id,kind,user,amount,currency,time\n".to_vec();
-    for (n, at) in (START..END).step_by(2_000_000).take(40).enumerate() {
-        let kind = ["deposit", "withdrawal"][n % 2];
-        let sk = if kind == "deposit" { "DEPOSIT" } else { "WITHDRAW" };
-        ledger += &json!({"Item": {
-            "PK": {"S": format!("USER#u{n}")}, "SK": {"S": format!("{sk}#t{n}")},
-            "id": {"S": format!("t{n}")}, "amount": {"N": "1000"}, "at": {"N": at.to_string()},
-        }})
-        .to_string();
-        ledger += "\n";
-        writeln!(file, "t{n},{kind},u{n},1000,CNY,{}", Timestamp::from_ms(at + 300)).unwrap();
-    }
-    let file = String::from_utf8(file).unwrap();
-    let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
-    let output = desk.path("out");
-    // As much came in as went out, so the ledger balances without wallets.
-    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(0);
-    fs::write(desk.path("clean.csv"), &file).unwrap();
-    let clean = admin(&world, &["reconcile", &output, &desk.path("clean.csv")]).await.with(0);
-    assert!(clean.text.ends_with("\nno differences\n"), "{clean:?}");
-
-    let row = |n: usize| file.lines().nth(n + 1).unwrap().to_owned();
-    let mut wrong = file.clone();
-    let mut plant = |n: usize, from: &str, to: &str| {
-        let (old, new) = (row(n), row(n).replacen(from, to, 1));
-        assert_ne!(old, new);
-        wrong = wrong.replace(&format!("{old}\n"), &format!("{new}\n"));
-    };
-    plant(1, ",1000,", ",1500,");
-    plant(2, ",1000,", ",100000,");
-    plant(3, ",CNY,", ",USD,");
-    plant(4, "deposit", "withdrawal");
-    plant(5, "u5", "zoe");
-    plant(6, "2025-11-23", "2025-11-24");
-    plant(7, ",1000,", ",-1000,");
-    plant(8, "deposit", "gift");
-    wrong = wrong.replace(&format!("{}\n", row(9)), "");
-    wrong += &[row(10), row(11).replace("1000", "2000"), String::new()].join("\n");
-    wrong += "new,deposit,ann,5,CNY,2025-11-23T10:00:00Z\nold,deposit,ann,5,CNY,2025-11-22\n";
-    fs::write(desk.path("wrong.csv"), &wrong).unwrap();
-    let all = desk.path("differences.jsonl");
-    let said = admin(&world, &["reconcile", &output, &desk.path("wrong.csv"), "--output", &all]).await.with(1);
-    let found: BTreeSet<(String, String)> = desk
-        .read("differences.jsonl")
-        .lines()
-        .map(|line| {
-            let line: Value = serde_json::from_str(line).unwrap();
-            (line["kind"].as_str().unwrap().to_owned(), line["subject"].as_str().unwrap().to_owned())
-        })
-        .collect();
-    let expected = [
-        ("amount-differs", "withdrawal t1 of u1"),
-        ("unit-differs", "deposit t2 of u2"),
-        ("currency-differs", "withdrawal t3 of u3"),
-        ("direction-differs", "deposit t4 of u4"),
-        ("user-differs", "withdrawal t5 of u5"),
-        ("day-differs", "deposit t6 of u6"),
-        ("malformed-row", "row 9"),
-        ("missing-in-transfers", "withdrawal t7 of u7"),
-        ("unknown-kind", "row 10"),
-        ("missing-in-transfers", "deposit t8 of u8"),
-        ("missing-in-transfers", "withdrawal t9 of u9"),
-        ("duplicate-transfer", "deposit t10 of u10"),
-        ("id-reused", "withdrawal t11 of u11"),
-        ("missing-in-ledger", "deposit new of ann"),
-        ("outside-day", "deposit old of ann"),
-        ("sum-differs", "deposit in CNY"),
-        ("sum-differs", "withdrawal in CNY"),
-    ];
-    assert_eq!(found, expected.map(|(kind, subject)| (kind.to_owned(), subject.to_owned())).into());
-    for (kind, subject) in expected {
-        assert!(said.text.contains(&format!("{kind}  {subject}\n")), "{kind}: {said:?}");
-    }
-    assert!(said.text.ends_with("\n17 differences\n"), "{said:?}");
-    desk.has_only(&["01693685827463-2d8752fd", "clean.csv", "differences.jsonl", "out", "wrong.csv"]);
 }

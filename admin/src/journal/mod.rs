@@ -21,17 +21,17 @@ use jiff::tz::TimeZone;
 use shared::domain::Timestamp;
 use shared::ports::{Clock, System};
 
-pub use book::{LINES, Summary, read_summary};
+pub use book::{LINES, Summary, Verdict, read_summary};
 pub use entry::{KINDS, Line, Movements, Sum};
-pub use tally::Day;
+pub use tally::{Day, Problem, Problems};
 
-use self::book::{Balance, Book, Read, State, Verdict};
+use self::book::{Balance, Book, Read, State};
 use self::entry::Classes;
 #[cfg(test)]
 use self::entry::EXTERNAL;
 use self::export::Export;
-use self::tally::{Period, ProblemKind, Problems, Tally};
-use crate::deployment::{Failed, dynamodb};
+use self::tally::{Period, ProblemKind, Tally};
+use crate::deployment::{Failed, Table};
 use crate::options::{Deployment, Journal};
 use crate::sort::Sorter;
 use crate::text::columns;
@@ -62,6 +62,9 @@ impl Day {
 pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Result<Outcome, Failed> {
     let day = Day::of(options.day)?;
     let previous = options.previous.as_deref().map(read_summary).transpose()?;
+    if let Some(previous) = &previous {
+        is_of_the_day_before(previous, options)?;
+    }
     let path = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("journal-{}", options.day)));
     let export = options.export.as_deref().map(Export::open).transpose()?;
     let at = export.as_ref().map_or_else(|| System.now(), |export| export.at);
@@ -76,11 +79,18 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
     let (tally, source) = if let Some(export) = export {
         (export.read(&tally, book.draft())?, export.arn)
     } else {
-        let reader = Reader::new(dynamodb(deployment).await, deployment.table.clone());
+        let source = Table::of(deployment).await;
+        source.announce();
+        let reader = Reader::new(source.client, source.name.clone());
         let mut tally = tally();
-        table::read(&reader, options.segments, &mut tally, book.draft()).await?;
-        (tally, deployment.table.clone())
+        let read = table::read(&reader, options.segments, &mut tally, book.draft()).await;
+        read.map_err(|failed| failed.in_table(&source.place))?;
+        (tally, source.name)
     };
+    if let Some(other) = tally.only_other_currency() {
+        let currency = &options.currency;
+        return Err(Failed::Unverifiable(format!("the packets are in {other}, not in {currency}: --currency {other}")));
+    }
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();
     let (entries, mut summary) = summary(options, read, is_final, is_moving, tally);
@@ -152,6 +162,20 @@ fn state(periods: &[Period; 3], wallets: i128, is_moving: bool, problems: &mut P
     State { verdict, wallets, packets, movements }
 }
 
+/// Refuses a journal that can't be the one before: of another day, or of another currency.
+fn is_of_the_day_before(previous: &Summary, options: &Journal) -> Result<(), Failed> {
+    let next = previous.day.parse::<Date>().and_then(Date::tomorrow);
+    if next.ok() != Some(options.day) {
+        let what = format!("--previous is the journal of {}, not of the day before {}", previous.day, options.day);
+        return Err(Failed::Unverifiable(what));
+    }
+    if previous.currency != options.currency {
+        let what = format!("--previous is a journal in {}, not in {}", previous.currency, options.currency);
+        return Err(Failed::Unverifiable(what));
+    }
+    Ok(())
+}
+
 /// Checks that a day begins as the day before ended.
 fn follows(summary: &mut Summary, previous: &Summary) {
     let problems = &mut summary.problems;
@@ -160,9 +184,6 @@ fn follows(summary: &mut Summary, previous: &Summary) {
             problems.add(ProblemKind::Previous, what, expected, found);
         }
     };
-    let next = previous.day.parse::<Date>().and_then(Date::tomorrow);
-    check("day", next.map_or_else(|_| previous.day.clone(), |day| day.to_string()), summary.day.clone());
-    check("currency", previous.currency.clone(), summary.currency.clone());
     for kind in KINDS {
         let [expected, found] = [previous.closing, summary.opening].map(|balance| balance.movements[kind].to_string());
         check(&format!("{} before the day", kind.name()), expected, found);

@@ -126,6 +126,10 @@ pub struct Tally {
     pub after: Period,
     /// The sum of all wallets.
     pub wallets: i128,
+    /// Whether a packet is in the currency.
+    has_currency: bool,
+    /// The currency of a packet in another one.
+    other_currency: Option<String>,
     /// Whether a version with timelines wrote anything. An older one has no copies of its movements.
     pub has_timelines: bool,
     /// The newest time in any item.
@@ -146,6 +150,8 @@ impl Tally {
             within: Period::default(),
             after: Period::default(),
             wallets: 0,
+            has_currency: false,
+            other_currency: None,
             has_timelines: false,
             newest: 0,
             items: 0,
@@ -162,8 +168,11 @@ impl Tally {
             Ok(Fact::Silent) => {}
             Ok(Fact::Wallet { balance }) => self.wallets += balance,
             Ok(Fact::Packet { total, at, currency }) => {
-                if currency != self.currency {
+                if currency == self.currency {
+                    self.has_currency = true;
+                } else {
                     self.problems.add(ProblemKind::Currency, item.key(), &*self.currency, currency);
+                    self.other_currency = Some(currency.to_owned());
                 }
                 self.period(at).copies.sent += Sum::new(1, total);
             }
@@ -190,6 +199,11 @@ impl Tally {
         Ok(())
     }
 
+    /// The currency of the packets, if no packet is in the one that was asked for: then that is the mistake, not the packets.
+    pub fn only_other_currency(&self) -> Option<&str> {
+        if self.has_currency { None } else { self.other_currency.as_deref() }
+    }
+
     fn period(&mut self, at: u64) -> &mut Period {
         self.newest = self.newest.max(at);
         match at {
@@ -205,6 +219,8 @@ impl Tally {
         self.within.add(&other.within);
         self.after.add(&other.after);
         self.wallets += other.wallets;
+        self.has_currency |= other.has_currency;
+        self.other_currency = self.other_currency.take().or(other.other_currency);
         self.has_timelines |= other.has_timelines;
         self.newest = self.newest.max(other.newest);
         self.items += other.items;

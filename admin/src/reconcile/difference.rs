@@ -45,6 +45,8 @@ pub enum Kind {
     NotCompared,
     /// The sums of a kind differ.
     SumDiffers,
+    /// The journal itself has problems.
+    JournalProblems,
 }
 
 impl Kind {
@@ -65,6 +67,7 @@ impl Kind {
             Self::MalformedRow => "malformed-row",
             Self::NotCompared => "unknown-kind",
             Self::SumDiffers => "sum-differs",
+            Self::JournalProblems => "journal-problems",
         }
     }
 }

@@ -15,9 +15,9 @@ use shared::domain::MovementKind;
 
 use self::difference::{Difference, Differences, Kind};
 use self::matching::{Found, Matching, Side};
-use self::transfers::{Transfer, Unusable};
+use self::transfers::{Transfer, Unusable, shown};
 use crate::deployment::{Failed, in_file};
-use crate::journal::{self, Day, KINDS, Line, Movements, Sum, Summary};
+use crate::journal::{self, Day, KINDS, Line, Movements, Problem, Problems, Sum, Summary, Verdict};
 use crate::options::Reconcile;
 use crate::sort::Sorter;
 use crate::text::columns;
@@ -32,6 +32,8 @@ struct Report {
     /// Whether the journal was final.
     #[serde(rename = "final")]
     is_final: bool,
+    /// How the journal's state compared with its movements.
+    state: Verdict,
     kinds: Vec<&'static str>,
     ledger: Movements,
     transfers: Movements,
@@ -57,6 +59,9 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
             Found::read(record).ok_or_else(|| Failed::Unverifiable("a sorted movement is damaged".to_owned()))?;
         matching.take(found)?;
     }
+    if let Some(problems) = problems_of(&summary) {
+        matching.differences.add(problems)?;
+    }
     for kind in KINDS.into_iter().filter(|kind| options.kinds.contains(kind)) {
         if ledger[kind] != transfers[kind] {
             matching.differences.add(Difference {
@@ -71,8 +76,25 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     let differences = matching.end()?;
     let exit = if differences.difference_count == 0 { Exit::Good } else { Exit::Wrong };
     let kinds = options.kinds.iter().map(|kind| kind.name()).collect();
-    let report = Report { day: summary.day, is_final: summary.is_final, kinds, ledger, transfers, differences };
+    let (is_final, state) = (summary.is_final, summary.state.verdict);
+    let report = Report { day: summary.day, is_final, state, kinds, ledger, transfers, differences };
     Ok(Outcome::new(json, &report, || in_words(&report, &options.kinds), exit))
+}
+
+/// Problems that the journal's own checks found. Equal transfers do not make such books right.
+fn problems_of(summary: &Summary) -> Option<Difference> {
+    let Problems { problem_count, problems } = &summary.problems;
+    let first = problems.first().map(|problem| {
+        let Problem { kind, subject, expected, found } = problem;
+        format!(", the first: {} {subject}, expected {expected}, found {found}", kind.name())
+    });
+    (*problem_count > 0).then(|| Difference {
+        kind: Kind::JournalProblems,
+        subject: format!("the journal of {}", summary.day),
+        ledger: format!("{problem_count}{}", first.unwrap_or_default()),
+        transfers: "not compared".to_owned(),
+        row: None,
+    })
 }
 
 /// Reads the journal's entries. Returns the sums of those that are compared.
@@ -124,7 +146,7 @@ fn read_transfers(
 ) -> Result<Movements, Failed> {
     let (mut record, mut all) = (Vec::new(), Movements::default());
     let folder: &Path = &options.journal;
-    transfers::each(&options.transfers, &options.kinds, |row, transfer| {
+    transfers::each(&options.transfers, &options.kinds, |row, id, transfer| {
         let (kind, expected, found) = match transfer {
             Ok(Transfer { id, kind, user, amount, currency, at }) => {
                 if currency == summary.currency {
@@ -134,13 +156,13 @@ fn read_transfers(
                 Found { id, kind, user, side: Side::Transfers, amount, currency, at, row }.write(&mut record);
                 return sorter.push(&record).map_err(in_file(folder));
             }
-            Err(Unusable::Malformed(expected)) => (Kind::MalformedRow, expected, "something else".to_owned()),
+            Err(Unusable::Malformed { expected, found }) => (Kind::MalformedRow, expected, found),
             Err(Unusable::Kind(found)) => {
                 let names: Vec<&str> = options.kinds.iter().map(|kind| kind.name()).collect();
                 (Kind::NotCompared, names.join(" or "), found)
             }
         };
-        let subject = format!("row {row}");
+        let subject = if id.is_empty() { format!("row {row}") } else { format!("row {row}, id {}", shown(id)) };
         differences.add(Difference { kind, subject, ledger: expected, transfers: found, row: Some(row) })
     })?;
     Ok(all)
@@ -155,13 +177,16 @@ fn compared(all: &Movements, kinds: &[MovementKind]) -> Movements {
 }
 
 fn in_words(report: &Report, kinds: &[MovementKind]) -> String {
-    let Report { day, is_final, ledger, transfers, differences, .. } = report;
+    let Report { day, is_final, state, ledger, transfers, differences, .. } = report;
     let sums = kinds.iter().map(|kind| {
         let name = kind.name().to_owned();
         vec![name, ledger[*kind].to_string(), transfers[*kind].to_string()]
     });
-    let state = if *is_final { "final" } else { "not final" };
-    let mut paragraphs = vec![format!("day {day}, {state}"), columns(&["", "ledger", "transfers"], sums)];
+    let mut about = format!("day {day}, {}", if *is_final { "final" } else { "not final" });
+    if *state == Verdict::Moving {
+        about += "\nmoney moved while the journal was read, so its wallets and undecided slips are not checked";
+    }
+    let mut paragraphs = vec![about, columns(&["", "ledger", "transfers"], sums)];
     let Differences { difference_count, by_kind, listed, .. } = differences;
     if *difference_count == 0 {
         paragraphs.push("no differences".to_owned());

@@ -153,12 +153,12 @@ fn rows(text: &[u8]) -> Vec<(u64, String)> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     let mut rows = Vec::new();
-    transfers::each(file.path(), &[MovementKind::Deposit], |number, row| {
+    transfers::each(file.path(), &[MovementKind::Deposit], |number, _, row| {
         rows.push((
             number,
             match row {
                 Ok(transfer) => format!("{} {} {}", transfer.id, transfer.amount, transfer.at),
-                Err(Unusable::Malformed(expected)) => expected,
+                Err(Unusable::Malformed { expected, .. }) => expected,
                 Err(Unusable::Kind(kind)) => format!("kind {kind}"),
             },
         ));
@@ -206,9 +206,31 @@ fn a_row_that_is_no_transfer_says_why() {
 }
 
 #[test]
+fn an_unusable_row_shows_its_id_and_what_is_wrong_in_it() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let long = "9".repeat(3_000);
+    let text = format!(
+        "id,kind,user,amount,currency,time\nd1,deposit,ann,-5,CNY,2025-11-23\nd2,\"gi\nft\",ann,5,CNY,2025-11-23\n\
+         d3,deposit,ann,{long},CNY,2025-11-23\nd4,deposit,ann\n"
+    );
+    std::fs::write(file.path(), text).unwrap();
+    let mut shown = Vec::new();
+    let mut take = |_: u64, id: &str, row: Result<Transfer, Unusable>| {
+        match row {
+            Ok(transfer) => panic!("{transfer:?}"),
+            Err(Unusable::Malformed { found, .. } | Unusable::Kind(found)) => shown.push(format!("{id} {found}")),
+        }
+        Ok(())
+    };
+    transfers::each(file.path(), &[MovementKind::Deposit], &mut take).unwrap();
+    let cut = format!("d3 amount: {}", "9".repeat(100));
+    assert_eq!(shown, ["d1 amount: -5", "d2 gi\\nft", &cut, " 3 fields: d4,deposit,ann"]);
+}
+
+#[test]
 fn a_file_without_a_column_can_not_be_compared() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "id,kind,user,amount,time\n").unwrap();
-    let error = transfers::each(file.path(), &[], |_, _| Ok(())).unwrap_err();
+    let error = transfers::each(file.path(), &[], |_, _, _| Ok(())).unwrap_err();
     assert!(error.to_string().ends_with("there is no column currency"), "{error}");
 }

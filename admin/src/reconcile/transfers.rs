@@ -12,6 +12,9 @@ use crate::deployment::{Failed, in_file};
 /// The columns, in any order. Others are left out.
 const COLUMNS: [&str; 6] = ["id", "kind", "user", "amount", "currency", "time"];
 
+/// Characters of a text that a report shows.
+const SHOWN_MAX: usize = 100;
+
 /// A row that is a transfer.
 #[derive(Debug)]
 pub struct Transfer {
@@ -28,17 +31,22 @@ pub struct Transfer {
 /// A row that is no transfer to compare.
 #[derive(Debug)]
 pub enum Unusable {
-    /// It can't be parsed; what was expected.
-    Malformed(String),
+    /// It can't be parsed.
+    Malformed {
+        /// What was expected.
+        expected: String,
+        /// What there is instead.
+        found: String,
+    },
     /// It is of a kind that is not compared.
     Kind(String),
 }
 
-/// Reads a file of transfers of these kinds, row by row, each with its number. As in a spreadsheet the header is row 1.
+/// Reads a file of transfers of these kinds, row by row, each with its number and its id. As in a spreadsheet the header is row 1.
 pub fn each(
     path: &Path,
     kinds: &[MovementKind],
-    mut take: impl FnMut(u64, Result<Transfer, Unusable>) -> Result<(), Failed>,
+    mut take: impl FnMut(u64, &str, Result<Transfer, Unusable>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let unreadable = |error: csv::Error| in_file(path)(error.into());
     let mut reader = ReaderBuilder::new().flexible(true).trim(Trim::All).from_path(path).map_err(unreadable)?;
@@ -56,25 +64,40 @@ pub fn each(
         let read = match reader.read_record(&mut row) {
             Ok(false) => return Ok(()),
             Ok(true) if row.len() == header.len() => transfer(&row, places, kinds),
-            Ok(true) => Err(Unusable::Malformed(format!("{} fields, as in the header", header.len()))),
+            Ok(true) => {
+                let found = shown(&row.iter().collect::<Vec<_>>().join(","));
+                let found = format!("{} fields: {found}", row.len());
+                Err(Unusable::Malformed { expected: format!("{} fields, as in the header", header.len()), found })
+            }
             Err(error) if matches!(error.kind(), csv::ErrorKind::Utf8 { .. }) => {
-                Err(Unusable::Malformed("a text in UTF-8".to_owned()))
+                row.clear();
+                Err(Unusable::Malformed { expected: "a text in UTF-8".to_owned(), found: "other bytes".to_owned() })
             }
             Err(error) => return Err(unreadable(error)),
         };
-        take(number, read)?;
+        let id = if row.len() == header.len() { row.get(places[0]).unwrap_or_default() } else { "" };
+        take(number, id, read)?;
     }
     Ok(())
 }
 
+/// A text of the file as a report shows it: on one line, and not too long.
+pub fn shown(text: &str) -> String {
+    text.chars().flat_map(char::escape_debug).take(SHOWN_MAX).collect()
+}
+
 fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[MovementKind]) -> Result<Transfer, Unusable> {
     let [id, kind, user, amount, currency, time] = places.map(|place| row.get(place).unwrap_or_default());
-    let malformed = |name: &str, expected: &str| Unusable::Malformed(format!("{name}: {expected}"));
+    let malformed = |name: &str, expected: &str| {
+        let value = COLUMNS.iter().zip(places).find(|(column, _)| **column == name).and_then(|(_, at)| row.get(at));
+        let found = format!("{name}: {}", shown(value.unwrap_or_default()));
+        Unusable::Malformed { expected: format!("{name}: {expected}"), found }
+    };
     let named = kinds.iter().find(|one| one.name() == kind);
     let is_currency = currency.len() == 3 && currency.bytes().all(|byte| byte.is_ascii_uppercase());
     Ok(Transfer {
         id: id.parse().map_err(|_| malformed("id", "1 to 64 of A-Z a-z 0-9 _ -"))?,
-        kind: *named.ok_or_else(|| Unusable::Kind(kind.to_owned()))?,
+        kind: *named.ok_or_else(|| Unusable::Kind(shown(kind)))?,
         user: user.parse().map_err(|_| malformed("user", "a user id"))?,
         // Signs, separators and decimal points are no minor units.
         amount: match amount.parse::<u64>() {

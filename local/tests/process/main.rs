@@ -218,10 +218,16 @@ fn a_signal_stops_it_cleanly() {
 
 #[test]
 fn the_program_ends_when_redis_does() {
-    let mut stack = Stack::start(program().arg("--ephemeral"));
+    let mut stack = Stack::start(program().arg("--ephemeral").stderr(Stdio::piped()));
     let socket = TcpStream::connect(stack.redis).unwrap();
     (&socket).write_all(b"SHUTDOWN NOSAVE\r\n").unwrap();
     assert_eq!(stack.wait().code(), Some(1));
+    let mut error = String::new();
+    stack.child.stderr.take().unwrap().read_to_string(&mut error).unwrap();
+    assert!(
+        error.contains("error: the Redis server ended by itself (exit status: 0), and the local stack with it: "),
+        "{error}"
+    );
     stack.all_gone();
 }
 
@@ -255,6 +261,12 @@ fn a_failed_start_prints_one_line() {
         assert!(error.starts_with("error: Redis can't be reached: "), "{error}");
         assert_eq!(error.lines().count(), 1);
     }
+
+    let mut no_cluster = program();
+    no_cluster.args(["--ephemeral", "--redis-cluster", "--redis-url", &format!("redis://{}", stack.redis)]);
+    let error = refused(no_cluster);
+    let mends = "is no cluster: leave out --redis-cluster, or set REDIS_CLUSTER=false";
+    assert_eq!(error, format!("error: Redis can't be reached: the hot store at {} {mends}\n", stack.redis));
 
     let mut no_redis = program();
     no_redis.arg("--ephemeral").env("HONGBAO_REDIS_SERVER", env!("CARGO_MANIFEST_PATH"));

@@ -19,6 +19,14 @@ pub enum HotStoreError {
     Impossible(#[source] Arc<dyn std::error::Error + Send + Sync>),
 }
 
+impl HotStoreError {
+    /// What the store itself said, or the client that asked it.
+    pub const fn cause(&self) -> &Arc<dyn std::error::Error + Send + Sync> {
+        let (Self::Unavailable(cause) | Self::Impossible(cause)) = self;
+        cause
+    }
+}
+
 /// A user who asks for a slip.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Grabber {

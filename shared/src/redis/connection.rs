@@ -52,6 +52,8 @@ pub fn install_crypto_provider() {
 #[derive(Clone)]
 pub struct Connection {
     servers: Servers,
+    /// The addresses of the configuration, for errors.
+    at: Arc<str>,
     /// How long each connection may take while the process starts.
     start_patience: Duration,
 }
@@ -71,13 +73,14 @@ impl Connection {
     fn with_tokens(config: &RedisConfig, tokens: Option<Tokens>) -> Result<Self, RedisConfigError> {
         let (connector, addresses) = Connector::new(config, tokens)?;
         let connector = Arc::new(connector);
+        let at = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ").into();
         let servers = if config.cluster {
             Servers::Cluster(Cluster::new(connector, addresses))
         } else {
             let [address] = <[_; 1]>::try_from(addresses).map_err(|_| RedisConfigError::SeveralUrls)?;
             Servers::Single(Arc::new(Node::new(connector, address)))
         };
-        Ok(Self { servers, start_patience: config.connect_timeout.max(START_PATIENCE) })
+        Ok(Self { servers, at, start_patience: config.connect_timeout.max(START_PATIENCE) })
     }
 
     /// Connects to the server, or to all primaries of the cluster, so that no call has to wait for that. Without it, the first
@@ -110,7 +113,7 @@ impl Connection {
     }
 
     fn error(&self, error: redis::RedisError) -> RedisError {
-        Failure::of(&error, self.is_cluster()).error(error)
+        RedisError::of(error, Arc::clone(&self.at), self.is_cluster())
     }
 }
 

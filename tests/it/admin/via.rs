@@ -148,7 +148,7 @@ async fn what_does_not_run_ends_with_a_clear_word() {
     let answers = vec![function(&world, false, &[("REDIS_URL", "redis://127.0.0.1:1")]).await];
     let api = LambdaApi::start(vec![Deployment { name: name("read"), answers }], Vec::new()).await;
     let failed = via(&api, OPERATOR, &["parked"]).await.with(2);
-    assert!(failed.errors.contains("the hot store is unavailable"), "{failed:?}");
+    assert!(failed.errors.contains("the hot store at 127.0.0.1:1 is unavailable"), "{failed:?}");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use redis::{ErrorKind, ParsingError, ServerErrorKind};
 use thiserror::Error;
@@ -39,18 +40,34 @@ pub enum RedisConfigError {
 #[derive(Clone, Debug, Error)]
 pub enum RedisError {
     /// No server could be reached, or none that can serve now. It is unknown whether the call was executed.
-    #[error("the hot store is unavailable")]
+    #[error("the hot store at {at} is unavailable")]
     Unavailable {
+        /// The addresses of the configuration.
+        at: Arc<str>,
         /// The last failure.
         #[source]
         source: redis::RedisError,
     },
     /// The server answered with an error: a defect of a script or of the configuration.
-    #[error("the hot store refused the call")]
+    #[error("the hot store at {at} refused the call")]
     Refused {
+        /// The addresses of the configuration.
+        at: Arc<str>,
         /// The server's answer.
         #[source]
         source: redis::RedisError,
+    },
+    /// The configuration says that the server is a cluster, and it is none.
+    #[error("the hot store at {at} is no cluster: leave out --redis-cluster, or set REDIS_CLUSTER=false")]
+    NoCluster {
+        /// The addresses of the configuration.
+        at: Arc<str>,
+    },
+    /// The server is a cluster, and the configuration says that it is none.
+    #[error("the hot store at {at} is a cluster: add --redis-cluster, or set REDIS_CLUSTER=true")]
+    IsCluster {
+        /// The addresses of the configuration.
+        at: Arc<str>,
     },
     /// The call was executed, and its answer has another shape than was asked for: a defect.
     #[error("the hot store's answer was not understood")]
@@ -59,6 +76,24 @@ pub enum RedisError {
         #[source]
         source: ParsingError,
     },
+}
+
+impl RedisError {
+    /// What became of a call to the hot store at these addresses.
+    pub(super) fn of(source: redis::RedisError, at: Arc<str>, cluster: bool) -> Self {
+        match Failure::of(&source, cluster) {
+            Failure::Broken | Failure::Unfit | Failure::Busy => Self::Unavailable { at, source },
+            Failure::Refused if cluster && source.detail() == Some(NO_CLUSTER) => Self::NoCluster { at },
+            Failure::Refused if source.kind() == ErrorKind::Server(ServerErrorKind::Moved) => Self::IsCluster { at },
+            Failure::Refused => Self::Refused { at, source },
+        }
+    }
+
+    /// Whether a key has a value of another type than the call needs.
+    #[must_use]
+    pub fn is_wrong_type(&self) -> bool {
+        matches!(self, Self::Refused { source, .. } if source.code() == Some("WRONGTYPE"))
+    }
 }
 
 /// What a failure says about the connection that it came from.
@@ -79,6 +114,8 @@ pub(super) enum Failure {
 const PASSING: [&str; 4] = ["BUSY", "MISCONF", "NOREPLICAS", "OOM"];
 /// What a server with `maxclients` connections answers a new one.
 const TOO_MANY_CLIENTS: &str = "max number of clients reached";
+/// What a server that is no node of a cluster answers to CLUSTER SLOTS.
+const NO_CLUSTER: &str = "This instance has cluster support disabled";
 
 impl Failure {
     pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
@@ -93,13 +130,6 @@ impl Failure {
             ErrorKind::Extension if error.code().is_some_and(|code| PASSING.contains(&code)) => Self::Busy,
             ErrorKind::Server(ResponseError) if error.detail() == Some(TOO_MANY_CLIENTS) => Self::Busy,
             _ => Self::Refused,
-        }
-    }
-
-    pub(super) fn error(self, source: redis::RedisError) -> RedisError {
-        match self {
-            Self::Broken | Self::Unfit | Self::Busy => RedisError::Unavailable { source },
-            Self::Refused => RedisError::Refused { source },
         }
     }
 }

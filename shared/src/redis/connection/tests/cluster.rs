@@ -41,6 +41,15 @@ async fn scripts_find_their_nodes() {
 }
 
 #[tokio::test]
+async fn a_node_of_a_cluster_is_no_single_server() {
+    let cluster = TestCluster::start(3).await;
+    let alone = connection(&patient(cluster.nodes[0].url()));
+    let keys = keys(&cluster).await;
+    let error = alone.run::<i64>(&script(&keys[1])).await.unwrap_err();
+    assert!(error.to_string().ends_with(" is a cluster: add --redis-cluster, or set REDIS_CLUSTER=true"), "{error:?}");
+}
+
+#[tokio::test]
 async fn a_killed_node_recovers_and_the_others_go_on() {
     let mut cluster = TestCluster::start(3).await;
     let config = config(&cluster);

@@ -42,6 +42,28 @@ async fn an_answer_of_the_server_is_no_failure_of_the_connection() {
 }
 
 #[tokio::test]
+async fn an_error_names_the_server_and_a_wrong_mode_says_how_to_mend_it() {
+    let server = TestServer::start(&[]).await;
+    let at = server.url().replace("redis://", "");
+    let told = |error: &RedisError| crate::error_chain(error);
+    let port = free_port();
+    let gone = patient(format!("redis://ann:hunter2@127.0.0.1:{port}"));
+    let gone = connection(&gone).run::<i64>(&incr("a")).await.unwrap_err();
+    assert!(told(&gone).starts_with(&format!("the hot store at 127.0.0.1:{port} is unavailable: ")));
+    let cluster = RedisConfig { cluster: true, ..patient(server.url()) };
+    let no_cluster = connection(&cluster).run::<i64>(&incr("a")).await.unwrap_err();
+    assert_eq!(
+        told(&no_cluster),
+        format!("the hot store at {at} is no cluster: leave out --redis-cluster, or set REDIS_CLUSTER=false")
+    );
+    let () = server.command(cmd("SET").arg("a").arg("word")).await;
+    let script = Script::new("return redis.call('HGET', KEYS[1], 'x')").call(&["a"]);
+    let wrong = connection(&patient(server.url())).run::<i64>(&script).await.unwrap_err();
+    assert!(wrong.is_wrong_type(), "{wrong:?}");
+    assert!(told(&wrong).starts_with(&format!("the hot store at {at} refused the call: ")));
+}
+
+#[tokio::test]
 async fn a_demoted_server_is_unavailable_until_it_is_promoted() {
     let server = TestServer::start(&[]).await;
     let connection = connection(&patient(server.url()));
