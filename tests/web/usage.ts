@@ -55,6 +55,8 @@ export function isFinal(code: ProblemCode): boolean {
     case 'not-a-recipient':
     case 'wrong-passphrase':
     case 'forbidden':
+    case 'account-suspended':
+    case 'daily-limit-exceeded':
     case 'packet-not-found':
     case 'route-not-found':
     case 'method-not-allowed':

@@ -47,6 +47,10 @@ pub enum ProblemCode {
     WrongPassphrase,
     /// The route is not for this caller.
     Forbidden,
+    /// The operator has suspended the user.
+    AccountSuspended,
+    /// The user would have sent more than the limit of a day.
+    DailyLimitExceeded,
     /// No such packet.
     PacketNotFound,
     /// No such route.
@@ -67,13 +71,15 @@ pub enum ProblemCode {
 
 impl ProblemCode {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
         Self::NotARecipient,
         Self::WrongPassphrase,
         Self::Forbidden,
+        Self::AccountSuspended,
+        Self::DailyLimitExceeded,
         Self::PacketNotFound,
         Self::RouteNotFound,
         Self::MethodNotAllowed,
