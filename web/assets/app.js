@@ -4,7 +4,7 @@ import { config, home, loadConfig, me, session, useSession } from './context.js'
 import { byId, h } from './dom.js';
 import { glyph } from './glyphs.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
-import { forgetPeople, isolated, meet } from './people.js';
+import { forgetPeople, isolated, meet, preparePeople } from './people.js';
 import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
@@ -206,7 +206,7 @@ addEventListener('popstate', () => {
   void (/^#token=/.test(location.hash) ? open() : show());
 });
 
-Promise.all([loadConfig(), loadTexts()])
+Promise.all([loadConfig().then(preparePeople), loadTexts()])
   .then(open)
   .catch(async (error) => {
     frame();

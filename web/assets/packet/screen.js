@@ -92,7 +92,12 @@ class PacketScreen {
         }),
     });
     this.envelope = room;
+    // The coin of the static page: it could be pressed before any module was there.
+    const early = /** @type {HTMLInputElement | null} */ (document.getElementById('early'));
+    const hadFocus = early !== null && early === document.activeElement;
     this.root.replaceChildren(room.node);
+    if (hadFocus) room.button.focus();
+    if (early?.checked) room.press();
     live.onChange((packet) => {
       const outcome = this.#outcome(packet);
       if (this.envelope !== room || room.isBusy) return;
