@@ -4,15 +4,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
-import { browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
+import { browse, fund, grab, isInView, packet, person, someone, stack, textOf } from './browser.mjs';
 import { pictures } from './stack.mjs';
-
-/** Returns whether an element lies wholly in the window. @param {import('playwright-core').Page} page @param {string} selector */
-const isInView = (page, selector) =>
-  page.evaluate((wanted) => {
-    const { left, top, right, bottom } = /** @type {Element} */ (document.querySelector(wanted)).getBoundingClientRect();
-    return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
-  }, selector);
 
 browse('each cover is shown, and an unknown one looks plain', async () => {
   const folder = await pictures();
@@ -162,6 +155,24 @@ browse('the amount is on the slip within 900 ms of the answer, and a press skips
     const { amount } = await grab(user, id);
     assert.equal(await page.getAttribute('.won', 'aria-label'), `You got ¥${(amount / 100).toFixed(2)}`);
   }
+});
+
+browse('more luck is more gold', async () => {
+  /** @type {number[]} */
+  const grains = [];
+  for (const amount of [100, 3_000, 8_000]) {
+    const { link } = await packet();
+    const page = await person({ name: someone() });
+    await page.route('**/grab', async (route) => {
+      const response = await route.fetch();
+      await route.fulfill({ response, json: { ...(await response.json()), amount } });
+    });
+    await page.goto(link);
+    await page.click('#open');
+    await page.waitForSelector('.won');
+    grains.push(await page.locator('.won .dust i').count());
+  }
+  assert.deepEqual(grains, [...new Set(grains)].sort((one, other) => one - other), `${grains}`);
 });
 
 browse('a fen is a gentle joke, and the best has a crown', async () => {
