@@ -1,6 +1,6 @@
 // The screen of a packet: the envelope while the user can open it, the result after that.
 
-import { api, me, setCurrency } from '../context.js';
+import { api, me, setCurrency, takeExpected } from '../context.js';
 import { loadCover } from '../covers.js';
 import { mayMove, sleep } from '../dom.js';
 import { t } from '../i18n.js';
@@ -34,7 +34,7 @@ class PacketScreen {
 
   async load() {
     try {
-      const packet = await api.packet(this.packetId, { signal: this.signal });
+      const packet = await (takeExpected(this.packetId) ?? api.packet(this.packetId, { signal: this.signal }));
       await Promise.all([loadCover(packet.cover), Promise.race([meet([packet.sender_id]), sleep(MEET_MOST_MS, this.signal)])]);
       if (this.signal.aborted) return;
       setCurrency(packet.currency);
