@@ -157,6 +157,23 @@ browse('the amount is on the slip within 900 ms of the answer, and a press skips
   }
 });
 
+browse('sealing is seen: the coin falls while the send is under way, and the envelope turns to its code', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice });
+  await page.route('**/packets', async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    await route.continue();
+  });
+  await page.goto(stack.url);
+  await page.fill('#total', '8.88');
+  assert.equal(await page.evaluate(() => document.querySelector('.envelope .coin')?.getAnimations().length), 0);
+  await page.click('button[type=submit]');
+  await page.waitForFunction(() => document.querySelector('.envelope.sealing .coin')?.getAnimations().length);
+  await page.waitForSelector('.envelope.turned .qr path');
+  await page.waitForFunction(() => document.querySelector('.envelope.turned .leaf')?.getAnimations().length === 0);
+});
+
 browse('more luck is more gold', async () => {
   /** @type {number[]} */
   const grains = [];
