@@ -54,13 +54,13 @@ browse('on a slow network and a slow processor the coin can be pressed in 2 s, a
   for (const limit of [2_000, 1_000]) {
     const { link } = await packet();
     await page.goto(link, { waitUntil: 'commit' });
-    // The coin is all that the static page paints, and a press of it counts from then on.
-    await page.waitForFunction(() => performance.getEntriesByName('first-contentful-paint').length > 0);
+    // The static envelope with its coin is the first paint, and a press of it counts from then on.
+    await page.waitForFunction(() => performance.getEntriesByName('first-paint').length > 0);
     await page.click('.coin');
     await page.waitForSelector('.result[data-outcome=grabbed]');
     const { coin, known, answered } = await page.evaluate(() => {
       const of = (/** @type {RegExp} */ name) => /** @type {any} */ (performance.getEntriesByType('resource').find((entry) => name.test(entry.name))).responseEnd;
-      return { coin: performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? Infinity, known: of(/\/packets\/\w+$/), answered: of(/\/grab$/) };
+      return { coin: performance.getEntriesByName('first-paint')[0]?.startTime ?? Infinity, known: of(/\/packets\/\w+$/), answered: of(/\/grab$/) };
     });
     console.log(`the coin after ${Math.round(coin)} ms, the packet after ${Math.round(known)} ms, the amount after ${Math.round(answered)} ms`);
     assert.ok(coin <= limit, `${coin} ms`);

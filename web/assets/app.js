@@ -155,7 +155,7 @@ function frame() {
   const link = (/** @type {string} */ to, /** @type {import('./i18n.js').Key} */ name) =>
     h('a', { href: `#${to}`, 'aria-current': here(to) ? 'page' : null }, h('span', null, t(name)));
   byId('bar').replaceChildren(
-    h('a', { class: 'brand', href: '#/', 'aria-label': t('app.name') }, h('span', { class: 'seal', 'aria-hidden': 'true' }, glyph('開')), h('span', { class: 'wordmark' }, 'hongbao')),
+    h('a', { class: 'brand', href: '#/', 'aria-label': `hongbao · ${t('app.name')}` }, h('span', { class: 'seal', 'aria-hidden': 'true' }, glyph('開')), h('span', { class: 'wordmark' }, 'hongbao')),
     h('nav', { class: 'tabs', 'aria-label': t('nav.main') }, link('/', 'nav.send'), link('/mine', 'nav.mine'), config.local && link('/rush', 'nav.rush')),
     h('div', { class: 'tools' }, session && userChoice(), languageChoice()),
   );
