@@ -22,6 +22,7 @@ browse('pictures of the main screens', async () => {
     await page.fill('#count', '5');
     await page.fill('#greeting', greeting);
     await page.locator('#greeting').blur();
+    await page.evaluate(() => scrollTo(0, 0));
     await shoot(page, 'send');
     await page.click('button[type=submit]');
     await page.waitForSelector('.qr path');
