@@ -18,6 +18,10 @@ pub enum Code {
     WrongPassphrase,
     /// The route is not for this caller.
     Forbidden,
+    /// The user is suspended.
+    AccountSuspended,
+    /// The user would have sent too much on this day.
+    DailyLimitExceeded,
     /// There is no such packet.
     PacketNotFound,
     /// There is no such route.
@@ -38,13 +42,15 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
         Self::NotARecipient,
         Self::WrongPassphrase,
         Self::Forbidden,
+        Self::AccountSuspended,
+        Self::DailyLimitExceeded,
         Self::PacketNotFound,
         Self::RouteNotFound,
         Self::MethodNotAllowed,
@@ -79,6 +85,8 @@ impl Code {
             Self::NotARecipient => (StatusCode::FORBIDDEN, "not-a-recipient", "Not a recipient"),
             Self::WrongPassphrase => (StatusCode::FORBIDDEN, "wrong-passphrase", "Wrong passphrase"),
             Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Forbidden"),
+            Self::AccountSuspended => (StatusCode::FORBIDDEN, "account-suspended", "Account suspended"),
+            Self::DailyLimitExceeded => (StatusCode::FORBIDDEN, "daily-limit-exceeded", "Daily limit exceeded"),
             Self::PacketNotFound => (StatusCode::NOT_FOUND, "packet-not-found", "Packet not found"),
             Self::RouteNotFound => (StatusCode::NOT_FOUND, "route-not-found", "Route not found"),
             Self::MethodNotAllowed => (StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "Method not allowed"),
