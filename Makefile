@@ -219,7 +219,7 @@ client: ## Generate the JavaScript client's types from openapi.yaml
 	@scripts/install-tools.sh web
 	npm --prefix tests/web run types
 
-pictures: ## Take the screenshots in docs/images
+pictures: ## Take the screenshots and the animation in docs/images
 	@scripts/install-tools.sh && scripts/install-tools.sh web
 	@$(ANNOUNCE_LOCAL)
 	cargo build --profile local -p local

@@ -887,7 +887,7 @@ export interface components {
          * @description The kind of problem. It is stable; branch on it.
          * @enum {string}
          */
-        ProblemCode: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+        ProblemCode: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
         /** @description RFC 9457 */
         Problem: {
             /** @description `urn:hongbao:problem:` followed by the code */
@@ -900,6 +900,8 @@ export interface components {
             code: components["schemas"]["ShownCode"];
             /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
+            /** @description When a used-up limit begins anew */
+            resets_at?: components["schemas"]["Timestamp"];
             /** @description Names the request in the operator's log */
             request_id: string;
         };

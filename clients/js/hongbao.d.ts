@@ -36,22 +36,24 @@ export class Problem extends Error {
     /**
      * @param {number} status
      * @param {ProblemCode} code
-     * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null}} more
+     * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null, resetsAt?: string | null}} more
      */
-    constructor(status: number, code: ProblemCode, { detail, errors, requestId, retryAfterS }?: {
+    constructor(status: number, code: ProblemCode, { detail, errors, requestId, retryAfterS, resetsAt }?: {
         detail?: string;
         errors?: Schemas["FieldError"][];
         requestId?: string;
         retryAfterS?: number | null;
+        resetsAt?: string | null;
     });
     status: number;
-    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
     errors: {
         field: string;
         reason: string;
     }[];
     requestId: string;
     retryAfterS: number | null;
+    resetsAt: string | null;
 }
 /** No answer came. The service may have carried out the request; the same request again returns its outcome. */
 export class Unreachable extends Error {

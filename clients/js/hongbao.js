@@ -82,9 +82,9 @@ export class Problem extends Error {
   /**
    * @param {number} status
    * @param {ProblemCode} code
-   * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null}} more
+   * @param {{detail?: string, errors?: Schemas['FieldError'][], requestId?: string, retryAfterS?: number | null, resetsAt?: string | null}} more
    */
-  constructor(status, code, { detail = '', errors = [], requestId = '', retryAfterS = null } = {}) {
+  constructor(status, code, { detail = '', errors = [], requestId = '', retryAfterS = null, resetsAt = null } = {}) {
     super(detail || code);
     this.name = 'Problem';
     this.status = status;
@@ -92,6 +92,7 @@ export class Problem extends Error {
     this.errors = errors;
     this.requestId = requestId;
     this.retryAfterS = retryAfterS;
+    this.resetsAt = resetsAt;
   }
 }
 
@@ -408,6 +409,7 @@ async function problem(response) {
     errors: body?.errors ?? [],
     requestId: body?.request_id ?? '',
     retryAfterS: retryAfter(response.headers.get('Retry-After')),
+    resetsAt: body?.resets_at ?? null,
   });
 }
 

@@ -1,6 +1,8 @@
 // Users with browsers, against a local stack that starts before the first browser test of a file.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { after, test } from 'node:test';
 
 import { apiOf, startBrowser, startStack } from './stack.mjs';
@@ -51,8 +53,8 @@ export function browse(name, run) {
 }
 
 /** Opens a page for a user. @param {Person} [person] */
-export async function person({ name = 'alice', locale = 'zh-CN', width = 390, height = 844, scale = 1, dark = false, still = false, allow } = {}) {
-  const context = await browser.newContext({
+export async function person({ name = 'alice', locale = 'zh-CN', width = 390, height = 844, scale = 1, dark = false, still = false, allow, using = browser } = {}) {
+  const context = await using.newContext({
     locale,
     viewport: { width, height },
     deviceScaleFactor: scale,
@@ -97,6 +99,23 @@ export const grab = (user, id, body = {}) => api(user, 'POST', `/packets/${id}/g
 
 /** @param {Page} page @param {string} selector */
 export const textOf = async (page, selector) => ((await page.textContent(selector)) ?? '').trim();
+
+const axe = readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** Fails if axe finds a serious fault on what the page shows. @param {Page} page @param {string} screen */
+export async function assertAccessible(page, screen) {
+  await page.evaluate(await axe);
+  const { violations } = await page.evaluate(() => /** @type {any} */ (window).axe.run());
+  const serious = violations.filter((/** @type {any} */ { impact }) => impact === 'serious' || impact === 'critical');
+  assert.deepEqual(serious.map((/** @type {any} */ { id: rule, nodes }) => `${rule}: ${nodes.map((/** @type {any} */ node) => node.html).join(' | ')}`), [], screen);
+}
+
+/** Whether an element lies wholly in the window. @param {Page} page @param {string} selector */
+export const isInView = (page, selector) =>
+  page.evaluate((wanted) => {
+    const { left, top, right, bottom } = /** @type {Element} */ (document.querySelector(wanted)).getBoundingClientRect();
+    return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
+  }, selector);
 
 /** @param {Page} page */
 export const yuan = async (page) => Math.round(Number((await page.getAttribute('.won', 'aria-label'))?.replace(/[^\d.]/g, '')) * 100);

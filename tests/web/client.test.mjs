@@ -64,6 +64,13 @@ test('it waits as long as Retry-After asks, and throws if that is too long', asy
   assert.equal(seen.length, 1);
 });
 
+test('a limit says when it begins anew', async () => {
+  const resets_at = '2026-11-21T00:00:00.000Z';
+  const { client } = serving([answer(403, { code: 'daily-limit-exceeded', resets_at }), refusal('account-suspended', 403)]);
+  await assert.rejects(client.send(terms, { key: 'k-1' }), { code: 'daily-limit-exceeded', resetsAt: resets_at });
+  await assert.rejects(client.send(terms, { key: 'k-1' }), { code: 'account-suspended', resetsAt: null });
+});
+
 test('Retry-After can be a date', async () => {
   const at = new Date(Date.now() + 90_000).toUTCString();
   const { client } = serving([refusal('unavailable', 503, { 'Retry-After': at })]);

@@ -4,15 +4,8 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
-import { browse, fund, grab, packet, person, someone, stack, textOf } from './browser.mjs';
+import { browse, fund, grab, isInView, packet, person, someone, stack, textOf, yuan } from './browser.mjs';
 import { pictures } from './stack.mjs';
-
-/** Returns whether an element lies wholly in the window. @param {import('playwright-core').Page} page @param {string} selector */
-const isInView = (page, selector) =>
-  page.evaluate((wanted) => {
-    const { left, top, right, bottom } = /** @type {Element} */ (document.querySelector(wanted)).getBoundingClientRect();
-    return left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
-  }, selector);
 
 browse('each cover is shown, and an unknown one looks plain', async () => {
   const folder = await pictures();
@@ -162,6 +155,38 @@ browse('the amount is on the slip within 900 ms of the answer, and a press skips
     const { amount } = await grab(user, id);
     assert.equal(await page.getAttribute('.won', 'aria-label'), `You got ¥${(amount / 100).toFixed(2)}`);
   }
+});
+
+browse('sealing is seen: the coin falls while the send is under way, and the envelope turns to its code', async () => {
+  const alice = someone('alice');
+  await fund(alice, 10_000);
+  const page = await person({ name: alice });
+  await page.route('**/packets', async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 600));
+    await route.continue();
+  });
+  await page.goto(stack.url);
+  await page.fill('#total', '8.88');
+  assert.equal(await page.evaluate(() => document.querySelector('.envelope .coin')?.getAnimations().length), 0);
+  await page.click('button[type=submit]');
+  await page.waitForFunction(() => document.querySelector('.envelope.sealing .coin')?.getAnimations().length);
+  await page.waitForSelector('.envelope.turned .qr path');
+  await page.waitForFunction(() => document.querySelector('.envelope.turned .leaf')?.getAnimations().length === 0);
+});
+
+browse('more luck is more gold', async () => {
+  // One user gets one fen, the other two.
+  const { link } = await packet({ split: 'random', total_amount: 3, count: 2 });
+  /** @type {number[]} By amount. */
+  const grains = [];
+  for (const name of [someone(), someone()]) {
+    const page = await person({ name });
+    await page.goto(link);
+    await page.click('#open');
+    await page.waitForSelector('.won');
+    grains[await yuan(page)] = await page.locator('.won .dust i').count();
+  }
+  assert.ok(Number(grains[1]) > 0 && Number(grains[2]) > Number(grains[1]), `${grains}`);
 });
 
 browse('a fen is a gentle joke, and the best has a crown', async () => {

@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core';
 
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {import('playwright-core').BrowserContext} Context */
-/** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp}} Person */
+/** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp, using?: import('playwright-core').Browser}} Person */
 
 const target = process.env['CARGO_TARGET_DIR'] ?? new URL('../../target', import.meta.url).pathname;
 const profile = process.env['HONGBAO_PROFILE'] ?? 'debug';
@@ -46,14 +46,15 @@ export async function startStack(settings = {}, args = []) {
   throw new Error('the local stack did not start');
 }
 
-export function startBrowser() {
+/** @param {Record<string, string>} [settings] added to its environment */
+export function startBrowser(settings = {}) {
   const places = [process.env['CHROMIUM'], '/usr/bin/chromium', '/usr/bin/chromium-browser', '/Applications/Chromium.app/Contents/MacOS/Chromium'];
   const executablePath = places.find((place) => place && existsSync(place));
   if (!executablePath) throw new Error('Chromium is missing: scripts/install-tools.sh web, or set CHROMIUM');
   const quiet = ['--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
   // Chromium’s sandbox does not work for root.
   if (process.getuid?.() === 0) quiet.push('--no-sandbox');
-  return chromium.launch({ executablePath, args: quiet });
+  return chromium.launch({ executablePath, args: quiet, env: { .../** @type {Record<string, string>} */ (process.env), ...settings } });
 }
 
 /** Returns a function that calls the API as a user. @param {string} url */

@@ -1,10 +1,10 @@
 // Starts the page: loads the configuration, opens the session, draws the header, and shows the screen that the address names.
 
-import { config, home, loadConfig, me, session, useSession } from './context.js';
+import { config, expectPacket, home, loadConfig, me, session, useSession } from './context.js';
 import { byId, h } from './dom.js';
 import { glyph } from './glyphs.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
-import { forgetPeople, isolated, meet } from './people.js';
+import { forgetPeople, isolated, meet, preparePeople } from './people.js';
 import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
@@ -155,7 +155,7 @@ function frame() {
   const link = (/** @type {string} */ to, /** @type {import('./i18n.js').Key} */ name) =>
     h('a', { href: `#${to}`, 'aria-current': here(to) ? 'page' : null }, h('span', null, t(name)));
   byId('bar').replaceChildren(
-    h('a', { class: 'brand', href: '#/', 'aria-label': t('app.name') }, h('span', { class: 'seal', 'aria-hidden': 'true' }, glyph('開')), h('span', { class: 'wordmark' }, 'hongbao')),
+    h('a', { class: 'brand', href: '#/', 'aria-label': `hongbao · ${t('app.name')}` }, h('span', { class: 'seal', 'aria-hidden': 'true' }, glyph('開')), h('span', { class: 'wordmark' }, 'hongbao')),
     h('nav', { class: 'tabs', 'aria-label': t('nav.main') }, link('/', 'nav.send'), link('/mine', 'nav.mine'), config.local && link('/rush', 'nav.rush')),
     h('div', { class: 'tools' }, session && userChoice(), languageChoice()),
   );
@@ -186,16 +186,24 @@ function userChoice() {
   choice.addEventListener('change', () => {
     const name = choice.value === other ? (prompt(t('user.prompt')) ?? '').trim() : choice.value;
     if (isUserId(name)) chooseLocalUser(name);
-    void open();
+    void open().then(show);
   });
   return choice;
 }
 
-/** Opens the session again and shows the screen that the address names. */
+/** Opens the session; it stays closed if the user has to sign in first. */
 async function open() {
   const opened = await openSession(config.auth);
   if (opened) useSession(opened);
-  await show();
+}
+
+/** Prepares the first screen as soon as the configuration is known: its texts and modules may still be on their way. */
+async function prepare() {
+  await loadConfig();
+  preparePeople();
+  await open();
+  const packetId = /^\/p\/([^/]+)$/.exec(route())?.[1];
+  if (session && packetId) expectPacket(packetId);
 }
 
 // The address will change its folder; the icon's does not.
@@ -203,11 +211,11 @@ for (const icon of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySel
 
 addEventListener('popstate', () => {
   // The embedding app may hand over another token while the page is open.
-  void (/^#token=/.test(location.hash) ? open() : show());
+  void (/^#token=/.test(location.hash) ? open().then(show) : show());
 });
 
-Promise.all([loadConfig(), loadTexts()])
-  .then(open)
+Promise.all([prepare(), loadTexts()])
+  .then(show)
   .catch(async (error) => {
     frame();
     const { problemNotice } = await import('./problems.js');

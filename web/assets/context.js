@@ -58,6 +58,24 @@ export function useSession(opened) {
   });
 }
 
+/** Packets that were asked for while the modules of their screen were on their way. @type {Map<string, Promise<import('../client/hongbao.js').Packet>>} */
+const expected = new Map();
+
+/** @param {string} packetId */
+export function expectPacket(packetId) {
+  const packet = api.packet(packetId);
+  // A failure shows when the packet is taken.
+  packet.catch(() => {});
+  expected.set(packetId, packet);
+}
+
+/** Returns a packet that was asked for, once. @param {string} packetId */
+export function takeExpected(packetId) {
+  const packet = expected.get(packetId);
+  expected.delete(packetId);
+  return packet;
+}
+
 export function me() {
   return session?.userId ?? '';
 }

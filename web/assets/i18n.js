@@ -21,6 +21,14 @@ let current = (() => {
 })();
 /** @type {Partial<Record<Key, Text>>} */
 let texts = {};
+// Asked for at once: the page's other modules may still be on their way.
+let loading = read(current);
+loading.catch(() => {});
+
+/** @param {string} tag */
+function read(tag) {
+  return /** @type {() => Promise<{texts: Record<Key, Text>}>} */ (FILES[tag])();
+}
 
 /** Returns the language of the page that is nearest to a BCP 47 tag. @param {string} tag */
 function languageOf(tag) {
@@ -30,7 +38,7 @@ function languageOf(tag) {
 
 /** Loads the texts; every other function needs them. */
 export async function loadTexts() {
-  texts = (await /** @type {() => Promise<{texts: Record<Key, Text>}>} */ (FILES[current])()).texts;
+  texts = (await loading).texts;
 }
 
 /** Returns the language as a BCP 47 tag. */
@@ -41,9 +49,9 @@ export function language() {
 /** @param {string} wanted */
 export async function switchLanguage(wanted) {
   if (!LANGUAGES.has(wanted)) return;
+  texts = (await read(wanted)).texts;
   current = wanted;
   localStorage.setItem(LANGUAGE, wanted);
-  await loadTexts();
 }
 
 /** @param {number} value */

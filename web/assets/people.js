@@ -18,6 +18,11 @@ const wanted = new Set();
 /** @type {Promise<void> | undefined} */
 let asking;
 
+/** Loads the app's module beforehand. A failure shows when profiles are needed. */
+export function preparePeople() {
+  if (config.profiles) import(addressOf(config.profiles)).catch(() => {});
+}
+
 /** Forgets all profiles: the language has changed. */
 export function forgetPeople() {
   known.clear();

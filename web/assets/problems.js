@@ -1,7 +1,7 @@
 // Shows failures: one screen for each kind of failure that users can do something about.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
-import { session } from './context.js';
+import { minute, session } from './context.js';
 import { h } from './dom.js';
 import { t } from './i18n.js';
 
@@ -37,6 +37,10 @@ export function explain(error) {
       case 'not-a-recipient':
       case 'forbidden':
         return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');
+      case 'account-suspended':
+        return said('suspended', 'send.suspended', 'send.suspended.text');
+      case 'daily-limit-exceeded':
+        return said('limit', 'send.limit', error.resetsAt ? 'send.limit.text' : 'send.limit.later', false, { time: error.resetsAt ? minute(error.resetsAt) : '' });
       case 'unavailable':
       case 'too-many-requests':
         return said('unavailable', 'grab.unavailable', 'grab.unavailable.text', true);

@@ -366,7 +366,7 @@ class Form {
       this.isBusy = false;
       const reasons = error.errors.map(({ field: name, reason }) => `${name}: ${reason}`).join('; ');
       const isPoor = error.code === 'insufficient-balance';
-      this.state.replaceChildren(h('p', { class: 'bad' }, isPoor ? t('send.bad.poor') : reasons || `${title}. ${text}`));
+      this.state.replaceChildren(h('p', { class: 'bad' }, isPoor ? t('send.bad.poor') : reasons || title), isPoor || reasons ? '' : h('p', { class: 'hint' }, text));
       this.#update();
       if (isPoor) void this.#readBalance();
       return;

@@ -22,7 +22,7 @@ export const cover = {
       s('g', { fill: 'currentColor' }, ...bits),
       s(
         'g',
-        { class: 'motif', transform: 'translate(18 40) scale(.88)' },
+        { class: 'motif', transform: 'translate(33 95) scale(.78)' },
         s('g', { fill: 'currentColor' }, ...candles),
         s('path', { d: 'M92 346a14 14 0 0 1 14-14h88a14 14 0 0 1 14 14v66H92z', fill: 'currentColor' }),
         s('path', { d: 'M92 350c10 18 20 18 29 0 10 18 20 18 29 0 10 18 20 18 29 0 10 18 20 18 29 0v-4a14 14 0 0 0-14-14h-88a14 14 0 0 0-14 14z', fill: 'var(--cover)', opacity: 0.85 }),

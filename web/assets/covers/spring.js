@@ -10,8 +10,8 @@ export const cover = {
   },
   colours: { '--cover': '#c8102e', '--cover-deep': '#8d0b1c', '--cover-bright': '#f0523d', '--cover-art': '#ffd36b' },
   art: (s) => [
-    s('g', { class: 'motif', transform: 'translate(150 352) rotate(45)' }, s('rect', { x: -41, y: -41, width: 82, height: 82, rx: 6, fill: 'currentColor', opacity: 0.95 }), s('rect', { x: -35, y: -35, width: 70, height: 70, rx: 3, fill: 'none', stroke: 'var(--cover)', 'stroke-width': 1.6 })),
-    s('path', { class: 'motif', d: FU, transform: 'translate(117 317) scale(.33)', fill: 'var(--cover-deep)' }),
+    s('g', { class: 'motif', transform: 'translate(150 366) rotate(45) scale(.88)' }, s('rect', { x: -41, y: -41, width: 82, height: 82, rx: 6, fill: 'currentColor', opacity: 0.95 }), s('rect', { x: -35, y: -35, width: 70, height: 70, rx: 3, fill: 'none', stroke: 'var(--cover)', 'stroke-width': 1.6 })),
+    s('path', { class: 'motif', d: FU, transform: 'translate(121 337) scale(.29)', fill: 'var(--cover-deep)' }),
     ...[[40, 300, 1], [262, 318, 0.8]].map(([x, y, k]) => lantern(s, `translate(${x} ${y}) scale(${k})`)),
     ...[[22, 402, 1.1], [78, 414, 0.7], [236, 412, 0.9], [284, 392, 0.7], [62, 386, 0.5], [250, 380, 0.5]].map(([x, y, k]) => blossom(s, `translate(${x} ${y}) scale(${k})`)),
   ],

@@ -10,9 +10,9 @@ export const cover = {
   },
   colours: { '--cover': '#a51445', '--cover-deep': '#6f0b30', '--cover-bright': '#d8456f', '--cover-art': '#ffd9b0' },
   art: (s) => [
-    s('circle', { class: 'motif', cx: 150, cy: 350, r: 56, fill: 'none', stroke: 'currentColor', 'stroke-width': 1.6 }),
-    s('circle', { class: 'motif', cx: 150, cy: 350, r: 50, fill: 'none', stroke: 'currentColor', 'stroke-width': 0.8, 'stroke-dasharray': '1.5 4' }),
-    s('path', { class: 'motif', d: XI, transform: 'translate(112 312) scale(.38)', fill: 'currentColor' }),
+    s('circle', { class: 'motif', cx: 150, cy: 368, r: 51, fill: 'none', stroke: 'currentColor', 'stroke-width': 1.6 }),
+    s('circle', { class: 'motif', cx: 150, cy: 368, r: 46, fill: 'none', stroke: 'currentColor', 'stroke-width': 0.8, 'stroke-dasharray': '1.5 4' }),
+    s('path', { class: 'motif', d: XI, transform: 'translate(116 334) scale(.34)', fill: 'currentColor' }),
     ...[[50, 300], [250, 300], [34, 392], [266, 392], [84, 418], [216, 418]].map(([x, y], i) => heart(s, `translate(${x} ${y}) scale(${i < 2 ? 0.8 : 1}) rotate(${i % 2 ? 12 : -12})`)),
   ],
 };

@@ -61,10 +61,10 @@ export class ClosedEnvelope {
     const below = h('div', { class: 'below' }, this.asks, this.clock, this.status, this.time);
     this.node = h('section', { class: 'grab' }, h('h1', { class: 'unseen', tabindex: '-1' }, t('grab.title', { sender: isolated(sender) })), this.drawn, below);
     if (isMine) below.append(h('a', { class: 'button plain', href: `#/sent/${packet.packet_id}` }, t('grab.share')));
-    this.button.addEventListener('click', () => this.#press());
+    this.button.addEventListener('click', () => this.press());
     this.asks.addEventListener('submit', (event) => {
       event.preventDefault();
-      this.#press();
+      this.press();
     });
     if (!canOpen) {
       this.button.hidden = true;
@@ -148,8 +148,8 @@ export class ClosedEnvelope {
   }
 
   /** Opens; without the passphrase that it needs, it asks for that. */
-  #press() {
-    if (this.isBusy || this.button.disabled) return;
+  press() {
+    if (this.isBusy || this.button.disabled || this.button.hidden) return;
     const word = this.word.value;
     if (!this.asks.hidden && !word.trim()) {
       this.#nudge(t('grab.passphrase.ask'));

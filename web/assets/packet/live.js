@@ -1,7 +1,7 @@
 // Follows one packet: asks for news of it, and knows the server's time.
 
 import { api } from '../context.js';
-import { poll } from '../poll.js';
+import { sleep } from '../dom.js';
 
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 
@@ -9,6 +9,10 @@ import { poll } from '../poll.js';
 const PAUSE_MOST_MS = 4_000;
 /** Of a packet that the user has opened, news are less urgent. */
 const CALM_PAUSE_MOST_MS = 15_000;
+
+/** The first pause between two questions, and how much longer each next one is. */
+const PAUSE_FIRST_MS = 1_000;
+const PAUSE_GROWTH = 1.6;
 
 /** How far the server's clock is ahead of this machine's: the most of what the answers said, since an answer from a cache is old. */
 let aheadMs = -Infinity;
@@ -85,4 +89,50 @@ export function countDown(at, tick, signal) {
     signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
   };
   next();
+}
+
+/**
+ * Polls with pauses that grow while nothing changes, and not at all while the page is hidden.
+ * @param {() => Promise<'changed' | 'same' | 'done'>} ask
+ * @param {() => number} mostMs the longest pause
+ * @param {AbortSignal} signal
+ */
+async function poll(ask, mostMs, signal) {
+  let waitMs = PAUSE_FIRST_MS;
+  while (!signal.aborted) {
+    // With jitter: pages that were opened together should not ask together.
+    await Promise.race([sleep(waitMs * (0.75 + Math.random() / 2), signal), online(signal)]);
+    await visible(signal);
+    if (signal.aborted) return;
+    try {
+      const news = await ask();
+      if (news === 'done') return;
+      waitMs = news === 'changed' ? PAUSE_FIRST_MS : Math.min(mostMs(), waitMs * PAUSE_GROWTH);
+    } catch {
+      // The page keeps what it shows; the next answer may succeed.
+      waitMs = Math.min(mostMs(), waitMs * PAUSE_GROWTH * PAUSE_GROWTH);
+    }
+  }
+}
+
+/** Waits until the browser is back online. @param {AbortSignal} signal @returns {Promise<void>} */
+function online(signal) {
+  return new Promise((resolve) => {
+    addEventListener('online', () => resolve(), { once: true, signal });
+    signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
+/** Waits until the page is visible. @param {AbortSignal} signal @returns {Promise<void>} */
+function visible(signal) {
+  if (!document.hidden || signal.aborted) return Promise.resolve();
+  return new Promise((resolve) => {
+    const check = () => {
+      if (document.hidden && !signal.aborted) return;
+      document.removeEventListener('visibilitychange', check);
+      resolve();
+    };
+    document.addEventListener('visibilitychange', check);
+    signal.addEventListener('abort', check);
+  });
 }

@@ -1,6 +1,6 @@
 // The screen of a packet: the envelope while the user can open it, the result after that.
 
-import { api, me, setCurrency } from '../context.js';
+import { api, me, setCurrency, takeExpected } from '../context.js';
 import { loadCover } from '../covers.js';
 import { mayMove, sleep } from '../dom.js';
 import { t } from '../i18n.js';
@@ -34,7 +34,7 @@ class PacketScreen {
 
   async load() {
     try {
-      const packet = await api.packet(this.packetId, { signal: this.signal });
+      const packet = await (takeExpected(this.packetId) ?? api.packet(this.packetId, { signal: this.signal }));
       await Promise.all([loadCover(packet.cover), Promise.race([meet([packet.sender_id]), sleep(MEET_MOST_MS, this.signal)])]);
       if (this.signal.aborted) return;
       setCurrency(packet.currency);
@@ -92,7 +92,12 @@ class PacketScreen {
         }),
     });
     this.envelope = room;
+    // The coin of the static page: it could be pressed before any module was there.
+    const early = /** @type {HTMLInputElement | null} */ (document.getElementById('early'));
+    const hadFocus = early !== null && early === document.activeElement;
     this.root.replaceChildren(room.node);
+    if (hadFocus) room.button.focus();
+    if (early?.checked) room.press();
     live.onChange((packet) => {
       const outcome = this.#outcome(packet);
       if (this.envelope !== room || room.isBusy) return;
