@@ -53,6 +53,13 @@ until call alice GET "/packets/$expired" | grep -q '"status":"settled"'; do
     sleep 0.5
 done
 
+# Packets to close: one that is open, one with claims, one that is settled.
+for count in 2 5000; do
+    printf '"%s"\n' "$(send "to-close-$count" '{"split":"equal","total_amount":5000,"count":'"$count"'}')"
+done >"$work/closable"
+call bob POST "/packets/$(sed -n 's/"//g;1p' "$work/closable")/grab" >"$work/answer"
+printf '"%s"\n' "$expired" >>"$work/closable"
+
 # The first packet appears twice, so that most grabs find a slip.
 printf '"%s"\n' "$open" "$open" "$large" "$secret" "$for_bob" "$sold_out" "$expired" >"$work/packets"
 for list in "/packets/$open/claims?" "/packets/$open/claims?order=newest&" "/me/claims?" "/me/movements?" "/wallets/alice/movements?"; do

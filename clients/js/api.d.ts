@@ -18,7 +18,8 @@ export interface paths {
          * @description Creates a packet and takes its money from the caller's wallet, both or neither.
          *
          *     The same key with the same body returns the first answer again, with status 200 and `Idempotent-Replayed: true`. The
-         *     same key with another body is a 422. A refused send leaves its key free.
+         *     same key with another body is a 422. A refused send leaves its key free. A deployment may limit what a user sends on a day in
+         *     UTC.
          *
          *     Two bodies are the same if they ask for the same packet. The order of fields and of recipients does not matter, nor
          *     do white space and escapes. An optional field that is left out equals its default. Passphrases are compared
@@ -79,7 +80,8 @@ export interface paths {
         /**
          * Grab a slip
          * @description Losing is an outcome, not an error. From `expires_at` on, losers are answered `expired`. Before `starts_at`, nobody gets a slip:
-         *     the answer is `not_started`, with the time after which to ask again.
+         *     the answer is `not_started`, with the time after which to ask again. If the operator has closed the packet, losers are answered
+         *     `closed`; from `expires_at` on it may be `expired` again.
          *
          *     A `grabbed` answer is a promise. A repeated request gets the same slip, amount and time again, with
          *     `"replayed": true`. That holds without the passphrase too, and after the packet is sold out, expired or settled.
@@ -224,7 +226,7 @@ export interface paths {
         };
         /**
          * A user's wallet
-         * @description A user never seen before has 0.
+         * @description A user never seen before has 0. The suspension is shown, if there is one.
          */
         get: operations["getWallet"];
         put?: never;
@@ -524,6 +526,68 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/operator/packets/{packet_id}/close": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Close a packet
+         * @description Ends a packet before its expiry. From the answer on, nobody gets a slip. A user for whom Redis held a slip before may still
+         *     receive it, and winners keep theirs. The rest goes back to the sender with the next run of settle.
+         *
+         *     Closing a packet again changes nothing: it keeps its first reason. A settled packet stays as it is, and is shown as it is. After
+         *     a 503 the packet may be closed or not; repeat the request.
+         */
+        post: operations["closePacket"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/operator/users/{user_id}/suspension": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        get?: never;
+        /**
+         * Suspend a user
+         * @description From the answer on, a send or a withdrawal of the user is a 403 `account-suspended`. Earlier sends and withdrawals stay, and
+         *     repeating such a request shows its first answer. The user may grab, and money still comes in. A user may be suspended before
+         *     they have a wallet. Another reason replaces the suspension; the same one leaves it as it is.
+         */
+        put: operations["suspendUser"];
+        post?: never;
+        /**
+         * Lift a user's suspension
+         * @description Does nothing if the user is not suspended.
+         */
+        delete: operations["liftSuspension"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -580,11 +644,11 @@ export interface components {
         /** @description The kind of problem. It is stable; branch on it, and treat an unknown one like its status. */
         ShownCode: components["schemas"]["ProblemCode"] | string;
         /**
-         * @description `settled`: expired, and every slip is claimed or refunded. Otherwise `sold_out`: every slip is claimed; `expired`:
-         *     the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
+         * @description `settled`: expired or closed, and every slip is claimed or refunded. Otherwise `closed`: the operator has closed the packet;
+         *     `sold_out`: every slip is claimed; `expired`: the packet has expired; `scheduled`: its start is ahead; `open`: slips can be grabbed.
          * @enum {string}
          */
-        Status: "scheduled" | "open" | "sold_out" | "expired" | "settled";
+        Status: "scheduled" | "open" | "sold_out" | "expired" | "closed" | "settled";
         /** @description A slip's place in its packet, from 0 */
         SlipIndex: number;
         /** @description A slip's amount, in minor units */
@@ -603,6 +667,8 @@ export interface components {
          *     all their forms except flags made of tags: U+FE0E or U+FE0F may follow a symbol, and U+200D may join emoji.
          */
         Greeting: string;
+        /** @description The operator's reason, without control or invisible characters, as in a greeting */
+        OperatorReason: string;
         /**
          * @description The look of the packet, by a name that the sender's app knows. Everybody sees it.
          * @example spring
@@ -659,6 +725,9 @@ export interface components {
         GrabRequest: {
             /** @description The packet's passphrase. It is normalised as in a send. If the packet has none, any value is ignored. */
             passphrase?: string;
+        };
+        ReasonRequest: {
+            reason: components["schemas"]["OperatorReason"];
         };
         MovementRequest: {
             /** @description In minor units */
@@ -728,7 +797,7 @@ export interface components {
             user_id: components["schemas"]["UserId"];
             amount: components["schemas"]["SlipAmount"];
         };
-        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["NotStarted"] | {
+        GrabResult: components["schemas"]["Grabbed"] | components["schemas"]["SoldOut"] | components["schemas"]["Expired"] | components["schemas"]["Closed"] | components["schemas"]["NotStarted"] | {
             outcome: string;
         };
         Grabbed: {
@@ -750,6 +819,11 @@ export interface components {
         Expired: {
             /** @constant */
             outcome: "expired";
+            packet_id: components["schemas"]["PacketId"];
+        };
+        Closed: {
+            /** @constant */
+            outcome: "closed";
             packet_id: components["schemas"]["PacketId"];
         };
         NotStarted: {
@@ -785,6 +859,21 @@ export interface components {
             /** @description In minor units */
             balance: number;
             currency: components["schemas"]["Currency"];
+            /** @description Shown to the operator, if the user is suspended */
+            suspension?: components["schemas"]["Suspension"];
+        };
+        Suspension: {
+            reason: components["schemas"]["OperatorReason"];
+            suspended_at: components["schemas"]["Timestamp"];
+            /** @description Who signed the request */
+            by?: components["schemas"]["Signer"];
+        };
+        SuspendedUser: {
+            user_id: components["schemas"]["UserId"];
+            reason: components["schemas"]["OperatorReason"];
+            suspended_at: components["schemas"]["Timestamp"];
+            /** @description Who signed the request */
+            by?: components["schemas"]["Signer"];
         };
         /** @description Totals of the whole history, not only of this page */
         Totals: {
@@ -966,6 +1055,22 @@ export interface components {
             /** @constant */
             code?: "forbidden";
         } | unknown);
+        AccountSuspendedProblem: components["schemas"]["Problem"] & ({
+            /** @constant */
+            type?: "urn:hongbao:problem:account-suspended";
+            /** @constant */
+            status?: 403;
+            /** @constant */
+            code?: "account-suspended";
+        } | unknown);
+        DailyLimitProblem: components["schemas"]["Problem"] & ({
+            /** @constant */
+            type?: "urn:hongbao:problem:daily-limit-exceeded";
+            /** @constant */
+            status?: 403;
+            /** @constant */
+            code?: "daily-limit-exceeded";
+        } | unknown);
         PacketNotFoundProblem: components["schemas"]["Problem"] & ({
             /** @constant */
             type?: "urn:hongbao:problem:packet-not-found";
@@ -1083,6 +1188,47 @@ export interface components {
         };
         /** @description The body is not valid. */
         InvalidGrab: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["InvalidRequestProblem"];
+            };
+        };
+        /** @description The operator has suspended the user, or the user would have sent more than the limit of a day. No money moved. */
+        SendForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["AccountSuspendedProblem"] | components["schemas"]["DailyLimitProblem"];
+            };
+        };
+        /**
+         * @description The route is for the operator only. Or the operator has suspended the user, or the user would have sent more than the limit of a
+         *     day.
+         */
+        SendForUserForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["AccountSuspendedProblem"] | components["schemas"]["DailyLimitProblem"];
+                "application/json": components["schemas"]["GatewayMessage"];
+            };
+        };
+        /** @description The route is for the operator only. Or the operator has suspended the user. */
+        WithdrawalForbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["ForbiddenProblem"] | components["schemas"]["AccountSuspendedProblem"];
+                "application/json": components["schemas"]["GatewayMessage"];
+            };
+        };
+        /** @description The reason is missing or not valid, or the user's id is malformed. */
+        InvalidReason: {
             headers: {
                 [name: string]: unknown;
             };
@@ -1436,6 +1582,11 @@ export interface components {
                 "application/json": components["schemas"]["MovementRequest"];
             };
         };
+        Reason: {
+            content: {
+                "application/json": components["schemas"]["ReasonRequest"];
+            };
+        };
     };
     headers: {
         /**
@@ -1498,6 +1649,7 @@ export interface operations {
             400: components["responses"]["InvalidSend"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["InsufficientBalance"];
+            403: components["responses"]["SendForbidden"];
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["PayloadTooLarge"];
             422: components["responses"]["KeyReused"];
@@ -1895,7 +2047,7 @@ export interface operations {
             };
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["InsufficientBalance"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["WithdrawalForbidden"];
             404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["PayloadTooLarge"];
@@ -2028,7 +2180,7 @@ export interface operations {
             400: components["responses"]["InvalidSend"];
             401: components["responses"]["Unauthenticated"];
             402: components["responses"]["InsufficientBalance"];
-            403: components["responses"]["Forbidden"];
+            403: components["responses"]["SendForUserForbidden"];
             404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             413: components["responses"]["PayloadTooLarge"];
@@ -2265,6 +2417,108 @@ export interface operations {
             401: components["responses"]["Unauthenticated"];
             403: components["responses"]["Forbidden"];
             404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    closePacket: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A packet's id. A malformed id is a 404, like one that does not exist.
+                 * @example 38FS4S83HF3Y07WMYNH727QYT0
+                 */
+                packet_id: components["parameters"]["PacketId"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["Reason"];
+        responses: {
+            /** @description The packet, closed or settled. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Packet"];
+                };
+            };
+            400: components["responses"]["InvalidReason"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["PacketNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    suspendUser: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody: components["requestBodies"]["Reason"];
+        responses: {
+            /** @description The user is suspended. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SuspendedUser"];
+                };
+            };
+            400: components["responses"]["InvalidReason"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
+            405: components["responses"]["MethodNotAllowed"];
+            413: components["responses"]["PayloadTooLarge"];
+            429: components["responses"]["TooManyRequests"];
+            500: components["responses"]["Internal"];
+            503: components["responses"]["Unavailable"];
+        };
+    };
+    liftSuspension: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description A user's id, percent-encoded where a path needs it.
+                 * @example alice
+                 */
+                user_id: components["parameters"]["UserId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The user is not suspended. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["InvalidUserId"];
+            401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["Forbidden"];
+            404: components["responses"]["RouteNotFound"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];

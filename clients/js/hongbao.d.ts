@@ -6,8 +6,9 @@ export function newKey(): string;
 /** @typedef {Schemas['Packet']} Packet */
 /** @typedef {Schemas['PacketClaims']} PacketClaims */
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
-/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
+/** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['Closed'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
+/** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
 /** @typedef {Schemas['UserClaims']} UserClaims */
@@ -53,6 +54,7 @@ export class Problem extends Error {
     }[];
     requestId: string;
     retryAfterS: number | null;
+    /** With `daily-limit-exceeded`: when the next day begins, and the user may send again. */
     resetsAt: string | null;
 }
 /** No answer came. The service may have carried out the request; the same request again returns its outcome. */
@@ -184,6 +186,30 @@ export class Hongbao {
      * @returns {Promise<FoundPackets>}
      */
     findPackets(reference: string, page?: Page & Call): Promise<FoundPackets>;
+    /**
+     * For the operator: ends a packet before its expiry. From the answer on nobody gets a slip. The rest goes back to the sender. A packet
+     * that is closed again keeps its first reason.
+     * @param {string} packetId
+     * @param {string} reason 1 to 200 characters
+     * @param {Call} [call]
+     * @returns {Promise<Packet>}
+     */
+    closePacket(packetId: string, reason: string, { signal }?: Call): Promise<Packet>;
+    /**
+     * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`).
+     * @param {string} userId
+     * @param {string} reason 1 to 200 characters
+     * @param {Call} [call]
+     * @returns {Promise<SuspendedUser>}
+     */
+    suspendUser(userId: string, reason: string, { signal }?: Call): Promise<SuspendedUser>;
+    /**
+     * For the operator: lifts a user's suspension, if there is one.
+     * @param {string} userId
+     * @param {Call} [call]
+     * @returns {Promise<void>}
+     */
+    liftSuspension(userId: string, { signal }?: Call): Promise<void>;
     #private;
 }
 export type Schemas = import("./api.d.ts").components["schemas"];
@@ -195,8 +221,9 @@ export type PacketClaim = Schemas["PacketClaim"];
 /**
  * The outcomes so far; any other one is "no slip".
  */
-export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"] | Schemas["NotStarted"];
+export type GrabResult = Schemas["Grabbed"] | Schemas["SoldOut"] | Schemas["Expired"] | Schemas["Closed"] | Schemas["NotStarted"];
 export type Wallet = Schemas["Wallet"];
+export type SuspendedUser = Schemas["SuspendedUser"];
 export type SentPackets = Schemas["SentPackets"];
 export type FoundPackets = Schemas["FoundPackets"];
 export type UserClaims = Schemas["UserClaims"];

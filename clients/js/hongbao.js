@@ -15,6 +15,7 @@
 /** @typedef {Schemas['PacketClaim']} PacketClaim */
 /** @typedef {Schemas['Grabbed'] | Schemas['SoldOut'] | Schemas['Expired'] | Schemas['Closed'] | Schemas['NotStarted']} GrabResult The outcomes so far; any other one is "no slip". */
 /** @typedef {Schemas['Wallet']} Wallet */
+/** @typedef {Schemas['SuspendedUser']} SuspendedUser */
 /** @typedef {Schemas['SentPackets']} SentPackets */
 /** @typedef {Schemas['FoundPackets']} FoundPackets */
 /** @typedef {Schemas['UserClaims']} UserClaims */
@@ -92,6 +93,7 @@ export class Problem extends Error {
     this.errors = errors;
     this.requestId = requestId;
     this.retryAfterS = retryAfterS;
+    /** With `daily-limit-exceeded`: when the next day begins, and the user may send again. */
     this.resetsAt = resetsAt;
   }
 }
@@ -316,6 +318,39 @@ export class Hongbao {
    */
   findPackets(reference, page = {}) {
     return this.#json('GET', `/operator/packets${query({ ...page, reference })}`, { signal: page.signal });
+  }
+
+  /**
+   * For the operator: ends a packet before its expiry. From the answer on nobody gets a slip. The rest goes back to the sender. A packet
+   * that is closed again keeps its first reason.
+   * @param {string} packetId
+   * @param {string} reason 1 to 200 characters
+   * @param {Call} [call]
+   * @returns {Promise<Packet>}
+   */
+  closePacket(packetId, reason, { signal } = {}) {
+    return this.#json('POST', `/operator/packets/${encodeURIComponent(packetId)}/close`, { body: { reason }, signal });
+  }
+
+  /**
+   * For the operator: suspends a user, who can then neither send nor withdraw (`account-suspended`).
+   * @param {string} userId
+   * @param {string} reason 1 to 200 characters
+   * @param {Call} [call]
+   * @returns {Promise<SuspendedUser>}
+   */
+  suspendUser(userId, reason, { signal } = {}) {
+    return this.#json('PUT', `/operator/users/${encodeURIComponent(userId)}/suspension`, { body: { reason }, signal });
+  }
+
+  /**
+   * For the operator: lifts a user's suspension, if there is one.
+   * @param {string} userId
+   * @param {Call} [call]
+   * @returns {Promise<void>}
+   */
+  async liftSuspension(userId, { signal } = {}) {
+    await this.#request('DELETE', `/operator/users/${encodeURIComponent(userId)}/suspension`, { signal });
   }
 
   /**

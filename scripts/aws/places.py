@@ -229,6 +229,8 @@ class Deployment:
         yield "for the operator, unsigned", "GET", "/wallets/smoke", {}
         yield "for a user, unsigned", "GET", "/users/smoke/packets", {}
         yield "for any packet, unsigned", "GET", "/operator/packets?reference=smoke", {}
+        yield "to close, unsigned", "POST", "/operator/packets/smoke/close", {}
+        yield "to suspend, unsigned", "PUT", "/operator/users/smoke/suspension", {}
 
     def sign(self, method, url, data, headers):
         from botocore.auth import SigV4Auth

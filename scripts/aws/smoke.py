@@ -1,5 +1,5 @@
-"""Proves a deployment from outside: money goes in, is sent, grabbed by many at once, refunded, withdrawn and audited. Each
-answer is checked.
+"""Proves a deployment from outside: money goes in, is sent, grabbed by many at once, refunded, withdrawn and audited; a user is
+suspended, and a packet closed. Each answer is checked.
 
     make smoke                                    a local stack of its own
     make smoke URL=http://127.0.0.1:3000          the stack of a running `make run`
@@ -24,7 +24,7 @@ from places import Deployment, Local, Wrong
 USERS = 50
 # Amounts in minor units, small enough for any limit of a slip.
 DEPOSIT, PER_SLIP = 3_000, 100
-GUARDED_SLIPS, LATE_SLIPS = 5, 4
+GUARDED_SLIPS, LATE_SLIPS, CLOSED_SLIPS = 5, 4, 3
 
 
 def expect(holds, text):
@@ -75,6 +75,8 @@ class Smoke:
         "for users",
         "passphrase",
         "refund",
+        "suspend",
+        "close",
         "wallets",
         "withdraw",
         "audit",
@@ -297,6 +299,49 @@ class Smoke:
         again = answered(self.post(winner, grab), 200)
         expect(again == first | {"replayed": True}, f"a settled packet's winner heard {again} after {first}")
         return f"two packets expired and settled: {money(back)} went back to the sender ({runs + 1} runs of settle)"
+
+    # A refused send leaves its key free.
+    CLOSED = {"split": "equal", "total_amount": CLOSED_SLIPS * PER_SLIP, "count": CLOSED_SLIPS}
+
+    def suspend(self):
+        operate, wallet = self.place.operate, f"/wallets/{self.sender.id}"
+        path = f"/operator/users/{self.sender.id}/suspension"
+        given = answered(operate("PUT", path, {"reason": "smoke"}), 200)
+        try:
+            expect(given["reason"] == "smoke", f"the suspension is {given}")
+            seen = answered(operate("GET", wallet), 200).get("suspension", {})
+            expect(seen.get("suspended_at") == given["suspended_at"], f"the operator sees the suspension {seen}, not {given}")
+            refused = self.post(self.sender, "/packets", self.CLOSED, Idempotency_Key=f"smoke-{self.run}-closed")
+            answered(refused, 403, "account-suspended")
+            withdrawal = operate("PUT", f"{wallet}/withdrawals/smoke-{self.run}-suspended", {"amount": 1})
+            answered(withdrawal, 403, "account-suspended")
+        finally:
+            answered(operate("DELETE", path), 204)
+        seen = answered(operate("GET", wallet), 200)
+        expect("suspension" not in seen, f"the suspension was lifted, but the operator sees {seen}")
+        return "a send and a withdrawal of the sender were refused: 403; the suspension is lifted"
+
+    def close(self):
+        _, packet = self.sent("closed", **self.CLOSED)
+        grab, winner, late = f"/packets/{packet['packet_id']}/grab", self.users[2], self.users[3]
+        first = answered(self.post(winner, grab), 200)
+        expect((first["outcome"], first.get("amount")) == ("grabbed", PER_SLIP), f"a grab before the close got {first}")
+        self.due[winner.id] += first["amount"]
+        path = f"/operator/packets/{packet['packet_id']}/close"
+        closed = answered(self.place.operate("POST", path, {"reason": "smoke"}), 200)
+        expect(closed["status"] in ("closed", "settled") and closed["closed_at"], f"the closed packet is {closed}")
+        again = answered(self.place.operate("POST", path, {"reason": "other"}), 200)
+        expect(again["closed_at"] == closed["closed_at"], f"closed again, the packet is {again} after {closed}")
+        lost = answered(self.post(late, grab), 200)
+        expect(lost["outcome"] == "closed", f"a grab after the close heard {lost}")
+        settled, ran = self.packet_when(packet["packet_id"], lambda one: one["status"] == "settled", self.place.refund_s)
+        back = (CLOSED_SLIPS - 1) * PER_SLIP
+        found = (settled["claimed_amount"], settled["refunded_amount"])
+        expect(found == (PER_SLIP, back), f"claimed and refunded are {found}: {settled}")
+        self.sender_due += back
+        again = answered(self.post(winner, grab), 200)
+        expect(again == first | {"replayed": True}, f"a closed packet's winner heard {again} after {first}")
+        return f"nobody won after it; {money(back)} went back to the sender ({ran} runs of settle)"
 
     def wallets(self):
         with concurrent.futures.ThreadPoolExecutor(8) as pool:

@@ -24,7 +24,7 @@ mod armed {
     use rustix::process::{Signal, getpid, kill_process};
 
     /// All places, by the step they belong to.
-    pub const POINTS: [&str; 40] = [
+    pub const POINTS: [&str; 46] = [
         "send.before_ledger",
         "send.after_ledger",
         "send.after_load",
@@ -65,6 +65,12 @@ mod armed {
         "mark_settled.after",
         "mark_settled.after_reconcile_part",
         "mark_settled.after_reconcile",
+        "refund.before_close",
+        "close.before_ledger",
+        "close.after_ledger",
+        "close.before_part",
+        "close.before_load",
+        "close.after_parts",
     ];
 
     /// What a process that dies at a place writes to its standard error, before the place's name.

@@ -24,7 +24,7 @@ class Engine:
     def __init__(self, fault=None):
         self.fault, self.lock = fault, threading.Lock()
         self.balances, self.movements, self.done, self.packets = {}, {}, {}, {}
-        self.requests = 0
+        self.requests, self.suspended = 0, set()
 
     def move(self, user, amount):
         self.balances[user] = self.balances.get(user, 0) + amount
@@ -40,11 +40,15 @@ class Engine:
             seen = self.wallet(user) | {
                 "balance": self.balances.get(user, 0) + (self.fault == "the operator sees more")
             }
+            if user in self.suspended:
+                seen["suspension"] = {"reason": "smoke", "suspended_at": "t"}
             return 200, {"movements": moved, "next_cursor": None} if kind else seen
         key, amount = (user, kind, id_), body["amount"] * (1 if kind == "deposits" else -1)
         if key in self.done and self.fault != f"{kind} count twice":
             same = self.done[key] == amount or self.fault == "an id takes any amount"
             return (200, self.wallet(user)) if same else (422, {"code": "idempotency-key-reused"})
+        if kind == "withdrawals" and user in self.suspended and self.fault != "a suspended user withdraws":
+            return 403, {"code": "account-suspended"}
         if self.balances.get(user, 0) + amount < 0 and self.fault != "a wallet goes below zero":
             return 402, {"code": "insufficient-balance"}
         self.done[key] = amount
@@ -59,6 +63,8 @@ class Engine:
                 if first == body or self.fault == "a key takes any packet"
                 else (422, {"code": "idempotency-key-reused"})
             )
+        if user in self.suspended and self.fault != "a suspended user sends":
+            return 403, {"code": "account-suspended"}
         count, total = body["count"], body["total_amount"]
         amounts = [total // count + (index < total % count) for index in range(count)]
         if body["split"] == "random":
@@ -72,6 +78,7 @@ class Engine:
             "total_amount": total,
             "count": count,
             "status": "open",
+            "closed_at": None,
             "commitment": promised,
         }
         expires = time.monotonic() + body.get("expires_in_s", 3600)
@@ -98,6 +105,8 @@ class Engine:
             return 200, first | ({"amount": first["amount"] + 1} if self.fault == "a replay has another amount" else {})
         if of["word"] and body.get("passphrase") != of["word"] and self.fault != "a passphrase is not needed":
             return 403, {"code": "wrong-passphrase"}
+        if of["packet"]["closed_at"] and self.fault != "a closed packet is open":
+            return 200, {"outcome": "closed", "packet_id": id_}
         if time.monotonic() > of["expires"] and self.fault != "an expired packet is open":
             return 200, {"outcome": "expired", "packet_id": id_}
         slip = len(of["claims"])
@@ -125,9 +134,10 @@ class Engine:
 
     def settle(self):
         for of in self.packets.values():
+            closed = of["packet"]["closed_at"] and self.fault != "a closed packet keeps the rest"
             if (
                 of["packet"]["status"] != "settled"
-                and time.monotonic() > of["expires"]
+                and (closed or time.monotonic() > of["expires"])
                 and self.fault != "settle does nothing"
             ):
                 left = of["amounts"][len(of["claims"]) :]
@@ -160,8 +170,15 @@ class Engine:
         ]
         return 200, {"claims": listed[1:] if self.fault == "a claim is not listed" else listed, "next_cursor": None}
 
-    def operate_packets(self, path, query, body):
-        """For a user, or any packet."""
+    def operate_packets(self, method, path, query, body):
+        """For a user, any packet, or a suspension."""
+        if path.startswith("/operator/users/"):
+            user = path.split("/")[3]
+            if method == "DELETE":
+                self.suspended -= set() if self.fault == "a suspension stays" else {user}
+                return 204, None
+            self.suspended.add(user)
+            return 200, {"user_id": user, "reason": body["reason"], "suspended_at": "t"}
         if path == "/operator/packets":
             [reference] = urllib.parse.parse_qs(query)["reference"]
             fits = [
@@ -175,6 +192,9 @@ class Engine:
             _, _, owner, _, id_, *rest = path.split("/")
         if rest == ["grab"]:
             return self.grab("another" if self.fault == "a grab for a user is another's" else owner, id_, body)
+        if rest == ["close"]:
+            packet, closes = self.packets[id_]["packet"], self.requests if self.fault == "a close counts twice" else 1
+            packet |= {"closed_at": f"c{closes}", "status": "settled" if packet["status"] == "settled" else "closed"}
         status, packet = self.look(id_)
         return status, packet | ({"claimed_count": 0} if owner and self.fault == "a view for a user is another" else {})
 
@@ -189,7 +209,7 @@ class Engine:
             if path.startswith(("/users/", "/operator/")):
                 if not operator:
                     return 403, {"message": "Forbidden"}
-                return self.operate_packets(path, query, body)
+                return self.operate_packets(method, path, query, body)
             if user is None:
                 return 401, {"message": "Unauthorized"}
             if path == "/me/wallet":
@@ -228,7 +248,7 @@ class Api:
                     api.user(self.headers),
                     api.is_signed(self, data),
                 )
-                text = json.dumps(answer).encode()
+                text = b"" if answer is None else json.dumps(answer).encode()
                 self.send_response(status)
                 for name, value in (more[0] if more else {}).items():
                     self.send_header(name, value)
@@ -236,7 +256,7 @@ class Api:
                 self.end_headers()
                 self.wfile.write(text)
 
-            do_GET = do_PUT = do_POST = handle_one
+            do_GET = do_PUT = do_POST = do_DELETE = handle_one
 
         class Server(http.server.ThreadingHTTPServer):
             request_queue_size = 128

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
-import { Hongbao } from '../../clients/js/hongbao.js';
+import { Hongbao, Problem } from '../../clients/js/hongbao.js';
 
 /** @type {Record<string, (client: Hongbao) => Promise<unknown>>} */
 const CALLS = {
@@ -28,6 +28,9 @@ const CALLS = {
   listClaimsOfUser: (client) => client.forUser('u').myClaims(),
   findPackets: (client) => client.findPackets('r'),
   getAnyPacket: (client) => client.anyPacket('p'),
+  closePacket: (client) => client.closePacket('p', 'r'),
+  suspendUser: (client) => client.suspendUser('u', 'r'),
+  liftSuspension: (client) => client.liftSuspension('u'),
 };
 
 /** The operations of the document: `METHOD /path`, each path's parameters without their names. */
@@ -47,7 +50,7 @@ async function operations() {
 
 test('each operation has a method that sends its request', async () => {
   const documented = await operations();
-  assert.ok(documented.size >= 19, `only ${documented.size} operations`);
+  assert.ok(documented.size >= 23, `only ${documented.size} operations`);
   assert.deepEqual(Object.keys(CALLS).sort(), [...documented.keys()].sort(), 'CALLS has each operation of openapi.yaml');
   for (const [id, call] of Object.entries(CALLS)) {
     /** @type {string[]} */
@@ -60,4 +63,20 @@ test('each operation has a method that sends its request', async () => {
     await call(new Hongbao({ baseUrl: 'http://hongbao.test', fetch }));
     assert.deepEqual(sent, [documented.get(id)], id);
   }
+});
+
+test('an answer without a body is read', async () => {
+  const fetch = async () => new Response(null, { status: 204 });
+  assert.equal(await new Hongbao({ baseUrl: 'http://hongbao.test', fetch }).liftSuspension('u'), undefined);
+});
+
+test('a daily limit says when the user may send again', async () => {
+  const body = { code: 'daily-limit-exceeded', detail: 'd', resets_at: '2026-11-21T00:00:00.000Z' };
+  const fetch = async () => new Response(JSON.stringify(body), { status: 403 });
+  const client = new Hongbao({ baseUrl: 'http://hongbao.test', fetch });
+  await assert.rejects(client.send({ split: 'equal', total_amount: 1, count: 1 }, { key: 'k' }), (error) => {
+    assert.ok(error instanceof Problem);
+    assert.deepEqual([error.code, error.resetsAt], ['daily-limit-exceeded', body.resets_at]);
+    return true;
+  });
 });

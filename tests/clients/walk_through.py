@@ -9,14 +9,16 @@ import uuid
 import httpx
 from hongbao_client import Client
 from hongbao_client.api.me import get_my_wallet, list_my_claims, list_my_packets
-from hongbao_client.api.operator import find_packets, get_any_packet
+from hongbao_client.api.operator import close_packet, find_packets, get_any_packet, lift_suspension, suspend_user
 from hongbao_client.api.packets import get_packet, grab_packet, list_packet_claims, send_packet
 from hongbao_client.api.users import grab_packet_for_user, send_packet_for_user
 from hongbao_client.api.wallets import deposit, get_wallet, list_movements, withdraw
 from hongbao_client.models import (
+    Closed,
     Expired,
     Grabbed,
     MovementRequest,
+    ReasonRequest,
     SendRequest,
     SoldOut,
     Split,
@@ -83,6 +85,19 @@ refused = withdraw.sync_detailed("alice", uuid.uuid4().hex, client=operator, bod
 assert (refused.status_code, refused.parsed.code) == (402, "insufficient-balance"), refused
 assert withdraw.sync("alice", "walk-3", client=operator, body=MovementRequest(amount=90_000)).balance == 0
 assert get_wallet.sync("alice", client=operator).balance == 0
+
+assert deposit.sync("carol", "walk-4", client=operator, body=MovementRequest(amount=1_000)).balance == 1_000
+terms = SendRequest(split=Split.EQUAL, total_amount=400, count=4)
+early = send_packet.sync(client=as_user("carol"), body=terms, idempotency_key="walk-5")
+assert close_packet.sync(early.packet_id, client=operator, body=ReasonRequest(reason="a mistake")).closed_at
+assert isinstance(grab_packet.sync(early.packet_id, client=as_user("user1")), Closed)
+assert suspend_user.sync("carol", client=operator, body=ReasonRequest(reason="reported")).reason == "reported"
+assert get_wallet.sync("carol", client=operator).suspension.reason == "reported"
+refused = send_packet.sync_detailed(client=as_user("carol"), body=terms, idempotency_key="walk-6")
+assert (refused.status_code, refused.parsed.code) == (403, "account-suspended"), refused
+assert lift_suspension.sync_detailed("carol", client=operator).status_code == 204
+assert send_packet.sync(client=as_user("carol"), body=terms, idempotency_key="walk-6").status == Status.OPEN
+
 # An answer of a later version.
 later = httpx.MockTransport(lambda request: httpx.Response(200, json={"outcome": "resting", "packet_id": "p", "more": [1]}))
 client = Client(base_url=url, httpx_args={"transport": later})

@@ -203,7 +203,7 @@ async fn until_refused(users: &Users) -> String {
         let packet = SendRequest::new(Split::Random, u64::from(SLIPS) * 100, SLIPS);
         match sender.send(&format!("full-{number}"), &packet).await {
             Ok(sent) => {
-                users.book().sent(&sent.packet.packet_id, SENDER);
+                users.book().sent(&sent.packet.packet_id, SENDER, 0);
                 None
             }
             Err(error) => {

@@ -9,7 +9,7 @@ use futures::stream::{self, StreamExt};
 use jiff::Timestamp;
 use rand::seq::SliceRandom;
 use rand::{SeedableRng, rngs::StdRng};
-use tests::book::{Book, GrabAnswer, GrabResult, Promise};
+use tests::book::{Book, GrabAnswer, GrabResult, Promise, now_ms};
 
 /// A client's time-out of one try.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -103,7 +103,7 @@ impl Users {
         let caller = || Caller::Local(sender.to_owned());
         match self.tried(async || self.any().by(caller()).send(key, &packet).await).await {
             Some(Ok(sent)) => {
-                self.book().sent(&sent.packet.packet_id, sender);
+                self.book().sent(&sent.packet.packet_id, sender, 0);
                 Some(sent.packet.packet_id)
             }
             Some(Err(error)) => panic!("{sender} could not send: {error}"),
@@ -125,7 +125,7 @@ impl Users {
     }
 
     async fn grab_waiting(&self, packet: &str, user: &str, pause: Option<Duration>) -> Asked {
-        let (came, mut had_unknown) = (Instant::now(), false);
+        let (came, asked_at, mut had_unknown) = (Instant::now(), now_ms(), false);
         loop {
             let begun = Instant::now();
             let answer = self.any().by(Caller::Local(user.to_owned())).grab(packet, None).await;
@@ -142,7 +142,7 @@ impl Users {
                     GrabAnswer::Nothing
                 }
             };
-            let result = GrabResult { answer: answer.clone(), had_unknown };
+            let result = GrabResult { answer: answer.clone(), asked_at, had_unknown };
             if let Err(what) = self.book().enter(packet, user, true, result) {
                 self.violated(what);
             }

@@ -6,6 +6,7 @@ Also counts the answers by operation and status, in target/fuzz-api/answers.json
 import atexit
 import collections
 import datetime
+import functools
 import json
 import pathlib
 import unicodedata
@@ -16,7 +17,10 @@ import schemathesis
 USERS = ["alice", "bob", "carol", "dave"]
 SLIP_AMOUNT_MAX = 20_000
 PASSPHRASE_CHARS_MAX = 64
-ANSWERS = pathlib.Path("target/fuzz-api/answers.json")
+WORK = pathlib.Path("target/fuzz-api")
+ANSWERS = WORK / "answers.json"
+# The user whom a suspension meets.
+SUSPENDED = "dave"
 
 answers = collections.defaultdict(collections.Counter)
 
@@ -47,6 +51,7 @@ def before_call(context, case, kwargs):
     A case without a token stays without a caller.
     """
     make_acceptable(case)
+    spare_most(case)
     if "Authorization" in case.headers:
         asked = repr((case.path_parameters, case.query, case.body))
         case.headers["X-User-Id"] = USERS[zlib.crc32(asked.encode("utf-8", "surrogatepass")) % len(USERS)]
@@ -74,6 +79,22 @@ def make_acceptable(case):
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
             if "starts_at" in case.body:
                 case.body["starts_at"] = soon(case.body["starts_at"])
+
+
+def spare_most(case):
+    """Keeps most packets open and most users free: a close meets only packets that are there for it, a suspension only one user."""
+    given = case.path_parameters or {}
+    if case.operation.label.endswith("/close") and given.get("packet_id") in ids("packets"):
+        closable = ids("closable")
+        case.path_parameters["packet_id"] = closable[zlib.crc32(given["packet_id"].encode()) % len(closable)]
+    if case.operation.label.endswith("/suspension") and given.get("user_id") in USERS:
+        case.path_parameters["user_id"] = SUSPENDED
+
+
+@functools.cache
+def ids(name):
+    """The ids in a file of the script's."""
+    return [json.loads(line) for line in (WORK / name).read_text().splitlines()]
 
 
 def soon(text):

@@ -113,6 +113,21 @@ async fn every_operation_is_called_and_its_answer_reads() {
     let found = operator.find_packets("order-17", page).await.unwrap();
     assert_eq!(found.packets.iter().map(|packet| &*packet.packet_id).collect::<Vec<_>>(), [id]);
 
+    let suspended = operator.suspend_user("a{b}", "reported").await.unwrap();
+    assert_eq!((&*suspended.user_id, &*suspended.suspension.reason), ("a{b}", "reported"));
+    assert_eq!(operator.wallet_of("a{b}").await.unwrap().suspension, Some(suspended.suspension));
+    assert_eq!(for_bob.wallet().await.unwrap().balance, 100);
+    let one = SendRequest::new(Split::Equal, 1, 1);
+    assert_eq!(for_bob.send("k", &one).await.unwrap_err().code(), Some(ProblemCode::AccountSuspended));
+    operator.lift_suspension("a{b}").await.unwrap();
+    operator.lift_suspension("a{b}").await.unwrap();
+    assert!(!for_bob.send("k", &one).await.unwrap().replayed);
+    let closed = operator.close_packet(id, "reported").await.unwrap();
+    assert!(closed.closed_at.is_some() && [Status::Closed, Status::Settled].contains(&closed.status), "{closed:?}");
+    assert_eq!(operator.close_packet(id, "again").await.unwrap().closed_at, closed.closed_at);
+    let late = alice.grab(id, Some("芝麻开门")).await.unwrap_err();
+    assert_eq!(late.code(), Some(ProblemCode::NotARecipient));
+
     let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
     let Error::Problem(problem) = bad else { panic!("{bad:?}") };
     assert_eq!((problem.status, problem.code), (400, ProblemCode::InvalidRequest));
@@ -212,6 +227,18 @@ async fn useless_retries_are_not_made() {
     let error = once.send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable(_)), "{error}");
     assert_eq!(served.await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_daily_limit_says_when_the_user_may_send_again() {
+    let forbidden = &SPEC.document["components"]["responses"]["SendForbidden"]["content"]["application/problem+json"];
+    let body = &forbidden["examples"]["daily_limit"]["value"];
+    let (url, served) = service(vec![answer("403 Forbidden", "", body)]).await;
+    let error = client(&url, by("alice")).send("k", &SendRequest::new(Split::Equal, 1, 1)).await.unwrap_err();
+    let Error::Problem(problem) = error else { panic!("{error:?}") };
+    assert_eq!(problem.code, ProblemCode::DailyLimitExceeded);
+    assert_eq!(problem.resets_at.as_deref(), body["resets_at"].as_str());
+    served.await.unwrap();
 }
 
 /// The answers of a later version have more fields and values.

@@ -66,6 +66,9 @@ async fn each_operation_of_the_document_has_a_method_that_sends_its_request() {
         "listClaimsOfUser": user.my_claims(page),
         "findPackets": operator.find_packets("r", page),
         "getAnyPacket": operator.any_packet("p"),
+        "closePacket": operator.close_packet("p", "r"),
+        "suspendUser": operator.suspend_user("u", "r"),
+        "liftSuspension": operator.lift_suspension("u"),
     }
     let operations = SPEC.operations().into_iter();
     let mut documented: Vec<(String, String)> = operations

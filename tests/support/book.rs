@@ -1,8 +1,10 @@
 //! Every answer that clients received, checked against each other and finally against the ledger.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use crate::books::{Books, PacketBooks};
@@ -27,6 +29,10 @@ pub enum GrabAnswer {
     SoldOut,
     /// The packet is expired.
     Expired,
+    /// The packet has not started.
+    NotStarted,
+    /// The operator has closed the packet.
+    Closed,
     /// The guard does not admit the user or the passphrase.
     Refused,
     /// No answer, after all retries.
@@ -40,6 +46,8 @@ pub enum GrabAnswer {
 pub struct GrabResult {
     /// The answer.
     pub answer: GrabAnswer,
+    /// When the user first asked, in milliseconds since 1970.
+    pub asked_at: u64,
     /// Whether an earlier attempt had no answer, so that its outcome is unknown.
     pub had_unknown: bool,
 }
@@ -47,8 +55,19 @@ pub struct GrabResult {
 /// Losses of a shard's Redis: data that it acknowledged before the end of a loss may be gone.
 #[derive(Clone, Debug, Default)]
 struct Losses {
-    under_way: bool,
+    /// Since when one is under way, in milliseconds since 1970.
+    under_way: Option<u64>,
     last_end: Option<Instant>,
+    /// Those that ended, from their beginnings to their ends.
+    ended: Vec<RangeInclusive<u64>>,
+}
+
+impl Losses {
+    /// Whether Redis lost data between two times.
+    fn are_within(&self, from: u64, to: u64) -> bool {
+        let is_within = |loss: &RangeInclusive<u64>| *loss.start() <= to && from <= *loss.end();
+        self.ended.iter().any(is_within) || self.under_way.is_some_and(|begun| begun <= to)
+    }
 }
 
 /// All answers to the clients of a shard.
@@ -71,7 +90,21 @@ struct Notes {
 struct Packet {
     sender: String,
     sent: Instant,
+    /// When it starts, in milliseconds since 1970; 0: at once.
+    starts_at: u64,
+    closing: Closing,
     users: HashMap<String, User>,
+}
+
+/// What became of the operator's wish to close a packet.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Closing {
+    /// There was none.
+    Not,
+    /// It was asked for, and not answered.
+    Asked,
+    /// It was answered at this time, in milliseconds since 1970.
+    Answered(u64),
 }
 
 /// The answers to one user about one packet.
@@ -125,12 +158,15 @@ impl Book {
 
     /// Redis is about to lose data.
     pub fn loss_begins(&self) {
-        lock(&self.losses).under_way = true;
+        lock(&self.losses).under_way = Some(now_ms());
     }
 
     /// Redis has lost data and serves again.
     pub fn loss_ends(&self) {
-        *lock(&self.losses) = Losses { under_way: false, last_end: Some(Instant::now()) };
+        let mut losses = lock(&self.losses);
+        let ended = losses.under_way.take().map(|begun| begun..=now_ms());
+        losses.ended.extend(ended);
+        losses.last_end = Some(Instant::now());
     }
 
     /// Whether Redis may have lost holds of a packet that was sent at `sent`, so that its answers are no promises. A
@@ -138,13 +174,41 @@ impl Book {
     /// late.
     fn is_lost(&self, sent: Instant) -> bool {
         let losses = lock(&self.losses);
-        self.redis_acks && (losses.under_way || losses.last_end.is_some_and(|end| end >= sent))
+        self.redis_acks && (losses.under_way.is_some() || losses.last_end.is_some_and(|end| end >= sent))
     }
 
-    /// A packet was sent.
-    pub fn sent(&self, id: &str, sender: &str) {
-        let packet = Packet { sender: sender.to_owned(), sent: Instant::now(), users: HashMap::new() };
+    /// A packet was sent that starts at this time, in milliseconds since 1970; 0: at once.
+    pub fn sent(&self, id: &str, sender: &str, starts_at: u64) {
+        let (sender, sent) = (sender.to_owned(), Instant::now());
+        let packet = Packet { sender, sent, starts_at, closing: Closing::Not, users: HashMap::new() };
         self.notes().packets.insert(id.to_owned(), packet);
+    }
+
+    /// The operator is about to close a packet.
+    pub fn closing(&self, id: &str) {
+        self.set_closing(id, Closing::Asked);
+    }
+
+    /// The operator's close was answered.
+    pub fn closed(&self, id: &str) {
+        self.set_closing(id, Closing::Answered(now_ms()));
+    }
+
+    /// The first answer to a close counts.
+    fn set_closing(&self, id: &str, closing: Closing) {
+        if let Some(packet) = self.notes().packets.get_mut(id)
+            && !matches!(packet.closing, Closing::Answered(_))
+        {
+            packet.closing = closing;
+        }
+    }
+
+    /// The packets that the operator wished to close, and whether that was answered.
+    #[must_use]
+    pub fn closes(&self) -> Vec<(String, bool)> {
+        let notes = self.notes();
+        let asked = notes.packets.iter().filter(|(_, packet)| packet.closing != Closing::Not);
+        asked.map(|(id, packet)| (id.clone(), packet.closing != Closing::Asked)).collect()
     }
 
     /// A packet may have been sent.
@@ -155,10 +219,11 @@ impl Book {
     /// Notes an answer. `admitted`: whether the guard admits the user. Returns what is wrong with the answer, by itself
     /// or compared with earlier answers to the user.
     pub fn enter(&self, id: &str, user: &str, admitted: bool, result: GrabResult) -> Result<(), String> {
-        let GrabResult { answer, had_unknown } = result;
+        let GrabResult { answer, asked_at, had_unknown } = result;
         let mut notes = self.notes();
         let packet = notes.packets.get_mut(id).ok_or_else(|| format!("{id}: no user sent it"))?;
         let is_lost = self.is_lost(packet.sent);
+        let (starts_at, closing) = (packet.starts_at, packet.closing);
         let notes = packet.users.entry(user.to_owned()).or_default();
         notes.had_unknown |= had_unknown;
         let before = notes.promise.as_ref().filter(|_| !is_lost);
@@ -172,13 +237,22 @@ impl Book {
             (GrabAnswer::Grabbed(_), _) if !admitted => {
                 Err(format!("{id}: {user} got a slip although the guard does not admit them: {answer:?}"))
             }
+            (GrabAnswer::Grabbed(promise), _) if promise.at < starts_at => {
+                Err(format!("{id}: {user} got a slip before the start at {starts_at}: {answer:?}"))
+            }
+            (GrabAnswer::NotStarted, _) if asked_at >= starts_at => {
+                Err(format!("{id}: {user} asked at {asked_at}, after the start at {starts_at}: {answer:?}"))
+            }
+            (GrabAnswer::Closed, _) if closing == Closing::Not => {
+                Err(format!("{id}: {user} was answered {answer:?}, and nobody closed it"))
+            }
             (GrabAnswer::Grabbed(promise), Some(earlier)) if promise == earlier => Ok(()),
             (_, Some(_)) => Err(contradiction()),
             (GrabAnswer::Grabbed(promise), None) => {
                 notes.promise = Some(promise.clone());
                 Ok(())
             }
-            (GrabAnswer::SoldOut | GrabAnswer::Expired | GrabAnswer::Refused, None) => {
+            (_, None) => {
                 notes.denied = Some(answer);
                 Ok(())
             }
@@ -215,6 +289,19 @@ impl Book {
             .iter()
             .map(|(user, &(slip, amount, at))| (&**user, Promise { slip: slip.into(), amount, at }))
             .collect();
+        for (user, claim) in &claims {
+            if claim.at < packet.starts_at {
+                let at = packet.starts_at;
+                checked.violations.push(format!("{id}: {user} has {claim:?} from before the start at {at}"));
+            }
+            // A loss can take the close back.
+            if let Closing::Answered(at) = packet.closing
+                && claim.at > at
+                && !lock(&self.losses).are_within(at, claim.at)
+            {
+                checked.violations.push(format!("{id}: {user} has {claim:?} from after the close at {at}"));
+            }
+        }
         for user in claims.keys().filter(|user| !packet.users.contains_key(**user)) {
             checked.violations.push(format!("{id}: {user} never asked, and has {:?}", claims[*user]));
         }
@@ -244,6 +331,12 @@ impl Book {
     }
 }
 
+/// Now, in milliseconds since 1970.
+#[must_use]
+pub fn now_ms() -> u64 {
+    u64::try_from(Timestamp::now().as_millisecond()).unwrap_or(0)
+}
+
 fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -259,13 +352,13 @@ mod tests {
     }
 
     fn result(answer: GrabAnswer, had_unknown: bool) -> GrabResult {
-        GrabResult { answer, had_unknown }
+        GrabResult { answer, asked_at: 6, had_unknown }
     }
 
     /// A book of one packet, and the ledger's content with these claims.
     fn book(redis_acks: bool, claims: &[(&str, u32)]) -> (Book, Books) {
         let book = Book::new(redis_acks);
-        book.sent(PACKET, "sam");
+        book.sent(PACKET, "sam", 0);
         let packet = PacketBooks {
             sender: "sam".to_owned(),
             slips: 9,
@@ -327,6 +420,40 @@ mod tests {
                 book.enter(PACKET, "ann", answer != GrabAnswer::Refused, result(answer, had_unknown)).unwrap();
             }
             assert_eq!(book.compare(&books).violations.len(), 1, "{what}");
+        }
+    }
+
+    #[test]
+    fn a_win_before_the_start_is_found() {
+        let (book, books) = book(false, &[("ann", 1)]);
+        // Slips of these tests are held at 7.
+        book.sent(PACKET, "sam", 8);
+        book.enter(PACKET, "bob", true, result(GrabAnswer::NotStarted, false)).unwrap();
+        assert!(book.enter(PACKET, "ann", true, result(promise(1), false)).is_err());
+        assert_eq!(book.compare(&books).violations.len(), 2, "of the claim, and of a user without a good answer");
+        book.sent(PACKET, "sam", 6);
+        assert!(book.enter(PACKET, "bob", true, result(GrabAnswer::NotStarted, false)).is_err(), "it has started");
+    }
+
+    #[test]
+    fn a_win_after_an_answered_close_is_found() {
+        for (what, answered, loss, violations) in [
+            ("before", 7, None, 0),
+            ("after", 6, None, 1),
+            ("after, by a loss", 5, Some(6..=9), 0),
+            ("lost before", 6, Some(1..=5), 1),
+        ] {
+            let (book, books) = book(false, &[("ann", 1)]);
+            assert!(book.enter(PACKET, "bob", true, result(GrabAnswer::Closed, false)).is_err(), "nobody closed it");
+            book.enter(PACKET, "ann", true, result(promise(1), false)).unwrap();
+            book.closing(PACKET);
+            assert_eq!(book.closes(), [(PACKET.to_owned(), false)]);
+            book.enter(PACKET, "bob", true, result(GrabAnswer::Closed, false)).unwrap();
+            book.set_closing(PACKET, Closing::Answered(answered));
+            book.closed(PACKET);
+            assert_eq!(book.closes(), [(PACKET.to_owned(), true)]);
+            lock(&book.losses).ended.extend(loss);
+            assert_eq!(book.compare(&books).violations.len(), violations, "{what}");
         }
     }
 

@@ -196,6 +196,27 @@ pub struct Wallet {
     pub user_id: String,
     pub balance: u64,
     pub currency: String,
+    /// Only for the operator, and if the user is suspended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspension: Option<Suspension>,
+}
+
+/// Why a user is suspended, and since when.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Suspension {
+    pub reason: String,
+    pub suspended_at: String,
+    /// The principal who signed the request, as IAM names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+}
+
+/// A suspended user.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct SuspendedUser {
+    pub user_id: String,
+    #[serde(flatten)]
+    pub suspension: Suspension,
 }
 
 /// The totals of a whole history.

@@ -138,6 +138,8 @@ pub struct Problem {
     pub request_id: Option<String>,
     /// The wait that the service asks for before the same request is sent again.
     pub retry_after: Option<Duration>,
+    /// With [`ProblemCode::DailyLimitExceeded`]: when the next day begins, and the user may send again.
+    pub resets_at: Option<String>,
 }
 
 impl fmt::Display for Problem {
@@ -158,6 +160,7 @@ impl Problem {
             message: String,
             errors: Vec<FieldError>,
             request_id: Option<String>,
+            resets_at: Option<String>,
         }
         /// A code, if this client knows it.
         fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProblemCode>, D::Error> {
@@ -171,7 +174,7 @@ impl Problem {
         let body: Body = serde_json::from_slice(response.body()).unwrap_or_default();
         let detail = if body.detail.is_empty() { body.message } else { body.detail };
         let code = body.code.unwrap_or(ProblemCode::of_status(status));
-        let Body { errors, request_id, .. } = body;
-        Self { status: status.as_u16(), code, detail, errors, request_id, retry_after }
+        let Body { errors, request_id, resets_at, .. } = body;
+        Self { status: status.as_u16(), code, detail, errors, request_id, retry_after, resets_at }
     }
 }

@@ -19,7 +19,7 @@ use serde::de::DeserializeOwned;
 
 pub use answers::{
     Best, FoundPackets, GrabResult, Mine, Movement, Movements, Packet, PacketClaim, PacketClaims, SendRequest,
-    SentPackets, Split, Status, Totals, UserClaim, UserClaims, Wallet,
+    SentPackets, Split, Status, SuspendedUser, Suspension, Totals, UserClaim, UserClaims, Wallet,
 };
 pub use error::{Error, FieldError, Problem, ProblemCode};
 pub use transport::Transport;
@@ -246,6 +246,26 @@ impl<T: Transport> Client<T> {
         self.query("/operator/packets", Some(format!("reference={}", segment(reference))), page).await
     }
 
+    /// For the operator: ends a packet before its expiry. From the answer on nobody gets a slip. The rest goes back to the sender. A
+    /// packet that is closed again keeps its first reason.
+    pub async fn close_packet(&self, packet_id: &str, reason: &str) -> Result<Packet, Error> {
+        let path = format!("/operator/packets/{}/close", segment(packet_id));
+        self.answer(with_json(self.request(Method::POST, &path), &Reason { reason })?).await
+    }
+
+    /// For the operator: suspends a user, who can then neither send nor withdraw ([`ProblemCode::AccountSuspended`]).
+    pub async fn suspend_user(&self, user_id: &str, reason: &str) -> Result<SuspendedUser, Error> {
+        let path = format!("/operator/users/{}/suspension", segment(user_id));
+        self.answer(with_json(self.request(Method::PUT, &path), &Reason { reason })?).await
+    }
+
+    /// For the operator: lifts a user's suspension, if there is one.
+    pub async fn lift_suspension(&self, user_id: &str) -> Result<(), Error> {
+        let path = format!("/operator/users/{}/suspension", segment(user_id));
+        let request = self.request(Method::DELETE, &path).body(Bytes::new()).map_err(Error::Unsendable)?;
+        self.ask(request).await.map(drop)
+    }
+
     async fn movement(&self, user_id: &str, kind: &str, id: &str, amount: u64) -> Result<Wallet, Error> {
         #[derive(Serialize)]
         struct Body {
@@ -305,6 +325,12 @@ impl<T: Transport> Client<T> {
             tokio::time::sleep(wait).await;
         }
     }
+}
+
+/// Why the operator closes a packet or suspends a user: 1 to 200 characters.
+#[derive(Serialize)]
+struct Reason<'a> {
+    reason: &'a str,
 }
 
 /// The wait before the next try; `None` if another try would not help.

@@ -11,7 +11,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use crate::fleet::Door;
-use tests::book::{GrabAnswer, GrabResult, Promise};
+use tests::book::{GrabAnswer, GrabResult, Promise, now_ms};
 use tests::dice::Dice;
 
 /// A client's timeout for one answer.
@@ -49,6 +49,8 @@ pub enum SendAnswer {
     Sent(String),
     /// The wallet's balance is too small.
     TooPoor,
+    /// The packet's start was over when a try was judged.
+    TooLate,
     /// No answer, after all retries.
     Nothing,
     /// An impossible answer.
@@ -99,11 +101,12 @@ impl Clients {
             key: None,
             body: passphrase.map_or_else(|| json!({}), |words| json!({"passphrase": words})),
         };
+        let asked_at = now_ms();
         let Some(answer) = self.ask(&request, &retried).await else {
-            return GrabResult { answer: GrabAnswer::Nothing, had_unknown: true };
+            return GrabResult { answer: GrabAnswer::Nothing, asked_at, had_unknown: true };
         };
         let grabbed = grab_answer(answer.status, &answer.body);
-        GrabResult { answer: grabbed, had_unknown: answer.had_unknown }
+        GrabResult { answer: grabbed, asked_at, had_unknown: answer.had_unknown }
     }
 
     /// Sends a packet until there is an answer, with one key.
@@ -119,6 +122,7 @@ impl Clients {
         match (answer.status.as_u16(), answer.body["packet_id"].as_str()) {
             (200 | 201, Some(id)) => SendAnswer::Sent(id.to_owned()),
             (402, _) => SendAnswer::TooPoor,
+            (400, _) if answer.body["errors"][0]["field"] == "starts_at" => SendAnswer::TooLate,
             (status, _) => SendAnswer::Wrong(format!("a send was answered {status} {}", answer.body)),
         }
     }
@@ -136,6 +140,22 @@ impl Clients {
             None => Ok(()),
             Some(answer) if answer.status.is_success() => Ok(()),
             Some(answer) => Err(format!("a deposit was answered {} {}", answer.status, answer.body)),
+        }
+    }
+
+    /// Closes a packet for the operator. Returns the packet's status, unless there was no answer, or what is wrong.
+    pub async fn close(&self, packet: &str, retried: impl Fn()) -> Result<Option<String>, String> {
+        let request = Request {
+            method: Method::POST,
+            path: format!("/operator/packets/{packet}/close"),
+            user: String::new(),
+            key: None,
+            body: json!({"reason": "chaos"}),
+        };
+        let Some(answer) = self.ask(&request, &retried).await else { return Ok(None) };
+        match (answer.status.as_u16(), answer.body["status"].as_str()) {
+            (200, Some(status @ ("closed" | "settled"))) => Ok(Some(status.to_owned())),
+            (status, _) => Err(format!("{packet}: a close was answered {status} {}", answer.body)),
         }
     }
 
@@ -205,6 +225,8 @@ fn grab_answer(status: StatusCode, body: &Value) -> GrabAnswer {
         }
         (200, Some("sold_out")) => GrabAnswer::SoldOut,
         (200, Some("expired")) => GrabAnswer::Expired,
+        (200, Some("not_started")) => GrabAnswer::NotStarted,
+        (200, Some("closed")) => GrabAnswer::Closed,
         (403, _) => GrabAnswer::Refused,
         _ => GrabAnswer::Wrong(format!("a grab was answered {status} {body}")),
     }

@@ -1,17 +1,18 @@
-//! A crowd: a user sends a packet, many users grab it, and some of them ask again later.
+//! A crowd: a user sends a packet, many users grab it, and some of them ask again later. Some packets start later; the operator
+//! closes others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
 use crate::clients::{Clients, SendAnswer};
 use crate::tally::Tally;
-use tests::book::Book;
-use tests::book::GrabAnswer;
+use tests::book::{Book, GrabAnswer, now_ms};
 use tests::dice::Dice;
 
 /// Users of a shard who grab.
@@ -25,6 +26,15 @@ const POOR: &str = "poor";
 const PASSPHRASE: &str = "芝麻开门";
 /// How long a packet is open, in seconds.
 const EXPIRES_IN_S: std::ops::Range<u32> = 2..6;
+/// One packet in this many starts later.
+const SCHEDULED: u32 = 5;
+const STARTS_IN_MS: std::ops::Range<u32> = 300..1_500;
+/// The operator closes one packet in this many.
+const CLOSED: u32 = 6;
+/// The lifetime of such a packet: when the faults stop, the last ones are far from their expiry.
+pub const CLOSED_EXPIRES_IN: Duration = Duration::from_secs(30);
+/// How long after the close users still come.
+const CLOSED_LASTS: Duration = Duration::from_secs(1);
 /// One in this many grabbers of a packet with a guard is not admitted.
 const OUTSIDERS: u32 = 20;
 
@@ -52,6 +62,11 @@ enum Guard {
 
 struct Plan {
     count: u32,
+    /// None: at once.
+    starts_in: Option<Duration>,
+    /// When the operator closes it, after the start.
+    closes_in: Option<Duration>,
+    /// After the start.
     expires_in: Duration,
     guard: Guard,
     /// Users, and whether the guard admits them.
@@ -76,11 +91,38 @@ impl People {
     /// One packet, from its send to the last answer.
     pub async fn crowd(&self) {
         let plan = self.plan();
+        let started = Instant::now() + plan.starts_in.unwrap_or_default();
         let Some(id) = self.send(&plan).await else { return };
-        let expired = Instant::now() + plan.expires_in;
+        let started = started.max(Instant::now());
         let grabbers =
-            plan.grabbers.iter().map(|(user, admitted)| self.grab_and_ask_again(&id, user, *admitted, &plan, expired));
-        join_all(grabbers).await;
+            plan.grabbers.iter().map(|(user, admitted)| self.grab_and_ask_again(&id, user, *admitted, &plan, started));
+        let close = async {
+            if let Some(closes_in) = plan.closes_in {
+                sleep_until(started + closes_in).await;
+                self.close(&id).await;
+            }
+        };
+        tokio::join!(join_all(grabbers), close);
+    }
+
+    /// The operator closes a packet. Returns its status, if there was a good answer.
+    pub async fn close(&self, id: &str) -> Option<String> {
+        self.book.closing(id);
+        match self.clients.close(id, || self.tally.retried()).await {
+            Ok(Some(status)) => {
+                self.book.closed(id);
+                self.tally.answered("close: closed");
+                Some(status)
+            }
+            Ok(None) => {
+                self.tally.answered("close: no answer");
+                None
+            }
+            Err(wrong) => {
+                self.tally.violated(format!("{}: {wrong}", self.name));
+                None
+            }
+        }
     }
 
     /// One user sends more than their balance, and another one deposits money.
@@ -117,7 +159,11 @@ impl People {
             (format!("u{}", (first + n) % USERS), admitted)
         };
         let grabbers = (0..grabbers).map(grabber).collect();
-        Plan { count, expires_in: Duration::from_secs(dice.number(EXPIRES_IN_S).into()), guard, grabbers }
+        let starts_in = dice.happens(1, SCHEDULED).then(|| dice.time(STARTS_IN_MS));
+        let closes_in = dice.happens(1, CLOSED).then(|| dice.time(0..2_000));
+        let expires_in = Duration::from_secs(dice.number(EXPIRES_IN_S).into());
+        let expires_in = if closes_in.is_some() { CLOSED_EXPIRES_IN } else { expires_in };
+        Plan { count, starts_in, closes_in, expires_in, guard, grabbers }
     }
 
     async fn send(&self, plan: &Plan) -> Option<String> {
@@ -132,11 +178,16 @@ impl People {
                 body["recipients"] = admitted.map(|(user, _)| user.as_str()).collect();
             }
         }
-        self.send_once_or_twice(body).await
+        let starts_at = plan.starts_in.map_or(0, |ahead| now_ms() + u64::try_from(ahead.as_millis()).unwrap_or(0));
+        self.send_once_or_twice(body, starts_at).await
     }
 
-    /// Sends with one key. Some senders repeat the request after the first answer.
-    async fn send_once_or_twice(&self, body: serde_json::Value) -> Option<String> {
+    /// Sends with one key. Some senders repeat the request after the first answer. `starts_at` is in milliseconds since 1970; 0: at once.
+    async fn send_once_or_twice(&self, mut body: serde_json::Value, starts_at: u64) -> Option<String> {
+        if starts_at > 0 {
+            let at = Timestamp::UNIX_EPOCH + SignedDuration::from_millis(starts_at.try_into().unwrap_or(0));
+            body["starts_at"] = json!(format!("{at:.3}"));
+        }
         let (sender, key) = (format!("s{}", self.dice.number(0..SENDERS)), self.key());
         let retried = || self.tally.retried();
         let id = match self.clients.send(&sender, &key, body.clone(), retried).await {
@@ -146,12 +197,17 @@ impl People {
                 self.tally.answered("send: no answer");
                 return None;
             }
+            SendAnswer::TooLate if starts_at > 0 && now_ms() >= starts_at => {
+                self.book.perhaps_sent();
+                self.tally.answered("send: too late for its start");
+                return None;
+            }
             other => {
                 self.tally.violated(format!("{sender} has money, and a send was answered {other:?}"));
                 return None;
             }
         };
-        self.book.sent(&id, &sender);
+        self.book.sent(&id, &sender, starts_at);
         self.tally.answered("send: sent");
         if self.dice.happens(1, 5) {
             let again = self.clients.send(&sender, &key, body, retried).await;
@@ -162,9 +218,18 @@ impl People {
         Some(id)
     }
 
-    async fn grab_and_ask_again(&self, id: &str, user: &str, admitted: bool, plan: &Plan, expired: Instant) {
+    async fn grab_and_ask_again(&self, id: &str, user: &str, admitted: bool, plan: &Plan, started: Instant) {
         let words = (plan.guard == Guard::Passphrase).then_some(if admitted { PASSPHRASE } else { "wrong" });
-        let window = u32::try_from(plan.expires_in.as_millis()).unwrap_or(u32::MAX);
+        if plan.starts_in.is_some() {
+            // Some users come too early.
+            if self.dice.happens(1, 4) {
+                self.grab(id, user, admitted, words).await;
+            }
+            sleep_until(started).await;
+        }
+        // Nobody waits for the expiry of a packet that the operator closes.
+        let lasts = plan.closes_in.map_or(plan.expires_in, |closes_in| closes_in + CLOSED_LASTS);
+        let window = u32::try_from(lasts.as_millis()).unwrap_or(u32::MAX);
         // Most users come at once, the others at any time.
         let late = if self.dice.happens(2, 3) { window / 4 } else { window };
         tokio::time::sleep(self.dice.time(0..late)).await;
@@ -174,7 +239,7 @@ impl People {
             self.grab(id, user, admitted, words).await;
         }
         if self.dice.happens(1, 8) {
-            sleep_until(expired + self.dice.time(0..2_500)).await;
+            sleep_until(started + lasts + self.dice.time(0..2_500)).await;
             self.grab(id, user, admitted, words).await;
         }
     }
@@ -195,6 +260,8 @@ impl People {
             GrabAnswer::Grabbed(_) => ("grab: grabbed", true),
             GrabAnswer::SoldOut => ("grab: sold out", true),
             GrabAnswer::Expired => ("grab: expired", true),
+            GrabAnswer::NotStarted => ("grab: not started", true),
+            GrabAnswer::Closed => ("grab: closed", true),
             GrabAnswer::Refused => ("grab: refused", true),
             GrabAnswer::Nothing => ("grab: no answer", false),
             GrabAnswer::Wrong(_) => ("grab: wrong", false),
@@ -210,7 +277,7 @@ impl People {
     pub async fn probe_packet(&self, count: u32, expires_in: Duration) -> Option<String> {
         let body =
             json!({"split": "equal", "total_amount": count, "count": count, "expires_in_s": expires_in.as_secs()});
-        self.send_once_or_twice(body).await
+        self.send_once_or_twice(body, 0).await
     }
 
     fn key(&self) -> String {

@@ -10,10 +10,10 @@ use local::options::Ack;
 use tests::audit_table;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{Instant, interval, sleep, sleep_until};
 
 use crate::clients::{Clients, Manners};
-use crate::crowd::People;
+use crate::crowd::{CLOSED_EXPIRES_IN, People};
 use crate::dynamo_proxy::DynamoProxy;
 use crate::fleet::{Fleet, Mode};
 use crate::hot::{Cluster, Hot, Single};
@@ -148,7 +148,9 @@ impl Shard {
 
     /// Finishes all work, and checks all answers against the ledger.
     pub async fn check(&self) {
-        sleep(PROBE_EXPIRES_IN).await;
+        let expired = Instant::now() + PROBE_EXPIRES_IN.max(CLOSED_EXPIRES_IN);
+        self.check_closes().await;
+        sleep_until(expired).await;
         if let Err(left) = self.finish().await {
             self.violated(&format!("unfinished work after {FINISHED_WITHIN:?}: {left}"));
         }
@@ -174,6 +176,23 @@ impl Shard {
             report.late_claims += checked.late_claims;
             report.promises_lost_with_redis += checked.promises_lost_with_redis;
         });
+    }
+
+    /// Checks that each packet that the operator closed is settled, also before its expiry. Closes without an answer are repeated
+    /// first, as an operator would.
+    async fn check_closes(&self) {
+        for (id, _) in self.people.book.closes().iter().filter(|(_, is_answered)| !is_answered) {
+            self.people.close(id).await;
+        }
+        if let Err(left) = self.finish().await {
+            self.violated(&format!("unfinished closes after {FINISHED_WITHIN:?}: {left}"));
+        }
+        for (id, _) in self.people.book.closes() {
+            let status = self.people.close(&id).await;
+            if status.as_deref() != Some("settled") {
+                self.violated(&format!("{id} was closed, and is {status:?} after a run of settle"));
+            }
+        }
     }
 
     /// Ends everything, after [`Mode::Stop`].

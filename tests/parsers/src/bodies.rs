@@ -1,16 +1,19 @@
 use lambda_http::{Body, Request};
 use serde_json::{Map, Value};
-use shared::domain::{Cover, Labels, Limits, MAX_MOVEMENT, Passphrase, Reference, Split};
+use shared::domain::{Cover, Labels, Limits, MAX_MOVEMENT, OperatorReason, Passphrase, Reference, Split};
 use shared::http::{Code, Problem};
 use shared::service::NewPacket;
 
-/// The bodies of a send, a grab, a deposit or withdrawal, and settle's event. The first byte selects one of them.
+/// The bodies of a send, a grab, a deposit or withdrawal, a close or suspension, and settle's event. The first byte selects one of them.
 pub fn bodies(data: &[u8]) {
     let Some((which, body)) = data.split_first() else { return };
     match which % 4 {
         0 => send_body(body),
         1 => grab_body(body),
-        2 => movement_body(body),
+        2 => {
+            movement_body(body);
+            reason_body(body);
+        }
         _ => settle_event(body),
     }
 }
@@ -130,6 +133,20 @@ fn movement_body(body: &[u8]) {
             only_known_fields(&asked, &["amount"]);
             assert_eq!(asked["amount"], amount.minor_units());
             assert!((1..=MAX_MOVEMENT.minor_units()).contains(&amount.minor_units()));
+        }
+        Err(problem) => refused(&problem, body, 16 * 1_024),
+    }
+}
+
+fn reason_body(body: &[u8]) {
+    match shared::http::reason(&request(body), &mut shared::http::fields()) {
+        Ok(reason) => {
+            let asked = object(body);
+            only_known_fields(&asked, &["reason"]);
+            let text = asked["reason"].as_str().unwrap();
+            let is_good = (1..=OperatorReason::CHARS_MAX).contains(&text.chars().count());
+            assert!(reason.as_ref().is_none_or(|reason| is_good && reason.as_str() == text), "{text:?}");
+            assert!(reason.is_none_or(|reason| !reason.as_str().contains(is_never_plain)), "{text:?}");
         }
         Err(problem) => refused(&problem, body, 16 * 1_024),
     }

@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use shared::domain::{
-    AckMode, Amount, Claim, Guard, MovementFilter, MovementKind, PacketId, PartId, Seed, Split, Terms, Timestamp,
-    UserId,
+    AckMode, Amount, Claim, Guard, Intervention, MovementFilter, MovementKind, PacketId, PartId, Seed, Split, Terms,
+    Timestamp, UserId,
 };
 use shared::dynamodb::SdkTable;
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
@@ -170,6 +170,8 @@ async fn send(scripted: &Scripted) {
         )
         | Err(_) => {}
     }
+    let limited = SendRequest { daily_max: Some(Amount::new(1_000)), ..request };
+    drop(scripted.ledger.send(&limited).await);
 }
 
 async fn outside(scripted: &Scripted) {
@@ -179,6 +181,12 @@ async fn outside(scripted: &Scripted) {
         assert!(scripted.committed());
     }
     drop(scripted.ledger.withdraw(&user(), &key, Amount::new(5), None, Timestamp::from_ms(9)).await);
+    let reason = Intervention { reason: "reported".parse().unwrap(), at: Timestamp::from_ms(9), by: None };
+    drop(scripted.ledger.suspend(&user(), &reason).await);
+    drop(scripted.ledger.lift_suspension(&user()).await);
+    if scripted.ledger.close(&terms(), &reason).await.is_ok_and(|is_closed| is_closed) {
+        assert!(scripted.committed());
+    }
 }
 
 /// The answers to reads, well-formed or not. The first byte selects the read.
@@ -191,10 +199,13 @@ pub fn items(data: &[u8]) {
             0 => drop(ledger.packet(id).await),
             1 => drop(ledger.packets(&[id]).await),
             2 => drop(ledger.claim_of(&user, id).await),
-            3 => drop(ledger.wallet(&user).await),
+            3 => drop(ledger.account(&user).await),
             4 => drop(ledger.sent(&user, None, 2).await),
             5 => drop(ledger.claims(&user, None, 2).await),
-            6 => drop(ledger.due(0, Timestamp::from_ms(9), None, 2).await),
+            6 => {
+                drop(ledger.due(0, Timestamp::from_ms(9), None, 2).await);
+                drop(ledger.closed(16, None, 2).await);
+            }
             7 => {
                 let decisions = ledger.decisions(id, [0, 1, 2, 70]).await;
                 assert!(decisions.into_iter().flatten().all(|decision| [0, 1, 2, 70].contains(&decision.slip)));
