@@ -17,6 +17,8 @@ pub struct Ledger {
     pub credited: [Bits; USERS],
     /// The amount that the sender's wallet got back.
     pub returned: Bits,
+    /// The packet is marked as closed.
+    pub closed: bool,
     /// The packet's status is "settled".
     pub settled: bool,
     /// Whether a decision was overwritten, which the conditions forbid.

@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed,
-    Terms, Timestamp, split,
+    Amount, Amounts, Intervention, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey,
+    SPLIT_VERSION, Seed, Terms, Timestamp, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -171,6 +171,12 @@ impl Run {
         for (number, at) in plan.closes.clone() {
             tasks.push(self.spawn(at, move |run| async move { run.close_any(number).await }));
         }
+        for number in plan.closes_at_load.clone() {
+            tasks.push(self.spawn(Duration::ZERO, move |run| async move { run.close_at_load(number).await }));
+        }
+        for (number, at) in plan.half_closes.clone() {
+            tasks.push(self.spawn(at, move |run| async move { run.close_half(number).await }));
+        }
         for suspension in &plan.suspensions {
             let number = suspension.packet;
             tasks.push(self.spawn(suspension.from, move |run| async move { run.suspend(number).await }));
@@ -253,9 +259,46 @@ impl Run {
         }
     }
 
+    /// The operator closes a packet while a process stalls that has read it and is about to load a part.
+    async fn close_at_load(&self, number: usize) {
+        let sender = &self.plan.packets[number].new.sender;
+        let Some(id) = self.world.next_load(sender, self.plan.active).await else { return };
+        if self.close(id).await {
+            sleep(self.world.chance.millis(0..=2_000)).await;
+            self.ask(id, &late()).await;
+        }
+    }
+
+    /// A close of a packet dies between the ledger and the hot store. Settle runs at once, while users come.
+    async fn close_half(&self, number: usize) {
+        let Some(id) = self.any_id(number) else { return };
+        let (Some(terms), process) = (self.world.terms(id), self.slots.any()) else { return };
+        if process.setup.is_older {
+            return;
+        }
+        self.world.closing(id);
+        let closing =
+            Intervention { reason: "a simulation".parse().expect("a reason"), at: process.clock.now(), by: None };
+        let closed = process.call(async { Ok(process.ledger.close(&terms, &closing).await?) }).await;
+        self.world.note(format_args!("a close of {id} dies half-way: {closed:?}"));
+        let mut users: Vec<GrabPlan> = self.plan.packets[number].grabs.clone();
+        users.sort_by(|one, other| one.user.cmp(&other.user));
+        users.dedup_by(|one, other| one.user == other.user);
+        users.push(late());
+        let asks = users.into_iter().map(|user| async move {
+            sleep(self.world.chance.millis(0..=100)).await;
+            self.ask(id, &GrabPlan { is_right: true, ..user }).await;
+        });
+        let _ = futures::future::join(self.settle(), futures::future::join_all(asks)).await;
+    }
+
     /// The operator closes a packet. Returns whether that was answered.
     async fn close(&self, id: PacketId) -> bool {
         let process = self.slots.any();
+        if process.setup.is_older {
+            // The version before has no such route.
+            return false;
+        }
         self.world.closing(id);
         let answer = process.call(process.close.close(id, "a simulation".parse().expect("a reason"), None)).await;
         self.world.note(format_args!("the operator closes {id}: {answer:?}"));

@@ -7,7 +7,7 @@ const SEEDS: u64 = 2_000;
 
 /// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
-const FOUND: [(Mutant, u64, Kind); 22] = [
+const FOUND: [(Mutant, u64, Kind); 24] = [
     (Mutant::NoSlipDecision, 1, Kind::Decision),
     (Mutant::NoClaimDecision, 4, Kind::Answer),
     (Mutant::CountedRefund, 15, Kind::Conservation),
@@ -26,6 +26,8 @@ const FOUND: [(Mutant, u64, Kind); 22] = [
     (Mutant::NobodyHelps, 1_581, Kind::Isolation),
     (Mutant::SeedAtExpiry, 2, Kind::Secrecy),
     (Mutant::LoaderKnowsNoClose, 79, Kind::Closed),
+    (Mutant::CloseSkipsUnloaded, 474, Kind::Closed),
+    (Mutant::RefundBeforeTold, 107, Kind::Promise),
     (Mutant::SuspensionReadBefore, 41, Kind::Limit),
     (Mutant::CountedApart, 1, Kind::Limit),
     (Mutant::StartByProcessClock, 91, Kind::Start),
