@@ -109,7 +109,7 @@ pub enum Reply {
     Slip(Option<Slip>),
     /// The result of [`Call::Close`]: whether the part is loaded.
     Closed(bool),
-    /// The result of [`Call::ReadPacket`].
+    /// The result of [`Call::ReadPacket`] and of [`Call::MarkClosed`], after which the packet is read.
     Packet {
         /// Whether it is settled.
         settled: bool,

@@ -47,6 +47,7 @@ impl Operator {
     #[must_use]
     pub fn next(self, instance: &Instance, reply: Reply) -> Self {
         match self {
+            Self::Mark if matches!(reply, Reply::Packet { settled: true, .. }) => Self::Done,
             Self::Mark => Self::Close(Closing::Part(Set::range(0, instance.parts))),
             Self::Close(closing) => closing.next(instance, reply).map_or(Self::Answered, Self::Close),
             Self::Answered | Self::Done => self,

@@ -166,7 +166,6 @@ impl At {
                 // The clock of the process, which differs from the hot store's.
                 calls.push(Call::ReadClaim(user));
             }
-            Self::ReadPart { part, .. } => calls.push(Call::ReadDecisions(instance.slips_of(part))),
             Self::Load { part, decisions, closed } => calls.push(Call::Load { part, decisions, closed }),
             Self::IsSettled => calls.push(Call::ReadPacket),
             Self::Forgotten | Self::SinceSettled => calls.push(Call::ReadClaim(user)),
@@ -180,7 +179,9 @@ impl At {
                 let part = instance.part_of(slip);
                 calls.push(Call::Reconcile { part, decisions, decided: Holds::one(slip, user) });
             }
-            Self::ReadRepair { part, .. } => calls.push(Call::ReadDecisions(instance.slips_of(part))),
+            Self::ReadPart { part, .. } | Self::ReadRepair { part, .. } => {
+                calls.push(Call::ReadDecisions(instance.slips_of(part)));
+            }
             Self::Repair { part, decisions, .. } => {
                 calls.push(Call::Reconcile { part, decisions, decided: Holds::default() });
             }

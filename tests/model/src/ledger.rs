@@ -6,6 +6,7 @@ use crate::set::Set;
 
 /// The ledger's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an attribute of its own")]
 pub struct Ledger {
     /// Whether the send's transaction is committed.
     pub sent: bool,

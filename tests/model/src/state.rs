@@ -137,7 +137,7 @@ impl State {
             Call::MarkClosed => {
                 // A settled packet stays as it is.
                 self.ledger.closed |= !self.ledger.settled;
-                Reply::Done
+                Reply::Packet { settled: self.ledger.settled, closed: self.ledger.closed }
             }
             Call::Send => {
                 self.ledger.sent = true;
