@@ -17,7 +17,7 @@ mod sizes {
 mod sizes {
     pub type Bits = u16;
     pub const SLIPS: usize = 12;
-    pub const USERS: usize = 9;
+    pub const USERS: usize = 12;
     pub const PARTS: usize = 4;
     pub const GRABS: usize = USERS;
     // A replay makes one step at a time.

@@ -33,7 +33,11 @@ pub enum Call {
         part: Part,
         /// The slips whose decisions are known so far.
         decisions: Set,
+        /// Whether it is loaded as closed.
+        closed: bool,
     },
+    /// `close.lua`.
+    Close(Part),
     /// The transaction of a send.
     Send,
     /// The transaction of a claim.
@@ -50,13 +54,15 @@ pub enum Call {
         /// The amount for the sender's wallet.
         sum: Bits,
     },
+    /// The transaction that marks the packet as closed.
+    MarkClosed,
     /// The transaction that marks the packet as settled.
     MarkSettled,
     /// Reads the decisions of slips.
     ReadDecisions(Set),
     /// Reads a user's claim item.
     ReadClaim(User),
-    /// Reads whether the packet is settled.
+    /// Reads whether the packet is settled, and whether it is closed.
     ReadPacket,
     /// Reads which parts are pending.
     ReadPending,
@@ -101,8 +107,15 @@ pub enum Reply {
     Set(Set),
     /// [`Call::ReadClaim`] and [`Call::Remember`]: the user's slip.
     Slip(Option<Slip>),
-    /// [`Call::ReadPacket`]: whether it is settled.
-    Settled(bool),
+    /// The result of [`Call::Close`]: whether the part is loaded.
+    Closed(bool),
+    /// The result of [`Call::ReadPacket`] and of [`Call::MarkClosed`], after which the packet is read.
+    Packet {
+        /// Whether it is settled.
+        settled: bool,
+        /// Whether it is closed.
+        closed: bool,
+    },
     /// The result of [`Call::ReadOutbox`].
     Holds(Holds),
 }
@@ -110,12 +123,13 @@ pub enum Reply {
 impl Call {
     /// Whether it is a transaction. A transaction with an unknown result is sent again unchanged.
     pub const fn is_transaction(self) -> bool {
-        matches!(self, Self::Send | Self::Claim { .. } | Self::Refund { .. } | Self::MarkSettled)
+        matches!(self, Self::Send | Self::Claim { .. } | Self::Refund { .. } | Self::MarkClosed | Self::MarkSettled)
     }
 
     /// Whether it changes a store.
     pub const fn is_write(self) -> bool {
-        self.is_transaction() || matches!(self, Self::Grab { .. } | Self::Reconcile { .. } | Self::Load { .. })
+        self.is_transaction()
+            || matches!(self, Self::Grab { .. } | Self::Reconcile { .. } | Self::Load { .. } | Self::Close(_))
     }
 }
 
@@ -135,10 +149,15 @@ impl fmt::Display for Call {
                     decided.slips()
                 )
             }
-            Self::Load { part, decisions } => write!(f, "load.lua: part {part}, decisions of slips {decisions}"),
+            Self::Load { part, decisions, closed } => {
+                let closed = if closed { ", closed" } else { "" };
+                write!(f, "load.lua: part {part}, decisions of slips {decisions}{closed}")
+            }
+            Self::Close(part) => write!(f, "close.lua: part {part}"),
             Self::Send => f.write_str("transaction: send"),
             Self::Claim { slip, user } => write!(f, "transaction: claim slip {slip} for {}", name(user)),
             Self::Refund { slips, sum } => write!(f, "transaction: refund slips {slips}, {sum} in all"),
+            Self::MarkClosed => f.write_str("transaction: mark the packet as closed"),
             Self::MarkSettled => f.write_str("transaction: mark the packet as settled"),
             Self::ReadDecisions(slips) => write!(f, "read the decisions of slips {slips}"),
             Self::ReadClaim(user) => write!(f, "read the claim of {}", name(user)),

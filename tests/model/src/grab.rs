@@ -22,16 +22,16 @@ pub enum At {
     Pass {
         /// Position in the user's probe order.
         probe: u8,
-        /// Whether a part has answered that the packet is expired.
-        expired: bool,
+        /// What the parts have answered so far.
+        why: Why,
         /// Whether a part's answer was in doubt.
         doubt: bool,
     },
     /// No part has a slip for the user, but one answer is in doubt. Before the expiry, wait and ask again, or help a part
-    /// (`Helper::help`). After it, read the user's claim (`ask_the_ledger`).
+    /// (`Helper::help`). After it, and after a close, read the user's claim (`ask_the_ledger`).
     Doubt {
-        /// Whether a part has answered that the packet is expired.
-        expired: bool,
+        /// What the parts have answered.
+        why: Why,
     },
     /// Commit one of these holds of other users (`Helper::commit`).
     Help(Holds),
@@ -44,14 +44,23 @@ pub enum At {
         /// The decisions that the commit found.
         decisions: Set,
     },
-    /// A part is not loaded: read its decisions, or treat it as expired (`Loader::ensure_alone`).
+    /// A part is not loaded: read the packet, or treat it as expired (`Loader::ensure_alone`).
     NotLoaded(Part),
+    /// Read the part's decisions (`Loader::load`).
+    ReadPart {
+        /// The part.
+        part: Part,
+        /// Whether the packet was closed at the time of the read.
+        closed: bool,
+    },
     /// Load the part (`Loader::load`).
     Load {
         /// The part.
         part: Part,
         /// The part's decisions at the time of the read; more may exist by now.
         decisions: Set,
+        /// Whether the packet was closed at the time of an earlier read.
+        closed: bool,
     },
     /// The packet is expired and not in the hot store: read the user's claim (`expired_and_forgotten`).
     Forgotten,
@@ -88,6 +97,17 @@ pub enum At {
     },
 }
 
+/// Why a user has no slip. If parts differ, the last of these counts (`Lost`).
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Why {
+    /// No part has a free slip.
+    SoldOut,
+    /// The packet is expired.
+    Expired,
+    /// The operator has closed it.
+    Closed,
+}
+
 /// The step after a reconcile.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Then {
@@ -106,6 +126,8 @@ pub enum Answer {
     SoldOut,
     /// `expired`.
     Expired,
+    /// `closed`.
+    Closed,
     /// 503 or 404: the outcome is unknown.
     None,
 }
@@ -115,17 +137,17 @@ type Next = Result<At, Answer>;
 
 impl At {
     /// The first step of each grab.
-    pub const START: Self = Self::Pass { probe: 0, expired: false, doubt: false };
+    pub const START: Self = Self::Pass { probe: 0, why: Why::SoldOut, doubt: false };
 
     /// The calls that a grab of `user` may make next. `remembers`: the final parts that its process has cached.
     pub fn calls(self, instance: &Instance, user: User, remembers: Set, calls: &mut Vec<Call>) {
         match self {
             Self::Pass { probe, .. } => ask(instance, user, probe, remembers, calls),
-            Self::Doubt { expired } => {
-                if expired || instance.has(Mutant::ReadInDoubt) {
+            Self::Doubt { why } => {
+                if why != Why::SoldOut || instance.has(Mutant::ReadInDoubt) {
                     calls.push(Call::ReadClaim(user));
                 }
-                if !expired {
+                if why == Why::SoldOut {
                     ask(instance, user, 0, remembers, calls);
                     calls.extend((0..instance.parts).map(Call::ReadOutbox));
                 }
@@ -136,11 +158,15 @@ impl At {
                 calls.push(Call::Reconcile { part, decisions, decided: Holds::one(slip, holder) });
             }
             Self::NotLoaded(part) => {
-                calls.push(Call::ReadDecisions(instance.slips_of(part)));
+                calls.push(if instance.closes {
+                    Call::ReadPacket
+                } else {
+                    Call::ReadDecisions(instance.slips_of(part))
+                });
                 // The clock of the process, which differs from the hot store's.
                 calls.push(Call::ReadClaim(user));
             }
-            Self::Load { part, decisions } => calls.push(Call::Load { part, decisions }),
+            Self::Load { part, decisions, closed } => calls.push(Call::Load { part, decisions, closed }),
             Self::IsSettled => calls.push(Call::ReadPacket),
             Self::Forgotten | Self::SinceSettled => calls.push(Call::ReadClaim(user)),
             Self::Commit(slip) => {
@@ -153,7 +179,9 @@ impl At {
                 let part = instance.part_of(slip);
                 calls.push(Call::Reconcile { part, decisions, decided: Holds::one(slip, user) });
             }
-            Self::ReadRepair { part, .. } => calls.push(Call::ReadDecisions(instance.slips_of(part))),
+            Self::ReadPart { part, .. } | Self::ReadRepair { part, .. } => {
+                calls.push(Call::ReadDecisions(instance.slips_of(part)));
+            }
             Self::Repair { part, decisions, .. } => {
                 calls.push(Call::Reconcile { part, decisions, decided: Holds::default() });
             }
@@ -163,27 +191,27 @@ impl At {
     /// The step after a reply.
     pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Next {
         match (self, reply) {
-            (Self::Pass { probe, expired, doubt }, Reply::GrabAnswer(found)) => {
-                found_in(instance, call, found, probe, expired, doubt)
+            (Self::Pass { probe, why, doubt }, Reply::GrabAnswer(found)) => {
+                found_in(instance, call, found, probe, why, doubt)
             }
-            (Self::Pass { probe, expired, doubt }, Reply::Slip(slip)) => {
-                remembered(instance, slip, probe, expired, doubt)
-            }
-            (Self::Doubt { .. }, Reply::GrabAnswer(found)) => found_in(instance, call, found, 0, false, false),
+            (Self::Pass { probe, why, doubt }, Reply::Slip(slip)) => remembered(instance, slip, probe, why, doubt),
+            (Self::Doubt { .. }, Reply::GrabAnswer(found)) => found_in(instance, call, found, 0, Why::SoldOut, false),
             (Self::Doubt { .. }, Reply::Slip(slip)) if matches!(call, Call::Remember { .. }) => {
-                remembered(instance, slip, 0, false, false)
+                remembered(instance, slip, 0, Why::SoldOut, false)
             }
-            (Self::Doubt { expired }, Reply::Slip(slip)) => match slip {
+            (Self::Doubt { why }, Reply::Slip(slip)) => match slip {
                 Some(slip) => Ok(Self::Reconcile { slip, decisions: Set::of(slip), then: Then::Answer(slip) }),
-                None => Err(nothing(expired)),
+                None => Err(nothing(why)),
             },
             (Self::Doubt { .. }, Reply::Holds(holds)) => Ok(helping(call, holds)),
             (Self::Help(holds), Reply::Claim(outcome)) => Ok(helped(call, holds, outcome)),
             (Self::Helped { .. }, Reply::Done) => Ok(Self::START),
-            (Self::NotLoaded(part), Reply::Set(decisions)) => Ok(Self::Load { part, decisions }),
+            (Self::NotLoaded(part), Reply::Set(decisions)) => Ok(Self::Load { part, decisions, closed: false }),
+            (Self::NotLoaded(part), Reply::Packet { closed, .. }) => Ok(Self::ReadPart { part, closed }),
+            (Self::ReadPart { part, closed }, Reply::Set(decisions)) => Ok(Self::Load { part, decisions, closed }),
             (Self::NotLoaded(_) | Self::Forgotten, Reply::Slip(slip)) => forgotten(instance, slip),
             (Self::Load { .. }, Reply::Loaded { expired }) => Ok(if expired { Self::Forgotten } else { Self::START }),
-            (Self::IsSettled, Reply::Settled(settled)) => {
+            (Self::IsSettled, Reply::Packet { settled, .. }) => {
                 if settled {
                     Ok(Self::SinceSettled)
                 } else {
@@ -245,7 +273,7 @@ fn ask(instance: &Instance, user: User, probe: u8, remembers: Set, calls: &mut V
     }
 }
 
-fn found_in(instance: &Instance, call: Call, found: GrabAnswer, probe: u8, expired: bool, doubt: bool) -> Next {
+fn found_in(instance: &Instance, call: Call, found: GrabAnswer, probe: u8, why: Why, doubt: bool) -> Next {
     match found {
         GrabAnswer::NotLoaded => match call {
             Call::Grab { part, .. } => Ok(At::NotLoaded(part)),
@@ -256,29 +284,35 @@ fn found_in(instance: &Instance, call: Call, found: GrabAnswer, probe: u8, expir
             Err(Answer::Grabbed(slip))
         }
         GrabAnswer::Held(slip) => Ok(At::Commit(slip)),
-        GrabAnswer::Nothing { expired: over, certain } => {
-            go_on(instance, probe, expired || over, doubt || !(certain || instance.has(Mutant::NegativeInDoubt)))
+        GrabAnswer::Nothing { expired, certain } => {
+            let why = why.max(if expired { Why::Expired } else { Why::SoldOut });
+            go_on(instance, probe, why, doubt || !(certain || instance.has(Mutant::NegativeInDoubt)))
         }
+        GrabAnswer::Closed { certain } => go_on(instance, probe, Why::Closed, doubt || !certain),
     }
 }
 
-fn remembered(instance: &Instance, slip: Option<Slip>, probe: u8, expired: bool, doubt: bool) -> Next {
-    slip.map_or_else(|| go_on(instance, probe, expired, doubt), |slip| Err(Answer::Grabbed(slip)))
+fn remembered(instance: &Instance, slip: Option<Slip>, probe: u8, why: Why, doubt: bool) -> Next {
+    slip.map_or_else(|| go_on(instance, probe, why, doubt), |slip| Err(Answer::Grabbed(slip)))
 }
 
 /// Asks the next part. After the last part, combines the answers of all.
-fn go_on(instance: &Instance, probe: u8, expired: bool, doubt: bool) -> Next {
+fn go_on(instance: &Instance, probe: u8, why: Why, doubt: bool) -> Next {
     if probe + 1 < instance.parts {
-        Ok(At::Pass { probe: probe + 1, expired, doubt })
+        Ok(At::Pass { probe: probe + 1, why, doubt })
     } else if doubt {
-        Ok(At::Doubt { expired })
+        Ok(At::Doubt { why })
     } else {
-        Err(nothing(expired))
+        Err(nothing(why))
     }
 }
 
-const fn nothing(expired: bool) -> Answer {
-    if expired { Answer::Expired } else { Answer::SoldOut }
+const fn nothing(why: Why) -> Answer {
+    match why {
+        Why::SoldOut => Answer::SoldOut,
+        Why::Expired => Answer::Expired,
+        Why::Closed => Answer::Closed,
+    }
 }
 
 /// `expired_and_forgotten`, after the user's claim was read.

@@ -9,6 +9,8 @@ use crate::set::Set;
 pub struct Hot {
     /// The loaded parts, whose `claims` have the terms.
     pub loaded: Set,
+    /// The loaded parts that are closed.
+    pub closed: Set,
     /// `claims` of each part: each user's entry.
     pub claims: [[Entry; USERS]; PARTS],
     /// `slips` of each part: the free slips.
@@ -139,6 +141,11 @@ pub enum GrabAnswer {
     Confirmed(Slip),
     /// A slip that is held for the user.
     Held(Slip),
+    /// The operator has closed the packet.
+    Closed {
+        /// Whether the answer is certain.
+        certain: bool,
+    },
     /// No slip for the user.
     Nothing {
         /// Whether the packet is expired.
@@ -181,9 +188,12 @@ impl Hot {
             Entry::Held(slip) => return GrabAnswer::Held(slip),
             Entry::None => {}
         }
+        let certain = self.is_final(instance, part) || instance.ack == Ack::Redis;
+        if self.closed.has(part) {
+            return GrabAnswer::Closed { certain };
+        }
         let taken = if expired { None } else { self.free[usize::from(part)].pop() };
         let Some(slip) = taken else {
-            let certain = self.is_final(instance, part) || instance.ack == Ack::Redis;
             return GrabAnswer::Nothing { expired, certain };
         };
         self.pending = self.pending.and(Set::of(part));
@@ -192,7 +202,15 @@ impl Hot {
     }
 
     /// `load.lua`: loads a part unless it is loaded. Returns whether the packet is expired.
-    pub fn load(&mut self, instance: &Instance, expired: bool, ledger: &Ledger, part: Part, decisions: Set) -> bool {
+    pub fn load(
+        &mut self,
+        instance: &Instance,
+        expired: bool,
+        ledger: &Ledger,
+        part: Part,
+        decisions: Set,
+        closed: bool,
+    ) -> bool {
         if self.loaded.has(part) && !instance.has(Mutant::LoadOverLoaded) {
             return false;
         }
@@ -210,7 +228,17 @@ impl Hot {
         self.decisions = self.decisions.without(slips).and(decisions.within(slips));
         self.free[usize::from(part)] = Queue::of(slips.without(decisions));
         self.loaded = self.loaded.and(Set::of(part));
+        self.closed = if closed { self.closed.and(Set::of(part)) } else { self.closed.without(Set::of(part)) };
         false
+    }
+
+    /// `close.lua`: closes a part. Returns whether it is loaded.
+    pub fn close(&mut self, part: Part) -> bool {
+        let is_loaded = self.loaded.has(part);
+        if is_loaded {
+            self.closed = self.closed.and(Set::of(part));
+        }
+        is_loaded
     }
 
     /// `reconcile.lua`: applies decisions of the ledger to a part, and settles holds.
@@ -291,6 +319,7 @@ impl Hot {
             mixed.decisions = mixed.decisions.without(slips).and(other.decisions.within(slips));
         }
         mixed.loaded = mixed.loaded.without(parts).and(other.loaded.within(parts));
+        mixed.closed = mixed.closed.without(parts).and(other.closed.within(parts));
         mixed.pending = mixed.pending.without(parts).and(other.pending.within(parts));
         mixed
     }
@@ -306,6 +335,7 @@ impl Hot {
             let slips = instance.slips_of(part);
             if self.held().slips().within(slips).is_empty() {
                 self.loaded = self.loaded.without(Set::of(part));
+                self.closed = self.closed.without(Set::of(part));
                 self.decisions = self.decisions.without(slips);
                 self.claims[usize::from(part)] = [Entry::None; USERS];
             }

@@ -62,6 +62,8 @@ pub struct Instance {
     /// Whether a packet may be refunded while the hot store still gives slips, because clocks differ by more than the
     /// grace.
     pub early_refund: bool,
+    /// Whether the operator may close the packet.
+    pub closes: bool,
     /// The mutant, if any.
     pub mutant: Option<Mutant>,
 }
@@ -126,6 +128,10 @@ pub enum Mutant {
     EmptyIsFinal,
     /// A packet in `redis` mode is refunded before its outbox is empty.
     RefundWithoutDraining,
+    /// A close leaves out a part that is not loaded.
+    CloseSkipsUnloaded,
+    /// Settle refunds a closed packet without closing its parts.
+    RefundBeforeTold,
     /// A refund returns the total minus the claims that were counted before.
     RefundByCount,
 }

@@ -33,6 +33,7 @@ const PLAIN: Instance = Instance {
     wipes: 0,
     copies: 0,
     early_refund: false,
+    closes: false,
     mutant: None,
 };
 
@@ -49,6 +50,8 @@ pub const SMALL: &[Instance] = &[
     Instance { name: "`redis` mode, with two parts", ack: Ack::Redis, parts: 2, tries: 2, ..PLAIN },
     Instance { name: "`redis` mode, a call twice", ack: Ack::Redis, tries: 2, copies: 1, ..PLAIN },
     Instance { name: "`redis` mode, with a loss", ack: Ack::Redis, tries: 2, rollbacks: 1, ..PLAIN },
+    Instance { name: "a close", closes: true, ..PLAIN },
+    Instance { name: "a close, in `redis` mode", ack: Ack::Redis, closes: true, ..PLAIN },
 ];
 
 /// Checked by the command only.
@@ -58,6 +61,8 @@ pub const LARGE: &[Instance] = &[
     Instance { name: "two parts, a rollback and a wipe", parts: 2, rollbacks: 1, wipes: 1, ..PLAIN },
     Instance { name: "two settle runs, and a rollback", settlers: 2, rollbacks: 1, ..PLAIN },
     Instance { name: "three users and two settle runs", grabs: &[0, 1, 2], settlers: 2, ..PLAIN },
+    Instance { name: "a close and a rollback", closes: true, rollbacks: 1, ..PLAIN },
+    Instance { name: "a close, in `redis` mode with two parts", ack: Ack::Redis, parts: 2, closes: true, ..PLAIN },
 ];
 
 /// An instance in which a mutant breaks a property, and that property.
@@ -81,6 +86,12 @@ pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
         Mutant::RedisBeforeLedger => (PLAIN, properties::RECOVERY),
         Mutant::EmptyIsFinal => (Instance { tries: 2, settlers: 0, ..PLAIN }, properties::DENIED_WINNER),
         Mutant::RefundWithoutDraining => (Instance { ack: Ack::Redis, ..PLAIN }, properties::PROMISE),
+        Mutant::CloseSkipsUnloaded => {
+            (Instance { closes: true, grabs: &[0], settlers: 0, ..PLAIN }, properties::AFTER_CLOSE)
+        }
+        Mutant::RefundBeforeTold => {
+            (Instance { ack: Ack::Redis, closes: true, grabs: &[0], ..PLAIN }, properties::PROMISE)
+        }
         Mutant::RefundByCount => (Instance { chunk: 2, ..PLAIN }, properties::CONSERVATION),
     };
     (Instance { mutant: Some(mutant), ..instance }, property)

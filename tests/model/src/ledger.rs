@@ -6,6 +6,7 @@ use crate::set::Set;
 
 /// The ledger's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an attribute of its own")]
 pub struct Ledger {
     /// Whether the send's transaction is committed.
     pub sent: bool,
@@ -17,6 +18,8 @@ pub struct Ledger {
     pub credited: [Bits; USERS],
     /// The amount that the sender's wallet got back.
     pub returned: Bits,
+    /// The packet is marked as closed.
+    pub closed: bool,
     /// The packet's status is "settled".
     pub settled: bool,
     /// Whether a decision was overwritten, which the conditions forbid.

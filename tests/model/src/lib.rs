@@ -6,16 +6,17 @@
 //!
 //! | here | in the engine (`shared/src`) |
 //! |---|---|
-//! | [`hot`]: `grab`, `reconcile`, `load` | `redis/lua/{grab,reconcile,load}.lua` |
+//! | [`hot`]: `grab`, `reconcile`, `load`, `close` | `redis/lua/{grab,reconcile,load,close}.lua` |
 //! | [`hot`]: `is_final`, and the action `CacheFinalPart` | `redis/lua/snapshot.lua`, `service/grab/exhausted.rs` |
 //! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
 //! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab/mod.rs` |
 //! | [`grab`]: `Help`, `Helped` | `Helper::help` in `service/grab/help.rs` |
 //! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
-//! | [`grab`]: `NotLoaded`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
+//! | [`grab`]: `NotLoaded`, `ReadPart`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
 //! | [`settle`]: `Ready` to `IsEmpty` | `Outboxes::drain`, `persist` in `service/settle/outbox.rs`; `Settle::drain` in `service/settle/refund.rs` |
 //! | [`settle`]: `Packet` to `ReconcileParts` | `Settle::try_portion`, `refund_chunk`, `reconcile` in `service/settle/refund.rs` |
+//! | [`close`]: `Operator`, `Closing` | `ClosePacket::close`, `Closer::close_part` in `service/close.rs` |
 //! | [`state::Sender`] | `SendPacket::send` in `service/send.rs` |
 //!
 //! Faults:
@@ -23,7 +24,7 @@
 //! - A transaction's result is unknown, and it is sent again.
 //! - A call is executed a second time, or after its actor has died.
 //! - A grab can't reconcile the hot store.
-//! - A run of settle can't commit a hold, and goes on without it.
+//! - A run of settle can't commit a hold, and goes on without it. It can't close a part: without promises it goes on to the refund.
 //! - The hot store, or the node of one part, goes back to a snapshot, or loses everything.
 //! - A loader knows no decision.
 //! - The clocks of two processes differ.
@@ -32,6 +33,7 @@
 //! Left out, because it would show no more:
 //! - times and amounts: a claim item carries both, and never changes;
 //! - guards and parked holds: they only remove steps;
+//! - the loader's read of whether the packet is closed, in instances without a close;
 //! - the leases: any number of processes may load or help at once;
 //! - the wait until a part is final: asking again at any moment covers more;
 //! - batched claims: they equal single claims without another step in between.
@@ -51,6 +53,7 @@
 pub mod bounds;
 pub mod call;
 pub mod check;
+pub mod close;
 pub mod grab;
 pub mod hot;
 pub mod instance;

@@ -24,6 +24,10 @@ pub const DENIED_WINNER: &str = "a winner is never denied";
 pub const FINAL_NO: &str = "sold out is final";
 /// `sold_out` is answered only while no slip is free, except slips that were lost before.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
+/// After a close is answered, the hot store gives out no slip, unless it has lost something.
+pub const AFTER_CLOSE: &str = "nobody gets a slip after a close is answered";
+/// `closed` is answered only if the operator has closed the packet.
+pub const CLOSED: &str = "closed only if the packet is closed";
 /// A settled packet has no undecided slip.
 pub const SETTLED: &str = "settled only if every slip is decided";
 /// A slip of a loaded part is in exactly one place.
@@ -45,6 +49,8 @@ pub fn all() -> Vec<Property<Protocol>> {
         always(DENIED_WINNER, |_, state| !state.wrong.denied_winner),
         always(FINAL_NO, |_, state| !state.wrong.late_win),
         always(SOLD_OUT, |_, state| !state.wrong.sold_out),
+        always(AFTER_CLOSE, |_, state| !state.wrong.after_close),
+        always(CLOSED, |_, state| !state.wrong.closed),
         always(SETTLED, settled),
         always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
         always(TRUE_DECISIONS, |_, state| state.decisions_are_true()),
@@ -68,6 +74,16 @@ pub fn all() -> Vec<Property<Protocol>> {
         sometimes("a claimed slip is free again", |_, state| !free_and_claimed(state).is_empty()),
         sometimes("a part is repaired", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Repair { .. }))),
         sometimes("a slip is put back", |Protocol(instance), state| state.puts_back(instance)),
+        sometimes("a part is loaded as closed", |_, state| {
+            state.grabs.iter().any(|grab| matches!(grab.at, At::Load { closed: true, .. }))
+        }),
+        sometimes("a closed packet is settled before its expiry", |_, state| {
+            state.ledger.settled && !state.expired && state.ledger.returned > 0 && !state.ledger.claimed().is_empty()
+        }),
+        sometimes("a closed part holds a slip", |Protocol(instance), state| {
+            let slips = |part| instance.slips_of(part);
+            state.hot.closed.into_iter().any(|part| !state.hot.held().slips().within(slips(part)).is_empty())
+        }),
         sometimes("a hold outlives its packet's time", |_, state| {
             state.expired && !state.hot.held().slips().is_empty()
         }),
@@ -117,13 +133,20 @@ fn free_and_claimed(state: &State) -> Set {
 }
 
 /// Recovery: if all actors died now and the packet expired, one run of settle empties the outbox and settles the packet.
-/// All properties above still hold after it.
+/// All properties above still hold after it. A closed packet need not expire.
 fn recovery(protocol: &Protocol, state: &State) -> bool {
-    let after = state.recovered(&protocol.0);
+    let mut expired = *state;
+    expired.expire();
+    let is_closed = state.ledger.closed && !state.expired;
+    is_finished(protocol, &expired.recovered(&protocol.0))
+        && (!is_closed || is_finished(protocol, &state.recovered(&protocol.0)))
+}
+
+fn is_finished(protocol: &Protocol, after: &State) -> bool {
     after.hot.held().slips().is_empty()
         && after.hot.pending.is_empty()
         && after.ledger.settled == after.ledger.sent
-        && settled(protocol, &after)
-        && conservation(protocol, &after)
-        && promise(protocol, &after)
+        && settled(protocol, after)
+        && conservation(protocol, after)
+        && promise(protocol, after)
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use stateright::{Model, Property};
 
 use crate::call::{Call, Reply, name};
+use crate::close::Operator;
 use crate::grab::{At, Then};
 use crate::hot::Hot;
 use crate::instance::{Instance, Mutant, Part, User};
@@ -22,6 +23,8 @@ pub struct Protocol(pub Instance);
 pub enum Actor {
     /// The sender.
     Sender,
+    /// The operator.
+    Operator,
     /// A grab of a user.
     Grab(u8, User),
     /// A run of settle.
@@ -44,7 +47,7 @@ pub enum Fate {
     Abandoned,
     /// A reconcile does not reach the hot store. The answer remains valid.
     Unreached,
-    /// A run of settle could not commit a claim in its time, and goes on without it.
+    /// A run of settle could not commit a claim in its time, or close a part, and goes on without it.
     GivenUp,
     /// The answer is given before the reconcile reaches the hot store.
     Ahead,
@@ -82,10 +85,16 @@ impl Protocol {
         };
         match state.sender {
             Sender::Pay => calls.push(Call::Send),
-            Sender::Load(parts) => calls.extend(parts.first().map(|part| Call::Load { part, decisions: Set::NONE })),
+            Sender::Load(parts) => {
+                calls.extend(parts.first().map(|part| Call::Load { part, decisions: Set::NONE, closed: false }));
+            }
             Sender::Done => {}
         }
         push(Actor::Sender, &mut calls);
+        if state.ledger.sent {
+            state.operator.calls(&self.0, &mut calls);
+            push(Actor::Operator, &mut calls);
+        }
         let remembered = state.remembered();
         for ((n, user), grab) in (0..).zip(self.0.grabs).zip(state.grabs) {
             if grab.tries > 0 {
@@ -93,7 +102,7 @@ impl Protocol {
                 push(Actor::Grab(n, *user), &mut calls);
             }
         }
-        let is_due = state.ledger.sent && (state.expired || self.0.early_refund);
+        let is_due = state.ledger.sent && (state.expired || state.ledger.closed || self.0.early_refund);
         for (n, settle) in (0..).zip(state.settles) {
             settle.calls(&self.0, is_due, &mut calls);
             push(Actor::Settle(n), &mut calls);
@@ -111,7 +120,7 @@ impl Protocol {
             actions.push(Action::Forget);
         }
         for part in 0..self.0.parts {
-            let is_final = state.hot.is_final(&self.0, part);
+            let is_final = state.hot.is_final(&self.0, part) && !state.hot.closed.has(part);
             let is_empty = state.hot.loaded.has(part) && state.hot.free[usize::from(part)].slips().is_empty();
             if state.final_parts[usize::from(part)].is_none()
                 && (is_final || self.0.has(Mutant::EmptyIsFinal) && is_empty)
@@ -181,6 +190,7 @@ impl Protocol {
     fn receive(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
         match actor {
             Actor::Sender => state.sender = self.sender_after(state.sender),
+            Actor::Operator => state.operator = state.operator.next(&self.0, reply),
             Actor::Grab(n, _) => {
                 let next = state.grabs[usize::from(n)].at.next(&self.0, call, reply);
                 state.advance(&self.0, usize::from(n), next);
@@ -207,6 +217,7 @@ impl Protocol {
 fn die(state: &mut State, actor: Actor) {
     match actor {
         Actor::Sender => state.sender = Sender::Done,
+        Actor::Operator => state.operator = Operator::Done,
         Actor::Grab(n, _) => state.die(usize::from(n)),
         Actor::Settle(n) => state.settles[usize::from(n)] = Settle::Done,
     }
@@ -241,7 +252,7 @@ fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> 
         (Fate::Copied, call.is_write() && may_be_late),
         (Fate::Abandoned, call.is_write() && may_be_late),
         (Fate::Unreached, tells && is_spare),
-        (Fate::GivenUp, is_spare && matches!((actor, call), (Actor::Settle(_), Call::Claim { .. }))),
+        (Fate::GivenUp, is_spare && matches!((actor, call), (Actor::Settle(_), Call::Claim { .. } | Call::Close(_)))),
         (Fate::Ahead, has_answer && state.late.is_none()),
     ]
     .into_iter()
@@ -325,6 +336,7 @@ impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Sender => f.write_str("send"),
+            Self::Operator => f.write_str("operator"),
             Self::Grab(n, user) => write!(f, "grab {n} ({})", name(*user)),
             Self::Settle(n) => write!(f, "settle {n}"),
         }
@@ -340,7 +352,7 @@ impl fmt::Display for Fate {
             Self::Copied => "; a copy will be executed late",
             Self::Abandoned => "; it dies, and this will be executed late",
             Self::Unreached => "; the hot store is not reached",
-            Self::GivenUp => "; it is not committed, and the run goes on",
+            Self::GivenUp => "; this is not done, and the run goes on",
             Self::Ahead => "; it answers first, and this will be executed late",
         })
     }

@@ -2,6 +2,7 @@
 //! one after another. Two concurrent runs cover the difference.
 
 use crate::call::{Call, Reply};
+use crate::close::Closing;
 use crate::hot::Holds;
 use crate::instance::{Ack, Instance, Mutant, USERS, User, sum};
 use crate::ledger::ClaimOutcome;
@@ -29,8 +30,10 @@ pub enum Settle {
     Reconcile(Drain),
     /// Read the outbox again: a packet is refunded only once it is empty.
     IsEmpty(Drain),
-    /// Read the packet, once it is past its expiry and the grace (`begin`).
+    /// Read the packet, once it is past its expiry and the grace, or closed (`begin`).
     Packet,
+    /// It is closed: close its parts.
+    Close(Closing),
     /// Read the decisions of the next part, to find its undecided slips (`refund_part`).
     Free {
         /// The parts still to refund.
@@ -71,7 +74,7 @@ pub struct Drain {
 }
 
 impl Settle {
-    /// The calls that may come next. `is_due`: whether the packet is past its expiry and the grace.
+    /// The calls that may come next. `is_due`: whether the packet is past its expiry and the grace, or closed.
     pub fn calls(self, instance: &Instance, is_due: bool, calls: &mut Vec<Call>) {
         match self {
             Self::Ready => calls.push(Call::ReadPending),
@@ -91,6 +94,7 @@ impl Settle {
             }
             Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadOutbox)),
             Self::Packet => calls.extend(is_due.then_some(Call::ReadPacket)),
+            Self::Close(closing) => closing.calls(instance, calls),
             Self::Free { parts } => {
                 calls.extend(parts.first().map(|part| Call::ReadDecisions(instance.slips_of(part))));
             }
@@ -135,13 +139,33 @@ impl Settle {
                 }
             }
             (Self::IsEmpty(drain), Reply::Holds(holds)) => {
-                if holds.slips().is_empty() {
+                // Without promises the ledger decides each slip.
+                if holds.slips().is_empty() || instance.ack == Ack::Ledger {
                     drain.next_part(instance)
                 } else {
                     Self::Done
                 }
             }
-            (Self::Packet, Reply::Settled(false)) => {
+            (Self::Packet, Reply::Packet { settled: false, closed: true }) => {
+                let parts = Set::range(0, instance.parts);
+                if instance.has(Mutant::RefundBeforeTold) {
+                    after_outbox(instance, parts, true)
+                } else {
+                    Self::Close(Closing::Part(parts))
+                }
+            }
+            // A part can't be closed.
+            (Self::Close(_), Reply::Done) => {
+                if instance.ack == Ack::Redis {
+                    Self::Done
+                } else {
+                    Self::Free { parts: Set::range(0, instance.parts) }
+                }
+            }
+            (Self::Close(closing), reply) => closing
+                .next(instance, reply)
+                .map_or_else(|| after_outbox(instance, Set::range(0, instance.parts), true), Self::Close),
+            (Self::Packet, Reply::Packet { settled: false, closed: false }) => {
                 if instance.ack == Ack::Redis && !instance.has(Mutant::RefundWithoutDraining) {
                     Self::Outbox { parts: Set::range(0, instance.parts), refunding: true }
                 } else {
@@ -182,6 +206,20 @@ impl Settle {
             | Self::Reconcile(drain)
             | Self::IsEmpty(drain) => drain.holds,
             _ => Holds::NONE,
+        }
+    }
+
+    /// The step after this one, if a closed packet without promises is refunded although the hot store can't be reached.
+    pub fn unreached(self, instance: &Instance) -> Option<Self> {
+        if instance.ack == Ack::Redis {
+            return None;
+        }
+        match self {
+            Self::Close(_) => Some(Self::Free { parts: Set::range(0, instance.parts) }),
+            Self::Outbox { parts, refunding: true } => {
+                Some(after_outbox(instance, parts.without(parts.lowest(1)), true))
+            }
+            _ => None,
         }
     }
 

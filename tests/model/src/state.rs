@@ -1,8 +1,9 @@
 //! The model's state, and the effect of each step.
 
 use crate::call::{Call, Reply};
+use crate::close::Operator;
 use crate::grab::{Answer, At, Grab, Then};
-use crate::hot::{Entry, Hot};
+use crate::hot::{Entry, GrabAnswer, Hot};
 use crate::instance::{Ack, GRABS, Instance, Mutant, PARTS, SETTLERS, Slip, USERS, User};
 use crate::ledger::{Decision, Ledger};
 use crate::set::Set;
@@ -21,6 +22,8 @@ pub struct State {
     pub expired: bool,
     /// The sender.
     pub sender: Sender,
+    /// The operator.
+    pub operator: Operator,
     /// The grabs.
     pub grabs: [Grab; GRABS],
     /// The runs of settle.
@@ -77,6 +80,10 @@ pub struct Wrong {
     pub late_win: bool,
     /// A user was answered `sold_out` while a slip was free that was never lost.
     pub sold_out: bool,
+    /// A user was answered `closed`, and the packet is not closed.
+    pub closed: bool,
+    /// The hot store, which has lost nothing, gave out a slip after the close was answered.
+    pub after_close: bool,
 }
 
 impl State {
@@ -91,6 +98,7 @@ impl State {
             snapshot: None,
             expired: false,
             sender: Sender::Load(Set::range(0, instance.parts)),
+            operator: if instance.closes { Operator::Mark } else { Operator::Done },
             grabs: std::array::from_fn(grab),
             settles: std::array::from_fn(settle),
             final_parts: [None; PARTS],
@@ -109,14 +117,27 @@ impl State {
             return Reply::NoPacket;
         }
         match call {
-            Call::Grab { part, user } => Reply::GrabAnswer(self.hot.grab(instance, self.expired, part, user)),
+            Call::Grab { part, user } => {
+                let held = self.hot.held();
+                let answer = self.hot.grab(instance, self.expired, part, user);
+                let is_over = self.operator == Operator::Answered && !self.lost;
+                self.wrong.after_close |=
+                    is_over && matches!(answer, GrabAnswer::Held(slip) if held.user(slip) != Some(user));
+                Reply::GrabAnswer(answer)
+            }
             Call::Reconcile { part, decisions, decided } => {
                 self.hot.reconcile(instance, self.expired, &self.ledger, part, decisions, decided);
                 Reply::Done
             }
-            Call::Load { part, decisions } => {
-                let expired = self.hot.load(instance, self.expired, &self.ledger, part, decisions);
+            Call::Load { part, decisions, closed } => {
+                let expired = self.hot.load(instance, self.expired, &self.ledger, part, decisions, closed);
                 Reply::Loaded { expired }
+            }
+            Call::Close(part) => Reply::Closed(self.hot.close(part)),
+            Call::MarkClosed => {
+                // A settled packet stays as it is.
+                self.ledger.closed |= !self.ledger.settled;
+                Reply::Packet { settled: self.ledger.settled, closed: self.ledger.closed }
             }
             Call::Send => {
                 self.ledger.sent = true;
@@ -130,7 +151,7 @@ impl State {
             }
             Call::ReadDecisions(slips) => Reply::Set(self.ledger.decided().within(slips)),
             Call::ReadClaim(user) => Reply::Slip(self.ledger.claims[usize::from(user)]),
-            Call::ReadPacket => Reply::Settled(self.ledger.settled),
+            Call::ReadPacket => Reply::Packet { settled: self.ledger.settled, closed: self.ledger.closed },
             Call::ReadPending => Reply::Set(self.hot.pending),
             Call::ReadOutbox(part) => Reply::Holds(self.hot.held().of(instance.slips_of(part))),
             Call::Remember { part, user } => {
@@ -183,7 +204,8 @@ impl State {
                 self.wrong.late_win |= self.denied.has(user);
                 *promise = Some(slip).filter(|_| instance.ack == Ack::Redis);
             }
-            Answer::SoldOut | Answer::Expired => {
+            Answer::SoldOut | Answer::Expired | Answer::Closed => {
+                self.wrong.closed |= answer == Answer::Closed && !self.ledger.closed;
                 self.wrong.denied_winner |= counts && (claim.is_some() || promise.is_some());
                 let free = instance.all().without(self.ledger.decided()).without(self.hot.held().slips());
                 self.wrong.sold_out |= answer == Answer::SoldOut && !self.lost && !free.is_empty();
@@ -213,10 +235,9 @@ impl State {
         }
     }
 
-    /// The state after all actors have died, the packet has expired, and settle has run once.
+    /// The state after all actors have died and settle has run once. The packet is due: expired or closed.
     #[must_use]
     pub fn recovered(mut self, instance: &Instance) -> Self {
-        self.expire();
         let mut settle = Settle::Ready;
         let mut calls = Vec::new();
         loop {

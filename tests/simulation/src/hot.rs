@@ -169,6 +169,9 @@ impl HotStore for SimHot {
     }
 
     async fn load(&self, part: PartId, terms: &Terms, is_closed: bool, decisions: &[Decision]) -> Answer<Loaded> {
+        if !is_closed {
+            self.world.before_load(terms).await;
+        }
         let is_closed = self.mutant.load(is_closed);
         let (terms, decisions, mutant) = (terms.clone(), decisions.to_vec(), self.world.mutant);
         let known = decisions.clone();
@@ -176,11 +179,15 @@ impl HotStore for SimHot {
             HotMutant::before_load(mutant, hot, part);
             now(hot.load(part, &terms, is_closed, &decisions))
         };
-        self.tell(part, "load", load, move |loaded| Script::Load(known.clone(), *loaded)).await
+        self.tell(part, "load", load, move |loaded| Script::Load(known.clone(), is_closed, *loaded)).await
     }
 
     async fn close(&self, part: PartId) -> Answer<bool> {
-        self.call(part, "close", move |hot| now(hot.close(part))).await
+        let (mutant, is_settle) = (self.world.mutant, Actor::here(self.life.process).run.is_some());
+        let close = move |hot: &MemoryHot| {
+            HotMutant::close(mutant, hot, part, is_settle).unwrap_or_else(|| now(hot.close(part)))
+        };
+        self.tell(part, "close", close, |is_loaded| Script::Close(*is_loaded)).await
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Answer<bool> {

@@ -29,6 +29,10 @@ pub enum Mutant {
     UnconfirmedAnswer,
     /// A loader uses what it knew of the packet before it was closed.
     LoaderKnowsNoClose,
+    /// A close leaves out a part that is not loaded.
+    CloseSkipsUnloaded,
+    /// Settle refunds a closed packet without closing its parts.
+    RefundBeforeTold,
     /// A suspension is read before a transaction, and is no condition of it.
     SuspensionReadBefore,
     /// A send counts towards the day's limit outside its transaction.
@@ -65,7 +69,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -84,6 +88,8 @@ impl Mutant {
         Self::NobodyHelps,
         Self::SeedAtExpiry,
         Self::LoaderKnowsNoClose,
+        Self::CloseSkipsUnloaded,
+        Self::RefundBeforeTold,
         Self::SuspensionReadBefore,
         Self::CountedApart,
         Self::StartByProcessClock,
@@ -111,6 +117,8 @@ impl Mutant {
             Self::NobodyHelps => "losers that wait for others' requests",
             Self::SeedAtExpiry => "the seed shown from the expiry on",
             Self::LoaderKnowsNoClose => "a loader that does not read whether the packet is closed",
+            Self::CloseSkipsUnloaded => "a close that skips a part which is not loaded",
+            Self::RefundBeforeTold => "a refund before Redis knows of the close",
             Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
             Self::CountedApart => "a day's sum outside the transaction of the send",
             Self::StartByProcessClock => "a start by the process' clock",
@@ -359,6 +367,20 @@ impl HotMutant {
     /// Whether a part is loaded as closed.
     pub fn load(&self, is_closed: bool) -> bool {
         is_closed && !self.is(Mutant::LoaderKnowsNoClose)
+    }
+
+    /// The answer to a process that would close a part; `is_settle`: for a refund.
+    pub fn close(
+        mutant: Option<Mutant>,
+        hot: &MemoryHot,
+        part: PartId,
+        is_settle: bool,
+    ) -> Option<Result<bool, HotStoreError>> {
+        match mutant? {
+            Mutant::CloseSkipsUnloaded => hot.part(part).terms.is_none().then_some(Ok(true)),
+            Mutant::RefundBeforeTold => is_settle.then_some(Ok(true)),
+            _ => None,
+        }
     }
 
     /// Runs before a load.

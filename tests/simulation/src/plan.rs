@@ -28,6 +28,10 @@ pub struct Plan {
     pub suspensions: Vec<SuspensionPlan>,
     /// When the operator closes which packets, after the run's beginning.
     pub closes: Vec<(usize, Duration)>,
+    /// The packets that the operator closes while a process stalls that is about to load one of their parts.
+    pub closes_at_load: Vec<usize>,
+    /// When a close of which packet dies between the ledger and the hot store, after the run's beginning.
+    pub half_closes: Vec<(usize, Duration)>,
     /// The packets that the operator closes once no fault strikes any more.
     pub last_closes: Vec<usize>,
     /// The most that a user may send on a day.
@@ -87,6 +91,8 @@ impl Plan {
             settles,
             suspensions: Vec::new(),
             closes: Vec::new(),
+            closes_at_load: Vec::new(),
+            half_closes: Vec::new(),
             last_closes: Vec::new(),
             daily_max: None,
         }
@@ -105,7 +111,8 @@ impl Plan {
         }
     }
 
-    /// Suspends some senders for a time, closes some packets, and limits what users send on a day to the largest packet. It draws from a source of its own.
+    /// Suspends some senders for a time, closes some packets, and limits what users send on a day to the largest packet. It draws
+    /// from a source of its own.
     pub fn restrain(&mut self, chance: &Chance) {
         let active = self.active;
         let moment = || active * chance.between(0..=1_000) / 1_000;
@@ -129,6 +136,15 @@ impl Plan {
         }
         if chance.happens(300) {
             self.daily_max = self.packets.iter().map(|packet| packet.new.total).max();
+        }
+        for packet in 0..self.packets.len() {
+            if chance.happens(30) {
+                self.closes_at_load.push(packet);
+            }
+            if chance.happens(40) {
+                // While some of its slips are free.
+                self.half_closes.push((packet, self.packets[packet].at + chance.millis(10..=100)));
+            }
         }
     }
 

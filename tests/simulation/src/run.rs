@@ -1,3 +1,5 @@
+mod close;
+
 use std::cell::Cell;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
@@ -120,11 +122,6 @@ fn key(name: &str, number: usize) -> RequestKey {
     format!("{name}-{number}").parse().unwrap()
 }
 
-/// A user who asks when a packet is closed, and never did before.
-fn late() -> GrabPlan {
-    GrabPlan { user: "late".parse().expect("a user"), at: Duration::ZERO, is_right: true, tries: 1 }
-}
-
 impl Run {
     async fn go(self: Arc<Self>) -> Outcome {
         self.trouble().await;
@@ -170,6 +167,12 @@ impl Run {
         }
         for (number, at) in plan.closes.clone() {
             tasks.push(self.spawn(at, move |run| async move { run.close_any(number).await }));
+        }
+        for number in plan.closes_at_load.clone() {
+            tasks.push(self.spawn(Duration::ZERO, move |run| async move { run.close_at_load(number).await }));
+        }
+        for (number, at) in plan.half_closes.clone() {
+            tasks.push(self.spawn(at, move |run| async move { run.close_half(number).await }));
         }
         for suspension in &plan.suspensions {
             let number = suspension.packet;
@@ -242,83 +245,6 @@ impl Run {
                 Funded::Perhaps
             }
             None => Funded::Perhaps,
-        }
-    }
-
-    async fn close_any(&self, number: usize) {
-        if let Some(id) = self.any_id(number)
-            && self.close(id).await
-        {
-            self.ask(id, &late()).await;
-        }
-    }
-
-    /// The operator closes a packet. Returns whether that was answered.
-    async fn close(&self, id: PacketId) -> bool {
-        let process = self.slots.any();
-        self.world.closing(id);
-        let answer = process.call(process.close.close(id, "a simulation".parse().expect("a reason"), None)).await;
-        self.world.note(format_args!("the operator closes {id}: {answer:?}"));
-        let Some(answer) = answer else { return false };
-        match answer {
-            Ok(Some(view)) => {
-                // It may have been settled before.
-                if !view.is_decided && view.closed_at.is_none() {
-                    self.world.violated(Kind::Answer, format!("{id} is closed, and shown as {view:?}"));
-                }
-                self.world.closed(id);
-                true
-            }
-            // An id may get about before the packet is there.
-            Ok(None) => false,
-            Err(failure) => {
-                self.defect("a close", &failure);
-                false
-            }
-        }
-    }
-
-    /// Without faults, each close is answered, nobody wins after it even if the hot store then loses everything, and
-    /// two runs of settle end the packet whatever its expiry.
-    async fn close_quietly(&self) {
-        if self.plan.last_closes.is_empty() {
-            return;
-        }
-        for Known { terms, .. } in self.world.known() {
-            self.world.judge_closed(terms.id, false);
-        }
-        self.empty_the_outbox().await;
-        let sender = |number: &usize| self.plan.packets[*number].new.sender.clone();
-        let senders: Vec<_> = self.plan.last_closes.iter().map(sender).collect();
-        let mut closed = Vec::new();
-        for Known { terms, committed } in self.world.known() {
-            if committed.is_some() && senders.contains(&terms.sender) {
-                if !self.close(terms.id).await {
-                    self.world.violated(Kind::Liveness, format!("{} can't be closed", terms.id));
-                }
-                closed.push(terms.id);
-            }
-        }
-        if self.world.chance.happens(500) {
-            // Every hold is in the ledger, so nothing is lost.
-            self.world.forget_all();
-        }
-        for id in &closed {
-            self.ask(*id, &late()).await;
-        }
-        self.ask_again("once they were closed").await;
-        for id in &closed {
-            self.world.judge_closed(*id, true);
-        }
-        for _ in 0..2 {
-            self.settle().await;
-        }
-        let Some(books) = self.audit() else { return };
-        for id in closed {
-            let packet = books.packets.get(&id.to_string());
-            if packet.is_some_and(|packet| !packet.settled && packet.amounts.len() <= 1_000) {
-                self.world.violated(Kind::Liveness, format!("{id} is closed, and not settled"));
-            }
         }
     }
 

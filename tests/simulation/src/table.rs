@@ -165,8 +165,8 @@ fn commit(
     let step = log::transaction(&world.table, writes, count).filter(|_| log::outcome(&answer) != Outcome::Nothing);
     let number = step.and_then(|(packet, what)| {
         world.write(actor, || {
-            let (decided, settled) = world.books(packet);
-            Event::Transaction { packet, what, outcome: log::outcome(&answer), decided, settled }
+            let (decided, settled, closed) = world.books(packet);
+            Event::Transaction { packet, what, outcome: log::outcome(&answer), decided, settled, closed }
         })
     });
     (answer, number)

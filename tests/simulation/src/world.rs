@@ -8,8 +8,8 @@ use std::time::Duration;
 use shared::domain::{Amount, PacketId, PartId, Partition, Terms, Timestamp, UserId};
 use shared::memory::{HotSnapshot, MemoryHot, MemoryTable};
 use shared::ports::{Clock, Item, Key};
-use tokio::sync::Notify;
-use tokio::time::{Instant, sleep};
+use tokio::sync::{Notify, oneshot};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::chance::Chance;
 use crate::conformance::log::{Actor, Event, Log, Script, books};
@@ -127,6 +127,8 @@ struct State {
     /// The packets that the operator has asked to close, and the tick at which that was answered.
     closing: BTreeSet<PacketId>,
     closed: BTreeMap<PacketId, u64>,
+    /// Who waits for the next load of an open part, by the packet's sender.
+    loads: BTreeMap<UserId, oneshot::Sender<PacketId>>,
     /// Packets whose send may have reached the table.
     known: BTreeMap<PacketId, Known>,
     /// The amounts that the hot store named for held slips. Only a mutant uses them.
@@ -169,6 +171,7 @@ impl World {
             decisions: BTreeMap::new(),
             closing: BTreeSet::new(),
             closed: BTreeMap::new(),
+            loads: BTreeMap::new(),
             known: BTreeMap::new(),
             said: BTreeMap::new(),
             refunding: BTreeMap::new(),
@@ -328,8 +331,8 @@ impl World {
         })
     }
 
-    /// The decided slips of a packet, and whether it is settled.
-    pub fn books(&self, packet: PacketId) -> (Vec<(u32, Option<UserId>)>, bool) {
+    /// The decided slips of a packet, whether it is settled, and whether it is closed.
+    pub fn books(&self, packet: PacketId) -> (Vec<(u32, Option<UserId>)>, bool, bool) {
         let count = self.terms(packet).map_or(0, |terms| terms.count);
         books(&self.table, packet, count)
     }
@@ -453,6 +456,22 @@ impl World {
             if since > closed {
                 self.violated(Kind::Closed, format!("{user} got slip {slip} of {id} after it was closed"));
             }
+        }
+    }
+
+    /// The packet of this sender of which a process is about to load a part as open. That process stalls. `None`: there was none for
+    /// this time.
+    pub async fn next_load(&self, sender: &UserId, wait: Duration) -> Option<PacketId> {
+        let (told, load) = oneshot::channel();
+        self.state().loads.insert(sender.clone(), told);
+        timeout(wait, load).await.ok()?.ok()
+    }
+
+    /// A process is about to load a part as open. It stalls if somebody waits for that.
+    pub async fn before_load(&self, terms: &Terms) {
+        let waiting = self.state().loads.remove(&terms.sender);
+        if waiting.is_some_and(|told| told.send(terms.id).is_ok()) {
+            sleep(self.chance.millis(50..=1_500)).await;
         }
     }
 

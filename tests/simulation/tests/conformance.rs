@@ -8,19 +8,23 @@ const SEEDS: u64 = 500;
 
 /// Mutants that alter a step, each with a seed that the model rejects. After a change of what seeds do, find new ones with
 /// `make mutants`.
-const REJECTED: [(Mutant, u64); 14] = [
-    (Mutant::NoSlipDecision, 1),
+const REJECTED: [(Mutant, u64); 18] = [
+    (Mutant::NoSlipDecision, 4),
     (Mutant::NoClaimDecision, 4),
-    (Mutant::CountedRefund, 91),
+    (Mutant::CountedRefund, 4),
     (Mutant::AcknowledgedBeforeCommit, 4),
     (Mutant::UnconfirmedAnswer, 0),
-    (Mutant::UncertainNegative, 1),
-    (Mutant::PutBackAfterTimeout, 55),
+    (Mutant::UncertainNegative, 3),
+    (Mutant::PutBackAfterTimeout, 20),
     (Mutant::AmountFromRedis, 6),
     (Mutant::SettledEarly, 2),
     (Mutant::RedisBeforeLedger, 0),
-    (Mutant::LoaderOverwrites, 15),
+    (Mutant::LoaderOverwrites, 12),
     (Mutant::CachedBeforeFinal, 0),
+    (Mutant::RefundWithoutDraining, 9),
+    (Mutant::LoaderKnowsNoClose, 44),
+    (Mutant::CloseSkipsUnloaded, 44),
+    (Mutant::RefundBeforeTold, 9),
     (Mutant::StartByProcessClock, 127),
     (Mutant::StartNotInGuard, 8),
 ];

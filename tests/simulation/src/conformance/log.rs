@@ -76,6 +76,8 @@ pub enum Event {
         decided: Vec<(u32, Option<UserId>)>,
         /// Whether the packet is settled after it.
         settled: bool,
+        /// Whether the packet is closed after it.
+        closed: bool,
     },
     /// The ledger was read.
     Read(PacketId, Read),
@@ -118,8 +120,10 @@ pub enum Event {
 pub enum Script {
     /// `grab`: each user's answer; `None`: the part is not loaded.
     Hold(Vec<UserId>, Option<Vec<GrabAnswer>>),
-    /// `load`
-    Load(Vec<Decision>, Loaded),
+    /// `load`; the flag: as closed.
+    Load(Vec<Decision>, bool, Loaded),
+    /// `close`: whether the part is loaded.
+    Close(bool),
     /// `reconcile`
     Reconcile(Vec<Decision>, Vec<Hold>, Reconciled),
     /// `snapshot`; the flag: only a final part is of use.
@@ -165,8 +169,8 @@ pub enum Read {
     Decisions(std::ops::Range<u32>, Vec<u32>),
     /// A user's claim: its slip.
     Claim(UserId, Option<u32>),
-    /// The packet: whether it is settled; `None`: there is no such packet.
-    Packet(Option<bool>),
+    /// The packet: whether it is settled, and whether it is closed; `None`: there is no such packet.
+    Packet(Option<(bool, bool)>),
 }
 
 /// The log of a run, if it is wanted.
@@ -258,20 +262,21 @@ pub fn outcome(answer: &Result<(), TransactError>) -> Outcome {
     }
 }
 
-/// The decided slips of a packet, and whether it is settled.
-pub fn books(table: &MemoryTable, packet: PacketId, count: u32) -> (Vec<(u32, Option<UserId>)>, bool) {
+/// The decided slips of a packet, whether it is settled, and whether it is closed.
+pub fn books(table: &MemoryTable, packet: PacketId, count: u32) -> (Vec<(u32, Option<UserId>)>, bool, bool) {
     let decision = |slip: u32| {
         let key = Key { pk: format!("SLIPS#{packet}#{}", slip / GROUP), sk: format!("{slip:06}") };
         Some((slip, owner(&table.read(&key)?)))
     };
     let meta = table.read(&Key { pk: format!("PACKET#{packet}"), sk: "META".to_owned() });
-    ((0..count).filter_map(decision).collect(), meta.is_some_and(|item| is_settled(&item)))
+    let (settled, closed) = meta.map_or((false, false), |item| (is_settled(&item), is_closed(&item)));
+    ((0..count).filter_map(decision).collect(), settled, closed)
 }
 
 /// A read of one item, if it is a step of the protocol.
 pub fn get(key: &Key, item: Option<&Item>) -> Option<(PacketId, Read)> {
     if let Some(packet) = packet_of(&key.pk) {
-        return Some((packet, Read::Packet(item.map(is_settled))));
+        return Some((packet, Read::Packet(item.map(|item| (is_settled(item), is_closed(item))))));
     }
     if let Some((packet, slip)) = slip_of(key) {
         return Some((packet, Read::Decisions(slip..slip + 1, item.map(|_| slip).into_iter().collect())));
@@ -303,6 +308,10 @@ fn claim_of(key: &Key) -> Option<(PacketId, UserId)> {
 
 fn is_settled(item: &Item) -> bool {
     matches!(item.get("status"), Some(AttributeValue::S(status)) if status == "settled")
+}
+
+fn is_closed(item: &Item) -> bool {
+    item.contains_key("closed_at")
 }
 
 fn owner(item: &Item) -> Option<UserId> {

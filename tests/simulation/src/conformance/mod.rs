@@ -39,8 +39,6 @@ pub enum Missing {
     Parked,
     /// A blocked hold.
     Blocked,
-    /// A close by the operator.
-    Closed,
 }
 
 impl fmt::Display for Missing {
@@ -49,7 +47,6 @@ impl fmt::Display for Missing {
             Self::Large => "a packet of more than 12 slips",
             Self::Parked => "a parked hold",
             Self::Blocked => "a blocked hold",
-            Self::Closed => "a closed packet",
         })
     }
 }

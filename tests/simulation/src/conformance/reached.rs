@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use model_wide::call::{Call, Reply};
+use model_wide::close::Operator;
 use model_wide::grab::{Answer, At};
 use model_wide::hot::GrabAnswer;
 use model_wide::instance::{Instance, Part, User};
@@ -20,6 +21,8 @@ pub enum Doing {
     Grab(User, At),
     /// A run of settle.
     Settle(Settle),
+    /// The operator.
+    Close(Operator),
 }
 
 /// Every state that the work can have reached, by the replies that the process received. A state stays reached: requests share
@@ -104,6 +107,9 @@ impl Reached {
             Doing::Settle(settle) => {
                 self.reach(instance, now, Doing::Settle(settle.next(instance, call, reply)), period);
             }
+            Doing::Close(operator) => {
+                self.reach(instance, now, Doing::Close(operator.next(instance, reply)), period);
+            }
             Doing::Send(_) => {}
         }
     }
@@ -140,7 +146,12 @@ impl Reached {
                     self.go(instance, now, doing, call, Reply::Done, period);
                 }
             }
-            Doing::Settle(_) | Doing::Send(_) => {}
+            Doing::Settle(settle) => {
+                if let Some(next) = settle.unreached(instance) {
+                    self.reach(instance, now, Doing::Settle(next), period);
+                }
+            }
+            Doing::Send(_) | Doing::Close(_) => {}
         }
     }
 }
@@ -165,11 +176,12 @@ impl Doing {
         match self {
             Self::Send(Sender::Pay) => calls.push(Call::Send),
             Self::Send(Sender::Load(parts)) => {
-                calls.extend(parts.first().map(|part| Call::Load { part, decisions: Set::NONE }));
+                calls.extend(parts.first().map(|part| Call::Load { part, decisions: Set::NONE, closed: false }));
             }
             Self::Send(Sender::Done) => {}
             Self::Grab(user, at) => at.calls(instance, user, Set::NONE, &mut calls),
             Self::Settle(settle) => settle.calls(instance, true, &mut calls),
+            Self::Close(operator) => operator.calls(instance, &mut calls),
         }
         calls
     }

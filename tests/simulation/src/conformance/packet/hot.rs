@@ -45,9 +45,10 @@ impl Packet {
         let place = small(part.index);
         match script {
             Script::Hold(users, found) => self.hold(number, actor, place, users, found.as_deref()),
-            Script::Load(decisions, loaded) => {
+            Script::Close(is_loaded) => self.step(number, actor, Call::Close(place), Reply::Closed(*is_loaded)),
+            Script::Load(decisions, closed, loaded) => {
                 let decisions = self.true_decisions(decisions)?;
-                let call = Call::Load { part: place, decisions };
+                let call = Call::Load { part: place, decisions, closed: *closed };
                 self.step(number, actor, call, Reply::Loaded { expired: *loaded == Loaded::Expired })
             }
             Script::Reconcile(decisions, holds, reconciled) => {
@@ -66,7 +67,8 @@ impl Packet {
             }
             Script::Snapshot(only_final, found) => {
                 // The model has no guards; a snapshot leaves the part's as it is.
-                let is_guarded = seen.terms.as_ref().is_some_and(|terms| terms.guard != Guard::default());
+                let is_guarded = seen.terms.as_ref().is_some_and(|terms| terms.guard != Guard::default())
+                    || self.state.hot.closed.has(place);
                 self.snapshot(number, at, place, *only_final, is_guarded, found)
             }
             Script::Outbox(holds) => {
@@ -108,12 +110,9 @@ impl Packet {
                 Some(ports::GrabAnswer::Nothing { expired, certain }) => {
                     GrabAnswer::Nothing { expired: *expired, certain: *certain }
                 }
+                Some(ports::GrabAnswer::Closed { certain }) => GrabAnswer::Closed { certain: *certain },
                 // The model has no guards. A guard asks only users who have nothing.
-                Some(
-                    ports::GrabAnswer::Refused(_)
-                    | ports::GrabAnswer::NotStarted { .. }
-                    | ports::GrabAnswer::Closed { .. },
-                ) => {
+                Some(ports::GrabAnswer::Refused(_) | ports::GrabAnswer::NotStarted { .. }) => {
                     if self.state.hot.claims[usize::from(part)][usize::from(user)] != HotEntry::None {
                         return differs("a guard refuses a user who has a slip");
                     }
@@ -284,9 +283,11 @@ impl Packet {
             };
         }
         let hot = &mut self.state.hot;
-        let real = (seen.terms.is_some(), known, free.iter().copied().collect::<Set>(), claims, pending);
+        let is_closed = seen.terms.as_ref().is_some_and(|terms| terms.is_closed);
+        let real = (seen.terms.is_some(), is_closed, known, free.iter().copied().collect::<Set>(), claims, pending);
         let model = (
             hot.loaded.has(place),
+            hot.closed.has(place),
             hot.decisions.within(slips),
             hot.free[usize::from(place)].slips(),
             hot.claims[usize::from(place)],
@@ -294,7 +295,7 @@ impl Packet {
         );
         if real != model {
             return differs(format!(
-                "part {part} differs: (loaded, known, free, claims, pending)\n  store: {real:?}\n  model: {model:?}"
+                "part {part} differs: (loaded, closed, known, free, claims, pending)\n  store: {real:?}\n  model: {model:?}"
             ));
         }
         // Several slips that are put back at once have no order in the model.

@@ -1,6 +1,7 @@
 //! The transactions and reads of the ledger.
 
 use model_wide::call::{Call, Reply};
+use model_wide::close::{Closing, Operator};
 use model_wide::instance::{SLIPS, Slip, User, sum};
 use model_wide::ledger::{ClaimOutcome, Decision, Ledger};
 use model_wide::set::Set;
@@ -41,8 +42,21 @@ impl Packet {
                 }
                 self.settle(number, at, actor, Call::Refund { slips, sum: sum(slips) }, is_done)
             }
-            Transaction::Close => Err(super::Stop::Missing(crate::conformance::Missing::Closed)),
+            Transaction::Close => {
+                if is_done {
+                    self.make(Doing::Close(Operator::Mark), Call::MarkClosed)?;
+                }
+                self.close(at, actor);
+                Ok(())
+            }
             Transaction::Settle => self.settle(number, at, actor, Call::MarkSettled, true),
+        }
+    }
+
+    /// A process that has found a packet closed may be about to close its parts, all at once.
+    fn close(&mut self, at: Timestamp, actor: Actor) {
+        for part in 0..self.instance.parts {
+            self.begin(at, actor, Doing::Close(Operator::Close(Closing::Part(Set::of(part)))));
         }
     }
 
@@ -113,7 +127,7 @@ impl Packet {
         }
     }
 
-    pub(super) fn read(&mut self, number: usize, read: &Read) -> Result {
+    pub(super) fn read(&mut self, number: usize, at: Timestamp, actor: Actor, read: &Read) -> Result {
         let each = match read {
             Read::Decisions(slips, found) => {
                 let slips: Set = (slips.start..slips.end.min(self.terms.count)).map(small).collect();
@@ -125,7 +139,12 @@ impl Packet {
                 let user = self.user(user);
                 (Call::ReadClaim(user), Reply::Slip(found.map(small)))
             }
-            Read::Packet(Some(settled)) => (Call::ReadPacket, Reply::Settled(*settled)),
+            Read::Packet(Some((settled, closed))) => {
+                if *closed && actor.run.is_none() {
+                    self.close(at, actor);
+                }
+                (Call::ReadPacket, Reply::Packet { settled: *settled, closed: *closed })
+            }
             Read::Packet(None) => return Ok(()),
         };
         if !self.state.ledger.sent {
@@ -137,18 +156,17 @@ impl Packet {
     }
 
     /// The decisions must be as in the model.
-    pub(super) fn compare_ledger(&mut self, decided: &[(u32, Option<UserId>)], settled: bool) -> Result {
+    pub(super) fn compare_ledger(&mut self, decided: &[(u32, Option<UserId>)], settled: bool, closed: bool) -> Result {
         let mut decisions = [Decision::Absent; SLIPS];
         for (slip, owner) in decided {
             let owner = owner.as_ref().map_or(Decision::Refunded, |owner| Decision::Claimed(self.user(owner)));
             decisions[*slip as usize] = owner;
         }
         let ledger = &self.state.ledger;
-        if (decisions, settled) != (ledger.decisions, ledger.settled) || ledger.overwritten {
+        let (real, model) = ((decisions, settled, closed), (ledger.decisions, ledger.settled, ledger.closed));
+        if real != model || ledger.overwritten {
             return differs(format!(
-                "the ledger differs (decisions, settled)\n  table: {:?}\n  model: {:?}",
-                (decisions, settled),
-                (ledger.decisions, ledger.settled)
+                "the ledger differs (decisions, settled, closed)\n  table: {real:?}\n  model: {model:?}"
             ));
         }
         Ok(())

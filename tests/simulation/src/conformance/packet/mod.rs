@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model_wide::call::{Call, Reply};
+use model_wide::close::Operator;
 use model_wide::grab::{Answer, At, Grab};
 use model_wide::hot::{GrabAnswer, Hot};
 use model_wide::instance::{Ack, Instance, PARTS, Part, SLIPS, Slip, USERS, User};
@@ -115,11 +116,13 @@ impl Packet {
             copies: FAULTS,
             // With `GRAB_ACK=redis` the grace is longer than the clocks differ.
             early_refund: ack == Ack::Ledger,
+            closes: true,
             mutant: None,
         };
         let mut state = State::new(&instance);
         state.ledger.sent = false;
         state.sender = Sender::Done;
+        state.operator = Operator::Done;
         Ok(Self {
             terms,
             instance,
@@ -173,11 +176,11 @@ impl Packet {
                     this.compare_part(*part, seen, *pending, at)
                 })
             }
-            Event::Transaction { what, outcome, decided, settled, .. } => {
+            Event::Transaction { what, outcome, decided, settled, closed, .. } => {
                 self.transaction(number, at, actor, what, *outcome)?;
-                self.compare_ledger(decided, *settled)
+                self.compare_ledger(decided, *settled, *closed)
             }
-            Event::Read(_, read) => self.read(number, read),
+            Event::Read(_, read) => self.read(number, at, actor, read),
             Event::Told { of, lies } => {
                 self.told(at, actor, *of, lies);
                 Ok(())
@@ -266,6 +269,10 @@ impl Packet {
                 self.state.sender = sender;
                 ModelActor::Sender
             }
+            Doing::Close(operator) => {
+                self.state.operator = operator;
+                ModelActor::Operator
+            }
         };
         self.state.faults.copies = FAULTS;
         let (protocol, action) = (Protocol(self.instance), Action::Step(who, call, Fate::Unanswered));
@@ -279,6 +286,7 @@ impl Packet {
         self.state.grabs[0] = Grab { tries: 0, at: At::START };
         self.state.settles[0] = Settle::Done;
         self.state.sender = Sender::Done;
+        self.state.operator = Operator::Done;
         reply.map_or_else(|| differs(format!("the model does not allow: {action}")), Ok)
     }
 
@@ -368,12 +376,11 @@ impl Packet {
             Ok(GrabOutcome::Grabbed { claim, .. }) => Answer::Grabbed(small(claim.slip)),
             Ok(GrabOutcome::SoldOut) => Answer::SoldOut,
             Ok(GrabOutcome::Expired) => Answer::Expired,
+            Ok(GrabOutcome::Closed) => Answer::Closed,
             // The model has no guards, and no packets that do not exist.
-            // The model has no closed packets either.
-            Ok(
-                GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::NotFound | GrabOutcome::Closed,
-            )
-            | Err(()) => return Ok(()),
+            Ok(GrabOutcome::Refused(_) | GrabOutcome::NotStarted { .. } | GrabOutcome::NotFound) | Err(()) => {
+                return Ok(());
+            }
         };
         if !reached.may_answer(user, answer, since) {
             return differs(format!("{user} is answered {answer:?}, which no grab of process {} gives", actor.process));
