@@ -101,6 +101,7 @@ impl From<Failure> for Failed {
 
 impl Failed {
     /// Says which table it is that did not answer.
+    #[must_use]
     pub fn in_table(self, place: &str) -> Self {
         match self {
             Self::Audit(_) | Self::Journal(_) | Self::Timeline(_) | Self::Store(_) => {
