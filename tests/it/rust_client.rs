@@ -113,6 +113,18 @@ async fn every_operation_is_called_and_its_answer_reads() {
     let found = operator.find_packets("order-17", page).await.unwrap();
     assert_eq!(found.packets.iter().map(|packet| &*packet.packet_id).collect::<Vec<_>>(), [id]);
 
+    intervenes(&operator, &alice, id).await;
+
+    let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
+    let Error::Problem(problem) = bad else { panic!("{bad:?}") };
+    assert_eq!((problem.status, problem.code), (400, ProblemCode::InvalidRequest));
+    assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
+    local.stop().await;
+}
+
+/// The operator suspends a user, and closes a packet that is for that user alone.
+async fn intervenes(operator: &Client, alice: &Client, id: &str) {
+    let for_bob = operator.for_user("a{b}");
     let suspended = operator.suspend_user("a{b}", "reported").await.unwrap();
     assert_eq!((&*suspended.user_id, &*suspended.suspension.reason), ("a{b}", "reported"));
     assert_eq!(operator.wallet_of("a{b}").await.unwrap().suspension, Some(suspended.suspension));
@@ -127,12 +139,6 @@ async fn every_operation_is_called_and_its_answer_reads() {
     assert_eq!(operator.close_packet(id, "again").await.unwrap().closed_at, closed.closed_at);
     let late = alice.grab(id, Some("芝麻开门")).await.unwrap_err();
     assert_eq!(late.code(), Some(ProblemCode::NotARecipient));
-
-    let bad = alice.send("k-2", &SendRequest::new(Split::Random, 0, 0)).await.unwrap_err();
-    let Error::Problem(problem) = bad else { panic!("{bad:?}") };
-    assert_eq!((problem.status, problem.code), (400, ProblemCode::InvalidRequest));
-    assert!(problem.errors.iter().any(|error| error.field == "count"), "{problem}");
-    local.stop().await;
 }
 
 #[test]
