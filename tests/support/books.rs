@@ -129,13 +129,17 @@ pub async fn audit_table(client: &Client, table: &str) -> Books {
     books
 }
 
+/// Items of a page of the table.
+const PAGE_ITEMS: i32 = 2_000;
+
 impl Books {
     /// Reads a ledger that is known to be in order.
     async fn read(client: &Client, table: &str) -> Self {
         let mut books = Self::default();
         let mut start = None;
         loop {
-            let request = client.scan().table_name(table).consistent_read(true);
+            // Without a limit the embedded database reads the whole rest of the table for each page.
+            let request = client.scan().table_name(table).consistent_read(true).limit(PAGE_ITEMS);
             let page = request.set_exclusive_start_key(start).send().await.unwrap();
             for item in page.items.unwrap_or_default() {
                 books.enter(&item);

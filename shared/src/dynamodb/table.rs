@@ -114,10 +114,7 @@ impl SdkTable {
         bound: Option<Bound>,
         absent: Option<&'static str>,
     ) -> Result<TransactWriteItem, TableError> {
-        let mut update = Update::builder()
-            .table_name(&self.name)
-            .set_key(Some(attributes_of(key)))
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+        let mut update = Update::builder().table_name(&self.name).set_key(Some(attributes_of(key)));
         let mut terms = Vec::with_capacity(deltas.len());
         for (i, (name, delta)) in deltas.iter().enumerate() {
             terms.push(format!("#a{i} :a{i}"));
@@ -142,7 +139,9 @@ impl SdkTable {
             update = update.expression_attribute_names("#n", name);
         }
         if !conditions.is_empty() {
-            update = update.condition_expression(conditions.join(" AND "));
+            update = update
+                .condition_expression(conditions.join(" AND "))
+                .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         }
         Ok(TransactWriteItem::builder().update(update.build().map_err(refused)?).build())
     }

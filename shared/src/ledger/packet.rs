@@ -117,33 +117,37 @@ impl<T: Table> Ledger<T> {
     /// suspension counts, then the day's limit, then the balance.
     async fn why_not_sent(&self, request: &SendRequest<'_>, reasons: Vec<Reason>) -> Result<SendOutcome, LedgerError> {
         let mut reasons = reasons.into_iter();
-        let before = match reasons.next() {
-            Some(Reason::ConditionFailed(Some(item))) => Some(judge_key(request, item)?),
-            _ => self.sent_before(request).await?,
-        };
-        if let Some(outcome) = before {
-            return Ok(outcome);
+        if let Some(Reason::ConditionFailed(Some(item))) = reasons.next() {
+            return judge_key(request, item);
         }
         let (wallet, day) = (reasons.nth(WALLET_PLACE - 1), reasons.next());
         let is_limited = request.daily_max.is_some() && matches!(day, Some(Reason::ConditionFailed(_)));
-        if is_limited && matches!(wallet, Some(Reason::None)) {
-            return Ok(SendOutcome::DailyLimitExceeded);
+        let why = if is_limited && matches!(wallet, Some(Reason::None)) {
+            Ok(SendOutcome::DailyLimitExceeded)
+        } else {
+            match self.why_unpaid(&request.terms.sender, request.terms.total, wallet).await {
+                Ok(Unpaid::Suspended) => Ok(SendOutcome::Suspended),
+                _ if is_limited => Ok(SendOutcome::DailyLimitExceeded),
+                Ok(Unpaid::InsufficientBalance) => Ok(SendOutcome::InsufficientBalance),
+                Err(error) => Err(error),
+            }
+        };
+        // The key is read last: if it is free now, it was free when the wallet was read.
+        match self.sent_before(request).await? {
+            Some(outcome) => Ok(outcome),
+            None => why,
         }
-        Ok(match self.why_unpaid(&request.terms.sender, request.terms.total, wallet).await {
-            Ok(Unpaid::Suspended) => SendOutcome::Suspended,
-            _ if is_limited => SendOutcome::DailyLimitExceeded,
-            Ok(Unpaid::InsufficientBalance) => SendOutcome::InsufficientBalance,
-            Err(error) => return Err(error),
-        })
     }
 
     /// How a send ends that is larger than a whole day's limit.
     async fn above_daily_limit(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
-        if let Some(outcome) = self.sent_before(request).await? {
-            return Ok(outcome);
-        }
         let (_, suspension) = self.account(&request.terms.sender).await?;
-        Ok(if suspension.is_some() { SendOutcome::Suspended } else { SendOutcome::DailyLimitExceeded })
+        // The key is read last, as above.
+        Ok(match self.sent_before(request).await? {
+            Some(outcome) => outcome,
+            None if suspension.is_some() => SendOutcome::Suspended,
+            None => SendOutcome::DailyLimitExceeded,
+        })
     }
 
     /// How an earlier send with this key ended, if it sent a packet.

@@ -108,8 +108,11 @@ impl<T: Table> Ledger<T> {
             absent: None,
         };
         let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
-        let (outcome, _) = self.move_once(keys::deposit(user, id), &item, wallet, MovementOutcome::TooFull).await?;
-        Ok(outcome)
+        let key = keys::deposit(user, id);
+        match self.move_once(key.clone(), &item, wallet).await? {
+            Once::Known(outcome) => Ok(outcome),
+            Once::Refused(_) => found_before(self.table.get(key).await?, amount, MovementOutcome::TooFull),
+        }
     }
 
     /// Takes money out of a wallet, once for each id, unless its owner is suspended.
@@ -128,39 +131,36 @@ impl<T: Table> Ledger<T> {
             absent: Some(items::SUSPENDED),
         };
         let item = OutsideItem { id: id.to_string(), amount, at, by: by.cloned() };
-        let unpaid = MovementOutcome::InsufficientBalance;
-        let (outcome, reason) = self.move_once(keys::withdrawal(user, id), &item, wallet, unpaid).await?;
-        if outcome != unpaid {
-            return Ok(outcome);
+        let key = keys::withdrawal(user, id);
+        let reason = match self.move_once(key.clone(), &item, wallet).await? {
+            Once::Known(outcome) => return Ok(outcome),
+            Once::Refused(reason) => reason,
+        };
+        let unpaid = self.why_unpaid(user, amount, reason).await;
+        // The withdrawal is read last: if there is none now, there was none when the wallet was read.
+        match self.table.get(key).await? {
+            None => Ok(match unpaid? {
+                Unpaid::InsufficientBalance => MovementOutcome::InsufficientBalance,
+                Unpaid::Suspended => MovementOutcome::Suspended,
+            }),
+            found => found_before(found, amount, MovementOutcome::InsufficientBalance),
         }
-        Ok(match self.why_unpaid(user, amount, reason).await? {
-            Unpaid::InsufficientBalance => MovementOutcome::InsufficientBalance,
-            Unpaid::Suspended => MovementOutcome::Suspended,
-        })
     }
 
-    /// Writes a movement and its copy in the timeline once. An existing movement under the same id decides before the wallet does. Also
-    /// returns what the table said of the wallet, if something was in the way.
-    async fn move_once(
-        &self,
-        key: Key,
-        movement: &OutsideItem,
-        wallet: Write,
-        refused: MovementOutcome,
-    ) -> Result<(MovementOutcome, Option<Reason>), LedgerError> {
+    /// Writes a movement and its copy in the timeline once. An existing movement under the same id decides before the wallet does.
+    async fn move_once(&self, key: Key, movement: &OutsideItem, wallet: Write) -> Result<Once, LedgerError> {
         let item = items::write(movement)?;
         let copy = Write::PutNew { key: keys::in_timeline(&key, movement.at), item: item.clone() };
-        let writes = [Write::PutNew { key: key.clone(), item }, copy, wallet];
-        let reasons = match self.commit(&writes).await? {
-            Committed::Yes => return Ok((MovementOutcome::Moved, None)),
-            Committed::No(reasons) => reasons,
+        let writes = [Write::PutNew { key, item }, copy, wallet];
+        let mut reasons = match self.commit(&writes).await? {
+            Committed::Yes => return Ok(Once::Known(MovementOutcome::Moved)),
+            Committed::No(reasons) => reasons.into_iter(),
         };
-        let mut reasons = reasons.into_iter();
-        let found: Option<Item> = match reasons.next() {
-            Some(Reason::ConditionFailed(Some(item))) => Some(item),
-            _ => self.table.get(key).await?,
-        };
-        Ok((found_before(found, movement.amount, refused)?, reasons.next()))
+        if let Some(Reason::ConditionFailed(Some(found))) = reasons.next() {
+            return found_before(Some(found), movement.amount, MovementOutcome::IdReused).map(Once::Known);
+        }
+        let of_wallet = reasons.nth(1);
+        Ok(Once::Refused(of_wallet))
     }
 
     /// How a deposit ends that the deployment's limit forbids: one that was made before the limit was lowered stays made.
@@ -172,6 +172,14 @@ impl<T: Table> Ledger<T> {
     ) -> Result<MovementOutcome, LedgerError> {
         found_before(self.table.get(keys::deposit(user, id)).await?, amount, MovementOutcome::AboveLimit)
     }
+}
+
+/// How the write of a movement ended.
+enum Once {
+    /// It was written now, or a movement under the same id exists.
+    Known(MovementOutcome),
+    /// Something was in the way; with what the table said of the wallet. A movement under the same id may exist.
+    Refused(Option<Reason>),
 }
 
 /// What an existing movement under the same id makes of a request for `amount`; `otherwise` if there is none.

@@ -54,7 +54,8 @@ impl<T: Table, H: HotStore> ClosePacket<T, H> {
             let found = self.stores.ledger.packet(id).await?;
             packet = found.ok_or_else(|| Failure::defect(format!("{id}: it existed a moment ago")))?;
         }
-        if packet.settled.is_none() {
+        // Also of a settled one: settle goes on without a hot store that does not answer.
+        if packet.closed.is_some() {
             self.closer.close_all(&packet.terms).await?;
             crash_point!("close.after_parts");
         }

@@ -56,7 +56,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(of_request.len(), 1, "{function} {id}: {of_request:?}");
         let fields = of_request[0];
         assert!(fields["outcome"].is_string() && fields["duration_us"].is_u64(), "{fields}");
-        let is_ok = ["ok", "replayed", "grabbed", "sold_out", "expired", "not_started"]
+        let is_ok = ["ok", "replayed", "grabbed", "sold_out", "expired", "closed", "not_started"]
             .contains(&fields["outcome"].as_str().unwrap());
         assert_eq!(is_ok, *status < 300, "{fields}");
         if let Some(packet) = packet {
@@ -67,7 +67,8 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
     }
     let sends = walked.requests.iter().filter(|(_, function, _, status)| *function == "send" && *status < 300);
     let with_packet = json_lines(&walked.logs["send"]);
-    let with_packet = with_packet.iter().filter(|line| line["fields"]["packet_id"].is_string());
+    let of_request = |fields: &Value| fields["packet_id"].is_string() && fields["duration_us"].is_u64();
+    let with_packet = with_packet.iter().filter(|line| of_request(&line["fields"]));
     assert_eq!(with_packet.count(), sends.count(), "a send logs its packet");
 
     let for_u3 = json_lines(&walked.logs["grab"]);
@@ -81,7 +82,7 @@ async fn each_request_has_one_line_and_each_grab_its_metrics() {
         assert_eq!(line["Table"], TABLE);
         *grabs.entry(line["Outcome"].as_str().unwrap()).or_default() += line["Grabs"].as_u64().unwrap();
     }
-    let expected = [("expired", 2), ("grabbed", 6), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
+    let expected = [("closed", 1), ("expired", 2), ("grabbed", 6), ("refused", 4), ("sold_out", 1), ("unavailable", 1)];
     assert_eq!(grabs, BTreeMap::from(expected));
     assert_eq!((sum("Replays"), sum("ColdStarts")), (1, 1));
     assert!(sum("ScriptCalls") >= 6, "{metrics:?}");
