@@ -122,7 +122,7 @@ async fn every_operation_is_called_and_its_answer_reads() {
     local.stop().await;
 }
 
-/// The operator suspends a user, and closes a packet that is for that user alone.
+/// The operator suspends a user, and closes a packet that is for this user only.
 async fn intervenes(operator: &Client, alice: &Client, id: &str) {
     let for_bob = operator.for_user("a{b}");
     let suspended = operator.suspend_user("a{b}", "reported").await.unwrap();
