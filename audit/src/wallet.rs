@@ -55,7 +55,7 @@ struct Wallet {
 impl Wallet {
     fn read(item: &Item) -> Result<Self, Malformed> {
         let fields = Fields(item);
-        // A number without any addition is absent: a user who has never had money may be suspended.
+        // A wallet has no number to which nothing was added. A suspended user may have no balance yet.
         let total = |count, amount| {
             let count = if fields.has(count) { fields.number(count)? } else { 0 };
             let amount = if fields.has(amount) { fields.signed(amount)? } else { 0 };

@@ -110,6 +110,23 @@ async fn settle_finishes_a_close_that_has_not_reached_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeated_close_reaches_redis_also_after_the_refund() {
+    in_both_modes(async |world, setup| {
+        let process = world.process_with(setup);
+        let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+        let snapshot = world.snapshot().await;
+        close(&process, &terms).await;
+        assert_eq!(process.settle().await.refunded_slips, 10);
+        // Redis goes back to before the close.
+        world.restore(&snapshot).await;
+        close(&process, &terms).await;
+        assert_eq!(process.grab(terms.id, &user("ann")).await.unwrap(), GrabOutcome::Closed);
+        audit(&world).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_closes_at_once_are_one() {
     let world = World::single().await;
     let processes = [world.process(), world.process()];

@@ -203,7 +203,7 @@ impl<T: Table> Ledger<T> {
         stream::iter(groups).map(read).buffered(DECISION_QUERIES)
     }
 
-    /// Closes a packet: nobody who has no slip is to get one. Returns whether this call did. Otherwise it was closed or settled before.
+    /// Closes an open packet. Returns false if the packet was closed or settled before.
     ///
     /// The place in the index moves: a closed packet is due at once.
     pub async fn close(&self, terms: &Terms, closing: &Intervention) -> Result<bool, LedgerError> {

@@ -176,8 +176,8 @@ pub enum ViewResult {
 pub struct PartView {
     /// The time of this view by the hot store's clock. It has every slip that was given out before.
     pub now: Timestamp,
-    /// A text that changes with every claim or hold that comes or goes, and when the part is closed. One exception: a hold that gives way to its user's claim
-    /// of another part.
+    /// A text that changes with every claim or hold that comes or goes, and when the part is closed. One exception: a hold that gives way
+    /// to its user's claim of another part.
     pub version: String,
     /// Whether the part is closed.
     pub is_closed: bool,
@@ -262,7 +262,7 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         decisions: &[Decision],
     ) -> impl Future<Output = Result<Loaded, HotStoreError>> + Send;
 
-    /// Closes a part, if it is loaded: from then on it holds no slip for anybody who has none. Returns whether it is loaded.
+    /// Closes a loaded part: users who have no slip get none from then on. Returns false if the part is not loaded.
     fn close(&self, part: PartId) -> impl Future<Output = Result<bool, HotStoreError>> + Send;
 
     /// Acquires the load lease of a part. Returns whether the caller got it: only one caller has it, until it is released or

@@ -142,6 +142,15 @@ async fn a_key_that_is_there_decides_before_the_balance() {
     }
 }
 
+/// Otherwise this very send may pay between the two reads, and then be answered that the wallet is poor.
+#[tokio::test]
+async fn the_key_is_read_after_the_wallet() {
+    let ledger = cancelled([Reason::None, Reason::None, Reason::None, Reason::ConditionFailed(None)]);
+    assert_eq!(send(&ledger, &terms()).await, SendOutcome::InsufficientBalance);
+    let key = keys::send_key(&user("alice"), &"k1".parse().unwrap());
+    assert_eq!(*ledger.table.reads.lock().unwrap(), [keys::wallet(&user("alice")), key]);
+}
+
 #[tokio::test]
 async fn a_packet_reads_as_it_was_sent_and_closed() {
     let ledger = ledger();

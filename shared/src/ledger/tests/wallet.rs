@@ -62,6 +62,19 @@ async fn a_movement_that_is_there_decides_before_the_balance() {
     assert_eq!(withdraw(&out_of_bounds()).await, MovementOutcome::InsufficientBalance);
 }
 
+/// Otherwise this very withdrawal may pay between the two reads, and then be answered that the wallet is poor.
+#[tokio::test]
+async fn a_withdrawal_is_read_after_the_wallet() {
+    let (wallet, key) = (keys::wallet(&user("ann")), keys::withdrawal(&user("ann"), &id()));
+    let hidden = cancelled([Reason::None, Reason::None, Reason::ConditionFailed(None)]);
+    assert_eq!(withdraw(&hidden).await, MovementOutcome::InsufficientBalance);
+    assert_eq!(*hidden.table.reads.lock().unwrap(), [wallet, key.clone()]);
+    let poor = BTreeMap::from([("balance", 499)]);
+    let shown = cancelled([Reason::None, Reason::None, there(&poor)]);
+    assert_eq!(withdraw(&shown).await, MovementOutcome::InsufficientBalance);
+    assert_eq!(*shown.table.reads.lock().unwrap(), [key], "the table has shown the wallet");
+}
+
 #[tokio::test]
 async fn a_deposit_of_before_the_limit_stays_made() {
     let above = async |ledger: Ledger<Told>| {

@@ -1,4 +1,5 @@
-//! Refunds of expired and of closed packets: those of one part first, then the larger ones in portions, so that no packet keeps others waiting.
+//! Refunds of expired and of closed packets. Packets of one part come first. Larger ones follow in portions, so that no packet keeps others
+//! waiting.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -106,8 +107,8 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(all)
     }
 
-    /// The due packets of a due shard, closed ones first, then the earliest: those of one part. It hands over the large ones. It reads the index to
-    /// its end before anything is refunded, so that a large packet gets its portions however many small ones are before it.
+    /// The due packets of one part in a due shard: closed ones first, then expired ones, the earliest first. Hands over the large ones. It
+    /// reads the index to its end before anything is refunded, so that small packets keep no large one waiting.
     async fn find_due(&self, shard: u32, run: &Run, large: &UnboundedSender<Due>) -> Result<Vec<Due>, Failure> {
         let mut small = Vec::new();
         for is_closed in [true, false] {
