@@ -45,7 +45,12 @@ impl<T: Table, H: HotStore> Loader<T, H> {
     pub async fn ensure(self: &Arc<Self>, part: PartId) -> Result<Ensured, Failure> {
         let this = Arc::clone(self);
         let work = move || async move { this.ensure_alone(part).await };
-        self.flights.run(part, work).await.unwrap_or_else(|| Err(Failure::defect("loading a part panicked")))
+        let ensured = self.flights.run(part, work).await;
+        match ensured.unwrap_or_else(|| Err(Failure::defect("loading a part panicked")))? {
+            // The load that this call has joined may have looked before the packet was there.
+            Ensured::NotFound if self.stores.ledger.packet(part.packet).await?.is_some() => Ok(Ensured::AskAgain),
+            ensured => Ok(ensured),
+        }
     }
 
     async fn ensure_alone(&self, part: PartId) -> Result<Ensured, Failure> {
