@@ -127,6 +127,30 @@ async fn a_repeated_close_reaches_redis_also_after_the_refund() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settle_tells_a_redis_that_forgot_a_close_and_its_refund() {
+    in_both_modes(async |world, setup| {
+        let process = world.process_with(setup);
+        let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+        let snapshot = world.snapshot().await;
+        close(&process, &terms).await;
+        assert_eq!(process.settle().await.refunded_slips, 10);
+        world.restore(&snapshot).await;
+        // Redis gives a slip to the first who asks. With acknowledgement by the ledger, that grab finds the refunds and tells Redis. Else
+        // the next run of settle does.
+        process.grab(terms.id, &user("ann")).await.unwrap();
+        process.settle().await;
+        for name in ["bob", "ann"] {
+            let outcome = process.grab(terms.id, &user(name)).await.unwrap();
+            let is_told = if setup.ack == AckMode::Redis { GrabOutcome::Closed } else { GrabOutcome::SoldOut };
+            assert_eq!(outcome, is_told, "{name}");
+        }
+        world.outbox_is_empty().await;
+        audit(&world).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_closes_at_once_are_one() {
     let world = World::single().await;
     let processes = [world.process(), world.process()];
