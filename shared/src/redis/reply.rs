@@ -15,7 +15,7 @@ use crate::ports::{
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
     let (at, parts) = answer.split_once(';')?;
-    let at = timestamp(at)?;
+    let at = if at.is_empty() { None } else { Some(timestamp(at)?) };
     let part = |answers: &str| match answers {
         "-" => Some(None),
         answers => answers.split(',').map(|answer| found(answer, at)).collect::<Option<_>>().map(Some),
@@ -23,8 +23,8 @@ pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
     parts.split(';').map(part).collect()
 }
 
-/// One user's answer, given at `now`.
-fn found(answer: &str, now: Timestamp) -> Option<GrabAnswer> {
+/// One user's answer, given at `now`, if the script looked at its clock.
+fn found(answer: &str, now: Option<Timestamp>) -> Option<GrabAnswer> {
     match answer {
         "r" => return Some(GrabAnswer::Refused(Refusal::NotARecipient)),
         "p" => return Some(GrabAnswer::Refused(Refusal::WrongPassphrase)),
@@ -41,10 +41,10 @@ fn found(answer: &str, now: Timestamp) -> Option<GrabAnswer> {
         },
         "n" => {
             let starts_at = timestamp(rest)?;
-            Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(now) })
+            Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(now?) })
         }
         "t" => Some(GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
-        _ => Some(GrabAnswer::Held { slip: number(answer)?, at: now, fresh: true }),
+        _ => Some(GrabAnswer::Held { slip: number(answer)?, at: now?, fresh: true }),
     }
 }
 
@@ -417,6 +417,16 @@ mod tests {
             [("ann", "hx:7"), ("ann", "h+3:7"), ("ann", "h3"), ("ann", "3:7"), ("a#b", "h3:7"), ("", "")]
         {
             assert_eq!(held(user, value), None, "{user} {value}");
+        }
+    }
+
+    #[test]
+    fn only_a_new_hold_and_a_start_need_the_time() {
+        for answer in ["h3:7", "g3:520:7", "r", "p", "t59", "c0", "s1", "e0", "-"] {
+            assert_eq!(grabbed(&format!(";{answer}")), grabbed(&format!("9;{answer}")), "{answer}");
+        }
+        for answer in ["3", "n69", "h3:7,3"] {
+            assert_eq!(grabbed(&format!(";{answer}")), None, "{answer}");
         }
     }
 

@@ -8,8 +8,8 @@
 --       1   the number of users, with 'p' appended if digests follow
 --       2…  the users (none twice), then as many digests of their passphrases, or ''
 --
--- Returns one string: the time in milliseconds, then ';' and an answer for each part. It is '-' if the part is not loaded, else
--- one answer per user, in order, separated by ',':
+-- Returns one string: the time in milliseconds, or nothing if no answer needs it; then ';' and an answer for each part. It is '-' if
+-- the part is not loaded, else one answer per user, in order, separated by ',':
 --   <slip>                 a slip that is held for the user as of that time
 --   h<slip>:<at>           the slip that was held for them before, not known to be in the ledger; parked: then ':' and the reason
 --   g<slip>:<amount>:<at>  their confirmed claim: the answer for ever, also after expiry
@@ -28,46 +28,58 @@
 local call, format, sub, KEYS, ARGV = redis.call, string.format, string.sub, KEYS, ARGV
 local TRIES_MAX, TRIES_MS = 10, 60000
 
--- Now, in milliseconds, as text. Times have 13 digits until the year 2286, so text compares with text, which costs less than
--- numbers. Nine times out of ten the microseconds have six digits; the first three are the milliseconds.
+-- Now, in milliseconds, as text; nil until it is needed. Times have 13 digits until the year 2286, so text compares with text, which
+-- costs less than numbers.
 local TIME_LEN = 13
-local time = call('TIME')
-local seconds, micros = time[1], time[2]
-local at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
-
+local at
 -- The answers, by part, and the number of parts without one.
-local all, unanswered = {}, #KEYS / 2
+local all, unanswered = nil, #KEYS / 2
 -- Whether each part has one user, and no number before the user.
 local is_one_each = #ARGV * 2 == #KEYS
 
 -- The fast path answers what the general path below would: users of parts that have no guard and are in their queue, unless another
--- range must become the first. It makes no table and no function of its own: without it these calls take a third longer, says
--- `make bench ARGS="--only fast-path"`.
+-- range must become the first. It makes no function, and for one user no table, of its own. `make bench ARGS="--only fast-path"` says
+-- what that saves.
 --
 -- `open_until` exists in these parts only. It tells the last millisecond before the expiry and then `range_end`. As text, the time is
 -- smaller until the expiry.
 if is_one_each then
   for i = 1, #ARGV do
     local part, user = KEYS[2 * i - 1], ARGV[i]
-    local found = call('HMGET', part, '$next_free', '$open_until', user)
-    local slip, open_until, answer = found[1], found[2], found[3]
+    local found = call('HMGET', part, user, '$open_until', '$next_free', '$other_ranges', '$ack_mode')
+    local answer, open_until, slip = found[1], found[2], found[3]
     if open_until and not answer then
+      if not at then
+        local time = call('TIME')
+        local seconds, micros = time[1], time[2]
+        -- Nine times out of ten the microseconds have six digits; the first three are the milliseconds.
+        at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
+      end
       if at < open_until and slip ~= sub(open_until, TIME_LEN + 1) then
         call('HSET', part, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1))
         answer = slip
-      else
-        local rest = call('HMGET', part, '$other_ranges', '$known_count', '$slip_count', '$ack_mode')
-        if rest[1] == '' or at > open_until then
-          answer = (at < open_until and 's' or 'e') .. ((rest[2] == rest[3] or rest[4] == 'redis') and '1' or '0')
+      elseif found[4] == '' or at > open_until then
+        local is_certain = found[5] == 'redis'
+        if not is_certain then
+          local known = call('HMGET', part, '$known_count', '$slip_count')
+          is_certain = known[1] == known[2]
         end
+        answer = (at < open_until and 's' or 'e') .. (is_certain and '1' or '0')
       end
     end
     if open_until and answer then
-      if #ARGV == 1 then return at .. ';' .. answer end
-      all[i], unanswered = answer, unanswered - 1
+      if #ARGV == 1 then return (at or '') .. ';' .. answer end
+      all, unanswered = all or {}, unanswered - 1
+      all[i] = answer
     end
   end
-  if unanswered == 0 then return at .. ';' .. table.concat(all, ';') end
+  if unanswered == 0 then return (at or '') .. ';' .. table.concat(all, ';') end
+end
+
+all = all or {}
+if not at then
+  local time = call('TIME')
+  at = format('%s%03d', time[1], time[2] / 1000)
 end
 
 -- What the guard answers a user, or nil. `to_all` is the answer to all recipients, whatever their passphrase, if there is one. It counts
