@@ -63,6 +63,18 @@ pub struct Cell {
     pub left: Option<u64>,
     /// For the charts: latencies in microseconds, each with the share of the answers within it.
     pub latencies: Vec<(f64, f64)>,
+    /// The figures of each round. Rounds of the same number ran one after the other, so they are compared with each other.
+    #[serde(skip)]
+    pub rounds: Vec<RoundFigures>,
+}
+
+/// The figures of one round of a cell.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundFigures {
+    /// Answers per second.
+    pub per_s: f64,
+    /// Redis' processor time per answer, in microseconds.
+    pub redis_cpu_us: f64,
 }
 
 /// Collects the heats of a cell.
@@ -84,6 +96,15 @@ struct Round {
     answers: u64,
     took: Duration,
     cpu_us: u64,
+}
+
+impl Round {
+    fn figures(&self) -> RoundFigures {
+        RoundFigures {
+            per_s: float(self.answers) / self.took.as_secs_f64(),
+            redis_cpu_us: float(self.cpu_us) / float(self.answers.max(1)),
+        }
+    }
 }
 
 const NANOS_MOST: u64 = 60_000_000_000;
@@ -155,16 +176,17 @@ impl Collector {
     pub fn cell(&self) -> Cell {
         let micros = |nanos: u64| float(nanos) / 1e3;
         let shares = self.shares.unwrap_or_default();
-        let spread = |figure: fn(&Round) -> f64| Spread::of(self.rounds.iter().map(figure).collect());
+        let rounds: Vec<RoundFigures> = self.rounds.iter().map(Round::figures).collect();
+        let spread = |figure: fn(&RoundFigures) -> f64| Spread::of(rounds.iter().map(figure).collect());
         Cell {
             workload: self.workload,
             scheme: self.scheme.clone(),
-            per_s: spread(|round| float(round.answers) / round.took.as_secs_f64()),
+            per_s: spread(|round| round.per_s),
             rush_s: Spread::of(self.rushes.clone()).median,
             p50_us: micros(self.nanos.value_at_quantile(0.5)),
             p99_us: micros(self.nanos.value_at_quantile(0.99)),
             p999_us: micros(self.nanos.value_at_quantile(0.999)),
-            redis_cpu_us: spread(|round| float(round.cpu_us) / float(round.answers.max(1))).median,
+            redis_cpu_us: spread(|round| round.redis_cpu_us).median,
             redis_calls: float(self.calls) / float(self.answers.max(1)),
             winners: shares.winners,
             oversold: shares.oversold,
@@ -173,6 +195,7 @@ impl Collector {
             latencies: (self.nanos.iter_quantiles(5))
                 .map(|step| (micros(step.value_iterated_to()), step.quantile()))
                 .collect(),
+            rounds,
         }
     }
 }

@@ -145,6 +145,7 @@ mod tests {
             double_winners: 0,
             left: None,
             latencies: vec![(20.0, 1.0)],
+            rounds: Vec::new(),
         }
     }
 

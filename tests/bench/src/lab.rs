@@ -50,20 +50,20 @@ pub struct Lab {
     redis: redis::Client,
     /// The time and the amount of data of each cell.
     pub time: TimeBox,
-    scheme: String,
+    schemes: Vec<String>,
     cells: Vec<Collector>,
     /// The report so far.
     pub report: Report,
 }
 
 impl Lab {
-    /// Starts servers. Only schemes whose names contain `scheme` will be measured and added to the report.
-    pub async fn open(time: TimeBox, scheme: String, mut report: Report) -> Result<Self, BoxError> {
+    /// Starts servers. Only schemes whose names contain one of `schemes` will be measured and added to the report.
+    pub async fn open(time: TimeBox, schemes: Vec<String>, mut report: Report) -> Result<Self, BoxError> {
         let server = TestServer::start(&[]).await;
         let dynamodb = DynamoDb::start(None).await?;
         let redis = redis::Client::open(server.url())?;
         report.machine.redis = info(&redis, "redis_version")?;
-        Ok(Self { server, dynamodb, redis, time, scheme, cells: Vec::new(), report })
+        Ok(Self { server, dynamodb, redis, time, schemes, cells: Vec::new(), report })
     }
 
     /// The address of its Redis.
@@ -123,7 +123,7 @@ impl Lab {
         rush: &Rush,
         heat: impl AsyncFn(Duration) -> Result<Heat, BoxError>,
     ) -> Result<(), BoxError> {
-        if !name.contains(&self.scheme) {
+        if !self.schemes.iter().any(|wanted| name.contains(wanted)) {
             return Ok(());
         }
         let known = self.cells.iter().position(|cell| cell.is_of(workload, name));

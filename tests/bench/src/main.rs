@@ -65,9 +65,12 @@ struct Options {
     /// Only these workloads; `fast-path` is one more
     #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,start,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
-    /// Only schemes whose names contain this
-    #[arg(long, default_value = "")]
-    scheme: String,
+    /// Rounds of each cell, if not 3. Goals of several rounds compare those that ran one after the other
+    #[arg(long, conflicts_with_all = ["quick", "rehearse"])]
+    rounds: Option<usize>,
+    /// Only schemes whose names contain one of these
+    #[arg(long, value_delimiter = ';', default_value = "")]
+    scheme: Vec<String>,
     /// The folder of the deployed functions, for their sizes; by default the sizes are of this build
     #[arg(long)]
     deployed: Option<PathBuf>,
@@ -81,7 +84,7 @@ impl Options {
         match self {
             Self { rehearse: true, .. } => TimeBox::REHEARSAL,
             Self { quick: true, .. } => TimeBox::QUICK,
-            _ => TimeBox::FULL,
+            Self { rounds, .. } => TimeBox { rounds: rounds.unwrap_or(TimeBox::FULL.rounds), ..TimeBox::FULL },
         }
     }
 

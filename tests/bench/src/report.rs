@@ -264,7 +264,9 @@ impl fmt::Display for Report {
         }
         for ratio in &self.ratios {
             let met = if ratio.met { "yes" } else { "**no**" };
-            writeln!(f, "| {} | {} | {} | {met} |", ratio.name, ratio.goal, short(ratio.value))?;
+            let range =
+                ratio.range.map(|(least, most)| format!(" ({}–{})", short(least), short(most))).unwrap_or_default();
+            writeln!(f, "| {} | {} | {}{range} | {met} |", ratio.name, ratio.goal, short(ratio.value))?;
         }
         Ok(())
     }
