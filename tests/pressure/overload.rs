@@ -17,8 +17,9 @@ const SLIPS: u32 = 100_000;
 /// Requests in flight while the capacity is measured.
 const CLOSED_LOOP: usize = 64;
 const TICK: Duration = Duration::from_millis(10);
-/// The most requests that this process has in flight. Each needs a connection, and so a file. Further arrivals are not sent.
-const UNDER_WAY_MAX: usize = 8_192;
+/// The most requests that this process has in flight. A connection that was begun for one may stay idle while the next begins another, and the
+/// stack takes 10,000. Further arrivals are not sent.
+const UNDER_WAY_MAX: usize = 4_096;
 
 #[derive(clap::Args)]
 pub struct Options {

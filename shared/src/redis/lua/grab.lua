@@ -46,7 +46,7 @@ local is_one_each = #ARGV * 2 == #KEYS
 if is_one_each then
   for i = 1, #ARGV do
     local part, user = KEYS[2 * i - 1], ARGV[i]
-    local found = call('HMGET', part, user, '$open_until', '$next_free', '$other_ranges', '$ack_mode')
+    local found = call('HMGET', part, user, '$open_until', '$next_free')
     local answer, open_until, slip = found[1], found[2], found[3]
     if open_until and not answer then
       if not at then
@@ -58,13 +58,16 @@ if is_one_each then
       if at < open_until and slip ~= sub(open_until, TIME_LEN + 1) then
         call('HSET', part, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1))
         answer = slip
-      elseif found[4] == '' or at > open_until then
-        local is_certain = found[5] == 'redis'
-        if not is_certain then
-          local known = call('HMGET', part, '$known_count', '$slip_count')
-          is_certain = known[1] == known[2]
+      else
+        local rest = call('HMGET', part, '$other_ranges', '$ack_mode')
+        if rest[1] == '' or at > open_until then
+          local is_certain = rest[2] == 'redis'
+          if not is_certain then
+            local known = call('HMGET', part, '$known_count', '$slip_count')
+            is_certain = known[1] == known[2]
+          end
+          answer = (at < open_until and 's' or 'e') .. (is_certain and '1' or '0')
         end
-        answer = (at < open_until and 's' or 'e') .. (is_certain and '1' or '0')
       end
     end
     if open_until and answer then
