@@ -106,7 +106,12 @@ pub async fn run(options: &Options) -> bool {
     grabs.join_all().await;
     let answered = times.answered.lock().unwrap().clone();
     let grabbed_within = begun.elapsed();
-    while times.arrived.lock().unwrap().len() < answered.len() && begun.elapsed() < grabbed_within + ARRIVED_WITHIN {
+    // A grab that was refused may have its event too, so that their numbers say nothing.
+    let have_arrived = || {
+        let arrived = times.arrived.lock().unwrap();
+        answered.keys().all(|user| arrived.contains_key(user))
+    };
+    while !have_arrived() && begun.elapsed() < grabbed_within + ARRIVED_WITHIN {
         tokio::time::sleep(TICK).await;
     }
     let arrived_within = begun.elapsed();
