@@ -3,7 +3,7 @@
 #   docker build --tag hongbao .
 #   docker run --rm --init --publish 127.0.0.1:3000:3000 --volume hongbao:/data hongbao
 #
-# Whoever reaches the port is the operator. Publish it to this machine only, as above, and under the same number: the stack refuses
+# Any caller is the operator. Publish it to this machine only, as above, and under the same number: the stack refuses
 # requests for another host or port.
 
 # The toolchain of rust-toolchain.toml; a test compares both.

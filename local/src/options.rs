@@ -14,7 +14,7 @@ pub struct Options {
     #[arg(long, default_value_t = Options::PORT)]
     pub port: u16,
 
-    /// The address to listen on; whoever reaches it is the operator, so use another only inside a container
+    /// The address to listen on; any caller is the operator, so use another only inside a container
     #[arg(long, value_name = "ADDRESS", default_value_t = Options::LISTEN)]
     pub listen: IpAddr,
 

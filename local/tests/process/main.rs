@@ -234,7 +234,7 @@ fn the_program_ends_when_redis_does() {
 /// On Linux all of 127.0.0.0/8 leads to this machine, and to nowhere else.
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn it_listens_where_it_is_told_and_nowhere_else() {
+async fn it_listens_at_the_given_address_and_nowhere_else() {
     let stack = Stack::start(program().args(["--ephemeral", "--listen", "127.0.0.2"]));
     assert_eq!(stack.http.ip().to_string(), "127.0.0.2");
     assert!(stack.http("GET", "/me/wallet", Value::Null).await["balance"].is_number());

@@ -264,8 +264,8 @@ impl TestTls {
         Self { dir }
     }
 
-    /// Makes both for a server. Returns nothing if the server was built without TLS, and says in one line that `what` is skipped:
-    /// on standard error itself, since the test harness shows no other output of a test that passes.
+    /// Makes both for a server. Returns nothing if the server was built without TLS, and says in one line that `what` is skipped.
+    /// The line goes to standard error itself: the test harness hides all other output of a test that passes.
     ///
     /// # Panics
     /// If they can't be made or written, or if no server starts.
