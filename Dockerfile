@@ -21,7 +21,7 @@ FROM ${BASE_IMAGE} AS run
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends curl valkey-server \
     && rm -rf /var/lib/apt/lists/* \
-    && useradd --system --user-group --uid 10001 --no-create-home hongbao \
+    && useradd --user-group --uid 10001 --no-create-home hongbao \
     && install --directory --owner hongbao --group hongbao /data
 COPY --from=build /local /usr/local/bin/local
 USER hongbao
