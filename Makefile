@@ -2,6 +2,13 @@
 export PATH := $(CURDIR)/.tools/bin:$(PATH)
 export SAM_CLI_TELEMETRY := 0
 
+# Which server `make run`, the tests and the measurements start: SERVER=redis or SERVER=valkey. Without it they take the one that
+# is installed, and Redis if both are. A variable of this name in the environment means nothing.
+ifeq ($(origin SERVER),command line)
+export HONGBAO_REDIS_SERVER := $(shell scripts/install-tools.sh server '$(SERVER)')
+$(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
+endif
+
 .PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
 .PHONY: record-actions instructions watch prose nightly preflight smoke
@@ -18,7 +25,7 @@ help: ## Print this list
 announce = [ -x "$${CARGO_TARGET_DIR:-target}/$(1)" ] || echo "Building $(2) the first time, seconds later"
 ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 3 minutes)
 
-# make run ARGS="--port 4000 --ephemeral"
+# make run ARGS="--port 4000 --ephemeral", make run SERVER=valkey
 run: ## Start the whole system on this machine
 	@scripts/install-tools.sh
 	@$(ANNOUNCE_LOCAL)
@@ -69,12 +76,13 @@ prose: ## Check words, sentences, links and anchors of documents and comments
 test test-web test-clients fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
 test test-web test-clients fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 
+# make test SERVER=valkey. CUT=1 runs only what depends on the server: the scripts and the connections.
 # Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 test: ## Run all Rust tests
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	cargo build --workspace --bins
-	cargo test --workspace
+	$(if $(CUT),cargo test --workspace --lib redis:: && cargo test --workspace --test it scripts::,cargo test --workspace)
 
 # Also compares the page's split with the engine's on 10,000 random packets. CUT=1 skips most browser tests.
 test-web: ## Test the page in a real browser, and the JavaScript client
@@ -176,7 +184,8 @@ mutants-code: ## Change the code in small ways and list changes that no test fin
 
 ##@ Measure
 
-# make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench.
+# make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench;
+# that of make bench SERVER=valkey is in target/bench-valkey.
 bench: ## Compare this engine with every published design
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	@$(call announce,measured/bench,the benchmark: about 5 minutes)

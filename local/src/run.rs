@@ -1,5 +1,5 @@
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Local {
         let port = options.port;
         let unusable = |source| StartError::Port { port, source };
         // This comes first, because it is the likeliest to fail. Early clients wait until the gateway serves.
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(unusable)?;
+        let listener = TcpListener::bind((options.listen, port)).await.map_err(unusable)?;
         let data = open_data(&options).await?;
         // The ledger comes first: Redis' data without a ledger would be refused at the next start.
         let dynamodb = start_dynamodb(&options, data.as_ref()).await?;
@@ -144,7 +144,14 @@ impl Local {
     /// The address for requests.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}", self.gateway.address())
+        let mut address = self.gateway.address();
+        // What listens on every address of the machine is reached at this one.
+        match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+            _ => {}
+        }
+        format!("http://{address}")
     }
 
     /// The Redis server's address. A given address may contain a password.

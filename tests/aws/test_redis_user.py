@@ -1,5 +1,6 @@
 """The functions' Redis user in stacks/state.yaml may run the engine's commands and no others, on a real server."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -44,7 +45,7 @@ FORBIDDEN = [
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    program = shutil.which("redis-server") or shutil.which("valkey-server")
+    program = os.environ.get("HONGBAO_REDIS_SERVER") or shutil.which("redis-server") or shutil.which("valkey-server")
     program = program or next(map(str, (ROOT / ".tools").glob("valkey-server")), None)
     assert program, "scripts/install-tools.sh installs a Redis or Valkey server"
     folder = tmp_path_factory.mktemp("redis")

@@ -29,11 +29,15 @@ pub enum NotOurs {
 pub struct Names(Vec<String>);
 
 impl Names {
-    /// The names of a gateway that listens on `address`.
+    /// The names of a gateway that listens on `address`. The address of all interfaces is no name: in a container the gateway is
+    /// published as this machine, and has no other name outside.
     #[must_use]
     pub fn new(address: SocketAddr) -> Self {
         let port = address.port();
-        let mut names = vec![address.to_string()];
+        let mut names = Vec::new();
+        if !address.ip().is_unspecified() {
+            names.push(address.to_string());
+        }
         for host in ["127.0.0.1", "localhost", "[::1]"] {
             names.push(format!("{host}:{port}"));
             if port == HTTP_PORT {
@@ -86,6 +90,16 @@ mod tests {
             builder = builder.header(*name, *value);
         }
         Names::new(([127, 0, 0, 1], port).into()).check(&builder.body(()).unwrap().into_parts().0)
+    }
+
+    #[test]
+    fn on_all_interfaces_it_is_still_this_machine_only() {
+        let names = Names::new(([0, 0, 0, 0], 3000).into());
+        for (host, ours) in
+            [("127.0.0.1:3000", true), ("localhost:3000", true), ("0.0.0.0:3000", false), ("192.0.2.1:3000", false)]
+        {
+            assert_eq!(names.has(host.as_bytes()), ours, "{host}");
+        }
     }
 
     #[test]

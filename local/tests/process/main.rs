@@ -231,6 +231,19 @@ fn the_program_ends_when_redis_does() {
     stack.all_gone();
 }
 
+/// On Linux all of 127.0.0.0/8 leads to this machine, and to nowhere else.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn it_listens_at_the_given_address_and_nowhere_else() {
+    let stack = Stack::start(program().args(["--ephemeral", "--listen", "127.0.0.2"]));
+    assert_eq!(stack.http.ip().to_string(), "127.0.0.2");
+    assert!(stack.http("GET", "/me/wallet", Value::Null).await["balance"].is_number());
+    assert!(TcpStream::connect(("127.0.0.1", stack.http.port())).is_err());
+    for store in [stack.redis, stack.dynamodb] {
+        assert_eq!(store.ip().to_string(), "127.0.0.1", "the stores are for this machine only");
+    }
+}
+
 #[test]
 fn a_failed_start_prints_one_line() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,6 +7,7 @@ mod keys;
 mod reply;
 #[cfg(feature = "fuzzing")]
 pub mod reply;
+pub mod server_program;
 mod store;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_proxy;

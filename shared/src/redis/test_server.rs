@@ -1,7 +1,9 @@
-//! Real Redis servers for tests: `redis-server` 7 from the `PATH`, on free local ports, gone with the value.
+//! Real Redis or Valkey servers for tests: the program that [`server_program::find`] finds, on free local ports, gone with the
+//! value.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)] // A test that cannot start its servers has failed.
 
+use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -13,6 +15,8 @@ use redis::{AsyncConnectionConfig, Cmd, FromRedisValue, Value, cmd};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+
+use super::server_program;
 
 /// How long a server may take for anything.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -78,7 +82,7 @@ impl TestServer {
             }
             // Another program has taken its port meanwhile.
         }
-        panic!("redis-server does not start with {args:?}");
+        panic!("{} does not start with {args:?}", program().display());
     }
 
     /// Its port.
@@ -111,7 +115,7 @@ impl TestServer {
     pub async fn restart(&mut self) {
         self.kill();
         self.spawn();
-        assert!(self.is_up().await, "redis-server does not start again");
+        assert!(self.is_up().await, "the server does not start again");
     }
 
     /// Starts it again with other arguments, on the same port and directory, and waits until it answers.
@@ -169,13 +173,13 @@ impl TestServer {
     }
 
     fn spawn(&mut self) {
-        let process = Command::new("redis-server")
+        let process = Command::new(program())
             .args(["--port", &self.port.to_string(), "--bind", "127.0.0.1", "--save", "", "--dir"])
             .arg(self.dir.path())
             .args(&self.args)
             .stdout(Stdio::null())
             .spawn()
-            .expect("redis-server is in the PATH");
+            .expect("a server that can be run");
         self.process = Some(process);
     }
 
@@ -188,7 +192,7 @@ impl TestServer {
     async fn is_up(&mut self) -> bool {
         let port = self.port;
         let process = self.process.as_mut().expect("a started server");
-        poll("redis-server", async || {
+        poll("the server to answer", async || {
             if process.try_wait().unwrap().is_some() {
                 return Some(false);
             }
@@ -214,6 +218,21 @@ async fn answers(port: u16) -> bool {
         Some(answer[..len].starts_with(b"+PONG") || answer[..len].starts_with(b"-NOAUTH"))
     };
     tokio::time::timeout(Duration::from_secs(1), ping).await.ok().flatten().unwrap_or(false)
+}
+
+fn program() -> PathBuf {
+    let program = server_program::find();
+    program.expect("a Redis or Valkey server: scripts/install-tools.sh installs one, HONGBAO_REDIS_SERVER names one")
+}
+
+/// Whether the server was built with TLS. One without it has no such setting.
+///
+/// # Panics
+/// If it does not start.
+pub async fn serves_tls() -> bool {
+    let server = TestServer::start(&[]).await;
+    let settings: Vec<String> = server.command(cmd("CONFIG").arg("GET").arg("tls-port")).await;
+    !settings.is_empty()
 }
 
 /// A certificate authority, and a certificate of it for servers on this machine.
@@ -243,6 +262,20 @@ impl TestTls {
             std::fs::write(dir.path().join(name), text).unwrap();
         }
         Self { dir }
+    }
+
+    /// Makes both for a server. Returns nothing if the server was built without TLS, and says in one line that `what` is skipped.
+    /// The line goes to standard error itself: the test harness hides all other output of a test that passes.
+    ///
+    /// # Panics
+    /// If they can't be made or written, or if no server starts.
+    pub async fn for_server(what: &str) -> Option<Self> {
+        if serves_tls().await {
+            return Some(Self::new());
+        }
+        let program = program();
+        let _ = writeln!(std::io::stderr(), "{what}: skipped, since {} was built without TLS", program.display());
+        None
     }
 
     /// The authority's certificate (PEM).

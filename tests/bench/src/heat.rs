@@ -113,6 +113,16 @@ pub fn info(redis: &redis::Client, name: &str) -> RedisResult<String> {
     Ok(said.map(|(_, value)| value.trim().to_owned()).unwrap_or_default())
 }
 
+/// A server's name and version, such as "Valkey 9.1.2". Valkey also has a `redis_version`, that of the Redis it is compatible with.
+pub fn server_of(redis: &redis::Client) -> RedisResult<String> {
+    let valkey = info(redis, "valkey_version")?;
+    if valkey.is_empty() {
+        Ok(format!("Redis {}", info(redis, "redis_version")?))
+    } else {
+        Ok(format!("Valkey {valkey}"))
+    }
+}
+
 /// Deletes all keys of a Redis.
 pub fn empty(redis: &mut Connection) -> RedisResult<()> {
     redis.flushall()

@@ -9,7 +9,7 @@ use shared::redis::test_server::TestServer;
 use crate::cell::Collector;
 use crate::concurrent::Grabs;
 use crate::designs::Design;
-use crate::heat::{Heat, info};
+use crate::heat::{Heat, server_of};
 use crate::report::Report;
 use crate::rush::Rush;
 use crate::{BoxError, concurrent, threads};
@@ -62,7 +62,7 @@ impl Lab {
         let server = TestServer::start(&[]).await;
         let dynamodb = DynamoDb::start(None).await?;
         let redis = redis::Client::open(server.url())?;
-        report.machine.redis = info(&redis, "redis_version")?;
+        report.served_by(server_of(&redis)?);
         Ok(Self { server, dynamodb, redis, time, schemes, cells: Vec::new(), report })
     }
 

@@ -74,9 +74,9 @@ struct Options {
     /// The folder of the deployed functions, for their sizes; by default the sizes are of this build
     #[arg(long)]
     deployed: Option<PathBuf>,
-    /// The folder for the report
-    #[arg(long, default_value = "target/bench")]
-    out: PathBuf,
+    /// The folder for the report [default: target/bench, or target/bench-valkey on Valkey]
+    #[arg(long)]
+    out: Option<PathBuf>,
 }
 
 impl Options {
@@ -176,7 +176,7 @@ fn main() -> Result<(), BoxError> {
         report = runtime(report.machine.cores)?.block_on(options.all_else(report))?;
     }
     report.conclude();
-    report.write(&options.out)?;
+    report.write(&options.out.unwrap_or_else(|| report.folder()))?;
     println!("{report}");
     Ok(())
 }

@@ -41,9 +41,9 @@ pub struct OverTls {
     at_once_ms: f64,
 }
 
-/// Starts `program` so many times, and calls it; then opens so many connections `at_once`.
-pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<OverTls, BoxError> {
-    let tls = TestTls::new();
+/// Starts `program` so many times, and calls it; then opens so many connections `at_once`. Nothing if the server has no TLS.
+pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<Option<OverTls>, BoxError> {
+    let Some(tls) = TestTls::for_server("the first grab over TLS").await else { return Ok(None) };
     let cluster = TestCluster::start_with_replicas(PRIMARIES, Some(&tls)).await;
     let dynamodb = DynamoDb::start(None).await?;
     let engine = Engine::on_cluster(cluster.url(), &dynamodb.url(), TABLE, 1).await?;
@@ -92,7 +92,7 @@ pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<OverTl
     dynamodb.stop().await;
     let [init_ms, first_ms, tenth_ms] = [init_ms, first_ms, tenth_ms].map(Spread::of);
     let at_once_ms = served_at_once(&tls, at_once).await?;
-    Ok(OverTls { init_ms, first_ms, tenth_ms, to_a_primary, to_replicas, at_once, at_once_ms })
+    Ok(Some(OverTls { init_ms, first_ms, tenth_ms, to_a_primary, to_replicas, at_once, at_once_ms }))
 }
 
 /// Milliseconds until one server has served so many connections that are opened at once. An error if it refuses one.

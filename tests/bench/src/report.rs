@@ -1,7 +1,7 @@
 //! The report: JSON for programs, Markdown for people, charts for both.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Serialize;
@@ -23,6 +23,9 @@ const WORKLOADS: [(&str, &str); 7] = [
     ("E", "HTTP requests through the gateway and the handlers"),
     ("cluster", "a Redis cluster of three nodes"),
 ];
+
+/// The name of the server that `SERVER=valkey` means.
+const VALKEY: &str = "Valkey";
 
 /// All that was measured.
 #[derive(Debug, Default, Serialize)]
@@ -49,16 +52,20 @@ struct Run {
 
 impl Run {
     fn now() -> Self {
-        let arguments: Vec<String> = std::env::args().skip(1).collect();
-        let command = match &*arguments.join(" ") {
-            "" => "make bench".to_owned(),
-            arguments => format!("make bench ARGS=\"{arguments}\""),
-        };
         Self {
-            command,
+            command: String::new(),
             commit: output("git", &["describe", "--always", "--dirty", "--exclude=*"]),
             date: output("date", &["-u", "+%F"]),
         }
+    }
+}
+
+/// The command that repeats a run with these arguments on a server such as "Valkey 9.1.2".
+fn command(server: &str, arguments: &[String]) -> String {
+    let server = if server.starts_with(VALKEY) { " SERVER=valkey" } else { "" };
+    match &*arguments.join(" ") {
+        "" => format!("make bench{server}"),
+        arguments => format!("make bench{server} ARGS=\"{arguments}\""),
     }
 }
 
@@ -75,8 +82,8 @@ pub struct Machine {
     processor: String,
     /// Logical processors.
     pub cores: usize,
-    /// Redis' version.
-    pub redis: String,
+    /// The name and version of the server, such as "Redis 7.0.15" or "Valkey 9.1.2".
+    server: String,
     /// Whether Redis had a processor of its own in A to D.
     pub redis_apart: bool,
 }
@@ -98,6 +105,19 @@ impl Report {
     /// An empty report of a run that begins now.
     pub fn of(machine: Machine) -> Self {
         Self { run: Run::now(), machine, ..Self::default() }
+    }
+
+    /// Names the server that the figures are of, such as "Valkey 9.1.2".
+    pub fn served_by(&mut self, server: String) {
+        let arguments: Vec<String> = std::env::args().skip(1).collect();
+        self.run.command = command(&server, &arguments);
+        self.machine.server = server;
+    }
+
+    /// The folder for the report, unless another one is given: each server has its own.
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        if self.machine.server.starts_with(VALKEY) { "target/bench-valkey".into() } else { "target/bench".into() }
     }
 
     /// Adds cells.
@@ -138,11 +158,7 @@ impl Report {
         let apart = if machine.redis_apart { ", on a processor of its own in A to D" } else { "" };
         writeln!(f, "# Report of a benchmark run\n")?;
         writeln!(f, "- Run: `{}`, commit `{}`, {}", run.command, run.commit, run.date)?;
-        writeln!(
-            f,
-            "- Machine: {}, {} logical processors; Redis {}{apart}",
-            machine.processor, machine.cores, machine.redis
-        )
+        writeln!(f, "- Machine: {}, {} logical processors; {}{apart}", machine.processor, machine.cores, machine.server)
     }
 
     fn beside_lua_queue(&self, f: &mut fmt::Formatter<'_>, mode: Mode) -> fmt::Result {
@@ -275,6 +291,15 @@ impl fmt::Display for Report {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_command_names_the_server_that_make_would_not_take_by_itself() {
+        let quick = ["--quick".to_owned()];
+        assert_eq!(command("Redis 7.0.15", &[]), "make bench");
+        assert_eq!(command("Redis 7.0.15", &quick), "make bench ARGS=\"--quick\"");
+        assert_eq!(command("Valkey 9.1.2", &[]), "make bench SERVER=valkey");
+        assert_eq!(command("Valkey 9.1.2", &quick), "make bench SERVER=valkey ARGS=\"--quick\"");
+    }
 
     #[test]
     fn figures_are_written_for_people() {

@@ -8,7 +8,10 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use shared::redis::server_program;
+use shared::redis::test_server::serves_tls;
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 
 const PUBLISHED: [&str; 6] =
     ["lua-queue", "lock-counter", "lock-counter, guarded", "no-lock", "check-lock-pop", "pure-queue"];
@@ -24,12 +27,21 @@ fn the_benchmark_runs_through_and_reports_everything() {
     let report: Value = serde_json::from_slice(&std::fs::read(out.path().join("report.json")).unwrap()).unwrap();
 
     assert_eq!(keys(&report), ["cells", "functions", "machine", "nodes", "ratios", "run"]);
-    assert_eq!(keys(&report["machine"]), ["cores", "processor", "redis", "redis_apart"]);
+    assert_eq!(keys(&report["machine"]), ["cores", "processor", "redis_apart", "server"]);
     assert_eq!(keys(&report["run"]), ["command", "commit", "date"]);
     cells(report["cells"].as_array().unwrap());
     nodes(report["nodes"].as_array().unwrap());
     ratios(report["ratios"].as_array().unwrap());
     written(out.path());
+}
+
+/// The server's name and version by its own program, such as "Redis 7.0.15".
+fn server() -> String {
+    let program = server_program::find().unwrap();
+    let output = Command::new(program).arg("--version").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let (name, rest) = said.split_once(" server v=").unwrap();
+    format!("{name} {}", rest.split_whitespace().next().unwrap())
 }
 
 fn keys(object: &Value) -> Vec<&str> {
@@ -174,8 +186,9 @@ fn ratios(ratios: &[Value]) {
             expected.extend(["peak memory, MB", "zipped, MB"].map(|what| format!("{function}: {what}")));
         }
         expected.push("grab: a warm call ÷ an empty call and the bare round trips".to_owned());
+        let serves_tls = Runtime::new().unwrap().block_on(serves_tls());
         let over_tls = ["first grab ÷ tenth grab", "connections to a primary", "connections to replicas"];
-        expected.extend(over_tls.map(|what| format!("grab over TLS: {what}")));
+        expected.extend(over_tls.iter().filter(|_| serves_tls).map(|what| format!("grab over TLS: {what}")));
     }
     assert_eq!(names, expected);
     for ratio in ratios {
@@ -195,7 +208,13 @@ fn written(out: &Path) {
     for section in sections {
         assert!(markdown.contains(&format!("\n## {section}")), "{section}: {markdown}");
     }
-    for line in ["- Run: `make bench ARGS=", "| PING |", "| goal | bound | value | met |"] {
+    let served_by = format!(" logical processors; {}", server());
+    let run = if server().starts_with("Valkey") {
+        "- Run: `make bench SERVER=valkey ARGS="
+    } else {
+        "- Run: `make bench ARGS="
+    };
+    for line in [run, &served_by, "| PING |", "| goal | bound | value | met |"] {
         assert!(markdown.contains(line), "{line}: {markdown}");
     }
     let drawn = |chart: String| {

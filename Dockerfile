@@ -1,0 +1,33 @@
+# The local stack, for machines without Rust. compose.yaml runs it with a Valkey of its own; by itself it brings Debian's.
+#
+#   docker build --tag hongbao .
+#   docker run --rm --init --publish 127.0.0.1:3000:3000 --volume hongbao:/data hongbao
+#
+# Any caller is the operator. Publish it to this machine only, as above, and under the same number: the stack refuses
+# requests for another host or port.
+
+# The toolchain of rust-toolchain.toml; a test compares both.
+ARG RUST_IMAGE=rust:1.95.0-slim-trixie
+ARG BASE_IMAGE=debian:13.2-slim
+
+FROM ${RUST_IMAGE} AS build
+WORKDIR /src
+COPY . .
+# The next build finds the packages and what was compiled before.
+RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/src/target \
+    cargo build --release --locked --package local && cp target/release/local /local
+
+FROM ${BASE_IMAGE} AS run
+RUN apt-get update \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends curl valkey-server \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --user-group --uid 10001 --no-create-home hongbao \
+    && install --directory --owner hongbao --group hongbao /data
+COPY --from=build /local /usr/local/bin/local
+USER hongbao
+VOLUME /data
+EXPOSE 3000
+HEALTHCHECK --interval=5s --timeout=5s --start-period=30s \
+    CMD ["curl", "--fail", "--silent", "--show-error", "http://127.0.0.1:3000/_local/health"]
+# Inside the container no other address leads out; what is published decides who reaches it.
+ENTRYPOINT ["local", "--listen", "0.0.0.0", "--data-dir", "/data"]
