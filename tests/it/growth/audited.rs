@@ -15,9 +15,7 @@ use aws_sdk_dynamodb::operation::batch_get_item::{BatchGetItemInput, BatchGetIte
 use aws_sdk_dynamodb::operation::get_item::{GetItemInput, GetItemOutput};
 use aws_sdk_dynamodb::operation::query::{QueryInput, QueryOutput};
 use aws_sdk_dynamodb::operation::scan::{ScanInput, ScanOutput};
-use aws_sdk_dynamodb::types::{
-    AttributeValue, ConsumedCapacity, PutRequest, ReturnConsumedCapacity, WriteRequest,
-};
+use aws_sdk_dynamodb::types::{AttributeValue, ConsumedCapacity, PutRequest, ReturnConsumedCapacity, WriteRequest};
 use local::dynamodb::DynamoDb;
 use shared::dynamodb::create_table;
 use shared::memory::MemoryTable;

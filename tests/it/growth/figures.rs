@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Sub;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use redis::cmd;
@@ -85,6 +85,8 @@ pub struct Ledgered {
     half_units: AtomicU64,
     transactions: AtomicU64,
     write_units: AtomicU64,
+    /// Whether it counts now. Preparations are not counted, which is much work for large packets.
+    is_on: AtomicBool,
 }
 
 /// A table in memory that counts what `DynamoDB` would charge.
@@ -99,6 +101,15 @@ impl CountedTable {
     fn read(&self, requests: u64, half_units: u64) {
         self.counts.reads.fetch_add(requests, Ordering::SeqCst);
         self.counts.half_units.fetch_add(half_units, Ordering::SeqCst);
+    }
+
+    /// From now on it counts, or not.
+    pub fn count(&self, is_on: bool) {
+        self.counts.is_on.store(is_on, Ordering::SeqCst);
+    }
+
+    fn is_counted(&self) -> bool {
+        self.counts.is_on.load(Ordering::SeqCst)
     }
 
     fn add_to(&self, figures: Figures) -> Figures {
@@ -193,6 +204,9 @@ impl Table for CountedTable {
     }
 
     async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        if !self.is_counted() {
+            return self.table.transact(writes, token).await;
+        }
         let before: Vec<Option<Item>> = writes.iter().map(|write| self.table.read(key_of(write))).collect();
         let answer = self.table.transact(writes, token).await;
         let mut units = 0;

@@ -1,7 +1,7 @@
 //! A place to measure in: a real Redis, a ledger in memory, and any number of processes over them.
 
-use std::sync::{Arc, MutexGuard};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use lambda_http::{Body, Request};
@@ -78,15 +78,9 @@ impl Place {
     pub async fn new() -> Self {
         let server = in_real_time(|| TestServer::start(&[])).await;
         let redis = RedisCounters::new(&server.url()).into();
-        let counters =
-            Counters { redis, plain: Arc::default(), table: CountedTable::default(), log: Log::default() };
-        let place = Self {
-            counters,
-            server,
-            entropy: Arc::default(),
-            users: AtomicU64::default(),
-            keys: AtomicU64::default(),
-        };
+        let counters = Counters { redis, plain: Arc::default(), table: CountedTable::default(), log: Log::default() };
+        let place =
+            Self { counters, server, entropy: Arc::default(), users: AtomicU64::default(), keys: AtomicU64::default() };
         place.warm_up().await;
         place
     }
@@ -141,10 +135,13 @@ impl Place {
     /// What `work` costs, with all that it leaves to the background.
     pub async fn cost<V>(&self, work: impl Future<Output = V>) -> (Figures, V) {
         rest().await;
+        self.counters.table.count(true);
         let before = self.counters.read();
         let value = work.await;
         rest().await;
-        (self.counters.read() - before, value)
+        let after = self.counters.read();
+        self.counters.table.count(false);
+        (after - before, value)
     }
 
     /// Redis itself.

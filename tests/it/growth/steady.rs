@@ -13,9 +13,8 @@ use shared::redis::RedisStore;
 use tokio::runtime::Runtime;
 
 /// Where the time of Redis' clients goes on.
-static REAL_TIME: LazyLock<Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
-});
+static REAL_TIME: LazyLock<Runtime> =
+    LazyLock::new(|| tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap());
 
 /// Does `work` in real time. The caller's clock stands still meanwhile: tokio does not move a paused clock on while a
 /// blocking task runs. So no timeout depends on the machine, and nor does a pause between two polls.
