@@ -48,7 +48,7 @@ impl Order {
     }
 }
 
-/// By the slips of a packet. What is not named here stays as it is.
+/// By the slips of a packet. Every other figure stays as it is.
 pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
     use Figure::{Calls, Commands, Moved, ReadUnits, Reads, Transactions, WriteUnits};
     use Order::{Constant, Each, EachAndMore, Frontier, Groups, Parts};

@@ -149,7 +149,7 @@ impl Place {
         self.counters.redis.lock().unwrap()
     }
 
-    /// A user of whom nobody has heard. All have names of twelve letters, as in docs/SCALE.md.
+    /// A new user. All have names of twelve letters, as in docs/SCALE.md.
     pub fn next_user(&self) -> UserId {
         user(&format!("user{:08}", self.users.fetch_add(1, Ordering::SeqCst)))
     }
@@ -196,7 +196,7 @@ impl Place {
         }
     }
 
-    /// Users claim slips, spread over the parts, until `claimed` of `already` are claimed.
+    /// Users claim slips, spread over the parts, X are claimed.
     pub async fn claim(&self, process: &Process, terms: &Terms, already: u32, claimed: u32) {
         let parts: Vec<PartId> = terms.id.parts().collect();
         let parts_count = u32::try_from(parts.len()).unwrap();
@@ -208,7 +208,7 @@ impl Place {
         }
     }
 
-    /// Users claim all slips but the last free one.
+    /// Users claim all slips except the last free one.
     pub async fn claim_all_but_one(&self, process: &Process, terms: &Terms) {
         let last = terms.id.parts().next_back().unwrap();
         for part in terms.id.parts() {
