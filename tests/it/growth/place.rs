@@ -196,7 +196,7 @@ impl Place {
         }
     }
 
-    /// Users claim slips, spread over the parts, X are claimed.
+    /// Users claim slips, spread over the parts: `claimed` in all, of which `already` were claimed before.
     pub async fn claim(&self, process: &Process, terms: &Terms, already: u32, claimed: u32) {
         let parts: Vec<PartId> = terms.id.parts().collect();
         let parts_count = u32::try_from(parts.len()).unwrap();
