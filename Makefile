@@ -11,7 +11,7 @@ endif
 
 .PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
 .PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
-.PHONY: record-actions instructions watch prose nightly preflight smoke
+.PHONY: growth record-actions instructions watch prose nightly preflight smoke
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -204,6 +204,11 @@ MOVEMENTS ?= 10000000
 journal: ## Measure the journal of a day, and its reconciliation
 	cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
 	scripts/journal.sh target/measured $(MOVEMENTS)
+
+# Counts, and reads no clock. The page is in target/growth; scripts/record-bench.py target/growth puts it into docs/SCALE.md.
+growth: ## Count what each action costs by slips, packets and readers
+	@scripts/install-tools.sh
+	cargo test --workspace --test it growth::page_of_figures -- --ignored --nocapture
 
 # The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
 # tests, which has bounds of its own.

@@ -8,6 +8,7 @@ mod close;
 mod contract;
 #[cfg(target_os = "linux")] // The emulator runs only there.
 mod functions;
+mod growth;
 mod guard;
 mod help;
 mod http_rush;

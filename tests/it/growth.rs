@@ -1,0 +1,319 @@
+//! Growth, by counting: what each action costs by the size of a packet, the number of packets and the number of readers.
+//!
+//! Nothing here reads a clock. Redis is real, and counts its commands and bytes itself. The ledger is in memory; its requests and
+//! units are counted by the rules of `DynamoDB`. The functions' handlers log into memory. Time stands still, except for Redis.
+//!
+//! `make growth` prints the page of figures. The other tests hold smaller sizes to the same orders of growth.
+
+mod audited;
+mod figures;
+mod orders;
+mod page;
+mod place;
+mod steady;
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::Value;
+use shared::domain::{PacketId, PartId, UserId};
+use tests::user;
+
+use self::audited::audited;
+use self::figures::{Figure, Figures};
+use self::orders::{by_packets_grow, by_readers_grow, by_slips_grow, hold_to, of_audits_grow};
+use self::page::{Section, write};
+use self::place::Place;
+
+/// Slips that hold a claim when a packet is viewed, of ten.
+const CLAIMED_OF_TEN: u32 = 7;
+/// Claims that a later view finds; of a small packet, a tenth of its slips.
+const NEW_CLAIMS: u32 = 100;
+/// After this a view reads groups of slips again, however little has changed.
+const CHECKED_AGAIN: Duration = Duration::from_secs(11);
+/// Slips of each of many packets.
+const SLIPS_OF_MANY: u32 = 10;
+/// Packets of a page of a list.
+const PAGE: u32 = 20;
+/// Slips of a packet that many read.
+const SLIPS_OF_READ: u32 = 1_000;
+
+/// What actions cost at one size, and what is stored after them, each under its name.
+#[derive(Default)]
+struct Measured {
+    costs: Vec<(&'static str, Figures)>,
+    stored: Vec<(&'static str, u64)>,
+}
+
+impl Measured {
+    fn cost(&mut self, action: &'static str, cost: Figures) {
+        self.costs.push((action, cost));
+    }
+}
+
+/// The part that a user probes first.
+fn first_part(id: PacketId, user: &UserId) -> Option<PartId> {
+    PartId::probe_order(id, user).next()
+}
+
+/// How many claims the answer to a view shows.
+fn claimed_count(body: &Value) -> u64 {
+    body["claimed_count"].as_u64().unwrap_or_else(|| panic!("{body}"))
+}
+
+/// What a run of settle costs beyond one that finds nothing due. It logs as much as any.
+fn beyond(cost: Figures, idle: Figures) -> Figures {
+    let log = cost.get(Figure::Log);
+    (cost.with(Figure::Log, idle.get(Figure::Log)) - idle).with(Figure::Log, log)
+}
+
+fn grabbed(answer: &(String, bool)) -> bool {
+    answer.0 == "grabbed"
+}
+
+/// What is done to a packet: all, or what comes before its last claim.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Until {
+    Views,
+    End,
+}
+
+/// What actions on a packet of `slips` slips cost.
+async fn by_slips(slips: u32, until: Until) -> Measured {
+    let place = Place::new().await;
+    let _log = place.counters.log.listen();
+    let mut all = Measured::default();
+    let sender = user("the-sender-1");
+    let process = place.process().await;
+    process.fund(&place, &sender, slips).await;
+    let (cost, id) = place.cost(process.post(&place, &sender, slips)).await;
+    all.cost("send", cost);
+    all.stored.push(("Redis, after the send", place.redis().memory()));
+
+    let process = place.process().await;
+    let first = place.next_user();
+    let second =
+        std::iter::repeat_with(|| place.next_user()).find(|user| first_part(id, user) == first_part(id, &first));
+    let second = second.unwrap();
+    let (cost, answer) = place.cost(process.grab(id, first.as_str())).await;
+    assert!(grabbed(&answer));
+    all.cost("winning grab, the first of a part in a process", cost);
+    let (cost, answer) = place.cost(process.grab(id, second.as_str())).await;
+    assert!(grabbed(&answer));
+    all.cost("winning grab", cost);
+    let (cost, answer) = place.cost(process.grab(id, second.as_str())).await;
+    assert_eq!(answer, ("grabbed".to_owned(), true));
+    all.cost("repeat", cost);
+
+    let terms = process.terms(id).await;
+    let claimed = slips * CLAIMED_OF_TEN / 10;
+    // A hash chose the part of the first two claims; all parts get an equal share of the others.
+    place.claim(&process, &terms, 0, claimed - 2).await;
+    let new = NEW_CLAIMS.min(slips / 10);
+    views(&place, &mut all, &format!("/packets/{id}"), (claimed, new), async || {
+        place.claim(&process, &terms, claimed - 2, claimed - 2 + new).await;
+    })
+    .await;
+    if until == Until::Views {
+        return all;
+    }
+
+    place.claim_all_but_one(&process, &terms).await;
+    place.hold(&process, id.parts().next_back().unwrap()).await;
+    let mut loser = place.process().await;
+    for action in
+        ["losing grab, a hold left behind", "losing grab, a process knows nothing", "losing grab, a process knows"]
+    {
+        if action.ends_with("nothing") {
+            loser = place.process().await;
+        }
+        let (cost, answer) = place.cost(loser.grab(id, place.next_user().as_str())).await;
+        assert_eq!(answer, ("sold_out".to_owned(), false));
+        all.cost(action, cost);
+    }
+    all.stored.push(("Redis, all slips claimed", place.redis().memory()));
+    let of_packet = ["PACKET#", "PART#", "SLIPS#"].map(|kind| format!("{kind}{id}"));
+    all.stored.push(("ledger, all slips claimed", place.counters.table.bytes_of(&of_packet)));
+
+    let settler = place.process().await;
+    let (idle, _) = place.cost(settler.settle()).await;
+    settler.expire();
+    let (cost, refunded) = place.cost(settler.settle()).await;
+    assert_eq!(refunded, (0, 0));
+    all.cost("settle, nothing left", beyond(cost, idle));
+    process.send(&place, &sender, slips).await;
+    let (cost, refunded) = place.cost(settler.settle()).await;
+    assert_eq!(refunded, (1, u64::from(slips)));
+    all.cost("settle, everything left", beyond(cost, idle));
+    all
+}
+
+/// Views of a packet of which `claimed` slips are claimed, and then `new` more by `claim`.
+async fn views(place: &Place, all: &mut Measured, path: &str, (claimed, new): (u32, u32), claim: impl AsyncFnOnce()) {
+    let sender = "the-sender-1";
+    let viewer = place.process().await;
+    let (cost, body) = place.cost(viewer.view(path, sender)).await;
+    assert_eq!(claimed_count(&body), u64::from(claimed));
+    all.cost("first view", cost);
+    let (cost, _) = place.cost(viewer.view(path, sender)).await;
+    all.cost("later view, nothing new", cost);
+    claim().await;
+    let (cost, body) = place.cost(viewer.view(path, sender)).await;
+    assert_eq!(claimed_count(&body), u64::from(claimed + new));
+    all.cost("later view, new claims", cost);
+    tokio::time::advance(CHECKED_AGAIN).await;
+    let (cost, _) = place.cost(viewer.view(path, sender)).await;
+    all.cost("later view, after 11 s", cost);
+
+    for (first, later, query) in [
+        ("claims, first page", "claims, the page again", "limit=100"),
+        ("newest claims, first page", "newest claims, again", "limit=100&order=newest"),
+    ] {
+        let lister = place.process().await;
+        let path = format!("{path}/claims?{query}");
+        let (cost, body) = place.cost(lister.view(&path, sender)).await;
+        assert_eq!(body["claims"].as_array().unwrap().len(), (claimed + new).min(100) as usize, "{body}");
+        all.cost(first, cost);
+        let (cost, _) = place.cost(lister.view(&path, sender)).await;
+        all.cost(later, cost);
+    }
+}
+
+/// What an audit reads after a packet of `slips` slips was claimed and settled.
+async fn of_audits(slips: u32) -> Measured {
+    let place = Place::new().await;
+    let _log = place.counters.log.listen();
+    let process = place.process().await;
+    let terms = process.send(&place, &user("the-sender-1"), slips).await;
+    place.claim(&process, &terms, 0, slips).await;
+    process.expire();
+    process.settle().await;
+    let mut all = Measured::default();
+    all.cost("audit of everything", audited(&place.counters.table.table).await);
+    all
+}
+
+/// What actions cost where one user has sent `packets` packets.
+async fn by_packets(packets: u32) -> Measured {
+    let place = Place::new().await;
+    let _log = place.counters.log.listen();
+    let mut all = Measured::default();
+    let sender = user("the-sender-1");
+    let process = place.process().await;
+    let mut sent = Vec::new();
+    for _ in 0..packets {
+        sent.push(process.send(&place, &sender, SLIPS_OF_MANY).await.id);
+    }
+    all.stored.push(("Redis, all packets", place.redis().memory()));
+
+    let (cost, answer) = place.cost(process.grab(sent[0], place.next_user().as_str())).await;
+    assert!(grabbed(&answer));
+    all.cost("winning grab, the packet's first", cost);
+    let viewer = place.process().await;
+    let (cost, _) = place.cost(viewer.view(&format!("/packets/{}", sent[0]), sender.as_str())).await;
+    all.cost("first view of a packet", cost);
+    let lister = place.process().await;
+    let (cost, body) = place.cost(lister.view("/me/packets", sender.as_str())).await;
+    assert_eq!(body["packets"].as_array().unwrap().len(), packets.min(PAGE) as usize, "{body}");
+    all.cost("list of sent packets", cost);
+    let (cost, _) = place.cost(lister.view("/me/packets", sender.as_str())).await;
+    all.cost("the list again", cost);
+    let (cost, _) = place.cost(process.settle()).await;
+    all.cost("settle, nothing due", cost);
+    all
+}
+
+/// What `readers` views of one packet at the same time cost in one process, all together.
+async fn by_readers(readers: u32) -> Measured {
+    let place = Place::new().await;
+    let _log = place.counters.log.listen();
+    let mut all = Measured::default();
+    let process = place.process().await;
+    let terms = process.send(&place, &user("the-sender-1"), SLIPS_OF_READ).await;
+    let claimed = SLIPS_OF_READ * CLAIMED_OF_TEN / 10;
+    place.claim(&process, &terms, 0, claimed).await;
+    let viewer = place.process().await;
+    let path = format!("/packets/{}", terms.id);
+    let names: Vec<String> = (0..readers).map(|n| format!("reader-{n:05}")).collect();
+    let read = async || {
+        let (cost, bodies) = place.cost(join_all(names.iter().map(|name| viewer.view(&path, name)))).await;
+        assert_eq!(bodies.len(), names.len());
+        cost
+    };
+    all.cost("first views", read().await);
+    all.cost("later views, nothing new", read().await);
+    place.claim(&process, &terms, claimed, claimed + NEW_CLAIMS).await;
+    all.cost("later views, 100 new claims", read().await);
+    all
+}
+
+/// Runs `measure` for each size, with a clock that stands still.
+fn each<M: AsyncFn(u32) -> Measured>(sizes: &[u32], measure: M) -> Vec<Measured> {
+    let run = |size: &u32| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+        runtime.block_on(measure(*size))
+    };
+    sizes.iter().map(run).collect()
+}
+
+const SLIPS: &str = "Growth by the slips of a packet";
+const PACKETS: &str = "Growth by the packets that a user has sent";
+const READERS: &str = "Growth by the readers of a packet";
+const AUDITS: &str = "Growth of an audit by slips";
+
+fn slips(sizes: &[u32], until: Until) -> Section {
+    Section { title: SLIPS, sizes: sizes.to_vec(), measured: each(sizes, async |size| by_slips(size, until).await) }
+}
+
+fn packets(sizes: &[u32]) -> Section {
+    Section { title: PACKETS, sizes: sizes.to_vec(), measured: each(sizes, by_packets) }
+}
+
+fn readers(sizes: &[u32]) -> Section {
+    Section { title: READERS, sizes: sizes.to_vec(), measured: each(sizes, by_readers) }
+}
+
+fn audits(sizes: &[u32]) -> Section {
+    Section { title: AUDITS, sizes: sizes.to_vec(), measured: each(sizes, of_audits) }
+}
+
+#[test]
+fn costs_grow_with_slips_no_more_than_they_may() {
+    hold_to(&slips(&[10, 1_000, 10_000], Until::End), by_slips_grow);
+}
+
+/// A process keeps so many claims only if its memory of a packet is large enough.
+#[test]
+fn costs_of_a_view_of_70_000_claims_grow_no_more_than_they_may() {
+    hold_to(&slips(&[10, 1_000, 100_000], Until::Views), by_slips_grow);
+}
+
+#[test]
+fn costs_grow_with_packets_no_more_than_they_may() {
+    hold_to(&packets(&[1, 300]), by_packets_grow);
+}
+
+#[test]
+fn costs_grow_with_readers_no_more_than_they_may() {
+    hold_to(&readers(&[1, 1_000]), by_readers_grow);
+}
+
+#[test]
+fn an_audit_grows_with_slips_no_more_than_it_may() {
+    hold_to(&audits(&[10, 100]), of_audits_grow);
+}
+
+#[test]
+#[ignore = "make growth runs it, for minutes"]
+fn page_of_figures() {
+    let all = [
+        (slips(&[10, 1_000, 100_000], Until::End), by_slips_grow as orders::Orders),
+        (packets(&[1, 10_000]), by_packets_grow),
+        (readers(&[1, 1_000]), by_readers_grow),
+        (audits(&[10, 100, 1_000]), of_audits_grow),
+    ];
+    write(all.iter().map(|(section, _)| section));
+    for (section, grow) in &all {
+        hold_to(section, *grow);
+    }
+}

@@ -1,0 +1,152 @@
+//! How each figure of each action may grow.
+
+use super::figures::{FIGURES, Figure};
+use super::page::Section;
+use super::{PAGE, SLIPS_OF_MANY};
+
+/// The order in which a figure may grow.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Order {
+    /// It stays as it is.
+    Constant,
+    /// With a packet's parts: one for each 1,000 slips, at most 64.
+    Parts,
+    /// With the groups of 64 slips that share a key of the ledger.
+    Groups,
+    /// With those groups, up to the 64 that a view of a large packet may read.
+    Frontier,
+    /// With the number itself.
+    Each,
+    /// With the number itself, but a packet of several parts is read or reconciled once more.
+    EachAndMore,
+    /// With the packets of a page.
+    Page,
+    /// Requests at the same time share one read, or the next one.
+    Shared,
+}
+
+/// The order of a figure of an action.
+pub type Orders = fn(&str, Figure) -> Order;
+
+impl Order {
+    fn at(self, size: u32) -> u64 {
+        let factor = match self {
+            Self::Constant => 1,
+            Self::Parts => size.div_ceil(1_000).min(64),
+            Self::Groups => size.div_ceil(64),
+            Self::Frontier => size.div_ceil(64).min(64),
+            Self::Each | Self::EachAndMore => size,
+            Self::Page => size.min(PAGE),
+            Self::Shared => size.min(2),
+        };
+        factor.into()
+    }
+
+    /// Whether only the growth from the smallest size counts: at some size a packet is treated in another way.
+    const fn has_a_step(self) -> bool {
+        matches!(self, Self::Frontier | Self::EachAndMore)
+    }
+}
+
+/// By the slips of a packet. Every other figure stays as it is.
+pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
+    use Figure::{Calls, Commands, Moved, ReadUnits, Reads, Transactions, WriteUnits};
+    use Order::{Constant, Each, EachAndMore, Frontier, Groups, Parts};
+    match (action, figure) {
+        ("send", Calls | Commands | Moved | WriteUnits) => Parts,
+        ("first view", Reads | ReadUnits) => Groups,
+        ("later view, after 11 s" | "claims, first page" | "newest claims, first page", Reads | ReadUnits) => Frontier,
+        (
+            "first view"
+            | "later view, new claims"
+            | "claims, first page"
+            | "newest claims, first page"
+            | "losing grab, a hold left behind"
+            | "losing grab, a process knows nothing",
+            Moved,
+        ) => Each,
+        (view, Calls | Commands | Moved) if view.contains("view") || view.contains("claims") => Parts,
+        ("losing grab, a hold left behind" | "losing grab, a process knows nothing", Calls | Commands) => Parts,
+        ("settle, nothing left", Calls | Reads | ReadUnits) | ("settle, everything left", Calls) => EachAndMore,
+        ("settle, nothing left", Commands | Moved) => Each,
+        ("settle, everything left", Reads | ReadUnits) => Groups,
+        ("settle, everything left", Commands | Moved | Transactions | WriteUnits) => Each,
+        _ => Constant,
+    }
+}
+
+/// By the packets that a user has sent.
+pub fn by_packets_grow(action: &str, figure: Figure) -> Order {
+    use Figure::{Calls, Commands, Moved, ReadUnits, Reads};
+    match (action, figure) {
+        ("list of sent packets", Calls | Commands | Moved | Reads | ReadUnits) => Order::Page,
+        ("the list again", Calls | Commands | Moved | ReadUnits) => Order::Page,
+        _ => Order::Constant,
+    }
+}
+
+/// By the readers who come at the same time.
+pub fn by_readers_grow(_: &str, figure: Figure) -> Order {
+    match figure {
+        Figure::Calls | Figure::Commands | Figure::Moved => Order::Shared,
+        Figure::Log => Order::Each,
+        _ => Order::Constant,
+    }
+}
+
+/// By the slips that are audited.
+pub fn of_audits_grow(_: &str, _: Figure) -> Order {
+    Order::Each
+}
+
+/// Holds what was measured to its orders of growth: from one size to a larger one, a figure may exceed its order by a fifth.
+///
+/// # Panics
+/// If one has grown more, with all that have.
+pub fn hold_to(section: &Section, orders: Orders) {
+    let mut worse = Vec::new();
+    let mut judge = |what: &str, order: Order, costs: Vec<u64>| {
+        for (large, large_size) in section.sizes.iter().enumerate() {
+            for (small, small_size) in section.sizes[..large].iter().enumerate() {
+                let bound = costs[small] * order.at(*large_size) * 6 / (order.at(*small_size) * 5);
+                if costs[large] > bound && !(order.has_a_step() && small > 0) {
+                    let (cost, base) = (costs[large], costs[small]);
+                    worse.push(format!(
+                        "{what}: {base} at {small_size}, {cost} at {large_size}, at most {bound} ({order:?})"
+                    ));
+                }
+            }
+        }
+    };
+    let first = &section.measured[0];
+    for (n, (action, _)) in first.costs.iter().enumerate() {
+        for (figure, name) in FIGURES {
+            let costs = section.measured.iter().map(|of| of.costs[n].1.get(figure)).collect();
+            judge(&format!("{action}, {name}"), orders(action, figure), costs);
+        }
+    }
+    for (n, (name, _)) in first.stored.iter().enumerate() {
+        judge(name, Order::Each, section.measured.iter().map(|of| of.stored[n].1).collect());
+    }
+    assert!(worse.is_empty(), "{}:\n{}", section.title, worse.join("\n"));
+}
+
+#[test]
+fn a_figure_that_grows_too_much_is_named() {
+    use super::Measured;
+    use super::figures::Figures;
+    let of = |calls: u64| Measured {
+        costs: vec![("view", Figures::default().with(Figure::Calls, calls))],
+        stored: vec![("Redis", calls * u64::from(SLIPS_OF_MANY))],
+    };
+    let judged = |costs: [u64; 2], orders: Orders| {
+        let section = Section { title: "", sizes: vec![10, 100], measured: costs.map(of).into() };
+        std::panic::catch_unwind(|| hold_to(&section, orders)).map_err(|panic| *panic.downcast::<String>().unwrap())
+    };
+    assert_eq!(judged([5, 6], |_, _| Order::Constant), Ok(()));
+    let worse = judged([5, 7], |_, _| Order::Constant).unwrap_err();
+    assert!(worse.contains("view, Redis calls: 5 at 10, 7 at 100, at most 6 (Constant)"), "{worse}");
+    assert_eq!(judged([0, 0], |_, _| Order::Each), Ok(()));
+    assert_eq!(judged([5, 60], |_, _| Order::Each), Ok(()));
+    assert!(judged([5, 61], |_, _| Order::Each).is_err());
+}
