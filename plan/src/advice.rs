@@ -7,6 +7,7 @@ use crate::inputs::Inputs;
 use crate::outcome::{Limit, Outcome};
 use crate::rush::{Rush, Times, simulate};
 use crate::sizing::{Needs, Size};
+use crate::station::SECOND;
 
 /// An input to raise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -30,12 +31,22 @@ pub struct Advice {
     pub changes: Vec<Change>,
     /// What becomes of the rush.
     pub outcome: Outcome,
+    /// How often the rush was simulated to find them.
+    pub runs: u64,
+    /// The tries of all these runs.
+    pub tries: u64,
 }
 
 /// Room above the average, because users come at random.
 const ROOM: f64 = 1.1;
 /// Rounds of raising what still refuses tries. Each simulates the rush once.
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
+/// The share of a second in which a shard's core may work: more, and calls wait for each other.
+const BUSY_MOST: f64 = 0.6;
+/// From here on Redis is the reason why executions pile up, and more of those would only add to its work.
+const TOO_BUSY: f64 = 0.95;
+/// The most shards to ask for. AWS' default is 90 nodes a cluster: docs.aws.amazon.com/general/latest/gr/elasticache-service.html
+const SHARDS_MOST: f64 = 90.0;
 
 /// Raises the limits that a rush meets, until none refuses a try or the rounds are over.
 ///
@@ -54,27 +65,54 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
     at_least(&mut raised.grab_burst, rate);
     at_least(&mut raised.api_rate, rate);
     at_least(&mut raised.api_burst, rate);
-    at_least(&mut raised.account_concurrency, needs.allowed as f64 * ROOM);
+    at_least(&mut raised.account_concurrency, needs.allowed as f64);
     if raised.grab_concurrency > 0.0 {
-        at_least(&mut raised.grab_concurrency, needs.allowed as f64 * ROOM);
+        at_least(&mut raised.grab_concurrency, needs.allowed as f64);
     }
     let ramps = needs.allowed as f64 > inputs.ramp;
     if ramps {
-        at_least(&mut raised.grab_provisioned, needs.allowed as f64 * ROOM);
+        at_least(&mut raised.grab_provisioned, needs.allowed as f64);
     }
-    raised.redis_shards = raised.redis_shards.max(needs.shards as f64);
+    let cores = cores(inputs, times, rush, won, needs.working as f64);
+    // A part lies on one shard, so more shards than parts help nobody.
+    let shards_most = SHARDS_MOST.min(rush.parts().into()).max(raised.redis_shards);
+    raised.redis_shards = raised.redis_shards.max(needs.shards as f64).max((cores / BUSY_MOST).ceil()).min(shards_most);
     if inputs.grab_ack_ledger > 0.0 && needs.write_units as f64 > inputs.table_rate() {
         warm(&mut raised, needs.write_units as f64);
     }
     let mut outcome = simulate(&raised, times, rush);
+    let (mut runs, mut tries) = (1, outcome.tries);
     for _ in 1..ROUNDS {
         if outcome.binds().is_none() {
             break;
         }
-        Limit::ALL.into_iter().filter(|limit| outcome.refused_by(*limit) > 0).for_each(|limit| lift(&mut raised, limit));
-        outcome = simulate(&raised, times, rush);
+        let mut more = raised.clone();
+        if outcome.redis_busiest >= TOO_BUSY {
+            more.redis_shards = (2.0 * more.redis_shards).min(shards_most);
+        } else {
+            let refusing = Limit::ALL.into_iter().filter(|limit| outcome.refused_by(*limit) > 0);
+            refusing.for_each(|limit| lift(&mut more, limit));
+        }
+        if more == raised {
+            break;
+        }
+        let next = simulate(&more, times, rush);
+        runs += 1;
+        tries += next.tries;
+        if next.served() < outcome.served() {
+            break;
+        }
+        (raised, outcome) = (more, next);
     }
-    Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome })
+    Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome, runs, tries })
+}
+
+/// The cores of Redis that the worst second takes: all of the first winners, and each process at work meets each part.
+fn cores(inputs: &Inputs, times: &Times, rush: &Rush, won: f64, working: f64) -> f64 {
+    let owners = f64::from(rush.slips) * inputs.owner_ns;
+    let wins = won * (times.win + times.reconcile) as f64;
+    let meets = working * (f64::from(rush.parts()) * 2.0 * times.lose as f64 + owners);
+    (wins + meets) / SECOND as f64
 }
 
 /// Raises a limit by half.
@@ -101,7 +139,8 @@ fn lift(inputs: &mut Inputs, limit: Limit) {
                 half_more(&mut inputs.account_concurrency);
             }
         }
-        Limit::Redis => inputs.redis_shards = (1.5 * inputs.redis_shards).ceil(),
+        // Its shards are counted by its work.
+        Limit::Redis => {}
         Limit::Table => warm(inputs, 1.5 * inputs.table_rate()),
     }
 }

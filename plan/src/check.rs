@@ -116,11 +116,10 @@ fn compare(workload: &Workload, report: &Report) -> Result<Compared, PlanError> 
 
 /// The machine stalls once in so many nanoseconds of work, at random. Short enough that a hundredth of the requests meets a stall
 /// even with 20 in flight.
-const STALLS_EVERY: Nanos = 20_000_000;
+const STALLS_EVERY: Nanos = 10_000_000;
 /// Answers that a prediction is made from, at least, in rushes of the workload's size.
 const ANSWERS: usize = 200_000;
 const HALVINGS: usize = 12;
-const ADJUSTMENTS: usize = 3;
 
 /// What a machine makes of Redis' processor time.
 #[derive(Clone, Copy, Debug)]
@@ -140,25 +139,20 @@ impl Machine {
     /// The machine on which a design had this cell: its stalls explain the p99, and its factor the throughput.
     fn of(cell: &Cell, workload: &Workload) -> Self {
         let (mut short, mut long) = (0.0, cell.p99_ms);
-        let mut machine = Self::with_stall(0, cell, workload);
+        let mut machine = Self::with_stall(0, cell);
         for _ in 0..HALVINGS {
             let stall = f64::midpoint(short, long);
-            machine = Self::with_stall(millis(stall), cell, workload);
+            machine = Self::with_stall(millis(stall), cell);
             let is_short = machine.run(workload, cell.redis_cpu_us).p99_ms < cell.p99_ms;
             *(if is_short { &mut short } else { &mut long }) = stall;
         }
         machine
     }
 
-    fn with_stall(stall: Nanos, cell: &Cell, workload: &Workload) -> Self {
-        let mut machine = Self { factor: 1.0, stall };
-        for _ in 0..ADJUSTMENTS {
-            let shown = machine.run(workload, cell.redis_cpu_us);
-            // With stalls alone the core may already be too slow. Then its work takes next to nothing.
-            let work = 1.0 / cell.per_s - (1.0 / shown.per_s - machine.factor * cell.redis_cpu_us / 1e6);
-            machine.factor = (work * 1e6 / cell.redis_cpu_us).max(0.01);
-        }
-        machine
+    /// The same for stalls of this length. Work and stalls together are the time of an answer, since the core is never idle.
+    fn with_stall(stall: Nanos, cell: &Cell) -> Self {
+        let stalled = 1.0 + stall as f64 / STALLS_EVERY as f64;
+        Self { factor: 1e6 / (cell.per_s * cell.redis_cpu_us * stalled), stall }
     }
 
     /// Runs a workload in which an answer takes this much of Redis' processor.

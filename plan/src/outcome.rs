@@ -156,8 +156,14 @@ impl Outcome {
 
     /// Whether every user was answered with a slip or that none is left.
     #[must_use]
-    pub const fn all_served(&self) -> bool {
-        self.answers[Answer::TooMany as usize] == 0 && self.answers[Answer::Unavailable as usize] == 0
+    pub fn all_served(&self) -> bool {
+        self.served() == self.users()
+    }
+
+    /// Users who were answered with a slip or that none is left.
+    #[must_use]
+    pub const fn served(&self) -> u64 {
+        self.answers[Answer::Slip as usize] + self.answers[Answer::SoldOut as usize]
     }
 
     pub(crate) fn answer(&mut self, answer: Answer, first: Nanos, at: Nanos) {

@@ -36,10 +36,16 @@ impl Plan {
         Ok(Self { rush, inputs, run: report.run.clone(), outcome, advice, costs })
     }
 
-    /// Tries that were simulated, of all rounds that are part of the plan.
+    /// Tries that were simulated, of all runs.
     #[must_use]
     pub fn tries(&self) -> u64 {
-        self.outcome.tries + self.advice.as_ref().map_or(0, |advice| advice.outcome.tries)
+        self.outcome.tries + self.advice.as_ref().map_or(0, |advice| advice.tries)
+    }
+
+    /// How often the rush was simulated.
+    #[must_use]
+    pub fn runs(&self) -> u64 {
+        1 + self.advice.as_ref().map_or(0, |advice| advice.runs)
     }
 
     pub(crate) fn cost_columns(&self) -> Vec<Vec<Cost>> {

@@ -102,7 +102,7 @@ fn one_shard_is_a_queue_with_random_arrivals_and_constant_service() {
     // ρ / (2 (1 − ρ)) service times. The calls that read the owners double the work, at the same moments, so they come in pairs.
     let service: Nanos = 10_000;
     let loses = Times { lose: service, ..times() };
-    let inputs = with(&open(), &["RedisShards=1", "final-ms=0", "network-ms=0", "redis-ms=0", "GrabProvisioned=1000000"]);
+    let inputs = with(&open(), &["RedisShards=1", "final-ms=0", "owner-ns=0", "network-ms=0", "redis-ms=0", "GrabProvisioned=1000000"]);
     let outcome = simulate(&inputs, &loses, &rush(400_000, 10_000, 1));
     let mut micros = outcome.micros[Answer::SoldOut as usize].clone();
     micros.retain(|micros| *micros < 50_000); // without the first ones, who wait for the winner
@@ -114,17 +114,60 @@ fn one_shard_is_a_queue_with_random_arrivals_and_constant_service() {
 }
 
 #[test]
-fn a_million_users_meet_the_route_first_and_can_be_served() {
+fn a_plan_names_the_limit_and_what_lifts_it() {
     let report = Report::parse(RECORDED);
-    let plan = Plan::make(rush(200_000, 2_000, 20_000), Inputs::default(), &report).unwrap();
+    let plan = Plan::make(rush(100_000, 10_000, 1_000), Inputs::default(), &report).unwrap();
     assert_eq!(plan.outcome.binds(), Some(Limit::GrabRate));
     let advice = plan.advice.as_ref().unwrap();
-    assert!(advice.outcome.all_served(), "{:?}", advice.outcome.answers);
-    assert_eq!(advice.outcome.answers[0], 20_000);
+    assert_eq!((advice.outcome.answers, advice.outcome.binds()), ([1_000, 99_000, 0, 0], None));
     let text = plan.to_string();
-    assert!(text.contains("\"GrabRate=110000\""), "{text}");
+    for part in ["the grab route", "binds", "\"GrabRate=11000\"", "api-rate", "WHAT SERVES THIS RUSH", "together"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
     let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
     assert!(widest <= 100, "{widest} columns:\n{text}");
+    // Nothing has to be raised for a rush that is served.
+    let small = Plan::make(rush(1_000, 10_000, 100), Inputs::default(), &report).unwrap();
+    assert!(small.advice.is_none() && small.outcome.all_served());
+}
+
+#[test]
+fn all_that_is_printed_has_at_most_100_columns() {
+    let inputs = list_inputs(&Inputs::default());
+    let check = check(&Report::parse(RECORDED)).unwrap().to_string();
+    for line in inputs.lines().chain(check.lines().skip(1)) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn the_defaults_are_those_of_the_template() {
+    let template = include_str!("../../template.yaml");
+    for input in Inputs::default().list().iter().filter(|input| input.source == Source::Template) {
+        let after = template.split_once(&format!("\n  {}:\n", input.name)).unwrap().1;
+        let default = after.lines().find_map(|line| line.strip_prefix("    Default: ")).unwrap().trim_matches('\'');
+        let mut inputs = Inputs::default();
+        inputs.set(&format!("{}={default}", input.name)).unwrap();
+        assert_eq!(inputs, Inputs::default(), "{}", input.name);
+    }
+}
+
+#[test]
+fn costs_are_those_of_the_script() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/cost.py");
+    let output = std::process::Command::new("python3").args([script, "--json"]).output().unwrap();
+    let cents: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let dollars = Costs::recorded().unwrap().a_million(&Inputs::default());
+    for (kind, dollars) in ["wins", "losses", "sends"].into_iter().zip(dollars) {
+        let stated = cents["cents_a_million"][kind].as_f64().unwrap();
+        assert!((stated - dollars * 100.0).abs() <= 1.0, "{kind}: {dollars} dollars, the script says {stated} cents");
+    }
+}
+
+#[test]
+fn the_sizing_table_of_the_document_is_the_one_that_is_printed() {
+    let table = sizing_table(&Inputs::default(), &Costs::recorded().unwrap());
+    assert!(include_str!("../../docs/SCALE.md").contains(&table), "docs/SCALE.md lacks\n{table}");
 }
 
 #[test]

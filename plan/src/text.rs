@@ -141,13 +141,16 @@ fn allows(limit: Limit, inputs: &Inputs) -> String {
         Limit::Requests => format!("{}/s", number(most * inputs.requests_per_execution)),
         Limit::Ramp => format!("{} more in {} s", number(inputs.ramp), number(inputs.ramp_seconds)),
         Limit::Concurrency => format!("{}, {} always run", number(most), number(inputs.grab_provisioned)),
-        Limit::Redis => format!("{} shards, {} ms", number(inputs.redis_shards), number(inputs.redis_timeout_ms)),
+        Limit::Redis => {
+            format!("an answer in {} ms; shards: {}", number(inputs.redis_timeout_ms), number(inputs.redis_shards))
+        }
         Limit::Table => format!("{}/s", number(inputs.table_rate())),
     }
 }
 
 fn advised(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
-    writeln!(f, "\nWHAT SERVES THIS RUSH\n")?;
+    let served = if advice.outcome.all_served() { "WHAT SERVES THIS RUSH" } else { "WHAT SERVES MORE OF THIS RUSH" };
+    writeln!(f, "\n{served}\n")?;
     let (parameters, quotas): (Vec<&Change>, Vec<&Change>) = advice.changes.iter().partition(|change| change.is_parameter);
     writeln!(f, "  parameters in samconfig.toml, parameter_overrides")?;
     for change in parameters {
@@ -166,15 +169,21 @@ fn advised(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
     }
     writeln!(f)?;
     answers(f, &advice.outcome)?;
-    match advice.outcome.binds() {
-        None => Ok(()),
-        Some(limit) => writeln!(
-            f,
-            "  {} still refuses {} tries; clients repeat them",
-            limit.text(),
-            count(advice.outcome.refused_by(limit))
-        ),
+    if let Some(limit) = advice.outcome.binds() {
+        let refused = count(advice.outcome.refused_by(limit));
+        writeln!(f, "  {} still refuses {refused} tries", limit.text())?;
     }
+    writeln!(
+        f,
+        "  {} executions at once; the busiest shard works {:.0} % of its busiest second",
+        count(advice.outcome.executions),
+        advice.outcome.redis_busiest * 100.0,
+    )?;
+    if advice.outcome.redis_busiest >= 1.0 {
+        writeln!(f, "  Each execution asks each part of the packet, and reads its owners once nothing is left. Several")?;
+        writeln!(f, "  packets of fewer slips take less of Redis, and so do managed instances, which are fewer processes.")?;
+    }
+    Ok(())
 }
 
 /// What to know of a parameter before it is raised.

@@ -50,6 +50,12 @@ impl Rush {
         Ok(Self { users, within: within.as_nanos() as Nanos, slips, seed })
     }
 
+    /// The parts of its packet.
+    #[must_use]
+    pub fn parts(&self) -> u32 {
+        packet::part_count(self.slips)
+    }
+
     /// Users a second on average. All of them, if they come within less than a second.
     #[must_use]
     pub fn per_second(&self) -> f64 {
@@ -385,10 +391,7 @@ impl<'a> Simulation<'a> {
             }
             Probe::Claimed => self.at(back + self.half_own(), Event::End(id, Ending::Slip)),
             Probe::Final => {
-                self.pool.remember(id, part, self.now, millis(self.inputs.final_ms));
-                // The owners of the part, for later losers of this process. Nobody waits for them.
-                self.outcome.redis_calls += 1;
-                self.shards[shard].serve(self.now, self.times.lose);
+                self.read_owners(id, part);
                 self.next_part(id, back);
             }
             Probe::InDoubt => {
@@ -396,6 +399,14 @@ impl<'a> Simulation<'a> {
                 self.next_part(id, back);
             }
         }
+    }
+
+    /// Reads the owners of a final part, for later losers of this process. Nobody waits for them.
+    fn read_owners(&mut self, id: u32, part: u32) {
+        self.outcome.redis_calls += 1;
+        let owners = f64::from(self.packet.slips(part)) * self.inputs.owner_ns;
+        self.shards[self.packet.shard(part)].serve(self.now, self.times.lose + owners as Nanos);
+        self.pool.remember(id, part, self.now, millis(self.inputs.final_ms));
     }
 
     fn next_part(&mut self, id: u32, back: Nanos) {
@@ -458,7 +469,7 @@ impl<'a> Simulation<'a> {
             return self.answer_from_ledger(id);
         }
         let in_doubt = self.calls[id as usize].in_doubt;
-        for part in (0..self.packet.parts()).filter(|part| in_doubt >> part & 1 == 1) {
+        for part in parts_of(in_doubt) {
             for _ in 0..packet::HELPED_MOST {
                 let Some(user) = self.packet.abandoned(part) else { break };
                 if !self.take_units() {
@@ -479,11 +490,13 @@ impl<'a> Simulation<'a> {
         self.answer_from_ledger(id);
     }
 
-    /// The parts that kept this call in doubt and still do.
+    /// The parts that kept this call in doubt and still do. A poll that finds one final reads its owners.
     fn still_in_doubt(&mut self, id: u32) -> u64 {
-        let call = &mut self.calls[id as usize];
-        call.in_doubt = self.packet.not_final(call.in_doubt);
-        call.in_doubt
+        let doubted = self.calls[id as usize].in_doubt;
+        let left = self.packet.not_final(doubted);
+        self.calls[id as usize].in_doubt = left;
+        parts_of(doubted & !left).for_each(|part| self.read_owners(id, part));
+        left
     }
 
     /// A loser's own claim item is read, which takes about as long as a losing call.
@@ -526,4 +539,9 @@ impl<'a> Simulation<'a> {
         let at = self.now + 2 * self.half_network() + retry_after + jitter;
         self.at(at, Event::Arrive(user));
     }
+}
+
+/// The parts whose bits are set.
+fn parts_of(bits: u64) -> impl Iterator<Item = u32> {
+    (0..u64::BITS).filter(move |part| bits >> part & 1 == 1)
 }

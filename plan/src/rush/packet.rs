@@ -38,6 +38,7 @@ pub enum Probe {
 /// A part.
 #[derive(Clone, Debug, Default)]
 struct Part {
+    slips: u32,
     free: u32,
     undecided: u32,
     /// Users whose hold nobody works on. Some may have come back since.
@@ -56,9 +57,12 @@ pub struct Packet {
 
 impl Packet {
     pub fn new(slips: u32, users: u32, shards: usize) -> Self {
-        let count = slips.div_ceil(SLIPS_OF_A_PART).clamp(1, PARTS_MOST);
+        let count = part_count(slips);
         let bound = |part: u32| (u64::from(part) * u64::from(slips) / u64::from(count)) as u32;
-        let part = |part| Part { free: bound(part + 1) - bound(part), ..Part::default() };
+        let part = |part| {
+            let slips = bound(part + 1) - bound(part);
+            Part { slips, free: slips, ..Part::default() }
+        };
         Self {
             parts: (0..count).map(part).collect(),
             shards,
@@ -69,6 +73,11 @@ impl Packet {
 
     pub const fn parts(&self) -> u32 {
         self.parts.len() as u32
+    }
+
+    /// The slips of a part.
+    pub fn slips(&self, part: u32) -> u32 {
+        self.parts[part as usize].slips
     }
 
     /// The shard of a part.
@@ -162,6 +171,11 @@ impl Packet {
         let claimed = count(|state| matches!(state, State::Claimed(_)));
         (claimed, count(|state| !matches!(state, State::Claimed(_) | State::Nothing)))
     }
+}
+
+/// The parts of a packet of so many slips.
+pub fn part_count(slips: u32) -> u32 {
+    slips.div_ceil(SLIPS_OF_A_PART).clamp(1, PARTS_MOST)
 }
 
 const fn gcd(a: u32, b: u32) -> u32 {
