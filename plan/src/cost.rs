@@ -97,7 +97,8 @@ impl Costs {
     /// Dollars of a million wins, losses and sends of a packet, without those of the page.
     #[must_use]
     pub fn a_million(&self, inputs: &Inputs) -> [f64; 3] {
-        [self.win(), self.loss(), self.send()].map(|work| work.parts(inputs).map(|cost| cost.dollars).iter().sum::<f64>() * 1e6)
+        [self.win(), self.loss(), self.send()]
+            .map(|work| work.parts(inputs).map(|cost| cost.dollars).iter().sum::<f64>() * 1e6)
     }
 
     /// What a rush costs by its requests: its packet, its calls, and the tries that Lambda refused. Tries that API Gateway itself
@@ -158,7 +159,8 @@ impl Work<'_> {
             part("logs", (logged * price("log-price") + accessed * price("access-log-price") + kept) / 1e9),
             part(
                 "data and Redis, by use",
-                (between_zones * price("zone-price") + work("answer-bytes") * price("out-price")
+                (between_zones * price("zone-price")
+                    + work("answer-bytes") * price("out-price")
                     + syncs * redis_bytes * price("sync-price"))
                     / 1e9,
             ),

@@ -42,14 +42,14 @@ pub struct Input {
 }
 
 impl Input {
-    /// Its name and value, if the template has a word for the value.
-    pub(crate) fn word(&self) -> Option<(&'static str, &'static str)> {
+    /// Its value, if the template has a word for it.
+    pub(crate) fn word(&self) -> Option<&'static str> {
         let [no, yes] = match self.name {
             "GrabAck" => ["redis", "ledger"],
             "RedisDurability" => ["disabled", "sync"],
             _ => return None,
         };
-        Some((self.name, if self.value > 0.0 { yes } else { no }))
+        Some(if self.value > 0.0 { yes } else { no })
     }
 }
 
@@ -89,8 +89,7 @@ const RAMP: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/scaling-b
 const REQUESTS: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html");
 const ON_DEMAND: Source =
     Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html");
-const TABLE_QUOTA: Source =
-    Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html");
+const TABLE_QUOTA: Source = Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html");
 const CLIENTS: Source = Source::Code("clients/js/hongbao.js, clients/rust/src/lib.rs");
 
 inputs! {

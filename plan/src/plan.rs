@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
+use crate::PlanError;
 use crate::advice::{Advice, raise};
 use crate::cost::{Cost, Costs};
 use crate::inputs::Inputs;
 use crate::outcome::{Answer, Limit, Outcome};
 use crate::report::Report;
 use crate::rush::{Rush, Times, simulate};
-use crate::PlanError;
 
 /// A plan.
 #[derive(Clone, Debug)]
@@ -79,7 +79,12 @@ impl Plan {
 }
 
 fn given(inputs: &Inputs) -> Value {
-    inputs.list().into_iter().map(|input| (input.name.to_owned(), json!(input.value))).collect::<serde_json::Map<_, _>>().into()
+    inputs
+        .list()
+        .into_iter()
+        .map(|input| (input.name.to_owned(), json!(input.value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
 fn described(outcome: &Outcome) -> Value {

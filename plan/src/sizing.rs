@@ -15,11 +15,8 @@ pub struct Size {
 }
 
 /// The loads of the table in `docs/SCALE.md`.
-pub const SIZES: [Size; 3] = [
-    Size { grabs: 1_000, won: 1_000 },
-    Size { grabs: 100_000, won: 5_000 },
-    Size { grabs: 1_000_000, won: 20_000 },
-];
+pub const SIZES: [Size; 3] =
+    [Size { grabs: 1_000, won: 1_000 }, Size { grabs: 100_000, won: 5_000 }, Size { grabs: 1_000_000, won: 20_000 }];
 
 /// What a load needs.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]

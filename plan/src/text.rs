@@ -28,6 +28,25 @@ fn grouped(number: f64) -> String {
     grouped
 }
 
+/// Words in lines of at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut columns) = (String::new(), 0);
+    for word in text.split(' ') {
+        let length = word.chars().count() + 1;
+        let breaks = columns > 0 && columns + length > 100;
+        lines += if columns == 0 {
+            ""
+        } else if breaks {
+            "\n  "
+        } else {
+            " "
+        };
+        columns = if breaks { 2 + length } else { columns + length };
+        lines += word;
+    }
+    lines
+}
+
 fn count(number: u64) -> String {
     grouped(number as f64)
 }
@@ -49,7 +68,7 @@ impl fmt::Display for Plan {
             if self.inputs.grab_ack_ledger > 0.0 { "ledger" } else { "redis" },
             rush.seed,
         )?;
-        writeln!(f, "Service times: {}\n", self.run)?;
+        writeln!(f, "{}\n", wrapped(&format!("Service times: {}", self.run)))?;
         writeln!(f, "AS DEPLOYED\n")?;
         answers(f, &self.outcome)?;
         chart(f, &self.outcome)?;
@@ -63,14 +82,26 @@ impl fmt::Display for Plan {
 }
 
 fn answers(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    writeln!(f, "  {:<14}{:>12}{:>9}{:>12}{:>12}{:>12}", "last answer", "users", "share", "p50 ms", "p99 ms", "last ms")?;
+    writeln!(
+        f,
+        "  {:<14}{:>12}{:>9}{:>12}{:>12}{:>12}",
+        "last answer", "users", "share", "p50 ms", "p99 ms", "last ms"
+    )?;
     let users = outcome.users().max(1) as f64;
     for answer in Answer::ALL {
         let of = outcome.answers[answer as usize];
         let at = |share| outcome.quantile_ms(answer, share).map_or_else(|| "-".to_owned(), millis);
         let share = of as f64 / users * 100.0;
         let row = [at(0.5), at(0.99), at(1.0)];
-        writeln!(f, "  {:<14}{:>12}{share:>7.1} %{:>12}{:>12}{:>12}", answer.text(), count(of), row[0], row[1], row[2])?;
+        writeln!(
+            f,
+            "  {:<14}{:>12}{share:>7.1} %{:>12}{:>12}{:>12}",
+            answer.text(),
+            count(of),
+            row[0],
+            row[1],
+            row[2]
+        )?;
     }
     if outcome.held > 0 {
         writeln!(f, "  {} slips are held and not yet in the ledger: settle commits them", count(outcome.held))?;
@@ -83,7 +114,7 @@ fn chart(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     let seconds: Vec<Second> = (0..SECONDS).map(|n| outcome.seconds.get(n).copied().unwrap_or_default()).collect();
     let most = seconds.iter().map(|second| second.iter().sum::<u64>()).max().unwrap_or_default().max(1);
     let signs = Answer::ALL.map(|answer| format!("{} {}", answer.sign(), answer.text())).join("   ");
-    writeln!(f, "\n  last answers in each second of the first minute:   {signs}\n")?;
+    writeln!(f, "\n  last answers in each second of the first minute\n  {signs}\n")?;
     for row in (0..ROWS).rev() {
         // The middle of the row, in answers.
         let height = (2 * row + 1) * most / (2 * ROWS);
@@ -115,22 +146,25 @@ fn limits(f: &mut fmt::Formatter<'_>, inputs: &Inputs, outcome: &Outcome) -> fmt
         let refused = count(outcome.refused_by(limit));
         writeln!(f, "  {:<28}{:<34}{refused:>15}{binds}", limit.text(), allows(limit, inputs))?;
     }
-    writeln!(
-        f,
-        "\n  {} tries; {} calls of the function, {} of them failed; {} executions at once, {} cold starts",
-        count(outcome.tries),
-        count(outcome.invocations),
-        count(outcome.failed_calls),
-        count(outcome.executions),
-        count(outcome.cold_starts),
-    )?;
-    writeln!(
-        f,
-        "  {} calls of Redis, the busiest shard works {:.0} % of its busiest second; {} write units in the busiest",
-        count(outcome.redis_calls),
-        outcome.redis_busiest * 100.0,
-        grouped(outcome.write_units),
-    )
+    let facts = [
+        ("tries of all clients", count(outcome.tries)),
+        (
+            "calls of the function",
+            format!("{}, {} of them failed", count(outcome.invocations), count(outcome.failed_calls)),
+        ),
+        ("executions at once", format!("{}, {} cold starts", count(outcome.executions), count(outcome.cold_starts))),
+        (
+            "calls of Redis",
+            format!(
+                "{}, the busiest shard works {:.0} % of its busiest second",
+                count(outcome.redis_calls),
+                outcome.redis_busiest * 100.0
+            ),
+        ),
+        ("write units", format!("{} in the busiest second", grouped(outcome.write_units))),
+    ];
+    writeln!(f)?;
+    facts.iter().try_for_each(|(name, text)| writeln!(f, "  {name:<28}{text}"))
 }
 
 fn allows(limit: Limit, inputs: &Inputs) -> String {
@@ -151,13 +185,17 @@ fn allows(limit: Limit, inputs: &Inputs) -> String {
 fn advised(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
     let served = if advice.outcome.all_served() { "WHAT SERVES THIS RUSH" } else { "WHAT SERVES MORE OF THIS RUSH" };
     writeln!(f, "\n{served}\n")?;
-    let (parameters, quotas): (Vec<&Change>, Vec<&Change>) = advice.changes.iter().partition(|change| change.is_parameter);
+    let (parameters, quotas): (Vec<&Change>, Vec<&Change>) =
+        advice.changes.iter().partition(|change| change.is_parameter);
     writeln!(f, "  parameters in samconfig.toml, parameter_overrides")?;
     for change in parameters {
         writeln!(f, "    \"{}={:.0}\",{}", change.name, change.to, remark(change))?;
     }
     if advice.changes.iter().any(|change| change.name == "TableWarmWrites") {
-        writeln!(f, "    \"TableWarmReads=12000\",  # goes with TableWarmWrites; more if the table already takes more")?;
+        writeln!(
+            f,
+            "    \"TableWarmReads=12000\",  # goes with TableWarmWrites; more if the table already takes more"
+        )?;
     }
     let meanings = advice.inputs.list();
     if !quotas.is_empty() {
@@ -180,8 +218,14 @@ fn advised(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
         advice.outcome.redis_busiest * 100.0,
     )?;
     if advice.outcome.redis_busiest >= 1.0 {
-        writeln!(f, "  Each execution asks each part of the packet, and reads its owners once nothing is left. Several")?;
-        writeln!(f, "  packets of fewer slips take less of Redis, and so do managed instances, which are fewer processes.")?;
+        writeln!(
+            f,
+            "  Each execution asks each part of the packet, and reads its owners once nothing is left. Several"
+        )?;
+        writeln!(
+            f,
+            "  packets of fewer slips take less of Redis, and so do managed instances, which are fewer processes."
+        )?;
     }
     Ok(())
 }
@@ -218,11 +262,21 @@ fn costs(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Predicted from Redis' processor time for an answer, and measured: {}\n", self.run)?;
+        writeln!(f, "{}", wrapped(&format!("Measured: {}", self.run)))?;
+        writeln!(f, "Predicted from Redis' processor time for an answer\n")?;
         writeln!(
             f,
             "{:<10}{:>11}  {:>8}{:>10}{:>11}{:>10}{:>8}{:>10}{:>9}{:>8}",
-            "workload", "in flight", "machine", "stall ms", "grabs/s", "measured", "error", "p99 ms", "measured", "error"
+            "workload",
+            "in flight",
+            "machine",
+            "stall ms",
+            "grabs/s",
+            "measured",
+            "error",
+            "p99 ms",
+            "measured",
+            "error"
         )?;
         for compared in &self.workloads {
             let error = |[predicted, measured]: [f64; 2]| format!("{:+.0} %", (predicted / measured - 1.0) * 100.0);
@@ -252,7 +306,8 @@ pub fn sizing(inputs: &Inputs, costs: &Costs) -> String {
     let mut text = format!("{header}\n|---:|---:|---:|---:|---:|---:|");
     for size in SIZES {
         let needs = Needs::of(size, inputs, costs);
-        let row = [u64::from(size.grabs), size.won.into(), needs.working, needs.allowed, needs.shards, needs.write_units];
+        let row =
+            [u64::from(size.grabs), size.won.into(), needs.working, needs.allowed, needs.shards, needs.write_units];
         let cells: Vec<String> = row.map(count).into();
         text += &format!("\n| {} |", cells.join(" | "));
     }
@@ -263,10 +318,8 @@ pub fn sizing(inputs: &Inputs, costs: &Costs) -> String {
 #[must_use]
 pub fn inputs(inputs: &Inputs) -> String {
     let rows = inputs.list().into_iter().map(|input| {
-        let Some((name, value)) = input.word() else {
-            return format!("{:<24}{:>12}  {}\n{:<38}{}", input.name, short(input.value), input.meaning, "", input.source);
-        };
-        format!("{name:<24}{value:>12}  {}\n{:<38}{}", input.meaning, "", input.source)
+        let value = input.word().map_or_else(|| short(input.value), str::to_owned);
+        format!("{:<24}{value:>12}\n    {}\n    {}", input.name, input.meaning, input.source)
     });
     rows.collect::<Vec<_>>().join("\n")
 }
@@ -284,6 +337,13 @@ mod tests {
     fn numbers_are_written_for_people() {
         assert_eq!([7.0, 999.6, 1_234_567.0].map(grouped), ["7", "1,000", "1,234,567"]);
         assert_eq!([0.24, 99.94, 1_380.6].map(millis), ["0.2", "99.9", "1,381"]);
+    }
+
+    #[test]
+    fn long_lines_break_between_words() {
+        assert_eq!(wrapped("one two"), "one two");
+        let text = wrapped(&"word ".repeat(50));
+        assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= 100), "{text}");
     }
 
     #[test]

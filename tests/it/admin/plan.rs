@@ -9,7 +9,9 @@ async fn plan(arguments: &str) -> Said {
 #[tokio::test]
 async fn a_rush_is_planned_without_any_store() {
     let text = plan("--users 100000 --within 10s --slips 1000").await.with(1).text;
-    for part in ["WHAT SERVES THIS RUSH", "\"GrabRate=11000\",", "the grab route", "  binds", "4 429, gave up", "together"] {
+    for part in
+        ["WHAT SERVES THIS RUSH", "\"GrabRate=11000\",", "the grab route", "  binds", "4 429, gave up", "together"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
@@ -37,7 +39,7 @@ async fn the_recorded_benchmark_is_predicted() {
 async fn inputs_and_their_mistakes_are_named() {
     let inputs = plan("--inputs --set GrabRate=7").await.with(0).text;
     assert!(inputs.contains("docs.aws.amazon.com/lambda/latest/dg/scaling-behavior.html"), "{inputs}");
-    assert!(inputs.lines().any(|line| line.split_whitespace().take(2).eq(["GrabRate", "7"])), "{inputs}");
+    assert!(inputs.lines().any(|line| line.split_whitespace().eq(["GrabRate", "7"])), "{inputs}");
     let wrong = plan("--users 1 --within 1s --slips 1 --set rate=7").await.with(2).errors;
     assert!(wrong.contains("there is no input rate"), "{wrong}");
     let missing = plan("--check --report missing.md").await.with(2).errors;
