@@ -34,6 +34,6 @@ pub fn run(options: &Plan, json: bool) -> Result<Outcome, Failed> {
     let plan = plan::Plan::make(rush, inputs, &report)?;
     let took = begun.elapsed().as_secs_f64();
     let exit = if plan.outcome.all_served() { Exit::Good } else { Exit::Wrong };
-    let text = || format!("{plan}\n  simulated {} tries in {} runs, in {took:.1} s", plan.tries(), plan.runs());
+    let text = || format!("{plan}\n  {}, in {took:.1} s", plan.simulated());
     Ok(Outcome::new(json, &plan.json(), text, exit))
 }

@@ -48,6 +48,12 @@ impl Plan {
         1 + self.advice.as_ref().map_or(0, |advice| advice.runs)
     }
 
+    /// How much was simulated.
+    #[must_use]
+    pub fn simulated(&self) -> String {
+        format!("simulated {} tries in {} runs", crate::text::count(self.tries()), self.runs())
+    }
+
     pub(crate) fn cost_columns(&self) -> Vec<Vec<Cost>> {
         let cost = |outcome: &Outcome, inputs: &Inputs| {
             let mut parts = self.costs.of_requests(outcome, inputs);

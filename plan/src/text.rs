@@ -47,7 +47,7 @@ fn wrapped(text: &str) -> String {
     lines
 }
 
-fn count(number: u64) -> String {
+pub fn count(number: u64) -> String {
     grouped(number as f64)
 }
 
