@@ -123,8 +123,9 @@ fn chart(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
         writeln!(f, "  {label:>11} |{}", columns.trim_end())?;
     }
     writeln!(f, "  {:>11} +{}", 0, "-".repeat(SECONDS))?;
-    let marks: String = (0..SECONDS / 10).map(|ten| format!("{:<10}", format!("{} s", ten * 10))).collect();
-    writeln!(f, "  {:>11}  {marks}60 s", "")
+    write!(f, "  {:>11}  ", "")?;
+    (0..SECONDS / 10).try_for_each(|ten| write!(f, "{:<10}", format!("{} s", ten * 10)))?;
+    writeln!(f, "{SECONDS} s")
 }
 
 /// What a column shows at this height.
@@ -303,15 +304,13 @@ impl fmt::Display for Check {
 #[must_use]
 pub fn sizing(inputs: &Inputs, costs: &Costs) -> String {
     let header = "| grabs a second | won | executions at work | executions allowed | Redis shards | DynamoDB, write units a second |";
-    let mut text = format!("{header}\n|---:|---:|---:|---:|---:|---:|");
-    for size in SIZES {
+    let rows = SIZES.map(|size| {
         let needs = Needs::of(size, inputs, costs);
         let row =
             [u64::from(size.grabs), size.won.into(), needs.working, needs.allowed, needs.shards, needs.write_units];
-        let cells: Vec<String> = row.map(count).into();
-        text += &format!("\n| {} |", cells.join(" | "));
-    }
-    text
+        format!("| {} |", row.map(count).join(" | "))
+    });
+    format!("{header}\n|---:|---:|---:|---:|---:|---:|\n{}", rows.join("\n"))
 }
 
 /// All inputs, with their sources.
