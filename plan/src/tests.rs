@@ -37,7 +37,9 @@ fn open() -> Inputs {
 
 fn with(inputs: &Inputs, sets: &[&str]) -> Inputs {
     let mut inputs = inputs.clone();
-    sets.iter().for_each(|set| inputs.set(set).unwrap());
+    for set in sets {
+        inputs.set(set).unwrap();
+    }
     inputs
 }
 
