@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Computes what grabs cost on AWS, and the resources for a load, from the work of a grab and published prices.
+"""Computes what grabs cost on AWS from the work of a grab and published prices, which scripts/cost.json lists.
 
 All inputs are printed, and options change them. Bytes of log lines are what the functions print: a test compares them.
 
@@ -11,84 +11,19 @@ All inputs are printed, and options change them. Bytes of log lines are what the
 import argparse
 import json
 import math
+import pathlib
 
 # Prices in US dollars, us-east-1, from the services' pricing pages of 2025. API Gateway: HTTP APIs, the first 300 million a
-# month. Lambda on arm64, DynamoDB on demand, ElastiCache for Valkey.
-PRICES = {
-    "api-price": (1.00, "a million requests of an HTTP API"),
-    "request-price": (0.20, "a million invocations of Lambda"),
-    "gb-second-price": (0.0000133334, "a GB-second of Lambda on arm64"),
-    "write-price": (0.625, "a million write request units of DynamoDB"),
-    "read-price": (0.125, "a million read request units"),
-    "table-price": (0.45, "a GB of the table for a month, with point-in-time recovery"),
-    "log-price": (0.50, "a GB of logs"),
-    "access-log-price": (0.25, "a GB of logs in the class for infrequent access, which the access log has"),
-    "kept-log-price": (0.03, "a GB of logs, kept for a month"),
-    "out-price": (0.09, "a GB to the internet"),
-    "zone-price": (0.02, "a GB from one zone to another, paid at both ends"),
-    "sync-price": (0.20, "a GB written with RedisDurability=sync (assumed, the price of MemoryDB)"),
-    "edge-price": (1.00, "a million HTTPS requests of CloudFront, where the page is used"),
-    "edge-out-price": (0.085, "a GB from CloudFront to the internet"),
-    "node-price": (0.1264, "an hour of a cache.m7g.large node with Valkey"),
-    "metric-price": (0.30, "a metric of the engine for a month"),
-    "alarm-price": (0.10, "a metric that an alarm watches for a month"),
-    "dashboard-price": (3.00, "a dashboard for a month"),
-}
-WORK = {
-    "memory-mb": (512, "MB of the functions, as in the template"),
-    "winner-ms": (25, "ms of a winning call (assumed): one transaction and some milliseconds"),
-    "loser-ms": (3, "ms of a losing call (assumed): at most one round trip to Redis"),
-    "send-ms": (25, "ms of a send (assumed)"),
-    "view-ms": (5, "ms of a view (assumed)"),
-    "sync": (1, "1 with RedisDurability=sync, else 0"),
-    "sync-ms": (5, "ms that Redis takes longer for a write then (assumed)"),
-    "sync-writes": (2, "writes of a win to Redis: the hold, and its reconcile"),
-    "sync-bytes": (500, "bytes that they write (assumed)"),
-    "winner-writes": (6, "write request units of a win: slip decision, claim and wallet, two each in a transaction"),
-    "packet-writes": (14, "write request units of a packet up to 100 slips: ten to send, two to settle, two of the index"),
-    "refund-writes": (2.07, "write request units of a slip that goes back: two, and six for 90 slips together"),
-    "loser-reads": (0.01, "read request units of a loss (assumed): most losers are answered without DynamoDB"),
-    "view-reads": (0.5, "read request units of a view (assumed): most are answered from memory and Redis"),
-    "claim-bytes": (450, "bytes of a claim's items and of its share of the packet's, in the table"),
-    "win-log": (223, "bytes of a win's line in grab's log"),
-    "win-metrics": (469, "bytes of the metrics of a win"),
-    "loss-log": (212, "bytes of a loss's line"),
-    "loss-metrics": (405, "bytes of the metrics of the losses that share a line"),
-    "losses-a-line": (20, "losses that share it"),
-    "request-log": (212, "bytes of the line of a send or a view (taken as that of a loss)"),
-    "access-log": (177, "bytes of a request's line in the access log"),
-    "platform-log": (0, "bytes of Lambda's own lines of a call that goes well, at the level WARN"),
-    "event-bytes": (26, "bytes that CloudWatch Logs adds to a line"),
-    "answer-bytes": (450, "bytes of an answer with its headers (assumed)"),
-    "zone-bytes": (500, "bytes of a call between function and Redis, if their zones differ (assumed)"),
-    "zones": (3, "zones of the network"),
-    "page": (0, "1 where users use the page, else 0"),
-    "page-requests": (22, "requests of a browser that opens the page the first time"),
-    "page-bytes": (80_000, "bytes that it loads, compressed"),
-    "nodes": (3, "nodes of the Redis cluster, idle or not"),
-    "shard-grabs": (50_000, "grabs a second that one Redis shard is planned for, one user a call"),
-    "metrics": (24, "metrics of the engine"),
-    "alarm-metrics": (60, "metrics that the alarms watch (assumed: some watch each function or node)"),
-    "settle-ms": (300, "ms of a run of settle with nothing to do (assumed)"),
-    "settle-reads": (8, "read request units of such a run: a query for each of the 16 due shards"),
-    "settle-log": (1_200, "bytes that such a run logs (assumed)"),
-}
-# A rush, and a month of small groups.
-LOADS_OF_MONEY = {
-    "rush-requests": (10_000, "requests of the rush"),
-    "rush-slips": (100, "slips of its packet"),
-    "month-packets": (300_000, "packets of the month: 10,000 a day"),
-    "group-slips": (10, "slips of each"),
-    "group-users": (15, "users who grab each"),
-    "group-views": (2, "views of each by each of them"),
-    "month-visitors": (50_000, "browsers that open the page the first time"),
+# month. Lambda on arm64, DynamoDB on demand, ElastiCache for Valkey. Then the work of a request, a rush, and a month of small
+# groups. `hongbao-admin plan` reads the same file.
+INPUTS = {
+    name: (value, meaning)
+    for inputs in json.loads((pathlib.Path(__file__).parent / "cost.json").read_text()).values()
+    for name, (value, meaning) in inputs.items()
 }
 HOURS_A_MONTH, MINUTES_A_MONTH, DAYS_A_MONTH = 730, 43_800, 30
 READ_BYTES = 4_096
 CLAIMS_OF_LARGE_LEDGER = 1_000_000_000
-# Loads to size for: grabs a second, and how many of them win.
-LOADS = [(1_000, 1_000), (100_000, 5_000), (1_000_000, 20_000)]
-INPUTS = PRICES | WORK | LOADS_OF_MONEY
 
 
 def arguments():
@@ -226,12 +161,6 @@ def main():
     table("a rush", {f"{given.rush_requests:,.0f}": rush}, digits=4)
     table("a month of small groups", {f"{packets:,.0f}": month})
     print(f"\nan audit of {CLAIMS_OF_LARGE_LEDGER:,} claims: {large:.2f}; daily for a month: {DAYS_A_MONTH * large:.2f}")
-
-    print(f"\n{'grabs/s':>10}{'won/s':>10}{'executions':>12}{'shards':>8}{'write units/s':>15}")
-    for grabs, won in LOADS:
-        executions = math.ceil(((grabs - won) * given.loser_ms + won * given.winner_ms) / 1000)
-        shards, writes = math.ceil(grabs / given.shard_grabs), math.ceil(won * given.winner_writes)
-        print(f"{grabs:>10,}{won:>10,}{executions:>12,}{shards:>8}{writes:>15,}")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,9 @@ pub enum Failed {
     /// The input can't be verified.
     #[error("{0}")]
     Unverifiable(String),
+    /// A plan can't be made.
+    #[error(transparent)]
+    Plan(#[from] plan::PlanError),
     /// The command does not go to the function.
     #[error("{0}")]
     NoFunction(&'static str),

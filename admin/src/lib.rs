@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis, complete timelines and deliver webhooks again. Some write and reconcile the accounts of a day. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis, complete timelines and deliver webhooks again. Some write and reconcile the accounts of a day, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -10,6 +10,7 @@ mod journal;
 mod options;
 mod packet;
 mod parked;
+mod planning;
 mod rebuild;
 mod reconcile;
 mod remote;
@@ -54,6 +55,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Verify(options) => verify::run(&options, json),
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
+        Command::Plan(options) => planning::run(&options, json),
         Command::Webhooks(Webhooks::Replay(options)) => webhooks::replay(&options, json).await,
         command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,
     }
@@ -67,9 +69,12 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
         Command::Timeline(options) => timeline::run(&deployed.reader, &deployed.stores.ledger, &options, json).await,
         Command::Rebuild { id } => rebuild::run(deployed, id, json).await,
-        Command::Audit(_) | Command::Verify(_) | Command::Journal(_) | Command::Reconcile(_) | Command::Webhooks(_) => {
-            Err(Failed::NoFunction("this command asks no Redis"))
-        }
+        Command::Audit(_)
+        | Command::Verify(_)
+        | Command::Journal(_)
+        | Command::Reconcile(_)
+        | Command::Plan(_)
+        | Command::Webhooks(_) => Err(Failed::NoFunction("this command asks no Redis")),
     };
     done.map_err(|failed| failed.in_table(&deployed.place))
 }

@@ -129,6 +129,9 @@ pub enum Command {
         /// Its id
         id: PacketId,
     },
+    /// Simulate a rush: what its users see, which limit binds, what lifts it, and the cost. It calls nothing. Exits with 1 if users
+    /// would give up
+    Plan(Plan),
     /// Commands on the webhooks of a stack
     #[command(subcommand)]
     Webhooks(Webhooks),
@@ -154,7 +157,7 @@ impl Command {
         match self {
             Self::Audit(_) | Self::Packet { .. } | Self::Parked => Some(Right::Read),
             Self::Replay(_) | Self::Timeline(_) | Self::Rebuild { .. } => Some(Right::Repair),
-            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) | Self::Webhooks(_) => None,
+            Self::Verify(_) | Self::Journal(_) | Self::Reconcile(_) | Self::Plan(_) | Self::Webhooks(_) => None,
         }
     }
 
@@ -171,6 +174,7 @@ impl Command {
             Self::Reconcile(_) => "reconcile",
             Self::Timeline(_) => "timeline",
             Self::Rebuild { .. } => "rebuild",
+            Self::Plan(_) => "plan",
             Self::Webhooks(_) => "webhooks",
         }
     }
@@ -266,6 +270,46 @@ pub struct Reconcile {
     pub output: Option<PathBuf>,
 }
 
+#[derive(Args, Debug)]
+pub struct Plan {
+    /// Users, each of whom grabs once
+    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["check", "sizing", "inputs"])]
+    pub users: Option<u32>,
+
+    /// The time within which they come, such as 10s
+    #[arg(long, value_name = "TIME", value_parser = duration, required_unless_present_any = ["check", "sizing", "inputs"])]
+    pub within: Option<Duration>,
+
+    /// Slips of the packet
+    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["check", "sizing", "inputs"])]
+    pub slips: Option<u32>,
+
+    /// Set a parameter of the template, a quota or an assumption, such as `GrabRate=20000`. Repeat it for more
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+
+    /// The seed of arrivals and pauses
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub seed: u64,
+
+    /// A benchmark's `report.md` with the service times; by default the recorded one
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
+    /// List what can be set, with each value's source
+    #[arg(long, conflicts_with_all = ["check", "sizing"])]
+    pub inputs: bool,
+
+    /// Print the sizing table of docs/SCALE.md
+    #[arg(long, conflicts_with = "check")]
+    pub sizing: bool,
+
+    /// Predict the workloads of a benchmark, beside what it measured: those of the report; exits with 1 if fewer than three are
+    /// within 25 %
+    #[arg(long)]
+    pub check: bool,
+}
+
 fn kind(text: &str) -> Result<MovementKind, String> {
     MovementKind::named(text).ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
 }
@@ -307,6 +351,10 @@ mod tests {
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
             "--via hongbao-prod parked",
+            "plan --users 1000000 --within 10s --slips 100000 --set GrabRate=20000 --set tries=1 --seed 2 --json",
+            "plan --check --report report.md",
+            "plan --sizing",
+            "plan --inputs --set GrabRate=1",
             "webhooks replay --dead-letters https://sqs.example/dead --json",
             "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
@@ -322,6 +370,10 @@ mod tests {
             "replay",
             "webhooks",
             "webhooks replay",
+            "plan",
+            "plan --users 1 --within 10s",
+            "plan --users 1 --within -1s --slips 1",
+            "plan --sizing --check",
             "packet x",
             "verify",
             "verify a.json b.json",

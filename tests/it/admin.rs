@@ -1,5 +1,6 @@
 //! `hongbao-admin`: the program itself, over real stores.
 
+mod plan;
 mod via;
 
 use std::process::Output;

@@ -1,0 +1,185 @@
+//! What must be raised, so that a rush is served.
+
+use serde::Serialize;
+
+use crate::cost::Costs;
+use crate::inputs::Inputs;
+use crate::outcome::{Limit, Outcome};
+use crate::rush::{Rush, Times, simulate};
+use crate::sizing::{Needs, Size};
+use crate::station::SECOND;
+
+/// An input to raise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Change {
+    /// Its name: a parameter of the template, or a quota.
+    pub name: &'static str,
+    /// Its value so far.
+    pub from: f64,
+    /// What the rush needs.
+    pub to: f64,
+    /// Whether it is a parameter of `samconfig.toml`. Else AWS has to raise it.
+    pub is_parameter: bool,
+}
+
+/// Inputs that serve a rush, and what becomes of it then.
+#[derive(Clone, Debug)]
+pub struct Advice {
+    /// The inputs.
+    pub inputs: Inputs,
+    /// What differs.
+    pub changes: Vec<Change>,
+    /// What becomes of the rush.
+    pub outcome: Outcome,
+    /// How often the rush was simulated to find them.
+    pub runs: u64,
+    /// The tries of all these runs.
+    pub tries: u64,
+}
+
+/// Room above the average, because users come at random.
+const ROOM: f64 = 1.1;
+/// Rounds of raising what still refuses tries. Each simulates the rush once.
+const ROUNDS: usize = 3;
+/// The share of a second in which a shard's core may work: more, and calls wait for each other.
+const BUSY_MOST: f64 = 0.6;
+/// From here on Redis is the reason why executions pile up, and more of those would only add to its work.
+const TOO_BUSY: f64 = 0.95;
+/// The most shards to ask for. AWS' default is 90 nodes a cluster: docs.aws.amazon.com/general/latest/gr/elasticache-service.html
+const SHARDS_MOST: f64 = 90.0;
+
+/// Raises the limits that a rush meets, until none refuses a try or the rounds are over.
+///
+/// The first values come from the formulas of the sizing table, with all slips going to the users who come first. `None` if nothing
+/// refused any try: then nothing has to be raised.
+#[must_use]
+pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &Outcome) -> Option<Advice> {
+    met.binds()?;
+    let rate = ROOM * rush.per_second();
+    let won = rate.min(f64::from(rush.slips));
+    let size = Size { grabs: rate.ceil() as u32, won: won.ceil() as u32 };
+    let needs = Needs::of(size, inputs, costs);
+    let mut raised = inputs.clone();
+    let at_least = |value: &mut f64, need: f64| *value = value.max(rounded(need));
+    at_least(&mut raised.grab_rate, rate);
+    at_least(&mut raised.grab_burst, rate);
+    at_least(&mut raised.api_rate, rate);
+    at_least(&mut raised.api_burst, rate);
+    at_least(&mut raised.account_concurrency, needs.allowed as f64);
+    if raised.grab_concurrency > 0.0 {
+        at_least(&mut raised.grab_concurrency, needs.allowed as f64);
+    }
+    let ramps = needs.allowed as f64 > inputs.ramp;
+    if ramps {
+        at_least(&mut raised.grab_provisioned, needs.allowed as f64);
+    }
+    let cores = cores(inputs, times, rush, won, needs.working as f64);
+    // A part lies on one shard, so more shards than parts help nobody.
+    let shards_most = SHARDS_MOST.min(rush.parts().into()).max(raised.redis_shards);
+    raised.redis_shards = raised.redis_shards.max(needs.shards as f64).max((cores / BUSY_MOST).ceil()).min(shards_most);
+    if inputs.grab_ack_ledger > 0.0 && needs.write_units as f64 > inputs.table_rate() {
+        warm(&mut raised, needs.write_units as f64);
+    }
+    let mut outcome = simulate(&raised, times, rush);
+    let (mut runs, mut tries) = (1, outcome.tries);
+    for _ in 1..ROUNDS {
+        if outcome.binds().is_none() {
+            break;
+        }
+        let mut more = raised.clone();
+        if outcome.redis_busiest >= TOO_BUSY {
+            more.redis_shards = (2.0 * more.redis_shards).min(shards_most);
+        } else {
+            let refusing = Limit::ALL.into_iter().filter(|limit| outcome.refused_by(*limit) > 0);
+            refusing.for_each(|limit| lift(&mut more, limit));
+        }
+        if more == raised {
+            break;
+        }
+        let next = simulate(&more, times, rush);
+        runs += 1;
+        tries += next.tries;
+        if next.served() < outcome.served() {
+            break;
+        }
+        (raised, outcome) = (more, next);
+    }
+    Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome, runs, tries })
+}
+
+/// The cores of Redis that the worst second takes: all of the first winners, and each process at work meets each part.
+fn cores(inputs: &Inputs, times: &Times, rush: &Rush, won: f64, working: f64) -> f64 {
+    let owners = f64::from(rush.slips) * inputs.owner_ns;
+    let wins = won * (times.win + times.reconcile) as f64;
+    let meets = working * (f64::from(rush.parts()) * 2.0 * times.lose as f64 + owners);
+    (wins + meets) / SECOND as f64
+}
+
+/// Raises a limit by half.
+fn lift(inputs: &mut Inputs, limit: Limit) {
+    let half_more = |value: &mut f64| *value = rounded(1.5 * *value);
+    match limit {
+        Limit::GrabRate => {
+            half_more(&mut inputs.grab_rate);
+            half_more(&mut inputs.grab_burst);
+        }
+        Limit::ApiRate => {
+            half_more(&mut inputs.api_rate);
+            half_more(&mut inputs.api_burst);
+        }
+        Limit::Requests | Limit::Concurrency => {
+            half_more(&mut inputs.account_concurrency);
+            half_more(&mut inputs.grab_concurrency);
+            half_more(&mut inputs.grab_provisioned);
+        }
+        Limit::Ramp => {
+            let most = inputs.concurrency();
+            inputs.grab_provisioned = rounded((1.5 * inputs.grab_provisioned).max(inputs.ramp)).min(most);
+            if inputs.grab_provisioned >= most {
+                half_more(&mut inputs.account_concurrency);
+            }
+        }
+        // Its shards are counted by its work.
+        Limit::Redis => {}
+        Limit::Table => warm(inputs, 1.5 * inputs.table_rate()),
+    }
+}
+
+/// Warms the table to this rate, and raises what would hold it below.
+fn warm(inputs: &mut Inputs, rate: f64) {
+    inputs.table_warm = rounded(rate);
+    inputs.table_quota = inputs.table_quota.max(inputs.table_warm);
+    if inputs.table_max > 0.0 {
+        inputs.table_max = inputs.table_max.max(inputs.table_warm);
+    }
+}
+
+/// Up to two digits and zeros.
+fn rounded(value: f64) -> f64 {
+    let unit = 10_f64.powf((value.max(1.0).log10().floor() - 1.0).max(0.0));
+    (value / unit).ceil() * unit
+}
+
+/// The inputs that differ.
+fn changes(from: &Inputs, to: &Inputs) -> Vec<Change> {
+    let pairs = from.list().into_iter().zip(to.list());
+    let differ = pairs.filter(|(from, to)| (from.value - to.value).abs() > f64::EPSILON);
+    // The account's quota is a parameter too, but only of an alarm: AWS raises it.
+    let is_parameter = |name: &str| name.starts_with(char::is_uppercase);
+    differ
+        .map(|(from, to)| Change { name: to.name, from: from.value, to: to.value, is_parameter: is_parameter(to.name) })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_rounded_up_to_two_digits() {
+        assert_eq!(
+            [0.4, 7.2, 99.0, 101.0, 110_000.0, 123_456.0].map(|value| rounded(value) as u32),
+            [1, 8, 99, 110, 110_000, 130_000]
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! What a rush costs, from the same list of prices and work as `scripts/cost.py`.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::PlanError;
+use crate::inputs::Inputs;
+use crate::outcome::Outcome;
+
+/// The list of prices and work.
+const LIST: &str = include_str!("../../scripts/cost.json");
+
+type Figures = BTreeMap<String, (f64, String)>;
+
+/// Prices, and the work of a request.
+#[derive(Clone, Debug)]
+pub struct Costs {
+    prices: Figures,
+    work: Figures,
+}
+
+/// A part of a cost, in dollars.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Cost {
+    /// What it is for.
+    pub of: &'static str,
+    /// Dollars.
+    pub dollars: f64,
+}
+
+/// The work of one request.
+struct Work<'a> {
+    milliseconds: f64,
+    writes: f64,
+    reads: f64,
+    /// Bytes of its lines in the function's log.
+    logged: f64,
+    redis_writes: f64,
+    costs: &'a Costs,
+}
+
+impl Costs {
+    /// The recorded list.
+    pub fn recorded() -> Result<Self, PlanError> {
+        let mut list: BTreeMap<String, Figures> = serde_json::from_str(LIST).map_err(PlanError::Costs)?;
+        let mut take = |name: &str| list.remove(name).unwrap_or_default();
+        Ok(Self { prices: take("prices"), work: take("work") })
+    }
+
+    /// A figure of the work of a request. A name that the list lacks is 0; a test compares the sums with those of the script.
+    pub(crate) fn work(&self, name: &str) -> f64 {
+        self.work.get(name).map_or(0.0, |(value, _)| *value)
+    }
+
+    fn price(&self, name: &str) -> f64 {
+        self.prices.get(name).map_or(0.0, |(value, _)| *value)
+    }
+
+    fn line(&self, bytes: &str) -> f64 {
+        self.work(bytes) + self.work("event-bytes")
+    }
+
+    fn win(&self) -> Work<'_> {
+        Work {
+            milliseconds: self.work("winner-ms"),
+            writes: self.work("winner-writes"),
+            reads: 0.0,
+            logged: self.line("win-log") + self.line("win-metrics"),
+            redis_writes: self.work("sync-writes"),
+            costs: self,
+        }
+    }
+
+    fn loss(&self) -> Work<'_> {
+        Work {
+            milliseconds: self.work("loser-ms"),
+            writes: 0.0,
+            reads: self.work("loser-reads"),
+            logged: self.line("loss-log") + self.line("loss-metrics") / self.work("losses-a-line"),
+            redis_writes: 0.0,
+            costs: self,
+        }
+    }
+
+    fn send(&self) -> Work<'_> {
+        Work {
+            milliseconds: self.work("send-ms"),
+            writes: self.work("packet-writes"),
+            reads: 0.0,
+            logged: self.line("request-log"),
+            redis_writes: 1.0,
+            costs: self,
+        }
+    }
+
+    /// Dollars of a million wins, losses and sends of a packet, without those of the page.
+    #[must_use]
+    pub fn a_million(&self, inputs: &Inputs) -> [f64; 3] {
+        [self.win(), self.loss(), self.send()]
+            .map(|work| work.parts(inputs).map(|cost| cost.dollars).iter().sum::<f64>() * 1e6)
+    }
+
+    /// What a rush costs by its requests: its packet, its calls, and the tries that Lambda refused. Tries that API Gateway itself
+    /// refuses cost nothing.
+    #[must_use]
+    pub fn of_requests(&self, outcome: &Outcome, inputs: &Inputs) -> Vec<Cost> {
+        let [win, loss, send] = [self.win(), self.loss(), self.send()].map(|work| work.parts(inputs));
+        let wins = outcome.committed as f64;
+        let losses = outcome.invocations as f64 - wins;
+        let mut sum = win.clone();
+        for (place, cost) in sum.iter_mut().enumerate() {
+            cost.dollars = wins * win[place].dollars + losses.max(0.0) * loss[place].dollars + send[place].dollars;
+        }
+        sum[0].dollars += (outcome.accepted - outcome.invocations) as f64 * self.price("api-price") / 1e6;
+        sum.into()
+    }
+
+    /// What it costs that more runs than the template's defaults, for the hours of the plan: environments, shards, and the warm table.
+    #[must_use]
+    pub fn of_capacity(&self, inputs: &Inputs) -> Vec<Cost> {
+        let gigabytes = self.work("memory-mb") / 1024.0;
+        let seconds = inputs.hours * 3_600.0;
+        let shards = (inputs.redis_shards - 1.0).max(0.0);
+        let warmed = (inputs.table_warm - inputs.table_new).max(0.0);
+        vec![
+            Cost {
+                of: "environments that always run",
+                dollars: inputs.grab_provisioned * gigabytes * seconds * self.price("provisioned-price"),
+            },
+            Cost {
+                of: "shards beyond the first",
+                dollars: shards * self.work("nodes") * inputs.hours * self.price("node-price"),
+            },
+            Cost { of: "warming the table, once", dollars: warmed * self.price("warm-price") },
+        ]
+    }
+}
+
+impl Work<'_> {
+    fn parts(&self, inputs: &Inputs) -> [Cost; 5] {
+        let costs = self.costs;
+        let (price, work) = (|name| costs.price(name), |name| costs.work(name));
+        let syncs = inputs.redis_sync;
+        let seconds = (self.milliseconds + syncs * self.redis_writes * work("sync-ms")) / 1e3;
+        let accessed = costs.line("access-log");
+        let logged = self.logged + work("platform-log");
+        let kept = (logged + accessed) * price("kept-log-price");
+        let between_zones = work("zone-bytes") * (work("zones") - 1.0) / work("zones");
+        let redis_bytes = if self.redis_writes > 0.0 { work("sync-bytes") } else { 0.0 };
+        let part = |of, dollars| Cost { of, dollars };
+        [
+            part("API Gateway", price("api-price") / 1e6),
+            part(
+                "Lambda",
+                price("request-price") / 1e6 + seconds * work("memory-mb") / 1024.0 * price("gb-second-price"),
+            ),
+            part("DynamoDB", (self.writes * price("write-price") + self.reads * price("read-price")) / 1e6),
+            part("logs", (logged * price("log-price") + accessed * price("access-log-price") + kept) / 1e9),
+            part(
+                "data and Redis, by use",
+                (between_zones * price("zone-price")
+                    + work("answer-bytes") * price("out-price")
+                    + syncs * redis_bytes * price("sync-price"))
+                    / 1e9,
+            ),
+        ]
+    }
+}

@@ -1,0 +1,175 @@
+//! Every number that a plan takes for granted, with its default and where that comes from.
+
+use serde::Serialize;
+
+use crate::PlanError;
+
+/// Where the default of an input comes from.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// A parameter of `template.yaml`, with its default there.
+    Template,
+    /// AWS' documented default: the page that says it.
+    Aws(&'static str),
+    /// The code that says it.
+    Code(&'static str),
+    /// Nobody has measured it yet.
+    Assumed,
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Template => "template.yaml",
+            Self::Aws(page) | Self::Code(page) => page,
+            Self::Assumed => "assumed",
+        })
+    }
+}
+
+/// An input as it is listed.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Input {
+    /// Its name for `--set`.
+    pub name: &'static str,
+    /// Its value now.
+    pub value: f64,
+    /// What it is, with its unit.
+    pub meaning: &'static str,
+    /// Where its default comes from.
+    pub source: Source,
+}
+
+impl Input {
+    /// Its value, if the template has a word for it.
+    pub(crate) fn word(&self) -> Option<&'static str> {
+        let [no, yes] = match self.name {
+            "GrabAck" => ["redis", "ledger"],
+            "RedisDurability" => ["disabled", "sync"],
+            _ => return None,
+        };
+        Some(if self.value > 0.0 { yes } else { no })
+    }
+}
+
+macro_rules! inputs {
+    ($($field:ident $name:literal $default:literal $source:expr, $meaning:literal;)*) => {
+        /// The inputs of a plan.
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct Inputs {
+            $(#[doc = $meaning] pub $field: f64,)*
+        }
+
+        impl Default for Inputs {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl Inputs {
+            /// All inputs, in the order of the way.
+            #[must_use]
+            pub fn list(&self) -> Vec<Input> {
+                vec![$(Input { name: $name, value: self.$field, meaning: $meaning, source: $source },)*]
+            }
+
+            fn field(&mut self, name: &str) -> Option<(&'static str, &mut f64)> {
+                match name {
+                    $($name => Some(($name, &mut self.$field)),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+const GATEWAY: Source = Source::Aws("docs.aws.amazon.com/apigateway/latest/developerguide/limits.html");
+const RAMP: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/scaling-behavior.html");
+const REQUESTS: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html");
+const ON_DEMAND: Source =
+    Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html");
+const TABLE_QUOTA: Source = Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html");
+const CLIENTS: Source = Source::Code("clients/js/hongbao.js, clients/rust/src/lib.rs");
+
+inputs! {
+    grab_rate "GrabRate" 5_000.0 Source::Template, "grabs a second that API Gateway accepts";
+    grab_burst "GrabBurst" 2_500.0 Source::Template, "burst of grabs that it accepts";
+    grab_concurrency "GrabConcurrency" 0.0 Source::Template, "executions reserved for grab, its maximum too; 0: the account's";
+    grab_provisioned "GrabProvisioned" 0.0 Source::Template, "environments of grab that always run";
+    account_concurrency "AccountConcurrency" 1_000.0 Source::Template, "executions at once in the account and region";
+    grab_ack_ledger "GrabAck" 1.0 Source::Template, "1 ledger, 0 redis: when a winner is answered";
+    redis_shards "RedisShards" 1.0 Source::Template, "shards of the cluster, each with one core for scripts";
+    redis_timeout_ms "RedisResponseTimeoutMs" 500.0 Source::Template, "ms that a function waits for Redis, twice at most";
+    redis_sync "RedisDurability" 1.0 Source::Template, "1 sync, 0 async or disabled: whether a write waits for a replica";
+    table_warm "TableWarmWrites" 0.0 Source::Template, "write units a second that the table takes at once; 0: as a new one";
+    table_max "TableMaxWrites" 0.0 Source::Template, "write units a second that it takes at most; 0: the quota";
+
+    api_rate "api-rate" 10_000.0 GATEWAY, "requests a second of the account and region";
+    api_burst "api-burst" 5_000.0 GATEWAY, "burst of them";
+    ramp "ramp" 1_000.0 RAMP, "executions that a function gains in each ramp-seconds";
+    ramp_seconds "ramp-seconds" 10.0 RAMP, "seconds in which it gains them, refilled continuously";
+    requests_per_execution "requests-per-execution" 10.0 REQUESTS, "requests a second for each execution that is allowed";
+    table_new "table-new" 4_000.0 ON_DEMAND, "write units a second of a new table on demand";
+    table_peak "table-peak" 0.0 Source::Assumed, "write units a second of the table's past peak; it takes twice as many";
+    table_doubling_min "table-doubling-min" 30.0 ON_DEMAND, "minutes after which a throttled table takes twice as many";
+    table_quota "table-quota" 40_000.0 TABLE_QUOTA, "write units a second of a table at most";
+
+    network_ms "network-ms" 50.0 Source::Assumed, "ms from a user to API Gateway and back";
+    cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
+    redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
+    handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
+    owner_ns "owner-ns" 1_000.0 Source::Assumed, "ns of a shard's core for each slip of a final part whose owners a process reads";
+    warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";
+
+    tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";
+    pause_first_ms "pause-first-ms" 250.0 CLIENTS, "ms of its first pause at most; doubles with each try, full jitter";
+    pause_max_ms "pause-max-ms" 4_000.0 CLIENTS, "ms of a pause at most";
+    retry_after_ms "retry-after-ms" 1_000.0 Source::Code("shared/src/http/problem.rs"), "ms to wait that a function's 503 asks for";
+    claim_ms "claim-ms" 3_000.0 Source::Code("shared/src/timeouts.rs"), "ms within which a throttled claim is tried again";
+    help_after_ms "help-after-ms" 100.0 Source::Code("shared/src/service/grab/help.rs"), "ms that a loser in doubt waits before helping";
+    help_ms "help-ms" 400.0 Source::Code("shared/src/service/grab/help.rs"), "ms of a help at most";
+    blocked_ms "blocked-ms" 10_000.0 Source::Code("shared/src/service/grab/help.rs"), "ms for which a hold that was helped in vain stops nobody";
+    final_ms "final-ms" 5_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
+    hours "hours" 1.0 Source::Assumed, "hours for which raised environments and shards are paid";
+}
+
+impl Inputs {
+    /// Sets an input from `NAME=VALUE`. Values of the template that are words are accepted as words.
+    pub fn set(&mut self, assignment: &str) -> Result<(), PlanError> {
+        let (name, text) = assignment.split_once('=').ok_or_else(|| PlanError::NoInput(assignment.to_owned()))?;
+        let (name, value) = self.field(name).ok_or_else(|| PlanError::NoInput(name.to_owned()))?;
+        *value = match (name, text) {
+            ("GrabAck", "ledger") | ("RedisDurability", "sync") => 1.0,
+            ("GrabAck", "redis") | ("RedisDurability", "async" | "disabled") => 0.0,
+            _ => {
+                let number = text.replace(['_', ','], "").parse().ok();
+                number.filter(|number| (0.0..=1e12).contains(number)).ok_or(PlanError::BadInput(name, "a number"))?
+            }
+        };
+        let is_whole_count = ["tries", "RedisShards", "ramp-seconds"].contains(&name);
+        if is_whole_count && *value < 1.0 {
+            return Err(PlanError::BadInput(name, "1 or more"));
+        }
+        Ok(())
+    }
+
+    /// The most executions of grab at once.
+    #[must_use]
+    pub fn concurrency(&self) -> f64 {
+        let own = self.grab_concurrency;
+        if own > 0.0 { own.min(self.account_concurrency) } else { self.account_concurrency }
+    }
+
+    /// Write units a second that the table takes when the rush begins.
+    #[must_use]
+    pub fn table_rate(&self) -> f64 {
+        self.table_new.max(self.table_warm).max(2.0 * self.table_peak).min(self.table_most())
+    }
+
+    /// Write units a second that it takes at most.
+    #[must_use]
+    pub fn table_most(&self) -> f64 {
+        if self.table_max > 0.0 { self.table_max.min(self.table_quota) } else { self.table_quota }
+    }
+}

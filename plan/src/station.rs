@@ -1,0 +1,139 @@
+//! The places where a request waits or is refused.
+
+/// Nanoseconds.
+pub type Nanos = u64;
+
+/// A second.
+pub const SECOND: Nanos = 1_000_000_000;
+
+/// Milliseconds as nanoseconds.
+#[must_use]
+pub fn millis(ms: f64) -> Nanos {
+    (ms * 1e6).round() as Nanos
+}
+
+/// A bucket of tokens, as API Gateway and `DynamoDB` have them: it begins full and fills at a rate.
+#[derive(Clone, Debug)]
+pub struct Bucket {
+    rate: f64,
+    most: f64,
+    tokens: f64,
+    at: Nanos,
+}
+
+impl Bucket {
+    /// A full bucket of `most` tokens that gains `rate` a second.
+    pub const fn new(rate: f64, most: f64) -> Self {
+        Self { rate, most, tokens: most, at: 0 }
+    }
+
+    /// Whether it has this many tokens at this time, which never goes back.
+    pub fn has(&mut self, now: Nanos, tokens: f64) -> bool {
+        self.tokens = (self.tokens + (now - self.at) as f64 * 1e-9 * self.rate).min(self.most);
+        self.at = now;
+        // Rounding must not make a token that is due wait for the next request.
+        self.tokens + 1e-6 >= tokens
+    }
+
+    /// Takes tokens if it has them.
+    pub fn take(&mut self, now: Nanos, tokens: f64) -> bool {
+        let has = self.has(now, tokens);
+        if has {
+            self.tokens -= tokens;
+        }
+        has
+    }
+
+    /// Doubles its rate and size, up to `most` a second.
+    pub fn double(&mut self, most: f64) {
+        self.rate = (2.0 * self.rate).min(most);
+        self.most = self.rate;
+    }
+}
+
+/// One core that serves calls in the order of their arrival, such as that of a Redis shard.
+#[derive(Clone, Debug, Default)]
+pub struct Core {
+    free_at: Nanos,
+    /// How long it has worked, second by second.
+    busy: Vec<Nanos>,
+}
+
+impl Core {
+    /// Serves a call that arrives now. Returns when its answer leaves.
+    pub fn serve(&mut self, now: Nanos, work: Nanos) -> Nanos {
+        let begin = self.free_at.max(now);
+        self.free_at = begin + work;
+        let second = (begin / SECOND) as usize;
+        if self.busy.len() <= second {
+            self.busy.resize(second + 1, 0);
+        }
+        self.busy[second] += work;
+        self.free_at
+    }
+
+    /// When it has served all calls so far.
+    pub const fn free_at(&self) -> Nanos {
+        self.free_at
+    }
+
+    /// Nothing happens on it for this long from the moment it is free.
+    pub const fn stall(&mut self, length: Nanos) {
+        self.free_at += length;
+    }
+
+    /// The share of its busiest second in which it worked.
+    pub fn busiest(&self) -> f64 {
+        let most = self.busy.iter().max().copied().unwrap_or_default();
+        (most as f64 / SECOND as f64).min(1.0)
+    }
+}
+
+/// Counts in seconds of the clock, each with a bound: Lambda's requests a second.
+#[derive(Clone, Debug, Default)]
+pub struct Window {
+    second: u64,
+    count: f64,
+}
+
+impl Window {
+    /// Counts one if fewer than `most` were counted in this second.
+    pub fn take(&mut self, now: Nanos, most: f64) -> bool {
+        if now / SECOND != self.second {
+            *self = Self { second: now / SECOND, count: 0.0 };
+        }
+        let takes = self.count + 1.0 <= most;
+        self.count += f64::from(u8::from(takes));
+        takes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_lets_its_burst_pass_and_then_its_rate() {
+        // A crowd at once, and for four seconds more than the rate: burst + rate × time pass, as the formula says.
+        let mut bucket = Bucket::new(1_000.0, 500.0);
+        let passed = (0..40_000).filter(|n| bucket.take(n * SECOND / 10_000, 1.0)).count();
+        assert!(passed.abs_diff(500 + 4 * 1_000) <= 1, "{passed}");
+        // After a pause it has its burst again, and no more.
+        assert!(bucket.has(60 * SECOND, 500.0) && !bucket.has(60 * SECOND, 501.0));
+    }
+
+    #[test]
+    fn a_window_allows_so_many_in_each_second() {
+        let mut window = Window::default();
+        let passed = (0..4_000).filter(|n| window.take(n * SECOND / 2_000, 300.0)).count();
+        assert_eq!(passed, 600);
+    }
+
+    #[test]
+    fn a_core_serves_in_order_and_counts_its_work() {
+        let mut core = Core::default();
+        let done: Vec<Nanos> = [0, 0, 5, 100].map(|at| core.serve(at, 10)).into();
+        assert_eq!((done, core.free_at()), (vec![10, 20, 30, 110], 110));
+        assert_eq!(core.busy, [40]);
+    }
+}

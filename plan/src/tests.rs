@@ -1,0 +1,284 @@
+//! Properties of the simulation: nobody is lost, more helps, and formulas hold where there are some.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::station::{Nanos, SECOND};
+
+fn rush(users: u32, within_ms: u64, slips: u32) -> Rush {
+    Rush::new(users, Duration::from_millis(within_ms), slips, 1).unwrap()
+}
+
+fn times() -> Times {
+    Times::recorded(&Costs::recorded().unwrap()).unwrap()
+}
+
+/// Nothing stands in the way.
+fn open() -> Inputs {
+    let mut inputs = Inputs::default();
+    for set in [
+        "GrabRate=1e9",
+        "GrabBurst=1e9",
+        "api-rate=1e9",
+        "api-burst=1e9",
+        "AccountConcurrency=1e6",
+        "GrabProvisioned=100000",
+        "RedisShards=64",
+        "TableWarmWrites=1e9",
+        "table-quota=1e9",
+        "owner-ns=0",
+    ] {
+        inputs.set(set).unwrap();
+    }
+    inputs
+}
+
+fn with(inputs: &Inputs, sets: &[&str]) -> Inputs {
+    let mut inputs = inputs.clone();
+    for set in sets {
+        inputs.set(set).unwrap();
+    }
+    inputs
+}
+
+fn run(inputs: &Inputs, rush: &Rush) -> Outcome {
+    simulate(inputs, &times(), rush)
+}
+
+#[test]
+fn without_limits_everybody_is_served() {
+    let outcome = run(&open(), &rush(20_000, 1_000, 5_000));
+    assert_eq!((outcome.answers, outcome.refused), ([5_000, 15_000, 0, 0], [0; 7]));
+    assert_eq!((outcome.committed, outcome.held, outcome.binds()), (5_000, 0, None));
+    // A winner waits for the network, the function and the durable writes, and hardly for anyone else.
+    let p50 = outcome.quantile_ms(Answer::Slip, 0.5).unwrap();
+    assert!((85.0..90.0).contains(&p50), "{p50}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_answer() {
+    let [one, again] = [(); 2].map(|()| run(&Inputs::default(), &rush(50_000, 2_000, 1_000)));
+    assert_eq!((one.answers, &one.micros, one.refused), (again.answers, &again.micros, again.refused));
+    let other = run(&Inputs::default(), &Rush { seed: 2, ..rush(50_000, 2_000, 1_000) });
+    assert_ne!(one.micros, other.micros);
+}
+
+#[test]
+fn the_gateway_accepts_its_burst_and_then_its_rate() {
+    // The formula of a token bucket, with one try each so that the crowd of each moment is larger than the rate.
+    let inputs = with(&open(), &["GrabRate=1000", "GrabBurst=500", "tries=1"]);
+    let outcome = run(&inputs, &rush(100_000, 10_000, 100_000));
+    let formula = 500.0 + 10.0 * 1_000.0;
+    assert!((outcome.accepted as f64 / formula - 1.0).abs() < 0.01, "{}", outcome.accepted);
+    assert_eq!(outcome.binds(), Some(Limit::GrabRate));
+}
+
+#[test]
+fn lambda_allows_ten_requests_a_second_for_each_execution() {
+    let inputs =
+        with(&open(), &["GrabProvisioned=0", "warm-executions=200", "GrabConcurrency=200", "tries=1", "redis-ms=0"]);
+    // Calls of a loser take 3 ms: 200 executions could serve 66,000 a second.
+    let outcome = run(&inputs, &rush(100_000, 10_000, 1));
+    assert!((19_000..=22_000).contains(&outcome.invocations), "{}", outcome.invocations);
+    assert_eq!(outcome.binds(), Some(Limit::Requests));
+}
+
+#[test]
+fn the_ramp_adds_a_thousand_executions_in_ten_seconds() {
+    // Each call takes longer than the rush, so each needs an execution of its own.
+    let slow = Times { loser: 20 * SECOND, ..times() };
+    let inputs = with(&open(), &["GrabProvisioned=0", "warm-executions=0", "tries=1"]);
+    let outcome = simulate(&inputs, &slow, &rush(20_000, 10_000, 1));
+    assert!((1_990..=2_010).contains(&outcome.cold_starts), "{}", outcome.cold_starts);
+    assert_eq!(outcome.binds(), Some(Limit::Ramp));
+}
+
+#[test]
+fn the_table_commits_its_rate() {
+    let inputs = with(&open(), &["TableWarmWrites=6000", "table-quota=6000", "tries=1"]);
+    let outcome = run(&inputs, &rush(20_000, 5_000, 20_000));
+    // 6 units a claim, so 1,000 a second and as many in the bucket, until the last one gives up after three seconds.
+    assert!((8_500..=9_100).contains(&outcome.committed), "{}", outcome.committed);
+    assert_eq!(outcome.committed + outcome.held, 20_000);
+    assert_eq!(outcome.binds(), Some(Limit::Table));
+    let doubled = run(&with(&inputs, &["table-quota=24000", "table-doubling-min=0.01"]), &rush(20_000, 5_000, 20_000));
+    assert!(doubled.committed > 15_000, "{}", doubled.committed);
+}
+
+#[test]
+fn one_shard_is_a_queue_with_random_arrivals_and_constant_service() {
+    // Nearly everybody loses with one call of 20 µs each, and no process remembers a final part: an M/D/1 queue. Its mean wait is
+    // ρ / (2 (1 − ρ)) service times. The calls that read the owners double the work, at the same moments, so they come in pairs.
+    let service: Nanos = 10_000;
+    let loses = Times { lose: service, ..times() };
+    let inputs = with(
+        &open(),
+        &[
+            "RedisShards=1",
+            "final-ms=0",
+            "GrabAck=redis",
+            "RedisDurability=disabled",
+            "network-ms=0",
+            "redis-ms=0",
+            "GrabProvisioned=1000000",
+        ],
+    );
+    let outcome = simulate(&inputs, &loses, &rush(400_000, 10_000, 1));
+    let micros = &outcome.micros[Answer::SoldOut as usize];
+    let mean = micros.iter().map(|micros| f64::from(*micros)).sum::<f64>() / micros.len() as f64;
+    // A batch of two calls is one service of 20 µs, half of which the loser waits for itself.
+    let (rho, batch) = (0.8, 20.0);
+    let formula = 3_000.0 + 10.0 + rho / (2.0 * (1.0 - rho)) * batch;
+    assert!((mean - formula).abs() < 0.1 * (formula - 3_000.0), "{mean} µs, the formula says {formula}");
+}
+
+#[test]
+fn more_shards_answer_no_later() {
+    // 64 parts whose owners each process reads: one core is far too few.
+    let rush = rush(40_000, 1_000, 64_000);
+    let p99s = [1, 2, 4, 8, 16].map(|shards| {
+        let outcome = run(
+            &with(&open(), &[&format!("RedisShards={shards}"), "RedisResponseTimeoutMs=1e6", "owner-ns=1000"]),
+            &rush,
+        );
+        outcome.quantile_ms(Answer::Slip, 0.99).unwrap()
+    });
+    assert!(p99s.is_sorted_by(|fewer, more| more <= fewer), "{p99s:?}");
+    assert!(p99s[0] > 5.0 * p99s[4], "{p99s:?}");
+}
+
+#[test]
+fn a_plan_names_the_limit_and_what_lifts_it() {
+    let report = Report::parse(RECORDED);
+    let plan = Plan::make(rush(100_000, 10_000, 1_000), Inputs::default(), &report).unwrap();
+    assert_eq!(plan.outcome.binds(), Some(Limit::GrabRate));
+    let advice = plan.advice.as_ref().unwrap();
+    assert_eq!((advice.outcome.answers, advice.outcome.binds()), ([1_000, 99_000, 0, 0], None));
+    let text = plan.to_string();
+    for part in ["the grab route", "binds", "\"GrabRate=11000\"", "api-rate", "WHAT SERVES THIS RUSH", "together"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
+    assert!(widest <= 100, "{widest} columns:\n{text}");
+    // Nothing has to be raised for a rush that is served.
+    let small = Plan::make(rush(1_000, 10_000, 100), Inputs::default(), &report).unwrap();
+    assert!(small.advice.is_none() && small.outcome.all_served());
+}
+
+#[test]
+fn all_that_is_printed_has_at_most_100_columns() {
+    let inputs = list_inputs(&Inputs::default());
+    let check = check(&Report::parse(RECORDED)).unwrap().to_string();
+    for line in inputs.lines().chain(check.lines().skip(1)) {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+}
+
+#[test]
+fn the_defaults_are_those_of_the_template() {
+    let template = include_str!("../../template.yaml");
+    for input in Inputs::default().list().iter().filter(|input| input.source == Source::Template) {
+        let after = template.split_once(&format!("\n  {}:\n", input.name)).unwrap().1;
+        let default = after.lines().find_map(|line| line.strip_prefix("    Default: ")).unwrap().trim_matches('\'');
+        let mut inputs = Inputs::default();
+        inputs.set(&format!("{}={default}", input.name)).unwrap();
+        assert_eq!(inputs, Inputs::default(), "{}", input.name);
+    }
+}
+
+#[test]
+fn costs_are_those_of_the_script() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../scripts/cost.py");
+    let output = std::process::Command::new("python3").args([script, "--json"]).output().unwrap();
+    let cents: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let dollars = Costs::recorded().unwrap().a_million(&Inputs::default());
+    for (kind, dollars) in ["wins", "losses", "sends"].into_iter().zip(dollars) {
+        let stated = cents["cents_a_million"][kind].as_f64().unwrap();
+        assert!((stated - dollars * 100.0).abs() <= 1.0, "{kind}: {dollars} dollars, the script says {stated} cents");
+    }
+}
+
+#[test]
+fn the_sizing_table_of_the_document_is_the_one_that_is_printed() {
+    let table = sizing_table(&Inputs::default(), &Costs::recorded().unwrap());
+    assert!(include_str!("../../docs/SCALE.md").contains(&table), "docs/SCALE.md lacks\n{table}");
+}
+
+#[test]
+fn inputs_are_set_by_name() {
+    let mut inputs = Inputs::default();
+    inputs.set("GrabAck=redis").unwrap();
+    inputs.set("TableWarmWrites=120_000").unwrap();
+    assert_eq!((inputs.grab_ack_ledger, inputs.table_warm), (0.0, 120_000.0));
+    for bad in
+        ["GrabRate", "grab-rate=1", "GrabRate=fast", "GrabRate=-1", "RedisShards=0", "GrabRate=inf", "GrabRate=NaN"]
+    {
+        inputs.set(bad).unwrap_err();
+    }
+}
+
+#[test]
+fn with_redis_acknowledging_settle_has_the_rest() {
+    let outcome = run(&with(&open(), &["GrabAck=redis"]), &rush(5_000, 500, 1_000));
+    assert_eq!((outcome.answers, outcome.committed, outcome.held), ([1_000, 4_000, 0, 0], 0, 1_000));
+}
+
+/// Inputs with limits of all sizes.
+fn any_inputs() -> impl Strategy<Value = Inputs> {
+    let small = |most: u32| 1..most;
+    (small(20_000), small(5_000), small(2_000), small(4), small(50_000), small(6), small(3_000), 0..2_u32).prop_map(
+        |(rate, burst, concurrency, shards, units, tries, provisioned, ack)| {
+            let sets = [
+                format!("GrabRate={rate}"),
+                format!("GrabBurst={burst}"),
+                format!("AccountConcurrency={concurrency}"),
+                format!("RedisShards={shards}"),
+                format!("table-new={units}"),
+                format!("tries={tries}"),
+                format!("GrabProvisioned={provisioned}"),
+                format!("GrabAck={ack}"),
+                "RedisResponseTimeoutMs=20".to_owned(),
+            ];
+            with(&Inputs::default(), &sets.each_ref().map(String::as_str))
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn everybody_has_one_last_answer_and_no_slip_has_two_owners(
+        inputs in any_inputs(), users in 1..30_000_u32, within_ms in 0..3_000_u64, slips in 1..20_000_u32,
+    ) {
+        let outcome = run(&inputs, &rush(users, within_ms, slips));
+        prop_assert_eq!(outcome.users(), u64::from(users));
+        prop_assert_eq!(outcome.micros.iter().map(Vec::len).sum::<usize>(), users as usize);
+        prop_assert_eq!(outcome.seconds.iter().flatten().sum::<u64>(), u64::from(users));
+        let owned = outcome.committed + outcome.held;
+        prop_assert!(owned <= u64::from(slips.min(users)), "{owned} of {slips}");
+        // A winner who was answered has a slip; so may one who gave up. Nobody loses while a slip is free.
+        prop_assert!(outcome.answers[0] <= owned);
+        prop_assert!(outcome.answers[1] == 0 || owned == u64::from(slips));
+        let refused: u64 = outcome.refused.iter().sum();
+        prop_assert_eq!(outcome.tries, outcome.answers[0] + outcome.answers[1] + refused);
+        prop_assert!(outcome.tries <= u64::from(users) * inputs.tries as u64);
+    }
+
+    /// Raising the limit that binds: one try each, since the tries of clients are drawn anew.
+    #[test]
+    fn raising_the_limit_that_binds_serves_no_fewer(
+        users in 5_000..30_000_u32, within_ms in 0..2_000_u64, slips in 1..3_000_u32, which in 0..3_usize,
+    ) {
+        let (name, small) = [("GrabRate", 1_000), ("GrabConcurrency", 50), ("TableWarmWrites", 3_000)][which];
+        let base = with(&open(), &["tries=1", "table-new=1", "GrabBurst=500", "RedisResponseTimeoutMs=1e6", "GrabProvisioned=0", "warm-executions=1000000"]);
+        let served = |value: u32| {
+            let outcome = run(&with(&base, &[&format!("{name}={value}")]), &rush(users, within_ms, slips));
+            (outcome.answers[0] + outcome.answers[1], outcome.last)
+        };
+        let (before, after) = (served(small), served(4 * small));
+        prop_assert!(after.0 >= before.0, "{name}: {before:?}, then {after:?}");
+    }
+}
