@@ -91,7 +91,7 @@ test test-web test-clients fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 # LEDGER=amazon runs only the tests that use a DynamoDB API, and CUT=1 of them those of the ledger itself.
 test: LEDGER_TESTS = --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process --test rehearsal --bin bench)
-test: LEDGER_CUT = send:: settle:: audit:: memory_table:: amazon:: rush::ten_thousand rush::redis_is_wiped
+test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table:: amazon:: rush::ten_thousand rush::redis_is_wiped
 test: ## Run all Rust tests
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
 	@$(INSTALL_LEDGER)

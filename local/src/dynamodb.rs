@@ -34,7 +34,6 @@ pub struct DynamoDb {
 }
 
 /// What is served.
-#[derive(Clone, Debug)]
 enum Source {
     Memory,
     File(PathBuf),
@@ -114,7 +113,7 @@ impl DynamoDb {
 
 /// The thread's main function: opens the database, reports the result, and serves until it is stopped.
 fn run(source: Source, started: oneshot::Sender<Result<SocketAddr, DynamoDbError>>, stopped: oneshot::Receiver<()>) {
-    let opened = open(&source).and_then(|database| {
+    let opened = open(source).and_then(|database| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
@@ -152,11 +151,15 @@ enum Opened {
     Server(String),
 }
 
-fn open(source: &Source) -> Result<Opened, DynamoDbError> {
-    let (name, opened) = match source {
+fn open(source: Source) -> Result<Opened, DynamoDbError> {
+    let (file, opened) = match source {
         Source::Memory => ("memory".to_owned(), Database::memory()),
-        Source::File(file) => (file.display().to_string(), Database::new(&file.display().to_string())),
-        Source::Server(address) => return Ok(Opened::Server(address.clone())),
+        Source::File(file) => {
+            let file = file.display().to_string();
+            let opened = Database::new(&file);
+            (file, opened)
+        }
+        Source::Server(address) => return Ok(Opened::Server(address)),
     };
-    opened.map(Opened::Database).map_err(|error| DynamoDbError::Open { file: name, reason: error.to_string() })
+    opened.map(Opened::Database).map_err(|error| DynamoDbError::Open { file, reason: error.to_string() })
 }

@@ -1,5 +1,4 @@
-//! What `DynamoDB` refuses of a request by itself. The pages of the developer guide that say so are "Constraints in Amazon DynamoDB",
-//! "DynamoDB item sizes and formats" and "Amazon DynamoDB Transactions"; `docs/RELIABILITY.md` lists them.
+//! What `DynamoDB` refuses of a request by itself. `docs/RELIABILITY.md` lists the pages that say so.
 
 use std::collections::BTreeSet;
 
@@ -111,7 +110,7 @@ fn size_of_item(item: &Item) -> usize {
     item.inner().iter().map(|(name, value)| name.len() + size_of(value)).sum()
 }
 
-/// "DynamoDB item sizes and formats" has these rules. It calls the one for numbers an approximation.
+/// The page "`DynamoDB` item sizes and formats" has these rules. It calls the one for numbers an approximation.
 fn size_of(value: &AttributeValue) -> usize {
     match value {
         AttributeValue::S(text) => text.len(),
