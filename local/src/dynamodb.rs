@@ -1,14 +1,20 @@
-//! `DynamoDB` inside the process: dynoxide, in memory or in a file.
+//! `DynamoDB` inside the process: dynoxide, in memory or in a file. Tests can put Amazon's `DynamoDB` Local in its place.
+
+mod own_database;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use dynoxide::Database;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+
+/// The environment variable with the URL of a server of Amazon's `DynamoDB` Local that takes the place of databases in memory.
+/// `scripts/dynamodb-local.py` sets it.
+pub const SERVER_VARIABLE: &str = "HONGBAO_TEST_DYNAMODB_URL";
 
 /// How long unfinished requests may take at the end.
 const STOPS_WITHIN: Duration = Duration::from_secs(3);
@@ -24,6 +30,15 @@ pub struct DynamoDb {
     /// Stops the server when it is sent or dropped.
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
+    is_embedded: bool,
+}
+
+/// What is served.
+enum Source {
+    Memory,
+    File(PathBuf),
+    /// A database of its own on the server at this address.
+    Server(String),
 }
 
 /// Why the database can't run.
@@ -46,24 +61,45 @@ pub enum DynamoDbError {
 }
 
 impl DynamoDb {
-    /// Opens the database in `file`, or an empty one in memory, and serves it on a free port.
+    /// Opens the database in `file`, or an empty one in memory, and serves it on a free port. With [`SERVER_VARIABLE`] the empty
+    /// one is a new one on that server.
     pub async fn start(file: Option<&Path>) -> Result<Self, DynamoDbError> {
-        let file = file.map(Path::to_owned);
+        let source = match (file, std::env::var(SERVER_VARIABLE)) {
+            (Some(file), _) => Source::File(file.to_owned()),
+            (None, Ok(url)) if !url.is_empty() => Source::Server(url.trim_start_matches("http://").to_owned()),
+            (None, _) => Source::Memory,
+        };
+        Self::serve(source).await
+    }
+
+    /// An empty database in memory, whatever [`SERVER_VARIABLE`] says.
+    pub async fn start_embedded() -> Result<Self, DynamoDbError> {
+        Self::serve(Source::Memory).await
+    }
+
+    async fn serve(source: Source) -> Result<Self, DynamoDbError> {
+        let is_embedded = !matches!(source, Source::Server(_));
         let (started, start) = oneshot::channel();
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new().name("dynamodb".to_owned()).spawn(move || {
-            run(file.as_deref(), started, stopped);
+            run(source, started, stopped);
             let _ = end.send(());
         })?;
         let address = start.await.map_err(|_| DynamoDbError::Ended)??;
-        Ok(Self { address, stop, ended })
+        Ok(Self { address, stop, ended, is_embedded })
     }
 
     /// The endpoint.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Whether it is dynoxide.
+    #[must_use]
+    pub const fn is_embedded(&self) -> bool {
+        self.is_embedded
     }
 
     /// Finishes open requests and closes the file.
@@ -76,12 +112,8 @@ impl DynamoDb {
 }
 
 /// The thread's main function: opens the database, reports the result, and serves until it is stopped.
-fn run(
-    file: Option<&Path>,
-    started: oneshot::Sender<Result<SocketAddr, DynamoDbError>>,
-    stopped: oneshot::Receiver<()>,
-) {
-    let opened = open(file).and_then(|database| {
+fn run(source: Source, started: oneshot::Sender<Result<SocketAddr, DynamoDbError>>, stopped: oneshot::Receiver<()>) {
+    let opened = open(source).and_then(|database| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = runtime.block_on(TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))?;
         let address = listener.local_addr()?;
@@ -91,23 +123,43 @@ fn run(
         Err(error) => {
             let _ = started.send(Err(error));
         }
-        Ok((database, runtime, listener, address)) => {
+        Ok((opened, runtime, listener, address)) => {
             let _ = started.send(Ok(address));
             let stop = async {
                 let _ = stopped.await;
             };
-            if let Err(error) = runtime.block_on(dynoxide::server::serve_with_shutdown(listener, database, stop)) {
+            let served = runtime.block_on(async {
+                match opened {
+                    Opened::Database(database) => dynoxide::server::serve_with_shutdown(listener, database, stop)
+                        .await
+                        .map_err(|error| error.to_string()),
+                    Opened::Server(address) => tokio::select! {
+                        () = stop => Ok(()),
+                        ended = own_database::serve(listener, &address) => ended.map_err(|error| error.to_string()),
+                    },
+                }
+            });
+            if let Err(error) = served {
                 tracing::error!(error, "the embedded DynamoDB ended");
             }
         }
     }
 }
 
-fn open(file: Option<&Path>) -> Result<Database, DynamoDbError> {
-    let name = file.map_or_else(|| "memory".to_owned(), |file| file.display().to_string());
-    let opened = match file {
-        None => Database::memory(),
-        Some(_) => Database::new(&name),
+enum Opened {
+    Database(Database),
+    Server(String),
+}
+
+fn open(source: Source) -> Result<Opened, DynamoDbError> {
+    let (file, opened) = match source {
+        Source::Memory => ("memory".to_owned(), Database::memory()),
+        Source::File(file) => {
+            let file = file.display().to_string();
+            let opened = Database::new(&file);
+            (file, opened)
+        }
+        Source::Server(address) => return Ok(Opened::Server(address)),
     };
-    opened.map_err(|error| DynamoDbError::Open { file: name, reason: error.to_string() })
+    opened.map(Opened::Database).map_err(|error| DynamoDbError::Open { file, reason: error.to_string() })
 }

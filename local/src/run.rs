@@ -108,7 +108,7 @@ impl Local {
             dynamodb_url: dynamodb_url.clone(),
             table: options.table.clone(),
             ack: options.ack,
-            ledger_is_embedded: dynamodb.is_some(),
+            ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
         let stores_file = write_stores_file(data.as_ref(), &settings)?;
         let config = settings.config().map_err(StackError::from)?;

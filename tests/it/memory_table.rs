@@ -1,6 +1,6 @@
-//! The in-memory table answers like a real implementation of the `DynamoDB` API.
+//! The in-memory table answers like real implementations of the `DynamoDB` API, and like the service where these differ from it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use local::dynamodb::DynamoDb;
@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::memory::MemoryTable;
-use shared::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TransactError, Write};
+use shared::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 const STEPS: usize = 1_500;
 const PARTITION_KEYS: [&str; 3] = ["USER#ann", "USER#bob", "PACKET#1"];
@@ -18,6 +18,7 @@ const SORT_KEYS: [&str; 6] = ["CLAIM#1", "CLAIM#10", "CLAIM#2", "DEPOSIT#1", "ME
 /// Two tables that receive the same requests.
 struct Twins {
     real: SdkTable,
+    is_amazons: bool,
     memory: MemoryTable,
     random: StdRng,
     /// Earlier transactions, with their tokens.
@@ -80,6 +81,14 @@ impl Twins {
         } else {
             (self.writes(), format!("{:032x}", self.random.random::<u128>()))
         };
+        let names_twice = writes.iter().map(Write::key).collect::<BTreeSet<_>>().len() < writes.len();
+        if self.is_amazons && names_twice {
+            // Amazon's program looks at the conditions first. It commits nothing either.
+            let real = said(self.real.transact(&writes, &token).await);
+            assert!(matches!(real, Said::Refused | Said::Cancelled(_) | Said::TokenSpent), "{writes:?}: {real:?}");
+            assert_eq!(said(self.memory.transact(&writes, &token).await), Said::Refused);
+            return;
+        }
         let real = said(self.real.transact(&writes, &token).await);
         assert_eq!(real, said(self.memory.transact(&writes, &token).await), "{writes:?}");
         if real != Said::Refused {
@@ -176,25 +185,219 @@ fn said(answer: Result<(), TransactError>) -> Said {
     }
 }
 
-#[tokio::test]
-async fn the_in_memory_table_answers_like_the_real_one() {
-    let seed = rand::random();
-    println!("seed {seed}");
-    let server = DynamoDb::start(None).await.unwrap();
+/// The implementations that can run here: the embedded one, and Amazon's if a server is given.
+async fn implementations() -> Vec<DynamoDb> {
+    let mut all = vec![DynamoDb::start_embedded().await.unwrap()];
+    let other = DynamoDb::start(None).await.unwrap();
+    if !other.is_embedded() {
+        all.push(other);
+    }
+    all
+}
+
+async fn table(server: &DynamoDb) -> SdkTable {
     let client = shared::wiring::dynamodb_at(&server.url());
     create_table(&client, "twins").await.unwrap();
-    let real = SdkTable::new(client, "twins".to_owned());
-    let (memory, random) = (MemoryTable::default(), StdRng::seed_from_u64(seed));
-    let mut twins = Twins { real, memory, random, before: Vec::new() };
-    for _ in 0..STEPS {
-        twins.step().await;
+    SdkTable::new(client, "twins".to_owned())
+}
+
+#[tokio::test]
+async fn the_in_memory_table_answers_like_the_real_ones() {
+    for server in implementations().await {
+        let seed = rand::random();
+        println!("seed {seed}, embedded: {}", server.is_embedded());
+        let (memory, random) = (MemoryTable::default(), StdRng::seed_from_u64(seed));
+        let real = table(&server).await;
+        let mut twins = Twins { real, is_amazons: !server.is_embedded(), memory, random, before: Vec::new() };
+        for _ in 0..STEPS {
+            twins.step().await;
+        }
+        let snapshot = twins.memory.snapshot();
+        let items = twins.memory.items();
+        for _ in 0..50 {
+            let writes = twins.writes();
+            let _ = twins.memory.apply(&writes, &format!("{writes:?}"));
+        }
+        twins.memory.restore(&snapshot);
+        assert_eq!(twins.memory.items(), items, "after the restore");
     }
-    let snapshot = twins.memory.snapshot();
-    let items = twins.memory.items();
-    for _ in 0..50 {
-        let writes = twins.writes();
-        let _ = twins.memory.apply(&writes, &format!("{writes:?}"));
+}
+
+/// A request at a limit of the service, or beyond it.
+enum Request {
+    Transact(Vec<Write>),
+    /// The second one is sent after the first one has been committed.
+    Then(Vec<Write>, Vec<Write>),
+    Get(Key),
+    Batch(Vec<Key>),
+    Query(Query),
+}
+
+/// What became of a request: `refused` as malformed, `cancelled` with reasons, or `taken`.
+type Outcome = &'static str;
+
+/// A request, and its outcome in the service. The row of `docs/RELIABILITY.md` of the same name has the page of AWS that says so.
+struct Case {
+    name: &'static str,
+    request: Request,
+    outcome: Outcome,
+}
+
+const fn refused(name: &'static str, request: Request) -> Case {
+    Case { name, request, outcome: "refused" }
+}
+
+const fn taken(name: &'static str, request: Request) -> Case {
+    Case { name, request, outcome: "taken" }
+}
+
+fn key(pk: &str, sk: &str) -> Key {
+    Key { pk: pk.to_owned(), sk: sk.to_owned() }
+}
+
+fn number(digits: &str) -> AttributeValue {
+    AttributeValue::N(digits.to_owned())
+}
+
+fn put(pk: &str, sk: &str, attributes: impl IntoIterator<Item = (&'static str, AttributeValue)>) -> Write {
+    Write::PutNew { key: key(pk, sk), item: item_of(attributes) }
+}
+
+/// An item of this size in all.
+fn sized(sk: &str, bytes: usize) -> Write {
+    let others = "PK".len() + "a".len() + "SK".len() + sk.len() + "x".len();
+    put("a", sk, [("x", AttributeValue::S("x".repeat(bytes - others)))])
+}
+
+fn small(count: usize) -> Vec<Write> {
+    (0..count).map(|n| put("a", &format!("item-{n}"), [])).collect()
+}
+
+fn large(count: usize) -> Vec<Write> {
+    (0..count).map(|n| sized(&format!("item-{n:02}"), 399 * 1024)).collect()
+}
+
+fn change(set: Vec<(&'static str, AttributeValue)>, remove: &'static [&'static str]) -> Write {
+    Write::Change { key: key("a", "item-0"), expect: Expect::Nothing, set: item_of(set), remove }
+}
+
+fn add(deltas: Vec<(&'static str, i64)>) -> Write {
+    Write::Add { key: key("a", "item-0"), deltas, bound: None, absent: None }
+}
+
+fn query(pk: &str, limit: Option<u32>) -> Query {
+    Query { pk: pk.to_owned(), sk_prefix: "", after: None, descending: false, limit }
+}
+
+fn cases() -> Vec<Case> {
+    use Request::{Batch, Get, Query, Then, Transact};
+    let keys = |count: usize| (0..count).map(|n| key("a", &format!("item-{n}"))).collect::<Vec<_>>();
+    let text = |bytes: usize| "k".repeat(bytes);
+    let grows = change(vec![("y", AttributeValue::S("y".repeat(2 * 1024)))], &[]);
+    vec![
+        refused("a transaction without a write", Transact(Vec::new())),
+        taken("a transaction of 100 writes", Transact(small(100))),
+        refused("a transaction of 101 writes", Transact(small(101))),
+        refused("a transaction that names an item twice", Transact(vec![add(vec![("n", 1)]), add(vec![("m", 1)])])),
+        refused(
+            "a transaction that names an item twice, with a failed condition",
+            Transact(vec![put("a", "s", []), put("a", "s", [])]),
+        ),
+        taken("a transaction of just under 4 MB", Transact(large(10))),
+        refused("a transaction of more than 4 MB", Transact(large(11))),
+        taken("an item of 400 KB", Transact(vec![sized("item-0", 400 * 1024)])),
+        refused("an item of 400 KB and a byte", Transact(vec![sized("item-0", 400 * 1024 + 1)])),
+        refused(
+            "an update that makes an item larger than 400 KB",
+            Then(vec![sized("item-0", 399 * 1024)], vec![grows]),
+        ),
+        refused("a write with an empty partition key", Transact(vec![put("", "s", [])])),
+        refused("a write with an empty sort key", Transact(vec![put("p", "", [])])),
+        taken("a partition key of 2,048 bytes", Transact(vec![put(&text(2_048), "s", [])])),
+        refused("a partition key of 2,049 bytes", Transact(vec![put(&text(2_049), "s", [])])),
+        taken("a sort key of 1,024 bytes", Transact(vec![put("p", &text(1_024), [])])),
+        refused("a sort key of 1,025 bytes", Transact(vec![put("p", &text(1_025), [])])),
+        refused(
+            "text where the index has a number",
+            Transact(vec![put("p", "s", [("due_shard", AttributeValue::S("1".into()))])]),
+        ),
+        taken("a number of 38 digits", Transact(vec![put("p", "s", [("n", number(&"9".repeat(38)))])])),
+        refused("a number of 39 digits", Transact(vec![put("p", "s", [("n", number(&"9".repeat(39)))])])),
+        refused("an update that changes nothing", Transact(vec![change(Vec::new(), &[])])),
+        refused("a read with an empty key", Get(key("p", ""))),
+        taken("a batch of 100 keys", Batch(keys(100))),
+        refused("a batch of 101 keys", Batch(keys(101))),
+        refused("a batch that names a key twice", Batch(vec![key("p", "s"), key("p", "s")])),
+        refused("a query with an empty key", Query(query("", None))),
+        refused("a query with a limit of 0", Query(query("p", Some(0)))),
+    ]
+}
+
+/// The outcome of a request.
+async fn outcome(table: &impl Table, request: &Request) -> Outcome {
+    let transact = async |writes: &[Write]| match said(
+        table.transact(writes, &format!("{:032x}", rand::random::<u128>())).await,
+    ) {
+        Said::Committed => "taken",
+        Said::Cancelled(_) => "cancelled",
+        Said::Refused => "refused",
+        Said::TokenSpent => panic!("each transaction has a token of its own"),
+    };
+    let of_read = |error: Option<TableError>| match error {
+        None => "taken",
+        Some(TableError::Refused(_)) => "refused",
+        Some(error) => panic!("{}", error.chain()),
+    };
+    match request {
+        Request::Transact(writes) => transact(writes).await,
+        Request::Then(first, second) => {
+            assert_eq!(transact(first).await, "taken");
+            transact(second).await
+        }
+        Request::Get(key) => of_read(table.get(key.clone()).await.err()),
+        Request::Batch(keys) => of_read(table.batch_get(keys.clone()).await.err()),
+        Request::Query(query) => of_read(table.query(query.clone()).await.err()),
     }
-    twins.memory.restore(&snapshot);
-    assert_eq!(twins.memory.items(), items, "after the restore");
+}
+
+/// What the table of `docs/RELIABILITY.md` says of each request: its outcome in the service, and in the two implementations.
+fn documented() -> BTreeMap<String, [String; 3]> {
+    let page = std::fs::read_to_string(crate::repository("docs/RELIABILITY.md")).unwrap();
+    let (_, section) = page.split_once("### Three implementations of DynamoDB").expect("the section");
+    let rows = section.split("\n#").next().unwrap().lines();
+    let rows = rows.filter(|line| line.starts_with("| ") && !line.starts_with("| request"));
+    rows.map(|row| {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        assert!(cells[4].contains("docs.aws.amazon.com"), "{row}");
+        let [service, others @ ..] = [cells[1], cells[2], cells[3]];
+        for other in others {
+            assert_eq!(other.starts_with("**"), other != service, "a difference is bold: {row}");
+        }
+        (cells[0].to_owned(), [service, others[0], others[1]].map(|cell| cell.replace("**", "")))
+    })
+    .collect()
+}
+
+#[tokio::test]
+async fn the_documents_say_where_implementations_differ_from_the_service() {
+    let documented = documented();
+    let names: BTreeSet<String> = cases().iter().map(|case| case.name.to_owned()).collect();
+    assert_eq!(documented.keys().cloned().collect::<BTreeSet<_>>(), names);
+    let servers = implementations().await;
+    let mut wrong = Vec::new();
+    for case in cases() {
+        let [service, embedded, amazons] = &documented[case.name];
+        assert_eq!(service, case.outcome, "{}", case.name);
+        assert_eq!(outcome(&MemoryTable::default(), &case.request).await, service, "in memory: {}", case.name);
+        for server in &servers {
+            let (client, name) = (shared::wiring::dynamodb_at(&server.url()), format!("t{:x}", rand::random::<u64>()));
+            create_table(&client, &name).await.unwrap();
+            let found = outcome(&SdkTable::new(client, name), &case.request).await;
+            let (of, expected) = if server.is_embedded() { ("embedded", embedded) } else { ("Amazon's", amazons) };
+            if found != expected {
+                wrong.push(format!("{}, {of}: {found}", case.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "docs/RELIABILITY.md is wrong about {wrong:#?}");
 }

@@ -1,6 +1,6 @@
 //! Many users on few slips, all at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,8 +13,8 @@ use shared::service::{Failure, GrabOutcome};
 use tests::hot::script_calls;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
 
-/// Every answer of a rush, with its user.
-type Answers = Vec<(UserId, GrabOutcome)>;
+/// Every answer of a rush, with its user, and whether this request was refused before.
+type Answers = Vec<(UserId, GrabOutcome, bool)>;
 
 /// After this time a loser may be refused: on a slow machine the claims of others may still be in flight. A request that is
 /// refused earlier has no such excuse.
@@ -22,24 +22,34 @@ const IN_DOUBT: Duration = Duration::from_secs(2);
 /// A refused user asks again for this long.
 const GIVE_UP_AFTER: Duration = Duration::from_mins(1);
 
+/// The answer to a user. Those who are refused after a long wait ask again, as the answer says; other errors fail the test.
+async fn ask<F: Future<Output = Result<GrabOutcome, Failure>>>(
+    user: &UserId,
+    grab: impl Fn() -> F,
+) -> (GrabOutcome, bool) {
+    let (begun, mut was_refused) = (Instant::now(), false);
+    loop {
+        match grab().await {
+            Ok(answer) => return (answer, was_refused),
+            Err(Failure::Unavailable(_)) if (IN_DOUBT..GIVE_UP_AFTER).contains(&begun.elapsed()) => {
+                was_refused = true;
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+            Err(failure) => panic!("{user}: {failure:?}"),
+        }
+    }
+}
+
 /// Every user asks `times` times, all at once; the requests alternate between the processes. At most `at_once` requests
-/// run at a time. A user who is refused after a long wait asks again, as the answer says; other errors fail the test.
+/// run at a time.
 async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times: usize, at_once: usize) -> Answers {
     let requests = (0..times).flat_map(|time| users.iter().enumerate().map(move |(n, user)| (time + n, user.clone())));
     stream::iter(requests)
         .map(|(n, user)| {
             let process = Arc::clone(&processes[n % processes.len()]);
             tokio::spawn(async move {
-                let begun = Instant::now();
-                loop {
-                    match process.grab(id, &user).await {
-                        Ok(answer) => break (user, answer),
-                        Err(Failure::Unavailable { .. }) if (IN_DOUBT..GIVE_UP_AFTER).contains(&begun.elapsed()) => {
-                            tokio::time::sleep(Duration::from_millis(200)).await;
-                        }
-                        Err(failure) => panic!("{user}: {failure:?}"),
-                    }
-                }
+                let (answer, was_refused) = ask(&user, || process.grab(id, &user)).await;
+                (user, answer, was_refused)
             })
         })
         .buffer_unordered(at_once)
@@ -51,9 +61,12 @@ async fn rush(processes: &[Arc<Process>], id: PacketId, users: &[UserId], times:
 /// Checks the answers of an undisturbed rush against each other, and returns the winners.
 fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
     let mut by_user: BTreeMap<&UserId, Vec<&GrabOutcome>> = BTreeMap::new();
-    for (user, answer) in answers {
+    for (user, answer, _) in answers {
         by_user.entry(user).or_default().push(answer);
     }
+    // Their claim may have been committed after the refusal, so that every answer is a repeated one.
+    let refused: BTreeSet<&UserId> =
+        answers.iter().filter(|(.., was_refused)| *was_refused).map(|(user, ..)| user).collect();
     let mut winners = BTreeMap::new();
     for (user, answers) in by_user {
         if let GrabOutcome::Grabbed { claim, .. } = answers[0] {
@@ -63,7 +76,7 @@ fn winners(answers: &Answers, terms: &Terms) -> BTreeMap<UserId, Claim> {
                 assert_eq!(again, claim, "{user}");
                 first += usize::from(!replayed);
             }
-            if terms.ack == AckMode::Ledger {
+            if terms.ack == AckMode::Ledger && !(first == 0 && refused.contains(user)) {
                 assert_eq!(first, 1, "{user}: number of first answers: {answers:?}");
             }
             winners.insert(user.clone(), claim.clone());
@@ -116,9 +129,9 @@ async fn waiting_claims_share_transactions_and_do_not_depend_on_each_other() {
     let transactions = world.rig.transactions() - before;
     println!("95 claims took {transactions} transactions");
     assert!(transactions < 95, "{transactions} transactions");
-    assert!(answers.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
+    assert!(answers.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
     let again = rush(&[process], terms.id, &early, 1, usize::MAX).await;
-    assert!(again.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: true, .. })));
+    assert!(again.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: true, .. })));
     world.outbox_is_empty().await;
     let books = audit(&world).await;
     assert_eq!(books.packet(terms.id).claimed(), 100);
@@ -191,8 +204,7 @@ async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_ever
         let (process, id) = (Arc::clone(&processes[n % 2]), terms.id);
         tokio::spawn(async move {
             for _ in 0..4 {
-                let answer = promises.grab(&process, id, &user).await;
-                answer.unwrap_or_else(|failure| panic!("{user}: {failure:?}"));
+                ask(&user, || promises.grab(&process, id, &user)).await;
                 if answered.fetch_add(1, Ordering::SeqCst) % wipe_every == wipe_every / 2 {
                     world.flush().await;
                 }
@@ -211,7 +223,7 @@ async fn rush_with_wipes(world: World, count: u32, users_count: usize, wipe_ever
             world.flush().await;
         }
         let answers = rush(&processes, terms.id, &users, 1, 100).await;
-        let lost = answers.iter().filter(|(_, answer)| *answer == GrabOutcome::SoldOut).count();
+        let lost = answers.iter().filter(|(_, answer, _)| *answer == GrabOutcome::SoldOut).count();
         assert_eq!(lost, users.len() - count as usize, "after a wipe: {wiped}");
         for user in &users {
             promises.grab(&processes[0], terms.id, user).await.unwrap();
@@ -247,7 +259,7 @@ async fn a_packet_that_is_not_loaded_is_loaded_once() {
     let (gets, queries) = (world.rig.gets(), world.rig.queries());
     let users = users("u", 200);
     let answers = rush(&processes, terms.id, &users, 1, usize::MAX).await;
-    assert!(answers.iter().all(|(_, answer)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
+    assert!(answers.iter().all(|(_, answer, _)| matches!(answer, GrabOutcome::Grabbed { replayed: false, .. })));
     let (gets, queries) = (world.rig.gets() - gets, world.rig.queries() - queries);
     println!("200 grabs of a packet that is not loaded: {gets} reads, {queries} queries");
     // A load reads whether the packet is closed, and five groups of decisions.

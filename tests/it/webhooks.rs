@@ -1,21 +1,27 @@
 //! Webhooks of the whole local stack: each commit becomes its events, whatever the receiver does and whenever the stack ends.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::{StreamSpecification, StreamViewType};
 use http::{HeaderMap, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use local::dynamodb::DynamoDb;
 use local::{Local, Options};
 use serde_json::{Value, json};
-use shared::events::Event;
+use shared::domain::Timestamp;
+use shared::dynamodb::create_table;
+use shared::events::{self, Change, Event};
+use shared::ports::{Item, Key};
 use shared::redis::test_server::poll;
+use shared::wiring::dynamodb_at;
 use standardwebhooks::Webhook;
 use tokio::net::TcpListener;
 
@@ -184,6 +190,109 @@ async fn each_commit_is_an_event_with_the_packets_reference() {
         assert_eq!((&event["claimed_amount"], &event["refunded_amount"]), (&json!(600), &json!(300)));
     }
     local.stop().await;
+}
+
+/// A request of the table's stream. The SDK for streams would be one more crate, for this test only.
+async fn streams(url: &str, operation: &str, body: Value) -> Value {
+    let request = reqwest::Client::new().post(url).header("content-type", "application/x-amz-json-1.0");
+    let request = request.header("x-amz-target", format!("DynamoDBStreams_20120810.{operation}"));
+    // Neither implementation checks a signature.
+    let signed =
+        "AWS4-HMAC-SHA256 Credential=local/20261120/local/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
+    let answer = request.header("authorization", signed).body(body.to_string()).send().await.unwrap();
+    let status = answer.status();
+    let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
+    assert!(status.is_success(), "{operation}: {answer}");
+    answer
+}
+
+/// All records of a stream.
+async fn records(url: &str, stream: &str) -> Vec<Value> {
+    let description = streams(url, "DescribeStream", json!({"StreamArn": stream})).await;
+    let mut all = Vec::new();
+    for shard in description["StreamDescription"]["Shards"].as_array().unwrap() {
+        let start = json!({"StreamArn": stream, "ShardId": shard["ShardId"], "ShardIteratorType": "TRIM_HORIZON"});
+        let mut next = streams(url, "GetShardIterator", start).await["ShardIterator"].clone();
+        while next.is_string() {
+            let page = streams(url, "GetRecords", json!({"ShardIterator": next})).await;
+            let records = page["Records"].as_array().unwrap();
+            all.extend(records.iter().cloned());
+            // An open shard has no end.
+            next = if records.is_empty() { Value::Null } else { page["NextShardIterator"].clone() };
+        }
+    }
+    all
+}
+
+/// The name and the type of each attribute.
+fn shape(image: &Value) -> BTreeMap<String, Vec<String>> {
+    let types = |value: &Value| value.as_object().unwrap().keys().cloned().collect();
+    image.as_object().unwrap().iter().map(|(name, value)| (name.clone(), types(value))).collect()
+}
+
+/// Whether a record is as one of `tests/events.json`: it has all of its fields, and no attribute has another type.
+fn is_like(record: &Value, known: &Value) -> bool {
+    let fields = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<String>>();
+    let kind =
+        |record: &Value| record["dynamodb"]["Keys"]["SK"]["S"].as_str().unwrap().split('#').next().map(str::to_owned);
+    let (found, expected) = (shape(&record["dynamodb"]["NewImage"]), shape(&known["dynamodb"]["NewImage"]));
+    (kind(record), &record["eventName"]) == (kind(known), &known["eventName"])
+        && fields(record).is_superset(&fields(known))
+        && fields(&record["dynamodb"]).is_superset(&fields(&known["dynamodb"]))
+        && found.iter().all(|(name, types)| expected.get(name).is_none_or(|expected| expected == types))
+}
+
+fn event_of(record: &Value) -> Vec<Event> {
+    let change = match record["eventName"].as_str().unwrap() {
+        "INSERT" => Change::Insert,
+        "MODIFY" => Change::Modify,
+        other => panic!("nothing is deleted: {other}"),
+    };
+    let body = &record["dynamodb"];
+    let text = |name: &str| body["Keys"][name]["S"].as_str().unwrap().to_owned();
+    let key = Key { pk: text("PK"), sk: text("SK") };
+    let image: Item = serde_json::from_value(body["NewImage"].clone()).unwrap();
+    let at = Duration::from_secs_f64(body["ApproximateCreationDateTime"].as_f64().unwrap());
+    let at = Timestamp::from_ms(at.as_millis().try_into().unwrap());
+    if !events::concerns(&key) {
+        return Vec::new();
+    }
+    events::of_change(change, &key, image, at, "CNY").unwrap()
+}
+
+#[tokio::test]
+async fn the_stream_of_the_table_has_the_events_that_webhooks_deliver() {
+    let (receiver, ledger) = (Receiver::start().await, DynamoDb::start(None).await.unwrap());
+    let client = dynamodb_at(&ledger.url());
+    create_table(&client, "hongbao").await.unwrap();
+    let stream = StreamSpecification::builder().stream_enabled(true).stream_view_type(StreamViewType::NewImage).build();
+    let table = client.update_table().table_name("hongbao").stream_specification(stream.unwrap()).send().await.unwrap();
+    let stream = table.table_description.unwrap().latest_stream_arn.unwrap();
+    let options = Options { dynamodb_url: Some(ledger.url()), ..receiver.options(None) };
+    let local = Local::start(options).await.unwrap();
+    let caller = Caller::of(&local);
+    let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
+    let id = caller.packet(body, ["bob".to_owned(), "carol".to_owned()]).await;
+    caller.settle_until(&id).await;
+    receiver.wait(5).await;
+    let mut delivered: BTreeMap<String, Value> =
+        receiver.taken.lock().unwrap().iter().map(|(id, events)| (id.clone(), events[0].clone())).collect();
+
+    let records: Vec<Value> = records(&ledger.url(), &stream).await;
+    let mut published: BTreeMap<String, Value> =
+        records.iter().flat_map(event_of).map(|event| (event.id(), serde_json::to_value(event).unwrap())).collect();
+    // The stream and the local stack each take the time of a settlement from a clock of their own.
+    for event in published.values_mut().chain(delivered.values_mut()) {
+        event.as_object_mut().unwrap().remove("settled_at");
+    }
+    assert_eq!(published, delivered);
+    let known: Vec<Value> =
+        serde_json::from_str(&std::fs::read_to_string(crate::repository("tests/events.json")).unwrap()).unwrap();
+    for record in records.iter().filter(|record| !event_of(record).is_empty()) {
+        assert!(known.iter().any(|case| is_like(record, &case["record"])), "{record}");
+    }
+    local.stop().await;
+    ledger.stop().await;
 }
 
 #[tokio::test]

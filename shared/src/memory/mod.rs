@@ -4,6 +4,7 @@
 //! Tests compare their answers with those of a real Redis and of a real implementation of the `DynamoDB` API.
 
 mod hot;
+mod limits;
 mod part;
 mod table;
 

@@ -5,10 +5,8 @@ use serde_dynamo::AttributeValue;
 
 use crate::ledger::keys::{DUE_SHARD, EXPIRES_AT, PK, SK};
 use crate::lock;
+use crate::memory::limits::{check_batch, check_items, check_key, check_query, check_writes};
 use crate::ports::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
-
-/// The most writes of one transaction.
-const WRITES_MAX: usize = 100;
 
 /// A table in memory. Each call is one step: nothing happens between its beginning and its end.
 #[derive(Debug, Default)]
@@ -59,11 +57,8 @@ impl MemoryTable {
 
     /// [`Table::transact`] at once.
     pub fn apply(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        check_writes(writes)?;
         let mut state = lock(&self.state);
-        let keys: BTreeSet<&Key> = writes.iter().map(key).collect();
-        if writes.is_empty() || writes.len() > WRITES_MAX || keys.len() < writes.len() {
-            return Err(TableError::Refused("a transaction has 1 to 100 writes of as many items".into()).into());
-        }
         if let Some(done) = state.tokens.get(token) {
             let spent = || TransactError::TokenSpent("the token stands for another transaction".into());
             return if done == writes { Ok(()) } else { Err(spent()) };
@@ -72,8 +67,10 @@ impl MemoryTable {
         if reasons.iter().any(|reason| !matches!(reason, Reason::None)) {
             return Err(TransactError::Cancelled(reasons));
         }
-        for write in writes {
-            state.perform(write);
+        let after: Vec<Item> = writes.iter().map(|write| state.after(write)).collect();
+        check_items(&after)?;
+        for (write, item) in writes.iter().zip(after) {
+            state.put(write.key(), item);
         }
         state.tokens.insert(token.to_owned(), writes.to_vec());
         Ok(())
@@ -82,7 +79,7 @@ impl MemoryTable {
 
 impl TableSnapshot {
     fn objection(&self, write: &Write) -> Reason {
-        let found = self.items.get(key(write));
+        let found = self.items.get(write.key());
         match write {
             Write::PutNew { .. } => found.map_or(Reason::None, |item| Reason::ConditionFailed(Some(item.clone()))),
             Write::Add { bound, absent, .. } => {
@@ -109,12 +106,10 @@ impl TableSnapshot {
         }
     }
 
-    fn perform(&mut self, write: &Write) {
-        let key = key(write);
+    /// The item that a write leaves.
+    fn after(&self, write: &Write) -> Item {
+        let key = write.key();
         let mut item = self.items.get(key).cloned().unwrap_or_default();
-        if let Some((shard, at)) = due(&item) {
-            self.due.remove(&(shard, at, key.clone()));
-        }
         let attributes = item.inner_mut();
         attributes.insert(PK.to_owned(), AttributeValue::S(key.pk.clone()));
         attributes.insert(SK.to_owned(), AttributeValue::S(key.sk.clone()));
@@ -134,6 +129,13 @@ impl TableSnapshot {
                     attributes.remove(*name);
                 }
             }
+        }
+        item
+    }
+
+    fn put(&mut self, key: &Key, item: Item) {
+        if let Some((shard, at)) = self.items.get(key).and_then(due) {
+            self.due.remove(&(shard, at, key.clone()));
         }
         if let Some((shard, at)) = due(&item) {
             self.due.insert((shard, at, key.clone()));
@@ -161,12 +163,6 @@ impl TableSnapshot {
     }
 }
 
-fn key(write: &Write) -> &Key {
-    match write {
-        Write::PutNew { key, .. } | Write::Add { key, .. } | Write::Change { key, .. } => key,
-    }
-}
-
 fn number(item: &Item, name: &str) -> Option<i128> {
     item.get(name).and_then(as_number)
 }
@@ -183,14 +179,17 @@ fn due(item: &Item) -> Option<(u32, u64)> {
 
 impl Table for MemoryTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        check_key(&key)?;
         Ok(self.read(&key))
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        check_batch(&keys)?;
         Ok(keys.iter().filter_map(|key| self.read(key)).collect())
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        check_query(&query.pk, query.limit)?;
         Ok(lock(&self.state).query(&query))
     }
 
@@ -201,6 +200,9 @@ impl Table for MemoryTable {
         after: Option<(Key, u64)>,
         limit: u32,
     ) -> Result<Vec<Item>, TableError> {
+        if limit == 0 {
+            return Err(TableError::Refused("a limit is at least 1".into()));
+        }
         let state = lock(&self.state);
         let is_after = |at: u64, key: &Key| after.as_ref().is_none_or(|(last, when)| (at, key) > (*when, last));
         let of_shard = state.due.iter().filter(|(in_shard, at, key)| *in_shard == shard && is_after(*at, key));

@@ -81,6 +81,16 @@ pub enum Write {
     },
 }
 
+impl Write {
+    /// The item's key.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        match self {
+            Self::PutNew { key, .. } | Self::Add { key, .. } | Self::Change { key, .. } => key,
+        }
+    }
+}
+
 /// What a cancelled transaction says of one of its writes.
 #[derive(Clone, Debug)]
 pub enum Reason {

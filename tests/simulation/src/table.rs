@@ -211,7 +211,7 @@ struct Names<'a>(&'a [Write]);
 impl std::fmt::Display for Names<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for write in self.0 {
-            let (Write::PutNew { key, .. } | Write::Add { key, .. } | Write::Change { key, .. }) = write;
+            let key = write.key();
             write!(f, "{}/{} ", key.pk, key.sk)?;
         }
         Ok(())
@@ -242,14 +242,15 @@ fn cancelled(chance: &Chance, writes: usize, code: &str) -> TransactError {
 
 impl Table for SimTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
-        let step = |item: &Option<Item>| log::get(&key, item.as_ref());
-        let item = self.read(&format!("{}/{}", key.pk, key.sk), || self.world.table.read(&key), step).await?;
+        let read = || now(self.world.table.get(key.clone()));
+        let step = |item: &Result<Option<Item>, TableError>| log::get(&key, item.as_ref().ok()?.as_ref());
+        let item = self.read(&format!("{}/{}", key.pk, key.sk), read, step).await??;
         Ok(self.mutant.after_get(&key, item).map(|item| self.shown(item)))
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
-        let read = || keys.iter().filter_map(|key| self.world.table.read(key)).map(|item| self.shown(item)).collect();
-        self.read("some", read, |_| None).await
+        let read = || now(self.world.table.batch_get(keys));
+        Ok(self.read("some", read, |_| None).await??.into_iter().map(|item| self.shown(item)).collect())
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
