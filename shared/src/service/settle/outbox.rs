@@ -4,7 +4,7 @@ use std::time::Duration;
 use futures::stream::{self, StreamExt};
 use tokio::time::{Instant, timeout};
 
-use super::{Rebuild, Tally};
+use super::Tally;
 use crate::domain::{Claim, Decision, Hold, Owner, PartId, Partition, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, LedgerError};
 use crate::ports::{Backlog, HotStore, OutboxEntry, Table};
@@ -166,6 +166,10 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         };
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let mut decisions = self.stores.ledger.decisions(part.packet, holds.iter().map(|hold| hold.slip)).await?;
+        if decisions.iter().any(|decision| decision.owner == Owner::Refunded) {
+            // The hot store went back to before a refund. It learns of the whole part, or it would hold more of these slips.
+            decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
+        }
         crash_point!("settle.after_decisions");
         let decided: BTreeSet<u32> = decisions.iter().map(|decision| decision.slip).collect();
         open.retain(|hold| !decided.contains(&hold.slip));
@@ -199,19 +203,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         crash_point!("settle.before_reconcile");
         self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
         crash_point!("settle.after_reconcile");
-        if decisions.iter().any(|decision| decision.owner == Owner::Refunded) {
-            self.remind(part).await?;
-        }
         Ok(Drained::new(persisted, &self.left(part).await?))
-    }
-
-    /// Tells a part all that the ledger knows. A hold of a refunded slip shows that the hot store went back to before the refund, or to
-    /// before a close. It would give out more of these slips.
-    async fn remind(&self, part: PartId) -> Result<(), Failure> {
-        if let Some(packet) = self.stores.ledger.packet(part.packet).await? {
-            Rebuild::new(self.stores.clone()).part(part, &packet.terms, packet.closed.is_some()).await?;
-        }
-        Ok(())
     }
 
     /// All holds that a part has left, also the youngest.
