@@ -34,6 +34,7 @@ const BATCH: usize = 25;
 struct Counted(Arc<(AtomicU64, AtomicU64)>);
 
 impl Counted {
+    #[expect(clippy::float_arithmetic, reason = "the SDK gives units as a float")]
     fn add<'a>(&self, capacity: impl IntoIterator<Item = &'a ConsumedCapacity>) {
         for capacity in capacity {
             let halves = format!("{:.0}", capacity.capacity_units.unwrap() + capacity.capacity_units.unwrap());

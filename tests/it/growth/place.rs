@@ -237,7 +237,7 @@ fn request(method: &str, path: &str, user: &str, headers: &[(&str, &str)], body:
     lambda_http::request::from_str(&event.to_string()).unwrap()
 }
 
-fn body_of(response: http::Response<Body>) -> Value {
+fn body_of(response: &http::Response<Body>) -> Value {
     let text = match response.body() {
         Body::Text(text) => text.clone(),
         other => panic!("{other:?}"),
@@ -263,7 +263,7 @@ impl Process {
             "expires_in_s": 3_600,
         });
         let request = request("POST", "/packets", sender.as_str(), &[("idempotency-key", key.as_str())], &body);
-        let packet = body_of(send::handle(&self.send, &self.close, request).await);
+        let packet = body_of(&send::handle(&self.send, &self.close, request).await);
         packet["packet_id"].as_str().unwrap_or_else(|| panic!("{packet}")).parse().unwrap()
     }
 
@@ -296,13 +296,13 @@ impl Process {
     /// `POST /packets/{packet_id}/grab`. Returns the outcome, and whether it is one from before.
     pub async fn grab(&self, id: PacketId, user: &str) -> (String, bool) {
         let request = request("POST", &format!("/packets/{id}/grab"), user, &[], &json!({}));
-        let body = body_of(grab::handle(&self.grab, request).await);
+        let body = body_of(&grab::handle(&self.grab, request).await);
         (body["outcome"].as_str().unwrap().to_owned(), body["replayed"] == true)
     }
 
     /// `GET` of something that the view function shows.
     pub async fn view(&self, path: &str, user: &str) -> Value {
-        body_of(view::handle(&self.view, request("GET", path, user, &[], &json!({}))).await)
+        body_of(&view::handle(&self.view, request("GET", path, user, &[], &json!({}))).await)
     }
 
     /// From now on this process' clock is past every expiry.
