@@ -43,7 +43,7 @@ pub struct OverTls {
 
 /// Starts `program` so many times, and calls it; then opens so many connections `at_once`. Nothing if the server has no TLS.
 pub async fn run(program: &Path, starts: usize, at_once: usize) -> Result<Option<OverTls>, BoxError> {
-    let Some(tls) = TestTls::for_server("the first grab over TLS").await else { return Ok(None) };
+    let Some(tls) = TestTls::for_server("the first grab over TLS") else { return Ok(None) };
     let cluster = TestCluster::start_with_replicas(PRIMARIES, Some(&tls)).await;
     let dynamodb = DynamoDb::start(None).await?;
     let engine = Engine::on_cluster(cluster.url(), &dynamodb.url(), TABLE, 1).await?;

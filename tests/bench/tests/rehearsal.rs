@@ -11,7 +11,6 @@ use serde_json::Value;
 use shared::redis::server_program;
 use shared::redis::test_server::serves_tls;
 use tempfile::TempDir;
-use tokio::runtime::Runtime;
 
 const PUBLISHED: [&str; 6] =
     ["lua-queue", "lock-counter", "lock-counter, guarded", "no-lock", "check-lock-pop", "pure-queue"];
@@ -186,7 +185,7 @@ fn ratios(ratios: &[Value]) {
             expected.extend(["peak memory, MB", "zipped, MB"].map(|what| format!("{function}: {what}")));
         }
         expected.push("grab: a warm call ÷ an empty call and the bare round trips".to_owned());
-        let serves_tls = Runtime::new().unwrap().block_on(serves_tls());
+        let serves_tls = serves_tls();
         let over_tls = ["first grab ÷ tenth grab", "connections to a primary", "connections to replicas"];
         expected.extend(over_tls.iter().filter(|_| serves_tls).map(|what| format!("grab over TLS: {what}")));
     }

@@ -122,7 +122,7 @@ async fn a_thawed_function_answers_at_once_although_a_clusters_connections_were_
 
 #[tokio::test]
 async fn a_start_and_its_calls_make_one_connection_to_each_primary() {
-    let Some(tls) = TestTls::for_server("the connections of a function to a cluster over TLS").await else { return };
+    let Some(tls) = TestTls::for_server("the connections of a function to a cluster over TLS") else { return };
     let stores = Stores::start().await;
     let cluster = TestCluster::start_with_replicas(3, Some(&tls)).await;
     let (url, ca_file) = (cluster.tls_url(), tls.ca_file());

@@ -120,7 +120,7 @@ async fn a_mute_node_costs_the_others_no_connection() {
 
 #[tokio::test]
 async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
-    let Some(tls) = TestTls::for_server("the connections of a start to a cluster over TLS").await else { return };
+    let Some(tls) = TestTls::for_server("the connections of a start to a cluster over TLS") else { return };
     let cluster = TestCluster::start_with_replicas(3, Some(&tls)).await;
     let keys = keys(&cluster).await;
     let config = RedisConfig {

@@ -189,7 +189,7 @@ async fn a_start_connects_and_a_start_without_the_server_leaves_it_to_the_call()
 /// All executions of a rush start at once.
 #[tokio::test]
 async fn three_hundred_tls_connections_at_once_are_all_served() {
-    let Some(tls) = TestTls::for_server("three hundred TLS connections at once").await else { return };
+    let Some(tls) = TestTls::for_server("three hundred TLS connections at once") else { return };
     let port = free_port();
     let args = tls.args(port);
     let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
@@ -268,7 +268,7 @@ async fn a_password_is_used_and_never_shown() {
 
 #[tokio::test]
 async fn tls_trusts_the_given_authority_only() {
-    let Some(tls) = TestTls::for_server("the authority that TLS trusts").await else { return };
+    let Some(tls) = TestTls::for_server("the authority that TLS trusts") else { return };
     let port = free_port();
     let args = tls.args(port);
     let _server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
