@@ -130,9 +130,7 @@ fn run(source: Source, started: oneshot::Sender<Result<SocketAddr, DynamoDbError
             };
             let served = runtime.block_on(async {
                 match opened {
-                    Opened::Database(database) => dynoxide::server::serve_with_shutdown(listener, database, stop)
-                        .await
-                        .map_err(|error| error.to_string()),
+                    Opened::Database(database) => dynoxide::server::serve_with_shutdown(listener, database, stop).await,
                     Opened::Server(address) => tokio::select! {
                         () = stop => Ok(()),
                         ended = own_database::serve(listener, &address) => ended.map_err(|error| error.to_string()),

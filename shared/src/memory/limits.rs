@@ -123,7 +123,7 @@ fn size_of(value: &AttributeValue) -> usize {
         AttributeValue::Bool(_) | AttributeValue::Null(_) => 1,
         AttributeValue::Ss(texts) => texts.iter().map(String::len).sum(),
         AttributeValue::Ns(numbers) => numbers.iter().map(|number| number.len().div_ceil(2) + 1).sum(),
-        AttributeValue::Bs(all) => all.iter().map(|bytes| bytes.len()).sum(),
+        AttributeValue::Bs(all) => all.iter().map(Vec::len).sum(),
         AttributeValue::L(values) => {
             COLLECTION_BYTES + values.iter().map(|value| size_of(value) + ELEMENT_BYTES).sum::<usize>()
         }
