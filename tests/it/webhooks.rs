@@ -199,7 +199,8 @@ async fn streams(url: &str, operation: &str, body: Value) -> Value {
     // Neither implementation checks a signature.
     let signed =
         "AWS4-HMAC-SHA256 Credential=local/20261120/local/dynamodb/aws4_request, SignedHeaders=host, Signature=0";
-    let answer = request.header("authorization", signed).body(body.to_string()).send().await.unwrap();
+    let request = request.header("authorization", signed).header("x-amz-date", "20261120T133000Z");
+    let answer = request.body(body.to_string()).send().await.unwrap();
     let status = answer.status();
     let answer: Value = serde_json::from_str(&answer.text().await.unwrap()).unwrap();
     assert!(status.is_success(), "{operation}: {answer}");
