@@ -49,7 +49,7 @@ pub struct Compared {
     pub in_flight: usize,
     /// How often the machine needs the time that Redis counts.
     pub machine_factor: f64,
-    /// Milliseconds of the machine's stalls, one in about [`STALLS_EVERY`].
+    /// Milliseconds of the machine's stalls, one in about ten milliseconds.
     pub stall_ms: f64,
     /// Answers a second, predicted and measured.
     pub per_s: [f64; 2],

@@ -90,7 +90,12 @@ impl Settle {
                 }
             }
             Self::Reconcile(Drain { parts, decisions, holds, .. }) => {
-                calls.extend(parts.first().map(|part| Call::Reconcile { part, decisions, decided: holds }));
+                let Some(part) = parts.first() else { return };
+                calls.push(Call::Reconcile { part, decisions, decided: holds });
+                // A refund among them shows that the hot store went back to before it: the part learns of all decisions.
+                if is_due && !decisions.is_empty() {
+                    calls.push(Call::ReadDecisions(instance.slips_of(part)));
+                }
             }
             Self::IsEmpty(drain) => calls.extend(drain.parts.first().map(Call::ReadOutbox)),
             Self::Packet => calls.extend(is_due.then_some(Call::ReadPacket)),
@@ -130,6 +135,7 @@ impl Settle {
             }
             (Self::Drop(drain, open), Reply::Done) => persist(drain, open),
             (Self::Persist(drain, open), reply) => persisted(drain, open, call, reply),
+            (Self::Reconcile(drain), Reply::Set(decisions)) => Self::Reconcile(Drain { decisions, ..drain }),
             (Self::Reconcile(drain), Reply::Done) => {
                 // An outbox that was empty is not read again.
                 if drain.refunding && !drain.holds.slips().is_empty() {

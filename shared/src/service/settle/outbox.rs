@@ -166,10 +166,6 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         };
         let holds: Vec<Hold> = held.into_iter().map(|held| held.hold).collect();
         let mut decisions = self.stores.ledger.decisions(part.packet, holds.iter().map(|hold| hold.slip)).await?;
-        if decisions.iter().any(|decision| decision.owner == Owner::Refunded) {
-            // The hot store went back to before a refund. It learns of the whole part, or it would hold more of these slips.
-            decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
-        }
         crash_point!("settle.after_decisions");
         let decided: BTreeSet<u32> = decisions.iter().map(|decision| decision.slip).collect();
         open.retain(|hold| !decided.contains(&hold.slip));
@@ -199,6 +195,10 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
                     tracing::error!(%packet_id, slip, error = crate::error_chain(&failure), "a hold was not persisted");
                 }
             }
+        }
+        if decisions.iter().any(|decision| decision.owner == Owner::Refunded) {
+            // The hot store went back to before a refund. It learns of the whole part, or it would hold more of these slips.
+            decisions = self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?;
         }
         crash_point!("settle.before_reconcile");
         self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;
