@@ -18,6 +18,9 @@ use crate::service::{Failure, Stores};
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The time that a read waits for a part. Meanwhile it waits for nothing else.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
+/// The same within [`RETRY_INTERVAL`] of another partition that did not answer: it may lie in the same shard. A list of packets reads many
+/// partitions, a few at a time.
+const SHORT_TIMEOUT: Duration = Duration::from_millis(100);
 /// Groups of slips that are read at once while a page of claims is filled.
 const GROUPS_AT_ONCE: usize = 16;
 /// The bytes of the cache of packets. A packet of 100,000 slips takes 11 MB if its users' ids have twelve letters, 25 MB if they are
@@ -48,6 +51,16 @@ pub struct Live<T, H> {
     pub(super) packets: Cache<PacketId, Kept>,
     /// The partitions that did not answer, and since when.
     mute: Mutex<HashMap<u32, Instant>>,
+}
+
+/// Whether partitions are left alone, because they did not answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Mute {
+    None,
+    /// The one that is asked for.
+    This,
+    /// Only others.
+    Another,
 }
 
 impl<T: Table, H: HotStore> Live<T, H> {
@@ -190,14 +203,16 @@ impl<T: Table, H: HotStore> Live<T, H> {
     /// The answer of a part; `None` if the hot store does not answer for it.
     async fn answer(&self, terms: &Terms, part: PartId, version: Option<String>) -> Option<ViewResult> {
         let partition = part.partition();
-        // Only the hot store knows the promises that were made on its word, so such a packet is always asked for.
-        if terms.ack == AckMode::Ledger && self.is_mute(partition) {
-            return None;
-        }
+        let patience = match self.mute(partition) {
+            Mute::None => ANSWER_TIMEOUT,
+            // Only the hot store knows the promises that were made on its word, so such a packet is always asked for.
+            Mute::This if terms.ack == AckMode::Ledger => return None,
+            Mute::This | Mute::Another => SHORT_TIMEOUT,
+        };
         let hot = Arc::clone(&self.stores.hot);
         // The call goes on in a task of its own, because a connection that is dead is only found out by a call that comes to its end.
         let call = tokio::spawn(async move { hot.view(part, version.as_deref()).await });
-        let (answer, is_mute) = match timeout(ANSWER_TIMEOUT, call).await {
+        let (answer, is_mute) = match timeout(patience, call).await {
             Ok(Ok(Ok(answer))) => (Ok(answer), false),
             Ok(Ok(Err(error))) => (Err(crate::error_chain(&error)), matches!(error, HotStoreError::Unavailable(_))),
             Ok(Err(error)) => (Err(crate::error_chain(&error)), false),
@@ -214,8 +229,15 @@ impl<T: Table, H: HotStore> Live<T, H> {
         answer.inspect_err(unheard).ok()
     }
 
-    fn is_mute(&self, partition: Partition) -> bool {
-        lock(&self.mute).get(&partition.index()).is_some_and(|since| since.elapsed() < RETRY_INTERVAL)
+    /// Which partitions did not answer within the last [`RETRY_INTERVAL`]: this one, only others, or none.
+    fn mute(&self, partition: Partition) -> Mute {
+        let mut mute = lock(&self.mute);
+        mute.retain(|_, since| since.elapsed() < RETRY_INTERVAL);
+        match mute.contains_key(&partition.index()) {
+            true => Mute::This,
+            false if mute.is_empty() => Mute::None,
+            false => Mute::Another,
+        }
     }
 
     /// Reads what a list of `limit` claims shows and was not read yet.

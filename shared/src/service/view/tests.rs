@@ -199,6 +199,17 @@ impl Scene {
         scene
     }
 
+    /// Sends one more packet of one slip, in a partition of its own. The scene's packet has number 1.
+    async fn send_another(&self, number: u8) {
+        let random = [number; 10];
+        let terms = Terms { id: PacketId::new(self.clock.now(), 1, random), ..self.terms.clone() };
+        let amounts = [Amounts::pack(&[SLIP_AMOUNT]).unwrap()];
+        let key: RequestKey = format!("k{number}").parse().unwrap();
+        self.ledger.deposit(&terms.sender, &key, terms.total, None, self.clock.now()).await.unwrap();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        assert_eq!(self.ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+    }
+
     /// A process that knows nothing yet.
     fn process(&self) -> ViewPackets<Counting, Shards> {
         let (ledger, hot) = (Arc::clone(&self.ledger), Arc::clone(&self.hot));
@@ -403,6 +414,22 @@ async fn a_shard_that_hangs_delays_a_view_by_one_second_once() {
     let begun = Instant::now();
     assert_eq!(scene.claimed_count().await, 41);
     assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hot_store_that_hangs_delays_a_page_of_packets_by_little_more_than_a_second() {
+    let scene = Scene::new(1, |_| 0).await;
+    for number in 2..=100 {
+        scene.send_another(number).await;
+    }
+    *lock(&scene.hot.hanging) = (0..256).collect();
+    for _ in 0..2 {
+        let begun = Instant::now();
+        let (sent, _) = scene.view.sent(&scene.terms.sender, None, 100).await.unwrap();
+        assert_eq!(sent.rows.len(), 100);
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_millis(1_000 + 12 * 100), "{took:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
