@@ -1,8 +1,8 @@
 //! Compares the simulation's core with what a benchmark measured.
 //!
 //! Each workload of the benchmark has a cell of another design, lua-queue, with the same client and as many requests in flight. That
-//! cell is the machine: it says how much of its core Redis can use, and for how long the machine stalls now and then. What is
-//! predicted of this engine then needs one figure only, Redis' processor time for an answer.
+//! cell is the machine: it says how much of its core Redis can use, and for how long the machine stalls now and then. The
+//! prediction for this engine then needs one figure only, Redis' processor time for an answer.
 
 use serde::Serialize;
 

@@ -118,7 +118,7 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
         return all;
     }
 
-    place.claim_all_but_one(&process, &terms).await;
+    place.claim_except_one(&process, &terms).await;
     place.hold(&process, id.parts().next_back().unwrap()).await;
     let mut loser = place.process().await;
     for action in

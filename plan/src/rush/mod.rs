@@ -127,7 +127,7 @@ enum Event {
     Probe(u32),
     /// It tries the transaction of the claim.
     Commit(u32),
-    /// Redis is told of the claim.
+    /// Redis receives the claim.
     Reconcile(u32),
     /// A loser in doubt helps.
     Help(u32),
@@ -349,7 +349,7 @@ impl<'a> Simulation<'a> {
         let Call { user, mut probes, .. } = self.calls[id as usize];
         while probes < self.packet.parts() {
             let part = self.packet.part_of(user, probes);
-            // Whoever has a slip of a part is not among its losers, whatever the process knows.
+            // A user with a slip of a part is not among its losers, whatever the process knows.
             if self.packet.has_slip_of(user, part) || !self.pool.knows(id, part, self.now) {
                 self.calls[id as usize].probes = probes;
                 return self.ask(id, part);

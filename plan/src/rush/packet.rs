@@ -18,7 +18,7 @@ pub enum State {
     Abandoned(u8),
     /// A slip of this part.
     Claimed(u8),
-    /// A slip on Redis' word alone: `GRAB_ACK=redis`.
+    /// A slip on Redis' word only: `GRAB_ACK=redis`.
     Promised(u8),
 }
 

@@ -209,7 +209,7 @@ impl Place {
     }
 
     /// Users claim all slips except the last free one.
-    pub async fn claim_all_but_one(&self, process: &Process, terms: &Terms) {
+    pub async fn claim_except_one(&self, process: &Process, terms: &Terms) {
         let last = terms.id.parts().next_back().unwrap();
         for part in terms.id.parts() {
             let free = self.redis().free_slips(part);

@@ -92,7 +92,7 @@ impl Settle {
             Self::Reconcile(Drain { parts, decisions, holds, .. }) => {
                 let Some(part) = parts.first() else { return };
                 calls.push(Call::Reconcile { part, decisions, decided: holds });
-                // A refund among them shows that the hot store went back to before it: the part learns of all decisions.
+                // A refund among them shows that the hot store went back to before it: the part receives all decisions.
                 if is_due && !decisions.is_empty() {
                     calls.push(Call::ReadDecisions(instance.slips_of(part)));
                 }

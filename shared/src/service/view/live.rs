@@ -53,7 +53,7 @@ pub struct Live<T, H> {
     mute: Mutex<HashMap<u32, Instant>>,
 }
 
-/// Whether partitions are left alone, because they did not answer.
+/// Whether partitions are not asked, because they did not answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Mute {
     None,
