@@ -940,7 +940,7 @@ export interface components {
         };
         /** @description The principal who signed, as IAM names it. Movements of older versions don't have it */
         Signer: string;
-        /** @description Refunded slips of an expired packet. A large packet is refunded in several movements */
+        /** @description Refunded slips of an expired or closed packet. A large packet is refunded in several movements */
         RefundMovement: {
             /** @constant */
             kind: "refund";
