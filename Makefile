@@ -202,6 +202,7 @@ nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos,
 	$(MAKE) conformance
 	$(MAKE) mutants
 	$(MAKE) instructions
+	$(MAKE) growth
 	$(MAKE) test LEDGER=amazon
 	$(MAKE) test-web
 	$(MAKE) chaos MINUTES=60

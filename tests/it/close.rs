@@ -135,8 +135,8 @@ async fn settle_tells_a_redis_that_forgot_a_close_and_its_refund() {
         close(&process, &terms).await;
         assert_eq!(process.settle().await.refunded_slips, 10);
         world.restore(&snapshot).await;
-        // Redis gives a slip to the first who asks. With acknowledgement by the ledger, that grab finds the refunds and tells Redis. Else
-        // the next run of settle does.
+        // Redis gives the first user a slip. With acknowledgement by the ledger this grab reconciles the refunds; otherwise the next run
+        // of settle does.
         process.grab(terms.id, &user("ann")).await.unwrap();
         process.settle().await;
         for name in ["bob", "ann"] {

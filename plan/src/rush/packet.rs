@@ -1,4 +1,4 @@
-//! The packet's slips, part by part, and who has which.
+//! The packet's slips in their parts, and the owner of each.
 
 /// Holds that one help commits in a part: see `shared/src/service/grab/help.rs`.
 pub const HELPED_MOST: usize = 10;

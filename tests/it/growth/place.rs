@@ -255,7 +255,7 @@ impl Process {
         assert_eq!(outcome, MovementOutcome::Moved);
     }
 
-    /// `POST /packets`, by a user who has the money.
+    /// A user sends a packet that their wallet can pay: `POST /packets`.
     pub async fn post(&self, place: &Place, sender: &UserId, slips: u32) -> PacketId {
         let key = place.next_key();
         let body = json!({

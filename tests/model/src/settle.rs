@@ -135,7 +135,9 @@ impl Settle {
             }
             (Self::Drop(drain, open), Reply::Done) => persist(drain, open),
             (Self::Persist(drain, open), reply) => persisted(drain, open, call, reply),
-            (Self::Reconcile(drain), Reply::Set(decisions)) => Self::Reconcile(Drain { decisions, ..drain }),
+            (Self::Reconcile(drain), Reply::Set(read)) => {
+                Self::Reconcile(Drain { decisions: drain.decisions.and(read), ..drain })
+            }
             (Self::Reconcile(drain), Reply::Done) => {
                 // An outbox that was empty is not read again.
                 if drain.refunding && !drain.holds.slips().is_empty() {
