@@ -119,7 +119,7 @@ inputs! {
     cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
     redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
     handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
-    owner_ns "owner-ns" 1_000.0 Source::Assumed, "ns of a shard's core for each slip of a final part whose owners a process reads";
+    owner_ns "owner-ns" 250.0 Source::Assumed, "ns of a shard's core for each slip of a final part whose owners a process reads";
     warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";
 
     tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";
@@ -130,7 +130,7 @@ inputs! {
     help_after_ms "help-after-ms" 100.0 Source::Code("shared/src/service/grab/help.rs"), "ms that a loser in doubt waits before helping";
     help_ms "help-ms" 400.0 Source::Code("shared/src/service/grab/help.rs"), "ms of a help at most";
     blocked_ms "blocked-ms" 10_000.0 Source::Code("shared/src/service/grab/help.rs"), "ms for which a hold that was helped in vain stops nobody";
-    final_ms "final-ms" 5_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
+    final_ms "final-ms" 60_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
     hours "hours" 1.0 Source::Assumed, "hours for which raised environments and shards are paid";
 }
 
