@@ -54,15 +54,16 @@ impl FinalPackets {
 
     /// Remembers a packet of which every part gave a loser a certain "no".
     ///
-    /// It leaves out packets with a guard, which only the hot store checks, and packets that are acknowledged on the hot store's word:
-    /// their claims may come to the ledger later.
-    pub fn remember(&self, terms: &Terms, why: Lost, now: Timestamp) {
+    /// Returns false for packets that it leaves out: those with a guard, which only the hot store checks, and those acknowledged on the
+    /// hot store's word, whose claims may come to the ledger later.
+    pub fn remember(&self, terms: &Terms, why: Lost, now: Timestamp) -> bool {
         let is_guarded = terms.guard.passphrase.is_some() || terms.guard.recipients.is_some();
         if terms.ack == AckMode::Redis || is_guarded {
-            return;
+            return false;
         }
         let ttl = if why == Lost::SoldOut { TTL.min(terms.expires_at.since(now)) } else { TTL };
         self.known.insert(terms.id, (Instant::now() + ttl, why));
+        true
     }
 }
 

@@ -254,13 +254,16 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Answers a loser of a packet of many parts, each of which gave a certain "no", and remembers that for later losers.
     async fn end_final(&self, id: PacketId, why: Lost) -> Result<Pass, Failure> {
-        match self.stores.packets.terms(id).await {
-            Ok(Some(terms)) => self.final_packets.remember(&terms, why, self.stores.clock.now()),
-            // This loser's answer stands. The next one asks each part again.
-            Ok(None) => {}
+        let is_remembered = match self.stores.packets.terms(id).await {
+            Ok(terms) => terms.is_some_and(|terms| self.final_packets.remember(&terms, why, self.stores.clock.now())),
+            // This loser's answer stands all the same.
             Err(failure) => {
-                tracing::debug!(%id, error = crate::error_chain(&failure), "a final packet is not remembered")
+                tracing::debug!(%id, error = crate::error_chain(&failure), "a final packet is not remembered");
+                false
             }
+        };
+        if !is_remembered {
+            id.parts().for_each(|part| self.exhausted.refresh_later(part));
         }
         Ok(Pass::Done(nothing(why)))
     }

@@ -190,14 +190,12 @@ async fn users_whom_the_guard_refuses_are_not_told_that_nothing_is_left() {
 #[test]
 fn it_is_forgotten_at_the_expiry() {
     let (packets, mut terms) = (FinalPackets::new(0), Terms::sample());
-    let is_known = |terms: &Terms, why| {
-        packets.remember(terms, why, terms.expires_at);
-        packets.why(terms.id) == Some(why)
-    };
+    let is_known =
+        |terms: &Terms, why| packets.remember(terms, why, terms.expires_at) && packets.why(terms.id) == Some(why);
     assert!(!is_known(&terms, Lost::SoldOut), "losers get another answer from the expiry on");
     assert!(is_known(&terms, Lost::Expired), "that is for ever");
     terms.id = PacketId::new(terms.created_at, 1, [2; 10]);
     terms.expires_at = terms.expires_at.after(TTL);
-    packets.remember(&terms, Lost::SoldOut, terms.created_at);
+    assert!(packets.remember(&terms, Lost::SoldOut, terms.created_at));
     assert_eq!(packets.why(terms.id), Some(Lost::SoldOut));
 }
