@@ -122,7 +122,7 @@ def table(title, columns, digits=2):
     print(f"{'together':<28}" + "".join(f"{sum(column.values()):>12.{digits}f}" for column in columns.values()))
 
 
-# A color for each part, told apart without seeing red or green (the palette of Okabe and Ito).
+# A color for each part, also for readers who see no red or no green (the palette of Okabe and Ito).
 COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999")
 NAMES_WIDTH, BAR_WIDTH, ROW = 90, 560, 34
 

@@ -43,8 +43,9 @@ class Report:
         self.text = path.read_text()
         header, *rest = re.split(r"^## ", self.text, flags=re.MULTILINE)
         self.run = re.search(r"^- Run: (.+)$", header, re.MULTILINE)[1]
-        # Such as "Valkey 9.1.2".
-        self.server = re.search(r"^- Machine: .*; (\w+ [\w.]+)", header, re.MULTILINE)[1]
+        # Such as "Valkey 9.1.2". None: the run counts, and is the same on each server.
+        machine = re.search(r"^- Machine: .*; (\w+ [\w.]+)", header, re.MULTILINE)
+        self.server = machine and machine[1]
         self.sections = {}
         for section in rest:
             title, text = section.split("\n", 1)
@@ -90,7 +91,7 @@ def main():
     valkey = given.server == "valkey"
     run = given.run or ROOT / ("target/bench-valkey" if valkey else "target/bench")
     report = Report(run / "report.md")
-    if report.server.split()[0].lower() != given.server:
+    if report.server and report.server.split()[0].lower() != given.server:
         sys.exit(f"record-bench: the run in {run} was made on {report.server}, not on {given.server}: give the right --server")
     if valkey:
         if not BESIDE.keys() <= report.sections.keys():
@@ -110,7 +111,8 @@ def record(report, run, docs):
         before, title, after = block.groups()
         if title not in report.sections:
             return block[0]
-        return f"{before}{report.run}, on {report.server}:\n\n{report.sections[title]}\n{after}"
+        on = f", on {report.server}" if report.server else ""
+        return f"{before}{report.run}{on}:\n\n{report.sections[title]}\n{after}"
 
     for page in [docs / "PERFORMANCE.md", docs / "SCALE.md"]:
         page.write_text(BLOCK.sub(filled, page.read_text()))

@@ -69,3 +69,13 @@ def test_a_run_on_the_other_server_is_refused(docs, tmp_path):
     assert done.returncode == 1
     assert done.stderr == f"record-bench: the run in {valkey} was made on Valkey 9.1.2, not on redis: give the right --server\n"
     assert {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()} == before
+
+
+def test_a_run_that_counts_names_no_server(docs, tmp_path):
+    run = tmp_path / "growth"
+    run.mkdir()
+    title = "Growth by the readers of a packet"
+    (run / "report.md").write_text(f"# Growth\n\n- Run: `make growth`, commit `abc`, 2026-01-31\n\n## {title}\n\n| counted |\n")
+    done = record(docs, run)
+    assert done.returncode == 0, done.stderr
+    assert f"<!-- report: {title} -->\n`make growth`, commit `abc`, 2026-01-31:\n\n| counted |\n<!-- end" in (docs / "SCALE.md").read_text()

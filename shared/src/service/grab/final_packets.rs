@@ -47,15 +47,15 @@ impl FinalPackets {
         self.known.get(&id).filter(|(until, _)| Instant::now() < *until).map(|(_, why)| why)
     }
 
-    /// Leaves the ledger alone for a while, because it does not answer.
+    /// Asks the ledger for no claims for a while, because it does not answer.
     pub fn pause(&self) {
         *lock(&self.paused_until) = Instant::now() + PAUSE;
     }
 
     /// Remembers a packet of which every part gave a loser a certain "no".
     ///
-    /// Returns false for packets that it leaves out: those with a guard, which only the hot store checks, and those acknowledged on the
-    /// hot store's word, whose claims may come to the ledger later.
+    /// Returns false for packets that it leaves out. Only the hot store checks a guard. A claim that is acknowledged on the hot store's
+    /// word may come to the ledger later.
     pub fn remember(&self, terms: &Terms, why: Lost, now: Timestamp) -> bool {
         let is_guarded = terms.guard.passphrase.is_some() || terms.guard.recipients.is_some();
         if terms.ack == AckMode::Redis || is_guarded {

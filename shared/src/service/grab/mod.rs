@@ -99,8 +99,8 @@ type PartSet = u64;
 
 const _: () = assert!(MAX_PARTS <= PartSet::BITS);
 
-/// A function that serves one request at a time reads the owners of a final packet's parts if it has at most this many: about 4,000
-/// owners, which take as much of Redis as a hundred grabs.
+/// The most parts of a final packet whose owners a function reads, if it serves one request at a time. They have about 4,000 owners,
+/// which take as much of Redis as a hundred grabs.
 const OWNERS_PARTS_MAX: u32 = 4;
 
 /// How long a loser of a final packet waits for the read of their claim item.

@@ -105,7 +105,7 @@ impl Scene {
         process.grab(self.terms.id, &user(number), None).await.unwrap()
     }
 
-    /// The hot store forgets everything: whoever asks it would have to load the packet again.
+    /// The hot store forgets everything: each caller would have to load the packet again.
     fn wipe(&self) {
         self.hot.restore(&HotSnapshot::default());
     }
@@ -179,7 +179,7 @@ async fn a_packet_on_the_hot_stores_word_is_not_remembered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_whom_the_guard_refuses_are_not_told_that_nothing_is_left() {
+async fn users_whom_the_guard_refuses_do_not_learn_that_nothing_is_left() {
     let scene = Scene::new(|terms| terms.guard.recipients = Some((0..11).map(user).collect())).await;
     let process = scene.process();
     assert_eq!(scene.grab(&process, 10).await, GrabOutcome::SoldOut);
