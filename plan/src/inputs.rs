@@ -134,8 +134,8 @@ inputs! {
     help_ms "help-ms" 400.0 Source::Code("shared/src/service/grab/help.rs"), "ms of a help at most";
     blocked_ms "blocked-ms" 10_000.0 Source::Code("shared/src/service/grab/help.rs"), "ms for which a hold that was helped in vain stops nobody";
     final_ms "final-ms" 60_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
-    owners_parts "owners-parts" 4.0 Source::Code("shared/src/service/grab/mod.rs"), "parts of a packet at most whose owners a process reads; else its losers' claims";
-    unread_ms "unread-ms" 10_000.0 Source::Code("shared/src/service/grab/final_packets.rs"), "ms for which a process reads owners once the table refused a claim's read";
+    owners_parts "owners-parts" 4.0 Source::Code("shared/src/service/grab/exhausted.rs"), "parts of a packet at most whose owners a process reads; else its losers' claims";
+    unread_ms "unread-ms" 1_000.0 Source::Code("shared/src/service/grab/final_packets.rs"), "ms for which a process asks Redis once the table refused a claim's read";
     hours "hours" 1.0 Source::Assumed, "hours for which raised environments and shards are paid";
 }
 

@@ -17,5 +17,7 @@ pub const CLAIM: Duration = Duration::from_secs(3);
 pub const TRY: Duration = Duration::from_secs(3);
 /// One try of a read, which takes milliseconds. Several requests may share it, so a read that hangs must not hold them up for long.
 pub const READ_TRY: Duration = Duration::from_secs(1);
+/// What a loser waits for a read of the ledger where the hot store can answer instead.
+pub const CLAIM_READ: Duration = Duration::from_millis(500);
 /// A new connection to `DynamoDB`.
 pub const CONNECT: Duration = Duration::from_secs(1);

@@ -199,6 +199,9 @@ struct Simulation<'a> {
     outcome: Outcome,
 }
 
+/// Polls of a part while a loser waits for its last holds: see `POLL_FIRST` in `shared/src/service/grab/exhausted.rs`.
+const POLLS: Nanos = 5;
+
 /// Pauses after a throttled transaction: see `shared/src/ledger/commit.rs`.
 const PAUSE_FIRST: Nanos = 5_000_000;
 const PAUSE_MOST: Nanos = 400_000_000;
@@ -372,7 +375,7 @@ impl<'a> Simulation<'a> {
         }
         // It asked nobody this time, so nothing had to travel.
         if self.calls[id as usize].in_doubt == 0 {
-            if !self.reads_owners(id) {
+            if !self.reads_owners() && !self.pool.is_paused(id, self.now) {
                 self.pool.remember_all(id, self.now + millis(self.inputs.final_ms));
             }
             return self.at(self.now + self.half_own(), Event::End(id, Ending::SoldOut));
@@ -419,13 +422,13 @@ impl<'a> Simulation<'a> {
     }
 
     /// Whether this process answers losers from the owners of final parts, or from the losers' claims.
-    fn reads_owners(&self, id: u32) -> bool {
-        !self.inputs.reads_claims(self.packet.parts()) || self.pool.is_paused(id, self.now)
+    fn reads_owners(&self) -> bool {
+        !self.inputs.reads_claims(self.packet.parts())
     }
 
     /// Reads the owners of a final part, for later losers of this process. Nobody waits for them.
     fn read_owners(&mut self, id: u32, part: u32) {
-        if !self.reads_owners(id) {
+        if !self.reads_owners() {
             return;
         }
         self.outcome.redis_calls += 1;
@@ -491,6 +494,8 @@ impl<'a> Simulation<'a> {
         }
         let in_doubt = self.calls[id as usize].in_doubt;
         for part in parts_of(in_doubt) {
+            self.outcome.redis_calls += POLLS;
+            self.shards[self.packet.shard(part)].serve(self.now, POLLS * self.times.lose);
             for _ in 0..packet::HELPED_MOST {
                 let Some(user) = self.packet.abandoned(part) else { break };
                 if !self.take_units() {

@@ -118,12 +118,12 @@ impl Pool {
         self.known[id as usize].final_until = until;
     }
 
-    /// Whether it reads owners in place of claims.
+    /// Whether it reads no claims.
     pub fn is_paused(&self, id: u32, now: Nanos) -> bool {
         now < self.known[id as usize].paused_until
     }
 
-    /// It reads owners until then.
+    /// It reads no claims until then.
     pub fn pause(&mut self, id: u32, until: Nanos) {
         self.known[id as usize].paused_until = until;
     }

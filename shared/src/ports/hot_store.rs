@@ -301,6 +301,11 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         only_final: bool,
     ) -> impl Future<Output = Result<SnapshotResult, HotStoreError>> + Send;
 
+    /// Whether an exhausted part is not final: holds are still undecided.
+    fn is_undecided(&self, part: PartId) -> impl Future<Output = Result<bool, HotStoreError>> + Send {
+        async move { Ok(self.snapshot(part, true).await? == SnapshotResult::NotFinal) }
+    }
+
     /// What a part knows of its slips, unless its version is the one that the caller has `seen`.
     fn view(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<ViewResult, HotStoreError>> + Send;
 

@@ -107,10 +107,11 @@ fn exhausted(
     Some(PartSnapshot { is_final, left, by_user, others: nothing(&text(others)?)? })
 }
 
-/// The answers to the owners in the hash of a part. `Some(None)`: it is not final.
+/// The answers to the owners in the hash of a part. `Some(None)`: it is not final, or it has a guard.
 pub fn owners(part: &[(String, String)]) -> Option<Option<HashMap<UserId, GrabAnswer>>> {
     let field = |wanted| part.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
-    if field(fields::SLIP_COUNT).is_none_or(|count| field(fields::KNOWN_COUNT) != Some(count)) {
+    let is_final = field(fields::SLIP_COUNT).is_some_and(|count| field(fields::KNOWN_COUNT) == Some(count));
+    if !is_final || field(fields::EXPIRES_AT).is_none() || field(fields::GUARD).is_some() {
         return Some(None);
     }
     let users = part.iter().filter(|(name, _)| !name.starts_with(fields::PREFIX));
@@ -405,7 +406,7 @@ mod tests {
     #[test]
     fn only_a_final_part_has_owners() {
         let read = |known: &str, users: &[(&str, &str)]| {
-            let fields = [(fields::SLIP_COUNT, "2"), (fields::KNOWN_COUNT, known)];
+            let fields = [(fields::EXPIRES_AT, "9"), (fields::SLIP_COUNT, "2"), (fields::KNOWN_COUNT, known)];
             let part: Vec<_> =
                 fields.iter().chain(users).map(|(name, value)| (name.to_string(), value.to_string())).collect();
             owners(&part)
@@ -415,6 +416,9 @@ mod tests {
         assert_eq!(read("2", &[("ann", "g3:520:7")]), Some(Some([ann].into_iter().collect())));
         assert_eq!(read("1", &[("ann", "g3:520:7")]), Some(None));
         assert_eq!(owners(&[]), Some(None), "it is gone");
+        assert_eq!(read("2", &[(fields::GUARD, "pclosed"), ("ann", "g3:520:7")]), Some(None), "it is closed");
+        let counts = [fields::SLIP_COUNT, fields::KNOWN_COUNT].map(|name| (name.to_owned(), "2".to_owned()));
+        assert_eq!(owners(&counts), Some(None), "it is not loaded");
         for damaged in [("ann", "3"), ("a b", "g3:520:7")] {
             assert_eq!(read("2", &[damaged]), None, "{damaged:?}");
         }

@@ -68,7 +68,7 @@ impl RedisStore {
 impl HotStore for RedisStore {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
         let mut answers = self.grab_of(&[(part, grabbers)]).await?;
-        answers.pop().ok_or_else(|| unreadable("grab"))
+        answers.pop().ok_or_else(|| unreadable("grab.lua"))
     }
 
     /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper.
@@ -107,7 +107,7 @@ impl HotStore for RedisStore {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
             let state = self.call(&call).await?;
-            reconciled = reply::reconciled(state).ok_or_else(|| unreadable("reconcile"))?;
+            reconciled = reply::reconciled(state).ok_or_else(|| unreadable("reconcile.lua"))?;
         }
         Ok(reconciled)
     }
@@ -138,12 +138,12 @@ impl HotStore for RedisStore {
             call = call.arg(decision_text(decision));
         }
         let state = self.call(&call).await?;
-        reply::loaded(state).ok_or_else(|| unreadable("load"))
+        reply::loaded(state).ok_or_else(|| unreadable("load.lua"))
     }
 
     async fn close(&self, part: PartId) -> Result<bool, HotStoreError> {
         let state = self.call(&CLOSE.call(&[&PartKeys::of(part).part])).await?;
-        reply::closed(state).ok_or_else(|| unreadable("close"))
+        reply::closed(state).ok_or_else(|| unreadable("close.lua"))
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Result<bool, HotStoreError> {
@@ -168,7 +168,7 @@ impl HotStore for RedisStore {
         let keys = PartKeys::of(part);
         let call = HELP.call(&[&keys.part, &keys.helping]).arg(ms(least_age)).arg(most).arg(ms(lease));
         let reply: redis::Value = self.call(&call).await?;
-        reply::help(&reply).ok_or_else(|| unreadable("help"))
+        reply::help(&reply).ok_or_else(|| unreadable("help.lua"))
     }
 
     async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
@@ -184,14 +184,13 @@ impl HotStore for RedisStore {
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
-        let key = PartKeys::of(part).part;
-        let reply: redis::Value = self.call(&SNAPSHOT.call(&[&key]).arg(if only_final { "final" } else { "" })).await?;
-        match reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot"))? {
+        match self.snapshot_without_owners(part, only_final).await? {
             SnapshotResult::Exhausted(shown) if shown.is_final => {
                 let mut all = cmd("HGETALL");
-                all.arg(key);
-                let owners = reply::owners(&self.run::<Vec<_>>(all).await?).ok_or_else(|| unreadable("snapshot"))?;
-                // Without owners, the hot store has forgotten the part since, or rolled back.
+                all.arg(PartKeys::of(part).part);
+                let owners =
+                    reply::owners(&self.run::<Vec<_>>(all).await?).ok_or_else(|| unreadable("the hash of a part"))?;
+                // Without owners, the part has been closed since, or the hot store has forgotten it or rolled back.
                 Ok(owners.map_or(SnapshotResult::GrabNeeded, |by_user| {
                     SnapshotResult::Exhausted(PartSnapshot { by_user, ..shown })
                 }))
@@ -200,11 +199,15 @@ impl HotStore for RedisStore {
         }
     }
 
+    async fn is_undecided(&self, part: PartId) -> Result<bool, HotStoreError> {
+        Ok(self.snapshot_without_owners(part, true).await? == SnapshotResult::NotFinal)
+    }
+
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
         let keys = PartKeys::of(part);
         let call = VIEW.call(&[&keys.part]).arg(seen.unwrap_or_default());
         let reply: redis::Value = self.call(&call).await?;
-        reply::view(&reply).ok_or_else(|| unreadable("view"))
+        reply::view(&reply).ok_or_else(|| unreadable("view.lua"))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
@@ -259,6 +262,13 @@ impl HotStore for RedisStore {
 }
 
 impl RedisStore {
+    /// A snapshot that has the owners only of a part that is not final.
+    async fn snapshot_without_owners(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
+        let call = SNAPSHOT.call(&[&PartKeys::of(part).part]).arg(if only_final { "final" } else { "" });
+        let reply: redis::Value = self.call(&call).await?;
+        reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot.lua"))
+    }
+
     async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
         if asks.is_empty() {
             return Ok(Vec::new());
@@ -283,12 +293,12 @@ impl RedisStore {
             }
         }
         let answer: String = self.call(&call).await?;
-        let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab"))?;
+        let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab.lua"))?;
         // With one answer too many or too few, a user would receive another user's.
         let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
         let fits = found.len() == asks.len()
             && found.iter().zip(asked).all(|(found, asked)| found.as_ref().is_none_or(|found| found.len() == asked));
-        if fits { Ok(found) } else { Err(unreadable("grab")) }
+        if fits { Ok(found) } else { Err(unreadable("grab.lua")) }
     }
 
     async fn call<T: redis::FromRedisValue>(&self, script: &Call) -> Result<T, RedisError> {
@@ -335,8 +345,8 @@ impl From<RedisError> for HotStoreError {
     }
 }
 
-/// The answer of a script is none that its header lists. The log gets the script's name only: an answer has users' ids.
-fn unreadable(script: &str) -> HotStoreError {
-    let message = format!("{script}.lua gave an answer that its header does not list");
+/// What came from the hot store is none of what it may be. The log gets only the name of what it is: the rest has users' ids.
+fn unreadable(what: &str) -> HotStoreError {
+    let message = format!("{what}: the hot store gave what the engine cannot read");
     HotStoreError::Impossible(Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(message)))
 }

@@ -116,7 +116,16 @@ impl HotStore for Steady {
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
-        call!(self.snapshot(part, only_final))
+        let found = call!(self.snapshot(part, only_final))?;
+        if matches!(&found, SnapshotResult::Exhausted(shown) if shown.is_final) {
+            // The owners.
+            self.plain();
+        }
+        Ok(found)
+    }
+
+    async fn is_undecided(&self, part: PartId) -> Result<bool, HotStoreError> {
+        call!(self.is_undecided(part))
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {

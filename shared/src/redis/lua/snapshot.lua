@@ -8,8 +8,8 @@
 --   {0}  each user needs a grab: the part is not loaded, has a free slip, or has a guard, which only grab checks
 --   {1}  only a final part is of use, and this one, without a free slip, is not final
 --   {2, others, left, user, claim, user, claim, ...}  the part is not final
---   {3, others, left}  it is final: every slip has a known decision. Its owners stay, so the caller reads the hash: a script would keep
---        Redis busy for four times as long
+--   {3, others, left}  it is final: every slip has a known decision. Its owners never change, so the caller may read them by HGETALL
+--        afterwards. A script would keep Redis busy for four times as long
 --        others                  s0, s1, e0 or e1, as grab answers a user who has nothing
 --        left                    milliseconds to the expiry, or 0
 --        h<slip>:<at>            a hold; parked: then ':' and the reason

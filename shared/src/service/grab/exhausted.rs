@@ -1,3 +1,4 @@
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -6,7 +7,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::batching::{Cache, cache};
-use crate::domain::{PartId, UserId};
+use crate::domain::{PacketId, PartId, UserId};
 use crate::lock;
 use crate::ports::{Entropy, GrabAnswer, HotStore, PartSnapshot, SnapshotResult};
 use crate::service::Failure;
@@ -20,6 +21,10 @@ const SNAPSHOT_TTL: Duration = Duration::from_millis(100);
 /// The most owners that a process remembers, of all parts together.
 const OWNERS_MAX: u64 = 200_000;
 const OWNERS_OF_A_PART: u64 = 100;
+
+/// The most parts of a final packet whose owners a function reads, if it serves one request at a time. They have about 4,000 owners,
+/// which take as much of Redis as a hundred grabs.
+const OWNERS_PARTS_MAX: u32 = 4;
 
 /// The time between two refreshes of a part that turned out not to be final, or to have a guard.
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
@@ -43,6 +48,8 @@ pub struct ExhaustedParts<H> {
     /// When a part was refreshed last.
     refreshed: Cache<PartId, Instant>,
     awaited: Awaited,
+    /// Owners are read for packets of at most this many parts.
+    owners_parts_max: AtomicU32,
 }
 
 impl<H: HotStore> ExhaustedParts<H> {
@@ -51,7 +58,20 @@ impl<H: HotStore> ExhaustedParts<H> {
         let owners = |(_, snapshot): &(Instant, Arc<PartSnapshot>)| snapshot.by_user.len() + 1;
         let known = Arc::new(cache(OWNERS_MAX, OWNERS_OF_A_PART, owners));
         let refreshed = cache(REFRESHED_PARTS_MAX, 1, |_| 1);
-        Self { hot, entropy, known, refreshed, awaited: Awaited::default() }
+        let owners_parts_max = AtomicU32::new(OWNERS_PARTS_MAX);
+        Self { hot, entropy, known, refreshed, awaited: Awaited::default(), owners_parts_max }
+    }
+
+    /// From now on owners are read for packets of at most `parts_max` parts.
+    pub fn read_owners_of(&self, parts_max: u32) {
+        self.owners_parts_max.store(parts_max, Ordering::Relaxed);
+    }
+
+    /// Whether losers are answered from the owners of a packet's final parts. Else the process reads the losers' claims: to read all
+    /// owners of a large packet takes as much of Redis as thousands of grabs. That pays only in a process that serves a rush. A
+    /// function that serves one request at a time answers a few hundred, and a rush has thousands of them.
+    pub fn reads_owners(&self, id: PacketId) -> bool {
+        id.part_count() <= self.owners_parts_max.load(Ordering::Relaxed)
     }
 
     /// A part, if it is known to be final.
@@ -83,7 +103,12 @@ impl<H: HotStore> ExhaustedParts<H> {
             // The wait ends early if this process sees the last claim first.
             let next = (Instant::now() + self.entropy.jitter(pause)).min(until);
             let _ = timeout_at(next, waiting.wake.notified()).await;
-            if refresh(&*self.hot, &self.known, part).await? != SnapshotResult::NotFinal {
+            let is_undecided = if self.reads_owners(part.packet) {
+                refresh(&*self.hot, &self.known, part).await? == SnapshotResult::NotFinal
+            } else {
+                self.hot.is_undecided(part).await?
+            };
+            if !is_undecided {
                 return Ok(true);
             }
             if Instant::now() >= until {
@@ -100,8 +125,12 @@ impl<H: HotStore> ExhaustedParts<H> {
         }
     }
 
-    /// Reads the owners of a part that gave a loser a certain "no", for later losers. The loser does not wait for it.
+    /// Reads the owners of a part that gave a loser a certain "no", for later losers, unless they are known. The loser does not wait
+    /// for it.
     pub fn refresh_later(&self, part: PartId) {
+        if !self.reads_owners(part.packet) || self.final_part(part).is_some() {
+            return;
+        }
         if self.refreshed.get(&part).is_some_and(|at| at.elapsed() < REFRESH_INTERVAL) {
             return;
         }

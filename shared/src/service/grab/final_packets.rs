@@ -8,62 +8,64 @@ use crate::batching::{Cache, cache};
 use crate::domain::{AckMode, PacketId, Terms, Timestamp};
 use crate::lock;
 
-/// How long a process trusts that a packet is final. Every slip stays decided, but at the expiry losers get another answer, and a
+/// How long a process trusts that a packet is final. Every slip stays decided, but after a close losers get another answer, and a
 /// process must not keep what nobody asks for.
 const TTL: Duration = Duration::from_mins(1);
-/// How long a process reads owners instead, once the ledger did not answer.
-const PAUSE: Duration = Duration::from_secs(10);
+/// How long a process asks the hot store instead, once the ledger did not answer.
+const PAUSE: Duration = Duration::from_secs(1);
 /// The most packets that a process remembers.
 const PACKETS_MAX: u64 = 10_000;
 
-/// The final packets of many parts that this process knows. Each of their claims is in the ledger, so a user's own claim item tells
-/// whether they have a slip.
-///
-/// To read the owners of every part instead would take as much of Redis as thousands of grabs. That pays in a process that serves a
-/// rush. A function that serves one request at a time answers a few hundred, and a rush has thousands of them.
+/// The final packets that this process knows. Each of their claims is in the ledger, so a user's own claim item tells whether they
+/// have a slip.
 pub struct FinalPackets {
-    known: Cache<PacketId, (Instant, Lost)>,
-    /// Owners are read for packets of at most this many parts.
-    parts_max: u32,
+    known: Cache<PacketId, Known>,
     paused_until: Mutex<Instant>,
 }
 
-impl FinalPackets {
-    /// Knows no packet yet, and is of use for those of more than `parts_max` parts.
-    pub fn new(parts_max: u32) -> Self {
-        Self { known: cache(PACKETS_MAX, 1, |_| 1), parts_max, paused_until: Mutex::new(Instant::now()) }
-    }
+/// A final packet. Its times are those of the clock, which goes on while a function is frozen.
+#[derive(Clone, Copy)]
+struct Known {
+    since: Timestamp,
+    until: Timestamp,
+    why: Lost,
+}
 
-    /// Whether losers of this packet are answered from their claim items once it is final.
-    pub fn is_for(&self, id: PacketId) -> bool {
-        id.part_count() > self.parts_max && *lock(&self.paused_until) <= Instant::now()
+impl FinalPackets {
+    /// Knows no packet yet.
+    pub fn new() -> Self {
+        Self { known: cache(PACKETS_MAX, 1, |_| 1), paused_until: Mutex::new(Instant::now()) }
     }
 
     /// Why a user without a claim of this packet has no slip, if it is known to be final.
-    pub fn why(&self, id: PacketId) -> Option<Lost> {
-        if !self.is_for(id) {
-            return None;
-        }
-        self.known.get(&id).filter(|(until, _)| Instant::now() < *until).map(|(_, why)| why)
-    }
-
-    /// Asks the ledger for no claims for a while, because it does not answer.
-    pub fn pause(&self) {
-        *lock(&self.paused_until) = Instant::now() + PAUSE;
+    pub fn why(&self, id: PacketId, now: Timestamp) -> Option<Lost> {
+        let known = self.known.get(&id).filter(|known| known.since <= now && now < known.until)?;
+        (!self.is_paused()).then_some(known.why)
     }
 
     /// Remembers a packet of which every part gave a loser a certain "no".
     ///
-    /// Returns false for packets that it leaves out. Only the hot store checks a guard. A claim that is acknowledged on the hot store's
-    /// word may come to the ledger later.
-    pub fn remember(&self, terms: &Terms, why: Lost, now: Timestamp) -> bool {
+    /// Leaves out two kinds. Only the hot store checks a passphrase and recipients. A claim that is acknowledged on the hot store's word
+    /// may come to the ledger later.
+    pub fn remember(&self, terms: &Terms, why: Lost, now: Timestamp) {
         let is_guarded = terms.guard.passphrase.is_some() || terms.guard.recipients.is_some();
         if terms.ack == AckMode::Redis || is_guarded {
-            return false;
+            return;
         }
-        let ttl = if why == Lost::SoldOut { TTL.min(terms.expires_at.since(now)) } else { TTL };
-        self.known.insert(terms.id, (Instant::now() + ttl, why));
-        true
+        let until = now.after(TTL);
+        // From the expiry on losers get another answer.
+        let until = if why == Lost::SoldOut { until.min(terms.expires_at) } else { until };
+        self.known.insert(terms.id, Known { since: now, until, why });
+    }
+
+    /// Asks the ledger nothing for a while, because it does not answer.
+    pub fn pause(&self) {
+        *lock(&self.paused_until) = Instant::now() + PAUSE;
+    }
+
+    /// Whether the ledger did not answer a while ago.
+    pub fn is_paused(&self) -> bool {
+        Instant::now() < *lock(&self.paused_until)
     }
 }
 

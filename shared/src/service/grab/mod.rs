@@ -21,7 +21,7 @@ use self::reconcile::Reconciler;
 use crate::domain::{
     AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, Timestamp, UserId,
 };
-use crate::ledger::ClaimOutcome;
+use crate::ledger::{ClaimOutcome, LedgerError};
 use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
 use crate::service::load::{Ensured, Loader};
 use crate::service::{Failure, Stores};
@@ -99,13 +99,6 @@ type PartSet = u64;
 
 const _: () = assert!(MAX_PARTS <= PartSet::BITS);
 
-/// The most parts of a final packet whose owners a function reads, if it serves one request at a time. They have about 4,000 owners,
-/// which take as much of Redis as a hundred grabs.
-const OWNERS_PARTS_MAX: u32 = 4;
-
-/// How long a loser of a final packet waits for the read of their claim item.
-const CLAIM_READ_MAX: Duration = Duration::from_millis(500);
-
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
@@ -118,7 +111,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             helper: Arc::new(Helper::new(stores.clone(), Arc::clone(&exhausted), Arc::clone(&committer))),
             committer,
             exhausted,
-            final_packets: FinalPackets::new(OWNERS_PARTS_MAX),
+            final_packets: FinalPackets::new(),
             stores,
             currency,
             start_spread: Duration::ZERO,
@@ -131,13 +124,15 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// stay full until then. It reads the owners of all final parts, because it serves many users.
     #[must_use]
     pub fn running_on(self) -> Self {
-        Self { runs_on: true, ..self }.with_owners_of(MAX_PARTS)
+        self.exhausted.read_owners_of(MAX_PARTS);
+        Self { runs_on: true, ..self }
     }
 
     /// The same, which reads the owners of final packets of at most `parts_max` parts: a simulation has few parts.
     #[must_use]
     pub fn with_owners_of(self, parts_max: u32) -> Self {
-        Self { final_packets: FinalPackets::new(parts_max), ..self }
+        self.exhausted.read_owners_of(parts_max);
+        self
     }
 
     /// The same, which tells users who come before a packet's start to ask again within this time after it.
@@ -184,7 +179,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let grabber = Grabber { user: user.clone(), passphrase };
         async move {
             let started = Instant::now();
-            if let Some(why) = self.final_packets.why(id)
+            if !self.exhausted.reads_owners(id)
+                && let Some(why) = self.final_packets.why(id, self.stores.clock.now())
                 && let Some(outcome) = Box::pin(self.answer_by_claim(id, &grabber.user, why)).await
             {
                 return Ok(outcome);
@@ -235,16 +231,16 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 }
                 ProbeResult::Answer(GrabAnswer::Nothing { expired, certain }) => {
                     why = why.max(if expired { Lost::Expired } else { Lost::SoldOut });
-                    if !certain {
-                        in_doubt |= 1 << part.index;
-                    } else if !self.final_packets.is_for(id) {
+                    if certain {
                         self.exhausted.refresh_later(part);
+                    } else {
+                        in_doubt |= 1 << part.index;
                     }
                 }
             }
         }
-        if in_doubt == 0 && self.final_packets.is_for(id) {
-            return Box::pin(self.end_final(id, why)).await;
+        if in_doubt == 0 && !self.exhausted.reads_owners(id) {
+            Box::pin(self.remember_final(id, why)).await;
         }
         Ok(match in_doubt {
             0 => Pass::Done(nothing(why)),
@@ -252,32 +248,25 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         })
     }
 
-    /// Answers a loser of a packet of many parts, each of which gave a certain "no", and remembers that for later losers.
-    async fn end_final(&self, id: PacketId, why: Lost) -> Result<Pass, Failure> {
-        let is_remembered = match self.stores.packets.terms(id).await {
-            Ok(terms) => terms.is_some_and(|terms| self.final_packets.remember(&terms, why, self.stores.clock.now())),
-            // This loser's answer stands all the same.
-            Err(failure) => {
-                tracing::debug!(%id, error = crate::error_chain(&failure), "a final packet is not remembered");
-                false
-            }
-        };
-        if !is_remembered {
-            id.parts().for_each(|part| self.exhausted.refresh_later(part));
+    /// Remembers a packet of which each part gave a loser a certain "no". That loser's answer stands, whatever comes of this.
+    async fn remember_final(&self, id: PacketId, why: Lost) {
+        if self.final_packets.is_paused() {
+            return;
         }
-        Ok(Pass::Done(nothing(why)))
+        match timeout(timeouts::CLAIM_READ, self.stores.packets.terms(id)).await {
+            Ok(Ok(Some(terms))) => self.final_packets.remember(&terms, why, self.stores.clock.now()),
+            Ok(Ok(None)) => {}
+            Ok(Err(_)) | Err(_) => self.final_packets.pause(),
+        }
     }
 
-    /// Answers from a user's claim item, for a packet that is final. `None`: the ledger does not answer in time.
+    /// Answers from a user's claim item, for a packet that is final. `None`: that cannot be read now, so the hot store has to answer.
     async fn answer_by_claim(&self, id: PacketId, user: &UserId, why: Lost) -> Option<GrabOutcome> {
-        let read = timeout(CLAIM_READ_MAX, self.stores.ledger.claim_of(user, id)).await;
-        let why_not: &(dyn std::error::Error + 'static) = match &read {
-            Ok(Ok(claim)) => return Some(claim.clone().map_or_else(|| nothing(why), replayed)),
-            Ok(Err(error)) => error,
-            Err(elapsed) => elapsed,
-        };
-        tracing::warn!(%id, error = crate::error_chain(why_not), "losers are answered by the hot store, because the ledger does not answer");
-        self.final_packets.pause();
+        match timeout(timeouts::CLAIM_READ, self.stores.ledger.claim_of(user, id)).await {
+            Ok(Ok(claim)) => return Some(claim.map_or_else(|| nothing(why), replayed)),
+            Ok(Err(LedgerError::Impossible(what))) => tracing::error!(%id, what, "a claim cannot be read"),
+            Ok(Err(LedgerError::Unavailable(_))) | Err(_) => self.final_packets.pause(),
+        }
         None
     }
 

@@ -1,6 +1,7 @@
 //! What the work of one process, or of one run of settle, can have come to.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use model_wide::call::{Call, Reply};
 use model_wide::close::Operator;
@@ -11,6 +12,9 @@ use model_wide::set::Set;
 use model_wide::settle::Settle;
 use model_wide::state::Sender;
 use shared::domain::Timestamp;
+
+/// How long a process remembers that a packet is final (`TTL` in `service/grab/final_packets.rs`), and what clocks may differ by.
+const REMEMBERED: Duration = Duration::from_mins(2);
 
 /// A state of one of the model's actors.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
@@ -40,7 +44,7 @@ pub struct Reached {
     answers: Vec<(User, Answer, usize)>,
     snapshots: Vec<Snapshot>,
     /// What losers were answered after each part gave them a certain "no": the process knows that the packet is final.
-    final_answers: Vec<Answer>,
+    final_answers: Vec<(Answer, Timestamp)>,
 }
 
 /// What an exhausted part would answer each user, while the process may remember it.
@@ -89,7 +93,7 @@ impl Reached {
         let told: Vec<_> = self.doing.iter().map(|(doing, period)| (*doing, *period)).collect();
         for (doing, period) in told {
             if let Doing::Grab(user, At::START) = doing {
-                self.claim_read(user, period, replies(Call::ReadClaim(user)));
+                self.claim_read(now, user, period, replies(Call::ReadClaim(user)));
             }
             for call in doing.calls(instance) {
                 for reply in replies(call) {
@@ -100,11 +104,12 @@ impl Reached {
     }
 
     /// The process may have read the claim of a user of a final packet (`answer_by_claim`).
-    fn claim_read(&mut self, user: User, period: usize, replies: Vec<Reply>) {
+    fn claim_read(&mut self, now: Timestamp, user: User, period: usize, replies: Vec<Reply>) {
+        self.final_answers.retain(|(_, since)| now < since.after(REMEMBERED));
         for reply in replies {
             let answers = match reply {
                 Reply::Slip(Some(slip)) if !self.final_answers.is_empty() => vec![Answer::Grabbed(slip)],
-                Reply::Slip(None) => self.final_answers.clone(),
+                Reply::Slip(None) => self.final_answers.iter().map(|(answer, _)| *answer).collect(),
                 _ => Vec::new(),
             };
             self.answers.extend(answers.into_iter().map(|answer| (user, answer, period)));
@@ -124,9 +129,9 @@ impl Reached {
                 let next = at.next(instance, call, reply);
                 if let (At::Pass { .. }, Err(no @ (Answer::SoldOut | Answer::Expired | Answer::Closed))) = (at, next)
                     && instance.ack == Ack::Ledger
-                    && !self.final_answers.contains(&no)
                 {
-                    self.final_answers.push(no);
+                    self.final_answers.retain(|(answer, _)| *answer != no);
+                    self.final_answers.push((no, now));
                 }
                 self.grab(instance, now, user, next, period);
             }
