@@ -20,7 +20,7 @@ const REJECTED: [(Mutant, u64); 18] = [
     (Mutant::SettledEarly, 2),
     (Mutant::RedisBeforeLedger, 0),
     (Mutant::LoaderOverwrites, 12),
-    (Mutant::CachedBeforeFinal, 0),
+    (Mutant::CachedBeforeFinal, 1),
     (Mutant::RefundWithoutDraining, 9),
     (Mutant::LoaderKnowsNoClose, 44),
     (Mutant::CloseSkipsUnloaded, 44),
