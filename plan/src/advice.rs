@@ -109,6 +109,7 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
 
 /// The cores of Redis that the worst second takes: all of the first winners, and each process at work meets each part.
 fn cores(inputs: &Inputs, times: &Times, rush: &Rush, won: f64, working: f64) -> f64 {
+    let times = times.with_connections(inputs);
     let owners = f64::from(rush.slips) * inputs.owner_ns;
     let wins = won * (times.win + times.reconcile) as f64;
     let meets = working * (f64::from(rush.parts()) * 2.0 * times.lose as f64 + owners);
