@@ -88,7 +88,7 @@ pub struct Machine {
     pub cores: usize,
     /// The name and version of the server, such as "Redis 7.0.15" or "Valkey 9.1.2".
     server: String,
-    /// Whether Redis had a processor of its own in A to D.
+    /// Whether Redis had a processor of its own in A to D, start and tls.
     pub redis_apart: bool,
 }
 
@@ -169,7 +169,7 @@ impl Report {
 
     fn header(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, machine, .. } = self;
-        let apart = if machine.redis_apart { ", on a processor of its own in A to D" } else { "" };
+        let apart = if machine.redis_apart { ", on a processor of its own in A to D, start and tls" } else { "" };
         writeln!(f, "# Report of a benchmark run\n")?;
         writeln!(f, "- Run: `{}`, commit `{}`, {}", run.command, run.commit, run.date)?;
         writeln!(f, "- Machine: {}, {} logical processors; {}{apart}", machine.processor, machine.cores, machine.server)
