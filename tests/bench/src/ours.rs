@@ -213,7 +213,7 @@ impl Grabs for OneByOne {
     }
 }
 
-/// A grab by the script alone, with one user a call: asks part after part.
+/// A grab by nothing more than the script, with one user a call: asks part after part.
 pub async fn one_user_a_call(hot: &RedisStore, packet: PacketId, user: &str) -> Result<Got, BoxError> {
     let user: UserId = user.parse()?;
     for part in PartId::probe_order(packet, &user) {

@@ -7,7 +7,7 @@ use super::Size;
 /// A slip and its owner.
 pub type Owned = (u32, u32);
 
-/// Checks a rush to its end: each slip went to one user, nobody has two, all others were told that nothing is left, and Redis has
+/// Checks a rush to its end: each slip went to one user, nobody has two, all others were answered that nothing is left, and Redis has
 /// the same owners. `won` are slip and user of each winning answer.
 pub fn check(size: Size, won: &[Owned], lost: u64, owned: &BTreeSet<Owned>) -> Result<(), String> {
     let slips: BTreeSet<u32> = won.iter().map(|(slip, _)| *slip).collect();

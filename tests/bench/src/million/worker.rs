@@ -25,7 +25,7 @@ pub const ARGUMENT: &str = "--worker";
 
 /// Requests in flight in a process that collects them.
 const UNDER_WAY: u32 = 1_000;
-/// How often a client asks again that was told to. Machines that run tests may stall for seconds.
+/// How often a client asks again after a 503. Machines that run tests may stall for seconds.
 const TRIES_MAX: u32 = 20;
 
 const READY: &str = "ready";
