@@ -60,9 +60,9 @@ fn a_rush_over_processes_and_nodes_gives_each_slip_once() {
         // Two parts, each asked for a slip and then for its owners.
         assert_eq!(sum(&rush["newcomer"], "calls"), 4, "{rush}");
     }
-    // A call for each slip and one for its claim, which nobody shares.
+    // One user a call: a call for each slip, and one for its claim.
     let calls: Vec<u64> = rushes.iter().map(|rush| sum(&rush["nodes"], "calls")).collect();
-    assert!(calls[0] < 2_000 && calls[1] >= 4_000, "{calls:?}");
+    assert!(calls[0] < calls[1] && calls[1] >= 4_000, "{calls:?}");
     assert!(
         markdown.contains("\n## Beyond one core of Redis: 20,000 requests for a packet of 2,000 slips\n"),
         "{markdown}"
