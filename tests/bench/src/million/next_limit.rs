@@ -100,21 +100,25 @@ mod tests {
         Usage { cpu_us, calls: 0, received, sent }
     }
 
+    fn whole<const N: usize>(numbers: [f64; N]) -> [String; N] {
+        numbers.map(|number| format!("{number:.0}"))
+    }
+
     #[test]
     fn the_next_limit_is_the_resource_that_an_answer_takes_most_of() {
         let nodes = [node(100, 5_000, 9_000), node(300, 4_000, 2_000), node(200, 3_000, 1_000)];
         let mut taken = Taken { answers: 100, nodes: &nodes, processes_us: &[500, 700] };
         let limits = taken.limits();
-        assert_eq!(limits.map(|limit| limit.per_answer), [3.0, 7.0, 50.0, 90.0], "of the busiest of each");
-        let per_s = limits.map(|limit| limit.per_s.round());
-        assert_eq!(per_s, [333_333.0, 142_857.0, 2_500_000.0, 1_388_889.0]);
-        assert_eq!(next(&limits).unwrap().resource, Resource::Process);
+        assert_eq!(whole(limits.map(|limit| limit.per_answer)), ["3", "7", "50", "90"], "of the busiest of each");
+        assert_eq!(whole(limits.map(|limit| limit.per_s)), ["333333", "142857", "2500000", "1388889"]);
+        let first = |taken: &Taken<'_>| next(&taken.limits()).map(|limit| limit.resource);
+        assert_eq!(first(&taken), Some(Resource::Process));
         // With more processes each has less to do, and the busiest node is next.
         taken.processes_us = &[200, 250, 250, 200, 150, 150];
-        assert_eq!(next(&taken.limits()).unwrap().resource, Resource::Node);
+        assert_eq!(first(&taken), Some(Resource::Node));
         // A thousand times as many bytes fill the network first.
         let nodes = [node(300, 500, 9_000_000), node(300, 400, 2_000)];
-        assert_eq!(next(&Taken { nodes: &nodes, ..taken }.limits()).unwrap().resource, Resource::FromNode);
+        assert_eq!(first(&Taken { nodes: &nodes, ..taken }), Some(Resource::FromNode));
     }
 
     #[test]
@@ -122,9 +126,9 @@ mod tests {
         let nodes = [node(200, 0, 0), node(200, 0, 0), node(200, 0, 0)];
         let taken = Taken { answers: 100, nodes: &nodes, processes_us: &[1_000, 1_000] };
         // Six microseconds an answer in all. Of 64 parts three nodes have 22, 21 and 21.
-        let per_s = [1, 2, 3, 64, 65, 1_000].map(|nodes| taken.with_nodes(nodes, 64).round());
-        assert_eq!(per_s, [166_667.0, 333_333.0, 484_848.0, 10_666_667.0, 10_666_667.0, 10_666_667.0]);
-        assert_eq!(taken.processes_for(166_667.0), 4.0, "20 microseconds an answer");
-        assert_eq!(taken.processes_for(150_000.0), 3.0);
+        let per_s = [1, 2, 3, 64, 65, 1_000].map(|nodes| taken.with_nodes(nodes, 64));
+        assert_eq!(whole(per_s), ["166667", "333333", "484848", "10666667", "10666667", "10666667"]);
+        // 20 microseconds an answer.
+        assert_eq!(whole([166_667.0, 150_000.0].map(|per_s| taken.processes_for(per_s))), ["4", "3"]);
     }
 }

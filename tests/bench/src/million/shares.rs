@@ -42,13 +42,13 @@ mod tests {
     fn each_slip_has_one_owner_and_all_others_none() {
         let right = [(0, 4), (1, 2)];
         assert_eq!(checked(&right, 3, &right), Ok(()));
-        let said = |result: Result<(), String>| result.unwrap_err();
-        assert_eq!(said(checked(&[(0, 4), (1, 2), (1, 3)], 2, &right)), "3 users share 2 slips");
-        assert_eq!(said(checked(&[(0, 4), (1, 4)], 3, &right)), "2 slips went to 1 users");
-        assert_eq!(said(checked(&right, 2, &right)), "2 winners and 2 losers of 5 users");
-        assert_eq!(said(checked(&[(0, 4)], 4, &right)), "1 of 2 slips were won");
-        assert_eq!(said(checked(&[(0, 4), (2, 2)], 3, &right)), "2 of 2 slips were won", "there is no such slip");
-        assert_eq!(said(checked(&right, 3, &[(0, 4), (1, 3)])), "Redis and the answers differ in 2 owners");
-        assert_eq!(said(checked(&right, 3, &[(0, 4)])), "Redis and the answers differ in 1 owners");
+        let refused = |why: &str| Err(why.to_owned());
+        assert_eq!(checked(&[(0, 4), (1, 2), (1, 3)], 2, &right), refused("3 users share 2 slips"));
+        assert_eq!(checked(&[(0, 4), (1, 4)], 3, &right), refused("2 slips went to 1 users"));
+        assert_eq!(checked(&right, 2, &right), refused("2 winners and 2 losers of 5 users"));
+        assert_eq!(checked(&[(0, 4)], 4, &right), refused("1 of 2 slips were won"));
+        assert_eq!(checked(&[(0, 4), (2, 2)], 3, &right), refused("2 of 2 slips were won"), "there is no slip 2");
+        assert_eq!(checked(&right, 3, &[(0, 4), (1, 3)]), refused("Redis and the answers differ in 2 owners"));
+        assert_eq!(checked(&right, 3, &[(0, 4)]), refused("Redis and the answers differ in 1 owners"));
     }
 }
