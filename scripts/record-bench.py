@@ -4,6 +4,7 @@
     make bench && scripts/record-bench.py                                      # from target/bench
     make bench SERVER=valkey && scripts/record-bench.py --server valkey        # from target/bench-valkey
     make size && scripts/record-bench.py target/size                           # the functions
+    make bench ARGS="--only tls,million" && scripts/record-bench.py            # calls over TLS, and a rush over nodes and processes
     make growth && scripts/record-bench.py target/growth                       # growth, by counting
 
 In docs/PERFORMANCE.md and docs/SCALE.md each block

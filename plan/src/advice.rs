@@ -112,6 +112,7 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
 
 /// The cores of Redis that the worst second takes: all of the first winners, and each process at work meets each part.
 fn cores(inputs: &Inputs, times: &Times, rush: &Rush, won: f64, working: f64) -> f64 {
+    let times = times.with_connections(inputs);
     let reads_claims = inputs.reads_claims(rush.parts());
     let (calls, owners) = if reads_claims { (1.0, 0.0) } else { (2.0, f64::from(rush.slips) * inputs.owner_ns) };
     let wins = won * (times.win + times.reconcile) as f64;

@@ -14,6 +14,8 @@ pub enum Source {
     Aws(&'static str),
     /// The code that says it.
     Code(&'static str),
+    /// A measurement: the document that records it.
+    Measured(&'static str),
     /// Nobody has measured it yet.
     Assumed,
 }
@@ -22,7 +24,7 @@ impl std::fmt::Display for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Template => "template.yaml",
-            Self::Aws(page) | Self::Code(page) => page,
+            Self::Aws(page) | Self::Code(page) | Self::Measured(page) => page,
             Self::Assumed => "assumed",
         })
     }
@@ -121,6 +123,7 @@ inputs! {
     network_ms "network-ms" 50.0 Source::Assumed, "ms from a user to API Gateway and back";
     cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
     redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
+    call_us "call-us" 13.0 Source::Measured("docs/SCALE.md"), "µs of a shard's core for a call's own connection and TLS, beside its script";
     handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
     owner_ns "owner-ns" 250.0 Source::Assumed, "ns of a shard's core for each slip of a final part whose owners a process reads";
     warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";

@@ -29,6 +29,7 @@ fn open() -> Inputs {
         "TableWarmWrites=1e9",
         "table-quota=1e9",
         "owner-ns=0",
+        "call-us=0",
     ] {
         inputs.set(set).unwrap();
     }
@@ -132,6 +133,22 @@ fn one_shard_is_a_queue_with_random_arrivals_and_constant_service() {
     let (rho, batch) = (0.8, 20.0);
     let formula = 3_000.0 + 10.0 + rho / (2.0 * (1.0 - rho)) * batch;
     assert!((mean - formula).abs() < 0.1 * (formula - 3_000.0), "{mean} µs, the formula says {formula}");
+}
+
+#[test]
+fn a_call_costs_a_shard_its_connection_beside_its_script() {
+    let script = times();
+    let call = script.with_connections(&with(&open(), &["call-us=7.5"]));
+    let of_calls = |times: &Times| [times.win, times.lose, times.reconcile];
+    assert_eq!(of_calls(&call), of_calls(&script).map(|nanos| nanos + 7_500));
+    assert_eq!(Times { win: script.win, lose: script.lose, reconcile: script.reconcile, ..call }, script);
+    // 500 winners with two calls, and 19,500 losers with one call and one that reads the owners: 40,000 calls in a second or two.
+    let busiest = ["call-us=0", "call-us=7.5"].map(|set| {
+        let outcome = run(&with(&open(), &[set, "RedisShards=1", "final-ms=0"]), &rush(20_000, 1_000, 500));
+        assert!((35_000..45_000).contains(&outcome.redis_calls), "{}", outcome.redis_calls);
+        outcome.redis_busiest
+    });
+    assert!((0.1..0.4).contains(&(busiest[1] - busiest[0])), "{busiest:?}");
 }
 
 #[test]

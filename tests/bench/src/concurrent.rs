@@ -49,7 +49,7 @@ pub async fn one_more<G: Grabs>(
     let before = Usage::read(&mut control)?;
     let (elapsed, answers) = run(design, rush, under_way, time).await?;
     // All round trips of these designs are calls of scripts.
-    let (cpu_us, calls) = Usage::read(&mut control)?.since(&before);
+    let Usage { cpu_us, calls, .. } = Usage::read(&mut control)?.since(&before);
     Ok(Heat { elapsed, answers, calls, cpu_us })
 }
 

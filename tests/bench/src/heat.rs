@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use redis::{Commands, Connection, RedisResult};
+use serde::Serialize;
 
 use crate::rush::{Got, Rush};
 
@@ -73,36 +74,49 @@ impl Heat {
     }
 }
 
-/// Redis' own counters, read before and after a heat.
-#[derive(Clone, Copy, Debug)]
+/// What a server has done by its own counters, since its start or between two readings.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq, Serialize)]
 pub struct Usage {
-    cpu_us: u64,
-    script_calls: u64,
+    /// Processor time, in microseconds.
+    pub cpu_us: u64,
+    /// Calls of scripts.
+    pub calls: u64,
+    /// Bytes that its clients sent to it.
+    pub received: u64,
+    /// Bytes that it sent to them.
+    pub sent: u64,
 }
 
 impl Usage {
     /// Reads the counters.
     pub fn read(redis: &mut Connection) -> RedisResult<Self> {
-        let info: String = redis::cmd("INFO").arg("cpu").arg("commandstats").query(redis)?;
+        let info: String = redis::cmd("INFO").arg("cpu").arg("stats").arg("commandstats").query(redis)?;
         let seconds = |name: &str| -> u64 {
             let text = info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
             // "1.234567"
             text.trim().replace('.', "").parse().unwrap_or(0)
         };
-        let calls = |name: &str| -> u64 {
+        let count = |name: &str| -> u64 {
             let text = info.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
-            text.split(',').next().and_then(|calls| calls.parse().ok()).unwrap_or(0)
+            text.trim().split(',').next().and_then(|count| count.parse().ok()).unwrap_or(0)
         };
         Ok(Self {
             cpu_us: seconds("used_cpu_sys:") + seconds("used_cpu_user:"),
-            script_calls: calls("cmdstat_eval:calls=") + calls("cmdstat_evalsha:calls="),
+            calls: count("cmdstat_eval:calls=") + count("cmdstat_evalsha:calls="),
+            received: count("total_net_input_bytes:"),
+            sent: count("total_net_output_bytes:"),
         })
     }
 
-    /// The difference from `before`: processor time in microseconds, and calls of scripts.
+    /// What was done since `before`.
     #[must_use]
-    pub const fn since(&self, before: &Self) -> (u64, u64) {
-        (self.cpu_us - before.cpu_us, self.script_calls - before.script_calls)
+    pub const fn since(&self, before: &Self) -> Self {
+        Self {
+            cpu_us: self.cpu_us - before.cpu_us,
+            calls: self.calls - before.calls,
+            received: self.received - before.received,
+            sent: self.sent - before.sent,
+        }
     }
 }
 

@@ -75,7 +75,7 @@ pub fn heat(limit: Limit, redis: &Client, rush: &Rush) -> RedisResult<Heat> {
         }));
     }
     let elapsed = begun.elapsed();
-    let (cpu_us, _) = Usage::read(&mut connection)?.since(&before);
+    let Usage { cpu_us, .. } = Usage::read(&mut connection)?.since(&before);
     let calls = answers.len() as u64;
     Ok(Heat { elapsed, answers, calls, cpu_us })
 }
@@ -136,6 +136,6 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         }
     }
     let elapsed = begun.elapsed();
-    let (cpu_us, calls) = Usage::read(&mut connection)?.since(&before);
+    let Usage { cpu_us, calls, .. } = Usage::read(&mut connection)?.since(&before);
     Ok(Heat { elapsed, answers, calls, cpu_us })
 }

@@ -17,6 +17,7 @@ mod hot;
 mod http_path;
 mod lab;
 mod limits;
+mod million;
 mod ours;
 mod over_tls;
 mod redis_apart;
@@ -26,6 +27,7 @@ mod spread;
 mod start;
 mod summary;
 mod threads;
+mod tls;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use clap::Parser;
 use tokio::runtime::{Builder, Runtime};
 
 use lab::{Lab, TimeBox};
+use million::Size;
 use ours::Engine;
 use redis_apart::RedisApart;
 use report::{Machine, Report};
@@ -47,7 +50,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// The workloads during which Redis has a processor of its own.
-const HOT_PATH: [&str; 5] = ["A", "B", "C", "D", "start"];
+const HOT_PATH: [&str; 6] = ["A", "B", "C", "D", "start", "tls"];
 
 /// How long a design waits for Redis. Long, so that other load on the machine does not end the run.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -62,7 +65,7 @@ struct Options {
     /// One small rush of each cell: shows that everything works; its figures mean nothing
     #[arg(long, conflicts_with = "quick")]
     rehearse: bool,
-    /// Only these workloads; `fast-path` is one more
+    /// Only these workloads; `tls`, `million` and `fast-path` are more
     #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,start,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
     /// Rounds of each cell, if not 3. Goals of several rounds compare those that ran one after the other
@@ -71,12 +74,21 @@ struct Options {
     /// Only schemes whose names contain one of these
     #[arg(long, value_delimiter = ';', default_value = "")]
     scheme: Vec<String>,
+    /// Users of `million`, each with one request [default: 1000000]
+    #[arg(long)]
+    users: Option<u32>,
+    /// Slips of its packet, fewer than users [default: 100000]
+    #[arg(long)]
+    slips: Option<u32>,
     /// The folder of the deployed functions, for their sizes; by default the sizes are of this build
     #[arg(long)]
     deployed: Option<PathBuf>,
     /// The folder for the report [default: target/bench, or target/bench-valkey on Valkey]
     #[arg(long)]
     out: Option<PathBuf>,
+    /// Makes a share of the requests of `million`, for the program that started this one
+    #[arg(long, hide = true)]
+    worker: bool,
 }
 
 impl Options {
@@ -113,6 +125,9 @@ impl Options {
         if self.wants("start") {
             start::run(&mut lab, &engine).await?;
         }
+        if self.wants("tls") {
+            tls::run(&mut lab, redis_apart).await?;
+        }
         Ok(lab.close().await)
     }
 
@@ -140,6 +155,12 @@ impl Options {
         if self.wants("spread") {
             spread::run(&mut lab).await?;
         }
+        if self.wants("million") {
+            let Size { users, slips } = Size::FULL;
+            let [users, slips] =
+                [(self.users, users), (self.slips, slips)].map(|(own, full)| own.unwrap_or(lab.scaled(full)));
+            million::run(&mut lab, Size { users, slips }).await?;
+        }
         if self.wants("functions") {
             if cfg!(target_os = "linux") {
                 let functions = functions::run(&lab, self.deployed.as_deref()).await?;
@@ -162,6 +183,9 @@ fn runtime(cores: usize) -> std::io::Result<Runtime> {
 fn main() -> Result<(), BoxError> {
     shared::redis::install_crypto_provider();
     let options = Options::parse();
+    if options.worker {
+        return million::work();
+    }
     let mut report = Report::of(Machine::here()?);
     let is_hot = |workload: &String| HOT_PATH.contains(&workload.as_str());
     if options.only.iter().any(is_hot) {

@@ -18,7 +18,7 @@ use crate::concurrent::Grabs;
 use crate::rush::{Got, Rush};
 use crate::spread::Seeded;
 
-const SENDER: &str = "sender";
+pub const SENDER: &str = "sender";
 const PACKET_EXPIRES_IN: Duration = Duration::from_hours(1);
 const SENDS_AT_ONCE: usize = 16;
 
@@ -145,7 +145,8 @@ impl Engine {
     }
 }
 
-fn new_packet(slips: u32) -> Result<NewPacket, BoxError> {
+/// A packet of so many slips.
+pub fn new_packet(slips: u32) -> Result<NewPacket, BoxError> {
     Ok(NewPacket {
         sender: SENDER.parse()?,
         split: Split::Random,
@@ -208,16 +209,21 @@ impl Grabs for OneByOne {
     }
 
     async fn grab(&self, packet: usize, user: &str) -> Result<Got, BoxError> {
-        let user: UserId = user.parse()?;
-        for part in PartId::probe_order(self.engine.packet(packet), &user) {
-            let grabber = Grabber { user: user.clone(), passphrase: None };
-            let found = self.engine.stores().hot.grab(part, &[grabber]).await?;
-            match found.as_deref() {
-                Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
-                Some([GrabAnswer::Nothing { .. }]) => {}
-                other => return Err(format!("a grab ended with {other:?}").into()),
-            }
-        }
-        Ok(Got::Nothing)
+        one_user_a_call(&self.engine.stores().hot, self.engine.packet(packet), user).await
     }
+}
+
+/// A grab by nothing more than the script, with one user a call: asks part after part.
+pub async fn one_user_a_call(hot: &RedisStore, packet: PacketId, user: &str) -> Result<Got, BoxError> {
+    let user: UserId = user.parse()?;
+    for part in PartId::probe_order(packet, &user) {
+        let grabber = Grabber { user: user.clone(), passphrase: None };
+        let found = hot.grab(part, &[grabber]).await?;
+        match found.as_deref() {
+            Some([GrabAnswer::Held { slip, .. }]) => return Ok(Got::Slip((*slip).into())),
+            Some([GrabAnswer::Nothing { .. }]) => {}
+            other => return Err(format!("a grab ended with {other:?}").into()),
+        }
+    }
+    Ok(Got::Nothing)
 }

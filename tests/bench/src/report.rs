@@ -9,8 +9,10 @@ use serde::Serialize;
 use crate::cell::Cell;
 use crate::functions::Functions;
 use crate::goals::Ratio;
+use crate::million::Million;
 use crate::spread::Nodes;
 use crate::summary::{self, Mode};
+use crate::tls::OverTls;
 use crate::{BoxError, chart, goals};
 
 /// The workloads whose cells are tables of the report, with their titles.
@@ -36,6 +38,8 @@ pub struct Report {
     cells: Vec<Cell>,
     nodes: Vec<Nodes>,
     functions: Option<Functions>,
+    tls: Option<OverTls>,
+    million: Option<Million>,
     ratios: Vec<Ratio>,
 }
 
@@ -84,7 +88,7 @@ pub struct Machine {
     pub cores: usize,
     /// The name and version of the server, such as "Redis 7.0.15" or "Valkey 9.1.2".
     server: String,
-    /// Whether Redis had a processor of its own in A to D.
+    /// Whether Redis had a processor of its own in A to D, start and tls.
     pub redis_apart: bool,
 }
 
@@ -135,6 +139,16 @@ impl Report {
         self.functions = Some(functions);
     }
 
+    /// Adds what TLS costs.
+    pub fn add_tls(&mut self, tls: OverTls) {
+        self.tls = Some(tls);
+    }
+
+    /// Adds the rush of a million requests.
+    pub fn add_million(&mut self, million: Million) {
+        self.million = Some(million);
+    }
+
     /// Adds a goal.
     pub fn reached(&mut self, ratio: Ratio) {
         self.ratios.push(ratio);
@@ -155,7 +169,7 @@ impl Report {
 
     fn header(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { run, machine, .. } = self;
-        let apart = if machine.redis_apart { ", on a processor of its own in A to D" } else { "" };
+        let apart = if machine.redis_apart { ", on a processor of its own in A to D, start and tls" } else { "" };
         writeln!(f, "# Report of a benchmark run\n")?;
         writeln!(f, "- Run: `{}`, commit `{}`, {}", run.command, run.commit, run.date)?;
         writeln!(f, "- Machine: {}, {} logical processors; {}{apart}", machine.processor, machine.cores, machine.server)
@@ -226,7 +240,7 @@ impl Report {
 }
 
 /// A whole number with commas between its thousands.
-fn grouped(number: f64) -> String {
+pub fn grouped(number: f64) -> String {
     let digits = format!("{number:.0}");
     let mut grouped = String::new();
     for (place, digit) in digits.char_indices() {
@@ -239,7 +253,7 @@ fn grouped(number: f64) -> String {
 }
 
 /// Microseconds as milliseconds.
-fn millis(micros: f64) -> String {
+pub fn millis(micros: f64) -> String {
     let millis = micros / 1e3;
     if millis < 99.95 { format!("{millis:.1}") } else { format!("{millis:.0}") }
 }
@@ -271,6 +285,12 @@ impl fmt::Display for Report {
         for nodes in &self.nodes {
             let calls: Vec<String> = nodes.calls.iter().map(|calls| grouped(crate::cell::float(*calls))).collect();
             writeln!(f, "| {} | {} | {:.1} % |", nodes.scheme, calls.join(" · "), nodes.deviation() * 100.0)?;
+        }
+        if let Some(tls) = &self.tls {
+            write!(f, "{tls}")?;
+        }
+        if let Some(million) = &self.million {
+            write!(f, "{million}")?;
         }
         if let Some(functions) = &self.functions {
             write!(f, "\n## Functions\n\n{functions}")?;

@@ -8,7 +8,7 @@ use rand::rngs::ChaCha8Rng;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 use shared::ports::Entropy;
-use shared::redis::test_server::{TestCluster, TestServer};
+use shared::redis::test_server::TestCluster;
 
 use crate::cell::float;
 use crate::concurrent::Grabs;
@@ -19,12 +19,12 @@ use crate::ours::{Collected, Engine, OneByOne};
 use crate::rush::Rush;
 use crate::{BoxError, concurrent};
 
-const NODES: usize = 3;
+pub const NODES: usize = 3;
 const UNDER_WAY: usize = 1_000;
 const TABLE: &str = "cluster";
 /// Packets fall on partitions at random: with 1,000 on three nodes, one draw in sixteen has a node that is further than 10 %
 /// from a third. A seed makes every run the same draw.
-const SEED: u64 = 1;
+pub const SEED: u64 = 1;
 /// Long enough for a rush to come to its end: the calls of an unfinished one are not spread evenly.
 const RUSH_TIMEOUT: Duration = Duration::from_mins(2);
 
@@ -73,8 +73,7 @@ struct Cluster {
 impl Cluster {
     async fn start(dynamodb_url: &str) -> Result<Self, BoxError> {
         let servers = TestCluster::start(NODES).await;
-        let client = |node: &TestServer| redis::Client::open(node.url());
-        let nodes = servers.nodes.iter().map(client).collect::<Result<_, _>>()?;
+        let nodes = clients(&servers)?;
         let engine = Arc::new(Engine::on_cluster(servers.url(), dynamodb_url, TABLE, SEED).await?);
         Ok(Self { nodes, engine, _servers: servers })
     }
@@ -112,17 +111,24 @@ impl Cluster {
             empty(&mut node.get_connection()?)?;
         }
         design.fill(rush).await?;
-        let before = self.usage()?;
+        let before = usage(&self.nodes)?;
         let (elapsed, answers) = concurrent::run(design, rush, UNDER_WAY, RUSH_TIMEOUT).await?;
-        let used = self.usage()?.iter().zip(&before).map(|(after, before)| after.since(before)).collect::<Vec<_>>();
-        let (cpu_us, calls): (Vec<u64>, Vec<u64>) = used.into_iter().unzip();
+        let used: Vec<Usage> =
+            usage(&self.nodes)?.iter().zip(&before).map(|(after, before)| after.since(before)).collect();
+        let (cpu_us, calls): (Vec<u64>, Vec<u64>) = used.iter().map(|used| (used.cpu_us, used.calls)).unzip();
         let heat = Heat { elapsed, answers, calls: calls.iter().sum(), cpu_us: cpu_us.iter().sum() };
         Ok((heat, Nodes { scheme: scheme.to_owned(), calls, cpu_us }))
     }
+}
 
-    fn usage(&self) -> Result<Vec<Usage>, BoxError> {
-        self.nodes.iter().map(|node| Ok(Usage::read(&mut node.get_connection()?)?)).collect()
-    }
+/// A client for each node.
+pub fn clients(servers: &TestCluster) -> Result<Vec<redis::Client>, BoxError> {
+    servers.nodes.iter().map(|node| Ok(redis::Client::open(node.url())?)).collect()
+}
+
+/// The counters of each node.
+pub fn usage(nodes: &[redis::Client]) -> Result<Vec<Usage>, BoxError> {
+    nodes.iter().map(|node| Ok(Usage::read(&mut node.get_connection()?)?)).collect()
 }
 
 /// Randomness that is the same in each run.

@@ -32,7 +32,7 @@ pub fn heat(design: &dyn Design, redis: &redis::Client, rush: &Rush, time: Durat
             .collect();
         threads.into_iter().map(|thread| thread.join().expect("a client")).collect()
     });
-    let (cpu_us, _) = Usage::read(&mut control)?.since(&before);
+    let Usage { cpu_us, .. } = Usage::read(&mut control)?.since(&before);
 
     let parts: Vec<Part> = results.into_iter().collect::<RedisResult<_>>()?;
     let begun = parts.iter().map(|part| part.begun).min().expect("clients");

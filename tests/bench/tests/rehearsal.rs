@@ -25,13 +25,64 @@ fn the_benchmark_runs_through_and_reports_everything() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report: Value = serde_json::from_slice(&std::fs::read(out.path().join("report.json")).unwrap()).unwrap();
 
-    assert_eq!(keys(&report), ["cells", "functions", "machine", "nodes", "ratios", "run"]);
+    assert_eq!(keys(&report), ["cells", "functions", "machine", "million", "nodes", "ratios", "run", "tls"]);
     assert_eq!(keys(&report["machine"]), ["cores", "processor", "redis_apart", "server"]);
     assert_eq!(keys(&report["run"]), ["command", "commit", "date"]);
     cells(report["cells"].as_array().unwrap());
     nodes(report["nodes"].as_array().unwrap());
     ratios(report["ratios"].as_array().unwrap());
     written(out.path());
+}
+
+#[test]
+fn a_rush_over_processes_and_nodes_gives_each_slip_once() {
+    let out = TempDir::new().unwrap();
+    let rush = ["--rehearse", "--only", "tls,million", "--users", "20000", "--slips", "2000", "--out"];
+    let output = Command::new(env!("CARGO_BIN_EXE_bench")).args(rush).arg(out.path()).output().unwrap();
+    // It fails by itself if a slip has no owner or two, a user has two slips, or Redis has other owners than the answers.
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&std::fs::read(out.path().join("report.json")).unwrap()).unwrap();
+    let markdown = std::fs::read_to_string(out.path().join("report.md")).unwrap();
+
+    let million = &report["million"];
+    assert_eq!(million["size"], serde_json::json!({ "users": 20_000, "slips": 2_000 }));
+    let rushes = million["rushes"].as_array().unwrap();
+    assert_eq!(rushes.iter().map(|rush| text(&rush["mode"])).collect::<Vec<_>>(), ["collected", "one_user"]);
+    let sum =
+        |all: &Value, name: &str| all.as_array().unwrap().iter().map(|one| one[name].as_u64().unwrap()).sum::<u64>();
+    for rush in rushes {
+        let processes = rush["processes_us"].as_array().unwrap();
+        assert_eq!((rush["nodes"].as_array().unwrap().len(), processes.len()), (3, 4), "{rush}");
+        assert!(processes.iter().all(|us| us.as_u64().unwrap() > 0), "{rush}");
+        for figure in ["answers_per_s", "winners_per_s"] {
+            assert!(rush[figure].as_f64().unwrap() > 0.0, "{figure}: {rush}");
+        }
+        // Two parts, each asked for a slip and then for its owners.
+        assert_eq!(sum(&rush["newcomer"], "calls"), 4, "{rush}");
+    }
+    // One user a call: a call for each slip, and one for its claim.
+    let calls: Vec<u64> = rushes.iter().map(|rush| sum(&rush["nodes"], "calls")).collect();
+    assert!(calls[0] < calls[1] && calls[1] >= 4_000, "{calls:?}");
+    assert!(
+        markdown.contains("\n## Beyond one core of Redis: 20,000 requests for a packet of 2,000 slips\n"),
+        "{markdown}"
+    );
+
+    if serves_tls() {
+        let shapes = report["tls"]["shapes"].as_array().unwrap();
+        let connections: Vec<_> = shapes.iter().map(|shape| shape["connections"].as_u64().unwrap()).collect();
+        assert_eq!(connections, [1, 200]);
+        assert!(markdown.contains("\n## Over TLS: "), "{markdown}");
+    }
+}
+
+#[test]
+fn a_rush_without_losers_is_refused() {
+    let rush = ["--rehearse", "--only", "million", "--users", "2000", "--slips", "2000", "--out"];
+    let out = TempDir::new().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_bench")).args(rush).arg(out.path()).output().unwrap();
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("--users must be more than --slips"));
 }
 
 /// The server's name and version by its own program, such as "Redis 7.0.15".
