@@ -201,6 +201,7 @@ nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos,
 	$(MAKE) simulate SEEDS=100000
 	$(MAKE) conformance
 	$(MAKE) mutants
+	$(MAKE) mutants-lua
 	$(MAKE) instructions
 	$(MAKE) growth
 	$(MAKE) test LEDGER=amazon

@@ -3,6 +3,7 @@
 mod close;
 mod conformance;
 mod grab;
+mod help;
 mod keys;
 mod load;
 mod memory;
@@ -138,6 +139,12 @@ impl Rig {
         let slips = held.iter().map(|held| (held.hold.slip, held.clone())).collect::<BTreeMap<_, _>>();
         assert_eq!(slips.len(), held.len(), "{part} holds a slip for two: {held:?}");
         State { terms, claims, tries, free, held: slips, decided, is_pending: pending.is_some() }
+    }
+
+    /// The time of the server that has a part, in milliseconds.
+    async fn time(&self, part: PartId) -> u64 {
+        const TIME: &str = "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)";
+        self.run(["EVAL", TIME, "1", &PartKeys::of(part).part]).await
     }
 
     /// Lets a part expire, as if an hour had passed. Its free slips are gone.

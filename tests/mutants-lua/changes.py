@@ -106,7 +106,10 @@ def replacements(node: Node, fields: list[str]) -> Iterator[Replacement]:
             yield node.start_byte, node.children[1].start_byte, ""
         case "number":
             number = int(text_of(node))
-            for other in [number - 1, number + 1] if number else [1]:
+            others = [number - 1, number + 1] if number else [1]
+            if number == 1 and is_first_of_sub(node):
+                others = [2]  # Lua takes 0 for 1 there.
+            for other in others:
                 yield whole(str(other))
         case "true":
             yield whole("false")
@@ -131,6 +134,15 @@ def replacements(node: Node, fields: list[str]) -> Iterator[Replacement]:
                 yield first.start_byte, second.end_byte, text_of(second) + between + text_of(first)
         case "hash_bang_line":
             yield whole("#!lua")
+
+
+def is_first_of_sub(node: Node) -> bool:
+    """Whether it is where the `sub` of a string begins."""
+    if node.parent.type != "arguments":
+        return False
+    name = node.parent.parent.child_by_field_name("name")
+    start = 0 if name.type == "method_index_expression" else 1
+    return re.split("[.:]", text_of(name))[-1] == "sub" and node.parent.named_children[start] == node
 
 
 def of_string(node: Node, fields: list[str]) -> Iterator[Replacement]:

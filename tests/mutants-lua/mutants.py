@@ -217,7 +217,7 @@ def shard(mutants: list, part: int, parts: int) -> list:
     return mutants[part::parts]
 
 
-def judged(mutants: list[Mutant], tests: Path, workers: int) -> dict[Mutant, Verdict]:
+def judged(mutants: list[Mutant], tests: Path, workers: int, explained: set[tuple[str, str, str]]) -> dict[Mutant, Verdict]:
     benches: queue.Queue[Bench] = queue.Queue()
     verdicts: dict[Mutant, Verdict] = {}
     begun = time.monotonic()
@@ -228,6 +228,8 @@ def judged(mutants: list[Mutant], tests: Path, workers: int) -> dict[Mutant, Ver
             verdicts[mutant] = bench.verdict(mutant)
         finally:
             benches.put(bench)
+        if verdicts[mutant].what == "survived" and mutant.key() not in explained:
+            print(f"no test notices\n{mutant}\n", flush=True)
         if len(verdicts) % 100 == 0:
             print(f"{len(verdicts)} of {len(mutants)} changes in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
 
@@ -247,8 +249,8 @@ def judged(mutants: list[Mutant], tests: Path, workers: int) -> dict[Mutant, Ver
     return verdicts
 
 
-def report(verdicts: dict[Mutant, Verdict], explained: set[tuple[str, str, str]]) -> list[Mutant]:
-    """Prints a line for each script. Returns the survivors that the list does not explain."""
+def report(verdicts: dict[Mutant, Verdict], explained: set[tuple[str, str, str]]) -> int:
+    """Prints a line for each script. Returns how many survivors the list does not explain."""
     columns = ["changes", "noticed", "timed out", "survivors", "unexplained"]
     print(f"{'script':<15}" + "".join(f"{column:>13}" for column in columns))
     unexplained = [mutant for mutant, verdict in verdicts.items() if verdict.what == "survived" and mutant.key() not in explained]
@@ -261,7 +263,7 @@ def report(verdicts: dict[Mutant, Verdict], explained: set[tuple[str, str, str]]
             print(f"{script.name:<15}" + "".join(f"{figures[column]:>13}" for column in columns))
         total += figures
     print(f"{'all':<15}" + "".join(f"{total[column]:>13}" for column in columns))
-    return unexplained
+    return len(unexplained)
 
 
 def write_details(verdicts: dict[Mutant, Verdict]) -> Path:
@@ -291,10 +293,8 @@ def main() -> int:
     if asked.list:
         print(*mutants, sep="\n\n")
         return 0
-    verdicts = judged(mutants, built_tests(), min(asked.workers, len(mutants)))
+    verdicts = judged(mutants, built_tests(), min(asked.workers, len(mutants)), explained)
     unexplained = report(verdicts, explained)
-    for mutant in unexplained:
-        print(f"\nno test notices\n{mutant}")
     noticed = [mutant for mutant, verdict in verdicts.items() if verdict.what != "survived" and mutant.key() in explained]
     for mutant in noticed:
         print(f"\nexplained, but noticed by {verdicts[mutant].by or 'the time'}\n{mutant}")

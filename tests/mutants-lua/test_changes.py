@@ -33,6 +33,8 @@ class Changes(unittest.TestCase):
         self.assert_changes("local x = 60000", "local x = 59999", "local x = 60001")
         self.assert_changes("local x = a + b", "local x = a - b")
         self.assert_changes("local x = a * b", "local x = a / b")
+        self.assert_changes("local x = a:sub(1)", "local x = a:sub(2)")
+        self.assert_changes("local x = sub(a, 1)", "local x = sub(a, 2)")
 
     def test_an_if_is_always_or_never_taken_and_a_loop_never(self):
         self.assert_changes("if a then return end", "if true then return end", "if false then return end")

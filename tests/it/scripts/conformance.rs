@@ -72,14 +72,14 @@ impl<'a> Twins<'a> {
         let part = self.parts[index].part;
         let last = self.clock.now().ms();
         let from = loop {
-            let now = self.time(part).await;
+            let now = self.rig.time(part).await;
             if now > last {
                 break now;
             }
         };
         let expected = real(&self.rig.store).await;
         let mut state = self.rig.state(part).await;
-        let until = self.time(part).await;
+        let until = self.rig.time(part).await;
         forget_free_after_expiry(&mut state, until);
         let before = self.memory.snapshot();
         let mut seen = Vec::new();
@@ -100,11 +100,6 @@ impl<'a> Twins<'a> {
             }
         }
         panic!("{what}:\n{expected:?}\n{state:?}\nin memory:\n{seen:#?}");
-    }
-
-    async fn time(&self, part: PartId) -> u64 {
-        const TIME: &str = "local t = redis.call('TIME') return t[1] * 1000 + math.floor(t[2] / 1000)";
-        self.rig.run(["EVAL", TIME, "1", &PartKeys::of(part).part]).await
     }
 
     /// A part of the in-memory store, as the keys of the real one would show it.
@@ -343,7 +338,7 @@ impl<'a> Twins<'a> {
     /// Lets a part expire, as if it had always had this expiry.
     async fn expire(&mut self, index: usize) {
         let part = self.parts[index].part;
-        let at = self.time(part).await;
+        let at = self.rig.time(part).await;
         self.parts[index].terms.expires_at = Timestamp::from_ms(at);
         let keys = PartKeys::of(part);
         if self.memory.part(part).terms.is_some() {

@@ -40,7 +40,7 @@ local function entry(field, value)
   entries[#entries + 1] = value
 end
 for i = 8 + recipients, #ARGV do
-  local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
+  local slip, amount, at, owner = ARGV[i]:match('(%d+) (%d+) (%d+) (.*)')
   if tonumber(slip) >= first and tonumber(slip) < past and not is_decided[slip] then
     is_decided[slip], count = true, count + 1
   end
@@ -71,7 +71,7 @@ for slip = first, past do
     from = nil
   end
 end
-local next_slip, end_of_range = (table.remove(others, 1) or past .. ':' .. past .. ';'):match('^(%d+):(%d+);$')
+local next_slip, end_of_range = (table.remove(others, 1) or past .. ':' .. past .. ';'):match('(%d+):(%d+)')
 redis.call('HSET', part, '$next_free', next_slip, '$range_end', end_of_range, '$other_ranges', table.concat(others), '$hold_base', next_slip, '$forget_at', forget)
 
 redis.call('PEXPIREAT', known, forget)

@@ -28,7 +28,7 @@ local name, first, past, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 local TERMS = 5
 local fields, slips, confirmed = {'$expires_at', '$next_free', '$hold_base', '$slip_count', '$forget_at'}, {}, {}
 for i = 1, count do
-  local slip, amount, at, owner = ARGV[4 + i]:match('^(%d+) (%d+) (%d+) (.*)$')
+  local slip, amount, at, owner = ARGV[4 + i]:match('(%d+) (%d+) (%d+) (.*)')
   slips[i], fields[TERMS + i] = slip, owner
   confirmed[i] = 'g' .. slip .. ':' .. amount .. ':' .. at
 end
@@ -63,7 +63,7 @@ end
 local lost
 for i = 5 + count, #ARGV do
   if not are_kept[ARGV[i]] then
-    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
+    local slip, user = ARGV[i]:match('(%d+) (.+)')
     if owners[slip] then
       lost = lost or {}
       lost[#lost + 1] = {slip, user}
