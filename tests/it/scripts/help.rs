@@ -97,7 +97,7 @@ async fn parked_holds_and_claims_are_not_helped() {
 }
 
 #[tokio::test]
-async fn one_process_helps_at_a_time_and_the_others_learn_how_it_ended() {
+async fn one_process_helps_at_a_time_and_the_others_are_told_how_it_ended() {
     on_both(async |rig| {
         let packet = rig.exhausted().await;
         let help = async || rig.help(&packet, Duration::ZERO, MANY).await;
@@ -143,6 +143,40 @@ async fn a_part_with_another_answer_needs_no_help() {
         let put_back = rig.exhausted().await;
         rig.store.reconcile(put_back.part, 3, &[won(9, "bob")], &[]).await.unwrap();
         needs_none(&put_back, "a slip was put back").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hold_of_the_same_millisecond_is_young() {
+    on_both(async |rig| {
+        loop {
+            let packet = Packet::of(1);
+            rig.load(&packet, &[]).await;
+            let before = rig.time(packet.part).await;
+            rig.hold(&packet, "ann").await;
+            let help = rig.help(&packet, AN_HOUR, MANY).await;
+            if rig.time(packet.part).await == before {
+                assert_eq!(help, Help::Wait(AN_HOUR));
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn many_holds_of_one_millisecond_are_all_helped() {
+    on_both(async |rig| {
+        let packet = Packet::of(20);
+        rig.load(&packet, &[]).await;
+        for slip in 0..20 {
+            let user = format!("user-{slip}");
+            rig.hold(&packet, &user).await;
+            rig.date_hold(&packet, slip, &user, Timestamp::from_ms(1_700_000_000_000)).await;
+        }
+        let help = rig.help(&packet, Duration::ZERO, MANY).await;
+        assert_eq!(users(&help).len(), 20);
     })
     .await;
 }

@@ -198,11 +198,16 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
 async fn only_a_small_part_is_kept_as_a_list() {
     on_both(async |rig| {
         for (count, encoding, padding) in [(32, "listpack", 0), (33, "hashtable", 65)] {
-            let packet = Packet::of(count);
-            rig.load(&packet, &[]).await;
-            let part = packet.keys().part;
-            assert_eq!(rig.run::<String, _>(["OBJECT", "ENCODING", &part]).await, encoding, "{count}");
-            assert_eq!(rig.run::<u32, _>(["HSTRLEN", &part, fields::PADDING]).await, padding, "{count}");
+            // In each part it is the part's slips that count.
+            let packet = Packet::in_parts(2, 2 * count);
+            for part in packet.terms.id.parts() {
+                let packet = Packet { part, ..packet.clone() };
+                assert_eq!(part.slips(2 * count).len(), count as usize);
+                rig.load(&packet, &[]).await;
+                let key = packet.keys().part;
+                assert_eq!(rig.run::<String, _>(["OBJECT", "ENCODING", &key]).await, encoding, "{part}");
+                assert_eq!(rig.run::<u32, _>(["HSTRLEN", &key, fields::PADDING]).await, padding, "{part}");
+            }
         }
     })
     .await;

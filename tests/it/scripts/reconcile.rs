@@ -489,3 +489,19 @@ async fn a_hold_of_another_parts_slip_is_no_decision_of_this_part_and_frees_noth
     })
     .await;
 }
+
+/// As after a failover that lost a write of the hash only.
+#[tokio::test]
+async fn a_hold_whose_decision_the_bitmap_has_already_is_confirmed() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["SETBIT", &packet.keys().known, "0", "1"]).await;
+        assert_eq!(rig.reconcile(&packet, &[won(0, "ann")], &[]).await, Reconciled::Loaded);
+        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1, 2], 0, false));
+    })
+    .await;
+}

@@ -162,7 +162,8 @@ if left or lost or is_tidying then
     if place >= 0 and number < past then
       local is_news = call('SETBIT', known, place, 1) == 0
       has_news = has_news or is_news
-      if is_news and hold ~= slip then
+      -- If it is news, it was not held for its owner: that hold took the fast path.
+      if is_news then
         local user = holder(slip)
         if not (user and retract(slip, user)) then take_out(number) end
       end
