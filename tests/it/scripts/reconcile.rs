@@ -505,3 +505,21 @@ async fn a_hold_whose_decision_the_bitmap_has_already_is_confirmed() {
     })
     .await;
 }
+
+/// Only a faulty store shows two holds of one slip.
+#[tokio::test]
+async fn a_second_hold_of_a_slip_gives_way_to_its_owners() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["HSET", &packet.keys().part, "bob", "h0:7"]).await;
+        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-1"]).await;
+        let hold = Hold { slip: 0, user: id("bob"), at: Timestamp::from_ms(7) };
+        rig.store.reconcile(packet.part, 3, &[won(0, "ann")], &[hold]).await.unwrap();
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["ann"]);
+        assert_eq!((state.free, state.is_pending), (vec![1, 2], false));
+    })
+    .await;
+}
