@@ -416,7 +416,7 @@ async fn free_slips_go_from_the_expiry_on_and_not_before() {
             let keys = packet.keys();
             rig.load(&packet, &[refunded(2)]).await;
             rig.hold(&packet, "ann").await;
-            let at = if is_expired { now() } else { now().after(Duration::from_secs(2)) };
+            let at = if is_expired { now() } else { now().after(Duration::from_mins(1)) };
             rig.let_expire(&keys, at.ms()).await;
             rig.store.reconcile(packet.part, 6, &[refunded(4)], &[]).await.unwrap();
             let state = rig.state(packet.part).await;
