@@ -422,15 +422,16 @@ async fn a_part_that_answers_at_once_does_not_hide_the_others_of_its_call() {
         }
         let mut held = Vec::new();
         for packet in [queued, other] {
-            let hold = rig.hold(packet, "ann").await;
-            held.push(Some(vec![GrabAnswer::Held { slip: 0, at: hold.at, fresh: false }]));
+            let at = rig.hold(packet, "ann").await.at;
+            held.push(Some(vec![GrabAnswer::Held { slip: 0, at, fresh: false }]));
         }
         let ask = |packet: &Packet, user| (packet.part, vec![grabber(user)]);
         let [queued_ann, other_ann, absent_ann] = [queued, other, absent].map(|packet| ask(packet, "ann"));
         for (asks, expected) in [
             (vec![queued_ann.clone(), absent_ann.clone()], vec![held[0].clone(), None]),
             (vec![absent_ann.clone(), queued_ann.clone()], vec![None, held[0].clone()]),
-            (vec![queued_ann, absent_ann, other_ann], vec![held[0].clone(), None, held[1].clone()]),
+            (vec![queued_ann.clone(), absent_ann, other_ann.clone()], vec![held[0].clone(), None, held[1].clone()]),
+            (vec![queued_ann, other_ann], held.clone()),
         ] {
             assert_eq!(rig.store.grab_each(&asks).await.unwrap(), expected);
         }
