@@ -212,7 +212,7 @@ async fn the_minute_of_guesses_is_a_minute() {
             }
         };
         assert_eq!(end, 60_000);
-        // A user who must wait is told for how long, down to the last millisecond.
+        // A user who must wait receives how long, down to the last millisecond.
         let packet = Packet::of(5).with_passphrase("open");
         rig.load(&packet, &[]).await;
         let end = rig.time(packet.part).await + NEAR_MS;

@@ -97,7 +97,7 @@ async fn parked_holds_and_claims_are_not_helped() {
 }
 
 #[tokio::test]
-async fn one_process_helps_at_a_time_and_the_others_are_told_how_it_ended() {
+async fn one_process_helps_at_a_time_and_the_others_see_how_it_ended() {
     on_both(async |rig| {
         let packet = rig.exhausted().await;
         let help = async || rig.help(&packet, Duration::ZERO, MANY).await;
