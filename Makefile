@@ -10,7 +10,7 @@ $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
 .PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
-.PHONY: fuzz fuzz-api mutants-code sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
+.PHONY: fuzz fuzz-api mutants-code mutants-lua sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
 .PHONY: growth record-actions instructions watch prose nightly preflight smoke
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
@@ -201,6 +201,7 @@ nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos,
 	$(MAKE) simulate SEEDS=100000
 	$(MAKE) conformance
 	$(MAKE) mutants
+	$(MAKE) mutants-lua
 	$(MAKE) instructions
 	$(MAKE) growth
 	$(MAKE) test LEDGER=amazon
@@ -208,6 +209,13 @@ nightly: ## Run the long tests in full: model, simulation, mutants, page, chaos,
 	$(MAKE) chaos MINUTES=60
 	$(MAKE) drill
 	$(MAKE) fuzz MINUTES=10
+
+# make mutants-lua SHARD=3/20, of one script: ARGS="--script grab.lua". target/mutants-lua/verdicts.txt has each verdict.
+mutants-lua: ## Change the Lua scripts in small ways and list changes that no test finds
+	@scripts/install-tools.sh && scripts/install-tools.sh mutants-lua
+	@if [ "$$(uname -s)" != Linux ]; then echo "make mutants-lua: skipped, it changes programs, which macOS refuses to run"; else \
+	cargo build --workspace --bins && cd tests/mutants-lua && ../../.tools/mutants-lua/bin/python -B -m unittest --quiet && \
+	../../.tools/mutants-lua/bin/python -B mutants.py $(if $(SHARD),--shard $(SHARD)) $(ARGS); fi
 
 mutants-code: ## Change the code in small ways and list changes that no test finds
 	scripts/mutants.sh domain && scripts/mutants.sh ledger

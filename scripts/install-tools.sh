@@ -14,6 +14,7 @@
 #   scripts/install-tools.sh openapi openapi-python-client, which makes a Python client from openapi.yaml
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
 #   scripts/install-tools.sh mutants cargo-mutants, which finds code that no test covers
+#   scripts/install-tools.sh mutants-lua     a parser of Lua, for changes of the scripts
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
 #   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
 #   scripts/install-tools.sh web     Chromium, Node and the npm packages that test the page
@@ -180,10 +181,13 @@ sam() { from_pypi aws-sam-cli "$SAM_VERSION" sam; }
 schemathesis() { from_pypi schemathesis "$SCHEMATHESIS_VERSION" schemathesis; }
 openapi() { from_pypi openapi-python-client "$OPENAPI_VERSION" openapi; }
 checkov() { from_pypi checkov "$CHECKOV_VERSION" checkov; }
-aws() {
-    wanted=$tools/../tests/aws/requirements.txt
-    python_in aws "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
+# python_for FOLDER: what the tests in this folder of tests/ require.
+python_for() {
+    wanted=$tools/../tests/$1/requirements.txt
+    python_in "$1" "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
 }
+aws() { python_for aws; }
+mutants_lua() { python_for mutants-lua; }
 # cargo-lambda asks the python3 beside it for Zig.
 lambda() {
     python_in lambda "$CARGO_LAMBDA_VERSION-$ZIG_VERSION" "cargo-lambda==$CARGO_LAMBDA_VERSION" "ziglang==$ZIG_VERSION"
@@ -276,6 +280,7 @@ case ${1:-} in
     server) server "${2:-}" ;;
     valgrind) install_valgrind ;;
     dynamodb-local) dynamodb_local ;;
+    mutants-lua) mutants_lua ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | mutants | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

@@ -310,6 +310,43 @@ async fn a_rebuilt_packet_equals_the_ledger() {
 }
 
 #[tokio::test]
+async fn a_rebuild_deletes_only_the_key_that_has_the_wrong_type() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sam"), 10_000, 10)).await;
+    let (part, id) = (only_part(&terms), terms.id.to_string());
+    let PartKeys { name, part: hash, known, pending, tries, loading, helping } = PartKeys::of(part);
+    hold_only(&process, part, &[user("ann")]).await;
+    // The hash is the last: the hold goes with it.
+    for wrong in [&known, &tries, &loading, &helping, &pending, &hash] {
+        for lease in [&loading, &helping] {
+            let () = world.redis(cmd("SET").arg(lease).arg(2)).await;
+        }
+        let () = world.redis(cmd("DEL").arg(&tries)).await;
+        let () = world.redis(cmd("HSET").arg(&tries).arg("ann").arg(1)).await;
+        let () = world.redis(cmd("ZADD").arg(&pending).arg(7).arg(&name)).await;
+        let () = world.redis(cmd("DEL").arg(wrong)).await;
+        let () = world.redis(cmd("RPUSH").arg(wrong).arg("x")).await;
+        let (before, _): (u64, u32) = world.redis(&cmd("TIME")).await;
+        let mended = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
+        assert_eq!(mended[0]["deleted_keys"], 1, "{wrong}: {mended}");
+        for key in [&tries, &loading, &helping] {
+            let exists: bool = world.redis(cmd("EXISTS").arg(key)).await;
+            assert_eq!(exists, key != wrong, "{key} although {wrong} is wrong");
+        }
+        let place: Option<u64> = world.redis(cmd("ZSCORE").arg(&pending).arg(&name)).await;
+        match wrong {
+            _ if *wrong == hash => assert_eq!(place, None, "it holds nothing"),
+            _ if *wrong == pending => {
+                let (after, _): (u64, u32) = world.redis(&cmd("TIME")).await;
+                assert!((before * 1_000..=after * 1_000).contains(&place.unwrap()), "in the queue since {place:?}");
+            }
+            _ => assert_eq!(place, Some(7), "{wrong}: it keeps its place"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_rebuild_mends_keys_of_the_wrong_type_and_keeps_what_only_redis_knows() {
     let world = World::single().await;
     let process = world.process();

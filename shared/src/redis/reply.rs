@@ -208,8 +208,8 @@ pub const fn closed(state: u8) -> Option<bool> {
 /// The answer of `load.lua`.
 pub const fn loaded(state: u8) -> Option<Loaded> {
     match state {
-        0 | 1 => Some(Loaded::Yes),
-        2 => Some(Loaded::Expired),
+        0 => Some(Loaded::Expired),
+        1 => Some(Loaded::Yes),
         _ => None,
     }
 }

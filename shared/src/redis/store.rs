@@ -257,7 +257,7 @@ impl HotStore for RedisStore {
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Result<(), HotStoreError> {
         let keys = PartKeys::of(part);
         let call = PARK.call(&[&keys.part]).arg(hold.slip).arg(hold.user.as_str()).arg(reason);
-        self.call::<u8>(&call).await.map(drop).map_err(Into::into)
+        Ok(self.call(&call).await?)
     }
 }
 

@@ -181,6 +181,80 @@ async fn ten_wrong_passphrases_block_a_user_for_a_minute() {
 }
 
 #[tokio::test]
+async fn a_missing_passphrase_beside_others_is_no_guess() {
+    on_both(async |rig| {
+        let packet = Packet::of(5).with_passphrase("open");
+        rig.load(&packet, &[]).await;
+        let batch = [packet.saying("ann", "open"), grabber("bob"), packet.saying("cy", "guess")];
+        let found = grab_all(&rig, &packet, &batch).await;
+        let wrong = GrabAnswer::Refused(Refusal::WrongPassphrase);
+        assert!(matches!(found[0], GrabAnswer::Held { slip: 0, fresh: true, .. }), "{found:?}");
+        assert_eq!(found[1..], [wrong.clone(), wrong]);
+        let tries = rig.state(packet.part).await.tries;
+        let counted: Vec<&str> = tries.keys().map(String::as_str).filter(|user| *user != fields::TRIES_END).collect();
+        assert_eq!(counted, ["cy"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_minute_of_guesses_is_a_minute() {
+    on_both(async |rig| {
+        let end = loop {
+            let packet = Packet::of(5).with_passphrase("open");
+            rig.load(&packet, &[]).await;
+            let before = rig.time(packet.part).await;
+            rig.grab_as(&packet, &packet.saying("ann", "guess")).await;
+            // All within one millisecond.
+            if rig.time(packet.part).await == before {
+                let end: u64 = rig.run(["HGET", &packet.keys().tries, fields::TRIES_END]).await;
+                break end - before;
+            }
+        };
+        assert_eq!(end, 60_000);
+        // A user who must wait receives how long, down to the last millisecond.
+        let packet = Packet::of(5).with_passphrase("open");
+        rig.load(&packet, &[]).await;
+        let end = rig.time(packet.part).await + NEAR_MS;
+        let () = rig.run(["HSET", &packet.keys().tries, fields::TRIES_END, &end.to_string(), "ann", "10"]).await;
+        loop {
+            match rig.grab_as(&packet, &packet.saying("ann", "open")).await {
+                GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms }) => assert!(retry_after_ms > 0),
+                GrabAnswer::Held { at, .. } => break assert!(at.ms() >= end, "{at:?}, not {end}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    })
+    .await;
+}
+
+/// Far enough for a few calls, near enough to wait for.
+const NEAR_MS: u64 = 30;
+
+#[tokio::test]
+async fn no_slip_is_held_from_the_millisecond_of_the_expiry_on() {
+    on_both(async |rig| {
+        for packet in [Packet::of(1_000), Packet::of(1_000).with_passphrase("open")] {
+            rig.load(&packet, &[]).await;
+            rig.grab_as(&packet, &packet.saying("first", "open")).await;
+            let expiry = rig.time(packet.part).await + NEAR_MS;
+            rig.let_expire(&packet.keys(), expiry).await;
+            for user in 0.. {
+                let mut user = packet.saying(&format!("user-{user}"), "open");
+                user.passphrase = user.passphrase.filter(|_| packet.terms.guard.passphrase.is_some());
+                match rig.grab_as(&packet, &user).await {
+                    GrabAnswer::Held { at, .. } => assert!(at.ms() < expiry, "{at:?}, expired at {expiry}"),
+                    GrabAnswer::Nothing { expired: true, .. } => break,
+                    GrabAnswer::Nothing { expired: false, .. } => {}
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn guesses_leave_no_trace_in_a_part_and_are_forgotten_after_a_minute() {
     on_both(async |rig| {
         let packet = Packet::of(5).with_passphrase("open");
@@ -333,6 +407,39 @@ async fn one_call_serves_several_packets_of_a_partition() {
         let again = rig.store.grab_each(&asks).await.unwrap();
         for ((part, grabbers), found) in asks.iter().zip(again) {
             assert_eq!(rig.store.grab(*part, grabbers).await.unwrap(), found, "{part}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_that_answers_at_once_does_not_hide_the_others_of_its_call() {
+    on_both(async |rig| {
+        let packets = neighbours(&Packet::of(2), 4);
+        let [queued, other, absent, unqueued] = &packets[..] else { unreachable!() };
+        for packet in [queued, other, unqueued] {
+            rig.load(packet, &[]).await;
+        }
+        let mut held = Vec::new();
+        for packet in [queued, other] {
+            let at = rig.hold(packet, "ann").await.at;
+            held.push(Some(vec![GrabAnswer::Held { slip: 0, at, fresh: false }]));
+        }
+        let ask = |packet: &Packet, user| (packet.part, vec![grabber(user)]);
+        let [queued_ann, other_ann, absent_ann] = [queued, other, absent].map(|packet| ask(packet, "ann"));
+        for (asks, expected) in [
+            (vec![queued_ann.clone(), absent_ann.clone()], vec![held[0].clone(), None]),
+            (vec![absent_ann.clone(), queued_ann.clone()], vec![None, held[0].clone()]),
+            (vec![queued_ann.clone(), absent_ann, other_ann.clone()], vec![held[0].clone(), None, held[1].clone()]),
+            (vec![queued_ann, other_ann], held.clone()),
+        ] {
+            assert_eq!(rig.store.grab_each(&asks).await.unwrap(), expected);
+        }
+        let found = rig.store.grab_each(&[ask(unqueued, "bob"), ask(queued, "bob")]).await.unwrap();
+        for (found, expected) in found.iter().zip([0, 1]) {
+            let is_fresh =
+                matches!(found.as_deref(), Some([GrabAnswer::Held { slip, fresh: true, .. }]) if *slip == expected);
+            assert!(is_fresh, "{found:?}");
         }
     })
     .await;

@@ -192,3 +192,87 @@ async fn a_part_is_forgotten_in_time_but_not_while_it_has_holds() {
     })
     .await;
 }
+
+/// Redis walks through a list for each field that it reads.
+#[tokio::test]
+async fn only_a_small_part_is_kept_as_a_list() {
+    on_both(async |rig| {
+        for (count, encoding, padding) in [(32, "listpack", 0), (33, "hashtable", 65)] {
+            // In each part it is the part's slips that count.
+            let packet = Packet::in_parts(2, 2 * count);
+            for part in packet.terms.id.parts() {
+                let packet = Packet { part, ..packet.clone() };
+                assert_eq!(part.slips(2 * count).len(), count as usize);
+                rig.load(&packet, &[]).await;
+                let key = packet.keys().part;
+                assert_eq!(rig.run::<String, _>(["OBJECT", "ENCODING", &key]).await, encoding, "{part}");
+                assert_eq!(rig.run::<u32, _>(["HSTRLEN", &key, fields::PADDING]).await, padding, "{part}");
+            }
+        }
+    })
+    .await;
+}
+
+/// As after a load that Redis interrupted, because its memory was full.
+#[tokio::test]
+async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        let keys = packet.keys();
+        rig.load(&packet, &[won(1, "ann")]).await;
+        for guard in [None, Some("r")] {
+            let () = rig.run(["HDEL", &keys.part, fields::EXPIRES_AT]).await;
+            if let Some(guard) = guard {
+                let () = rig.run(["HSET", &keys.part, fields::GUARD, guard]).await;
+            }
+            let grabbers = [grabber("ann"), grabber("bob")];
+            assert_eq!(rig.store.grab(packet.part, &grabbers[..1]).await.unwrap(), None);
+            assert_eq!(rig.store.grab(packet.part, &grabbers).await.unwrap(), None);
+            assert_eq!(rig.store.view(packet.part, None).await.unwrap(), ViewResult::NotLoaded);
+            assert_eq!(rig.store.snapshot(packet.part, false).await.unwrap(), SnapshotResult::GrabNeeded);
+            assert_eq!(rig.store.snapshot(packet.part, true).await.unwrap(), SnapshotResult::GrabNeeded);
+            let help = rig.store.help(packet.part, Duration::ZERO, 9, AN_HOUR).await.unwrap();
+            assert_eq!(help, shared::ports::Help::ProbeAgain);
+            assert!(!rig.store.close(packet.part).await.unwrap());
+            let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
+            let reconciled = rig.store.reconcile(packet.part, 3, &[won(0, "bob")], &[]).await.unwrap();
+            assert_eq!(reconciled, Reconciled::NotLoaded);
+            assert_eq!(rig.run::<Option<f64>, _>(["ZSCORE", &keys.pending, &keys.name]).await, None);
+            assert_eq!(rig.run::<Option<String>, _>(["HGET", &keys.part, "bob"]).await, None);
+            rig.load(&packet, &[won(1, "ann")]).await;
+            assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(1)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_counts_each_decision_of_its_own_slips_once() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(3, 12);
+        let part = packet.terms.id.parts().nth(1).unwrap();
+        assert_eq!(part.slips(12), 4..8);
+        let packet = Packet { part, ..packet };
+        // The slips on both sides of its ends, one of them twice.
+        rig.load(&packet, &[won(3, "ann"), won(4, "bob"), won(4, "bob"), won(7, "cy"), won(8, "dan")]).await;
+        let state = rig.state(part).await;
+        assert_eq!((state.free, state.decided, &*state.terms[fields::KNOWN_COUNT]), (vec![5, 6], [0, 3].into(), "2"));
+        assert_eq!(state.claims.len(), 4);
+        assert_eq!(rig.run::<u32, _>(["STRLEN", &packet.keys().known]).await, 1, "a bit for each slip, and one more");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_part_without_decisions_is_forgotten_in_time() {
+    on_both(async |rig| {
+        let packet = Packet::of(4);
+        let keys = packet.keys();
+        rig.load(&packet, &[]).await;
+        let forgotten = i64::try_from(packet.terms.expires_at.after(AN_HOUR).ms()).unwrap();
+        for key in [&keys.part, &keys.known] {
+            assert_eq!(rig.run::<i64, _>(["PEXPIRETIME", key]).await, forgotten, "{key}");
+        }
+    })
+    .await;
+}

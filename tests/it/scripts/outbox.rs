@@ -1,5 +1,5 @@
 use shared::domain::{PARTITIONS, Partition};
-use shared::ports::SnapshotResult;
+use shared::ports::{Help, SnapshotResult};
 
 use super::*;
 
@@ -202,7 +202,9 @@ async fn the_outbox_shows_holds_from_an_age_on() {
             let held = rig.store.outbox(packet.part, least_age).await.unwrap();
             held.into_iter().map(|held| held.hold.user.to_string()).collect()
         };
-        assert_eq!(of_age(&packet, AN_HOUR).await, [""; 0]);
+        for least_age in [AN_HOUR, Duration::from_mins(1)] {
+            assert_eq!(of_age(&packet, least_age).await, [""; 0], "{least_age:?}");
+        }
         assert_eq!(of_age(&packet, Duration::ZERO).await, ["ann"]);
         // Two hours old, and of a server whose clock is two hours ahead.
         let two_hours = 2 * AN_HOUR;
@@ -233,6 +235,107 @@ async fn one_process_has_the_load_lease_until_it_releases_it() {
             rig.store.release_load_lease(packet.part).await.unwrap();
         }
         assert_eq!((acquire().await, acquire().await), (true, false));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_expired_part_is_exhausted_although_it_still_has_free_slips() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[refunded(1)]).await;
+        rig.hold(&packet, "ann").await;
+        rig.let_expire(&packet.keys(), 1).await;
+        assert_eq!(rig.state(packet.part).await.free, [2]);
+        let shown = rig.store.snapshot(packet.part, false).await.unwrap();
+        let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
+        assert_eq!((&part.others, part.left, part.is_final), (&PERHAPS_EXPIRED, Duration::ZERO, false));
+        assert_eq!(part.by_user.keys().collect::<Vec<_>>(), [&id("ann")]);
+    })
+    .await;
+}
+
+/// The terms have no such value today.
+#[tokio::test]
+async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        for user in ["ann", "bob"] {
+            rig.hold(&packet, user).await;
+        }
+        let () = rig.run(["HSET", &packet.keys().part, fields::PADDING, "h1:7"]).await;
+        let outbox = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
+        assert_eq!(outbox.len(), 2);
+        let view = rig.store.view(packet.part, None).await.unwrap();
+        assert!(matches!(&view, ViewResult::Changed(view) if view.holds.len() == 2), "{view:?}");
+        let shown = rig.store.snapshot(packet.part, false).await.unwrap();
+        assert!(matches!(&shown, SnapshotResult::Exhausted(part) if part.by_user.len() == 2), "{shown:?}");
+        let help = rig.store.help(packet.part, Duration::ZERO, 9, AN_HOUR).await.unwrap();
+        assert!(matches!(&help, Help::Acquired { holds, .. } if holds.len() == 2), "{help:?}");
+        // Reads the state, whose number of holds must be that of the terms.
+        rig.reconcile(&packet, &[], &[]).await;
+        // Bob's hold, and no field of the terms, gives way to Eve's claim.
+        rig.reconcile(&packet, &[won(1, "eve")], &[]).await;
+        assert_eq!(rig.state(packet.part).await.claims.keys().collect::<Vec<_>>(), ["ann", "eve"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_hold_of_the_same_millisecond_is_young_unless_nobody_else_commits_it() {
+    on_both(async |rig| {
+        for (is_redis_mode, least_age, is_shown) in
+            [(false, AN_HOUR, false), (false, Duration::ZERO, true), (true, AN_HOUR, true)]
+        {
+            loop {
+                let packet = Packet::of(1);
+                let packet = if is_redis_mode { packet.acknowledged_by_redis() } else { packet };
+                rig.load(&packet, &[]).await;
+                let before = rig.time(packet.part).await;
+                rig.hold(&packet, "ann").await;
+                let outbox = rig.store.outbox(packet.part, least_age).await.unwrap();
+                if rig.time(packet.part).await == before {
+                    assert_eq!(!outbox.is_empty(), is_shown, "{is_redis_mode} {least_age:?}");
+                    break;
+                }
+            }
+        }
+    })
+    .await;
+}
+
+/// The store drops what is no hold, and logs it as a fault. So this asks the script itself.
+#[tokio::test]
+async fn the_outbox_has_neither_claims_nor_terms() {
+    let script = fields::embed(include_str!("../../../shared/src/redis/lua/outbox.lua"));
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[won(2, "cy")]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["HSET", &packet.keys().part, fields::PADDING, "h1:7"]).await;
+        let found: Vec<String> = rig.run(["EVAL", &script, "1", &packet.keys().part, "0"]).await;
+        assert_eq!((found.len(), found[0].as_str()), (2, "ann"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn views_and_snapshots_tell_the_servers_time() {
+    on_both(async |rig| {
+        let packet = Packet::of(1);
+        rig.load(&packet, &[won(0, "ann")]).await;
+        let before = rig.time(packet.part).await;
+        let view = rig.store.view(packet.part, None).await.unwrap();
+        let ViewResult::Changed(view) = view else { panic!("{view:?}") };
+        let again = rig.store.view(packet.part, Some(&view.version)).await.unwrap();
+        let ViewResult::Unchanged(again) = again else { panic!("{again:?}") };
+        let shown = rig.store.snapshot(packet.part, false).await.unwrap();
+        let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
+        let times = before..=rig.time(packet.part).await;
+        for now in [view.now.ms(), again.ms(), packet.terms.expires_at.before(part.left).ms()] {
+            assert!(times.contains(&now), "{now} is not in {times:?}");
+        }
     })
     .await;
 }

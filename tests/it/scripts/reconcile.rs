@@ -319,3 +319,207 @@ async fn a_later_view_shows_a_new_hold_despite_freed_slips() {
     })
     .await;
 }
+
+/// Takes slips until there are none, and returns them.
+async fn take_all(rig: &Rig, packet: &Packet) -> Vec<u32> {
+    let mut slips = Vec::new();
+    for user in 0..=packet.terms.count {
+        match rig.grab(packet, &format!("user-{user}")).await {
+            GrabAnswer::Held { slip, fresh: true, .. } => slips.push(slip),
+            GrabAnswer::Nothing { .. } => return slips,
+            other => panic!("{other:?}"),
+        }
+    }
+    panic!("more slips than the packet has: {slips:?}")
+}
+
+#[tokio::test]
+async fn a_decided_slip_is_taken_out_of_the_ranges_that_were_put_back() {
+    on_both(async |rig| {
+        for takes in 0..5 {
+            for decided in 0..6 {
+                let packet = Packet::in_parts(2, 12);
+                rig.load(&packet, &[]).await;
+                // These have slips of the other part, so theirs become free, each as a range of its own.
+                for (user, other) in [("ann", 6), ("bob", 7), ("cy", 8)] {
+                    rig.hold(&packet, user).await;
+                    rig.reconcile(&packet, &[won(other, user)], &[]).await;
+                }
+                let free = [3, 4, 5, 0, 1, 2];
+                assert_eq!(rig.state(packet.part).await.free, free);
+                for (slip, user) in free.iter().take(takes).zip(ODD_USERS.iter().skip(1)) {
+                    assert_eq!(rig.hold(&packet, user).await.slip, *slip);
+                }
+                rig.reconcile(&packet, &[refunded(decided)], &[]).await;
+                let left: Vec<u32> = free.into_iter().skip(takes).filter(|slip| *slip != decided).collect();
+                let left = sorted(&left);
+                assert_eq!(rig.state(packet.part).await.sorted().free, left, "{decided} after {takes}");
+                assert_eq!(sorted(&take_all(&rig, &packet).await), left, "{decided} after {takes}");
+            }
+        }
+    })
+    .await;
+}
+
+fn sorted(slips: &[u32]) -> Vec<u32> {
+    let mut slips = slips.to_vec();
+    slips.sort_unstable();
+    slips
+}
+
+#[tokio::test]
+async fn a_decided_slip_is_taken_out_of_a_longer_range_behind_the_first() {
+    on_both(async |rig| {
+        for decided in 3..7 {
+            let packet = Packet::of(8);
+            rig.load(&packet, &[refunded(2), refunded(7)]).await;
+            rig.reconcile(&packet, &[refunded(decided)], &[]).await;
+            let expected: Vec<u32> = [0, 1, 3, 4, 5, 6].into_iter().filter(|slip| *slip != decided).collect();
+            assert_eq!(rig.state(packet.part).await.sorted().free, expected);
+            assert_eq!(sorted(&take_all(&rig, &packet).await), expected, "{decided}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_part_of_a_packet_keeps_its_decided_slips() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(3, 12);
+        for part in packet.terms.id.parts() {
+            let packet = Packet { part, ..packet.clone() };
+            let (first, elsewhere) = (part.slips(12).start, (part.slips(12).end + 1) % 12);
+            rig.load(&packet, &[]).await;
+            assert_eq!(rig.hold(&packet, "ann").await.slip, first);
+            assert_eq!(rig.hold(&packet, "bob").await.slip, first + 1);
+            rig.reconcile(&packet, &[won(first, "eve"), won(first + 1, "bob")], &[]).await;
+            // A hold that outlived its decision, which only a faulty store shows.
+            let () = rig.run(["HSET", &packet.keys().part, "ann", &format!("h{first}:7")]).await;
+            let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-1"]).await;
+            rig.reconcile(&packet, &[won(elsewhere, "ann")], &[]).await;
+            let state = rig.state(part).await;
+            assert_eq!((state.free, state.held.len()), (vec![first + 2, first + 3], 0), "{part}");
+            assert_eq!(state.decided, [0, 1].into());
+        }
+    })
+    .await;
+}
+
+/// Milliseconds before or after the expiry. Redis reads its clock a little later than the test.
+const NEAR: Duration = Duration::from_millis(20);
+
+#[tokio::test]
+async fn free_slips_go_from_the_expiry_on_and_not_before() {
+    on_both(async |rig| {
+        for is_expired in [false, true] {
+            let packet = Packet::of(6);
+            let keys = packet.keys();
+            rig.load(&packet, &[refunded(2)]).await;
+            rig.hold(&packet, "ann").await;
+            let at = if is_expired { now() } else { now().after(Duration::from_mins(1)) };
+            rig.let_expire(&keys, at.ms()).await;
+            rig.store.reconcile(packet.part, 6, &[refunded(4)], &[]).await.unwrap();
+            let state = rig.state(packet.part).await;
+            assert_eq!(state.free, if is_expired { vec![] } else { vec![1, 3, 5] }, "{is_expired}");
+            // The same for a slip that a user gives back.
+            rig.let_expire(&keys, now().before(NEAR).ms()).await;
+            rig.store.reconcile(packet.part, 6, &[won(9, "ann")], &[]).await.unwrap();
+            let state = rig.state(packet.part).await;
+            assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending, "{state:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guarded_part_is_forgotten_in_time_once_it_holds_nothing() {
+    on_both(async |rig| {
+        let packet = Packet::of(3).for_recipients(&["ann", "bob"]);
+        let keys = packet.keys();
+        let forgotten = i64::try_from(packet.terms.expires_at.after(AN_HOUR).ms()).unwrap();
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
+        assert_eq!(expiry(&keys.part).await, -1);
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
+        assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_later_view_shows_each_decision() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        let mut seen = String::new();
+        for known in 0..3 {
+            let view = rig.store.view(packet.part, Some(&seen)).await.unwrap();
+            let ViewResult::Changed(view) = view else { panic!("{known}: {view:?}") };
+            assert_eq!(view.known_count, known);
+            seen = view.version;
+            assert!(matches!(rig.store.view(packet.part, Some(&seen)).await.unwrap(), ViewResult::Unchanged(_)));
+            // A refund changes no field of a user.
+            rig.reconcile(&packet, &[refunded(known)], &[]).await;
+        }
+    })
+    .await;
+}
+
+/// Only a faulty store shows such a hold.
+#[tokio::test]
+async fn a_hold_of_another_parts_slip_is_no_decision_of_this_part_and_frees_nothing() {
+    on_both(async |rig| {
+        let packet = Packet::in_parts(3, 12);
+        let part = packet.terms.id.parts().nth(1).unwrap();
+        let packet = Packet { part, ..packet };
+        for foreign in [3, 8] {
+            rig.forget(part).await;
+            rig.load(&packet, &[]).await;
+            for user in ["ann", "bob"] {
+                let () = rig.run(["HSET", &packet.keys().part, user, &format!("h{foreign}:7")]).await;
+            }
+            let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-2"]).await;
+            let decisions = [won(foreign, "ann"), won(11, "bob")];
+            rig.store.reconcile(part, 12, &decisions, &[]).await.unwrap();
+            let state = rig.state(part).await;
+            assert_eq!((state.free, state.held.len(), state.decided.len()), (vec![4, 5, 6, 7], 0, 0), "{foreign}");
+            assert_eq!(state.terms[fields::KNOWN_COUNT], "0");
+        }
+    })
+    .await;
+}
+
+/// As after a failover that lost a write of the hash only.
+#[tokio::test]
+async fn a_hold_whose_decision_the_bitmap_has_already_is_confirmed() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["SETBIT", &packet.keys().known, "0", "1"]).await;
+        assert_eq!(rig.reconcile(&packet, &[won(0, "ann")], &[]).await, Reconciled::Loaded);
+        assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1, 2], 0, false));
+    })
+    .await;
+}
+
+/// Only a faulty store shows two holds of one slip.
+#[tokio::test]
+async fn a_second_hold_of_a_slip_gives_way_to_its_owners() {
+    on_both(async |rig| {
+        let packet = Packet::of(3);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["HSET", &packet.keys().part, "bob", "h0:7"]).await;
+        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-1"]).await;
+        let hold = Hold { slip: 0, user: id("bob"), at: Timestamp::from_ms(7) };
+        rig.store.reconcile(packet.part, 3, &[won(0, "ann")], &[hold]).await.unwrap();
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["ann"]);
+        assert_eq!((state.free, state.is_pending), (vec![1, 2], false));
+    })
+    .await;
+}

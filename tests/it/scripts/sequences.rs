@@ -9,6 +9,8 @@ use super::*;
 
 /// Slips of the packet, in two parts.
 const SLIPS: u32 = 7;
+/// For one change of a script of many.
+const CASES_FOR_A_CHANGE: u32 = 50;
 const USERS: [&str; 5] = ["}", "h0:1", "3", "ann", "g1:2:3"];
 
 #[derive(Clone, Debug)]
@@ -379,6 +381,12 @@ fn run(cases: u32, rig: impl AsyncFnOnce() -> Rig) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rig = runtime.block_on(rig());
     let mut config = Config { cases, failure_persistence: None, ..Config::default() };
+    if let Some(seed) = judging_seed() {
+        config.rng_seed = RngSeed::Fixed(seed);
+        config.cases = CASES_FOR_A_CHANGE;
+        // It does not matter how short the shortest failing sequence is.
+        config.max_shrink_iters = 0;
+    }
     let seed = match config.rng_seed {
         RngSeed::Fixed(seed) => seed,
         RngSeed::Random => rand::random(),

@@ -61,12 +61,8 @@ if is_one_each then
       else
         local rest = call('HMGET', part, '$other_ranges', '$ack_mode')
         if rest[1] == '' or at > open_until then
-          local is_certain = rest[2] == 'redis'
-          if not is_certain then
-            local known = call('HMGET', part, '$known_count', '$slip_count')
-            is_certain = known[1] == known[2]
-          end
-          answer = (at < open_until and 's' or 'e') .. (is_certain and '1' or '0')
+          -- The part holds something, whose decision is not known yet.
+          answer = (at < open_until and 's' or 'e') .. (rest[2] == 'redis' and '1' or '0')
         end
       end
     end
@@ -91,7 +87,7 @@ end
 local function refusal(part, tries, guard, to_all, user, digest)
   if sub(guard, 1, 1) == 'r' and call('HEXISTS', part, '$recipient' .. user) == 0 then return 'r' end
   if to_all then return to_all end
-  local wanted = guard:match('p(.*)$')
+  local wanted = guard:match('p(.*)')
   if not wanted then return nil end
   if not digest or digest == '' then return 'p' end
   local counted = call('HMGET', tries, '$tries_end', user)
@@ -121,7 +117,7 @@ local function grab(part, pending, tries, first, count, digests)
   -- The first grab from the start on takes the start out of the guard. If a later part of this script is refused, that may stay.
   local start = guard and sub(guard, -TIME_LEN - 1, -TIME_LEN - 1) == '@' and sub(guard, -TIME_LEN)
   if start and at >= start then
-    guard, start = guard:match('^(.-)p?@'), nil
+    guard, start = guard:match('(.-)p?@'), nil
     if guard == '' then
       guard = nil
       call('HDEL', part, '$guard')
@@ -143,7 +139,7 @@ local function grab(part, pending, tries, first, count, digests)
     local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, to_all, user, digests and ARGV[digests + i - 1])
     if not answer and (slip == range_end or not is_open) then
       rest = rest or call('HMGET', part, '$other_ranges', '$hold_base', '$known_count', '$slip_count', '$ack_mode')
-      local from, to, others = rest[1]:match('^(%d+):(%d+);(.*)$')
+      local from, to, others = rest[1]:match('(%d+):(%d+);(.*)')
       if from and is_open then
         rest[1], rest[2] = others, format('%d', rest[2] + from - slip)
         slip, range_end, has_moved = from, to, true
@@ -164,12 +160,12 @@ local function grab(part, pending, tries, first, count, digests)
     -- The part becomes pending. Its hash, which is the outbox now, does not expire until that is empty. A damaged queue refuses this
     -- first write.
     if not is_pending then
-      call('ZADD', pending, 'NX', at, part:match(':part:(.+)$'))
+      call('ZADD', pending, 'NX', at, part:match(':part:(.+)'))
       call('PERSIST', part)
     end
     if has_moved then call('HSET', part, '$range_end', range_end, '$other_ranges', rest[1], '$hold_base', rest[2]) end
     if not guard and (has_moved or not is_pending) then
-      call('HSET', part, '$open_until', format('%013d', expires - 1) .. range_end)
+      call('HSET', part, '$open_until', format('%d', expires - 1) .. range_end)
     end
     call('HSET', part, '$next_free', slip, unpack(changes))
   end
@@ -181,7 +177,7 @@ while next_arg <= #ARGV do
   i = i + 1
   local first, count, digests = next_arg, 1, nil
   if not is_one_each then
-    local users, has_digests = ARGV[next_arg]:match('^(%d+)(p?)$')
+    local users, has_digests = ARGV[next_arg]:match('(%d+)(p?)')
     first, count = next_arg + 1, tonumber(users)
     digests = has_digests == 'p' and first + count
   end

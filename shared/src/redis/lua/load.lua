@@ -14,9 +14,8 @@
 --       …   then the decisions known so far: "<slip> <amount> <at> <owner>", owner '' for a refund
 --
 -- Returns
---   0  it was loaded already
---   1  it is loaded now
---   2  it is expired: an expired part is not loaded again
+--   0  it is expired: an expired part is not loaded again
+--   1  it is loaded, now or before
 
 local part, known = KEYS[1], KEYS[2]
 local first, past = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -29,10 +28,10 @@ local CHUNK = 1000
 -- which takes two and a half times the memory. A value longer than 64 bytes makes it one.
 local SMALL, LONG = 32, 65
 
-if redis.call('HEXISTS', part, '$expires_at') == 1 then return 0 end
+if redis.call('HEXISTS', part, '$expires_at') == 1 then return 1 end
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-if now >= expires then return 2 end
+if now >= expires then return 0 end
 
 local is_decided, entries, count = {}, {}, 0
 local function entry(field, value)
@@ -40,7 +39,7 @@ local function entry(field, value)
   entries[#entries + 1] = value
 end
 for i = 8 + recipients, #ARGV do
-  local slip, amount, at, owner = ARGV[i]:match('^(%d+) (%d+) (%d+) (.*)$')
+  local slip, amount, at, owner = ARGV[i]:match('(%d+) (%d+) (%d+) (.*)')
   if tonumber(slip) >= first and tonumber(slip) < past and not is_decided[slip] then
     is_decided[slip], count = true, count + 1
   end
@@ -71,7 +70,7 @@ for slip = first, past do
     from = nil
   end
 end
-local next_slip, end_of_range = (table.remove(others, 1) or past .. ':' .. past .. ';'):match('^(%d+):(%d+);$')
+local next_slip, end_of_range = (table.remove(others, 1) or past .. ':' .. past):match('(%d+):(%d+)')
 redis.call('HSET', part, '$next_free', next_slip, '$range_end', end_of_range, '$other_ranges', table.concat(others), '$hold_base', next_slip, '$forget_at', forget)
 
 redis.call('PEXPIREAT', known, forget)

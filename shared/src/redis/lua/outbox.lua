@@ -15,7 +15,7 @@ local all, holds = redis.call('HGETALL', part), {}
 for i = 1, #all, 2 do
   if all[i + 1]:sub(1, 1) == 'h' and all[i]:sub(1, 1) ~= '#' then
     -- A hold from the future is one of another server, before a failover: its age is unknown.
-    local age = now - (tonumber(all[i + 1]:match('^h%d+:(%d+)')) or 0)
+    local age = now - (tonumber(all[i + 1]:match(':(%d+)')) or 0)
     if age >= least or age < 0 then holds[#holds + 1], holds[#holds + 2] = all[i], all[i + 1] end
   end
 end

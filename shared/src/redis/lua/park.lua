@@ -5,13 +5,10 @@
 --       2   the user that it is held for
 --       3   the reason
 --
--- Returns
---   0  the slip is not held for that user any more
---   1  the hold is parked
+-- Returns nothing, also if the slip is not held for that user any more: then nothing changes
 
 local part, slip, user, reason = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 local held, at = (redis.call('HGET', part, user) or ''):match('^h(%d+):(%d+)')
-if held ~= slip then return 0 end
+if held ~= slip then return end
 -- A reason must not contain the separators of grab's answers.
 redis.call('HSET', part, user, 'h' .. slip .. ':' .. at .. ':' .. reason:gsub('[,;]', ' '))
-return 1

@@ -28,7 +28,7 @@ local name, first, past, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 local TERMS = 5
 local fields, slips, confirmed = {'$expires_at', '$next_free', '$hold_base', '$slip_count', '$forget_at'}, {}, {}
 for i = 1, count do
-  local slip, amount, at, owner = ARGV[4 + i]:match('^(%d+) (%d+) (%d+) (.*)$')
+  local slip, amount, at, owner = ARGV[4 + i]:match('(%d+) (%d+) (%d+) (.*)')
   slips[i], fields[TERMS + i] = slip, owner
   confirmed[i] = 'g' .. slip .. ':' .. amount .. ':' .. at
 end
@@ -63,7 +63,7 @@ end
 local lost
 for i = 5 + count, #ARGV do
   if not are_kept[ARGV[i]] then
-    local slip, user = ARGV[i]:match('^(%d+) (.+)$')
+    local slip, user = ARGV[i]:match('(%d+) (.+)')
     if owners[slip] then
       lost = lost or {}
       lost[#lost + 1] = {slip, user}
@@ -162,7 +162,8 @@ if left or lost or is_tidying then
     if place >= 0 and number < past then
       local is_news = call('SETBIT', known, place, 1) == 0
       has_news = has_news or is_news
-      if is_news and hold ~= slip then
+      -- If it is news, it was not held for its owner: that hold took the fast path.
+      if is_news then
         local user = holder(slip)
         if not (user and retract(slip, user)) then take_out(number) end
       end
