@@ -122,9 +122,9 @@ pub async fn run(lab: &mut Lab, size: Size) -> Result<(), BoxError> {
     let cluster = TestCluster::start(NODES).await;
     let mut rushes = Vec::new();
     for mode in Mode::ALL {
-        let rushed = rush(&cluster, mode, size).await?;
-        eprintln!("million {}: {:.0}/s", mode.name(), rushed.answers_per_s);
-        rushes.push(rushed);
+        let of_mode = rush(&cluster, mode, size).await?;
+        eprintln!("million {}: {:.0}/s", mode.name(), of_mode.answers_per_s);
+        rushes.push(of_mode);
     }
     lab.report.add_million(Million { size, rushes });
     Ok(())
