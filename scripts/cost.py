@@ -6,6 +6,7 @@ All inputs are printed, and options change them. Bytes of log lines are what the
     scripts/cost.py
     scripts/cost.py --winner-ms 40 --write-price 0.7125 --node-price 0.2
     scripts/cost.py --page 1
+    scripts/cost.py --chart docs/images/cost.svg
 """
 
 import argparse
@@ -31,6 +32,7 @@ def arguments():
     for name, (value, meaning) in INPUTS.items():
         parser.add_argument(f"--{name}", type=float, default=value, help=f"{meaning} (default: {value})")
     parser.add_argument("--json", action="store_true", help="print inputs and results as JSON")
+    parser.add_argument("--chart", type=pathlib.Path, help="draw a million of each kind into this SVG file")
     return parser.parse_args()
 
 
@@ -120,6 +122,38 @@ def table(title, columns, digits=2):
     print(f"{'together':<28}" + "".join(f"{sum(column.values()):>12.{digits}f}" for column in columns.values()))
 
 
+# A color for each part, told apart without seeing red or green (the palette of Okabe and Ito).
+COLORS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#999999")
+NAMES_WIDTH, BAR_WIDTH, ROW = 90, 560, 34
+
+
+def chart(columns):
+    """An SVG with a bar for each kind of request, of the parts of its cost in dollars a million."""
+    most = max(sum(parts.values()) for parts in columns.values())
+    shown = [part for part in columns["wins"] if any(parts[part] >= 0.01 for parts in columns.values())]
+    width, height = NAMES_WIDTH + BAR_WIDTH + 90, 74 + ROW * len(columns)
+    text = lambda x, y, words, more="": f'<text x="{x:.0f}" y="{y:.0f}" {more}>{words}</text>'
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="14">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+        text(width / 2, 24, "A million requests on AWS, in dollars", 'text-anchor="middle" font-size="16"'),
+    ]
+    for row, (kind, parts) in enumerate(columns.items()):
+        x, y = float(NAMES_WIDTH), 40 + ROW * row
+        lines.append(text(x - 8, y + 17, kind, 'text-anchor="end"'))
+        for part, color in zip(shown, COLORS):
+            size = parts[part] / most * BAR_WIDTH
+            lines.append(f'<rect x="{x:.1f}" y="{y}" width="{size:.1f}" height="24" fill="{color}"/>')
+            x += size
+        lines.append(text(x + 8, y + 17, f"${sum(parts.values()):.2f}"))
+    x, y = float(NAMES_WIDTH), height - 14
+    for part, color in zip(shown, COLORS):
+        lines.append(f'<rect x="{x:.0f}" y="{y - 11}" width="12" height="12" fill="{color}"/>')
+        lines.append(text(x + 17, y, part))
+        x += 40 + 8.4 * len(part)
+    return "\n".join([*lines, "</svg>\n"])
+
+
 def main():
     given = arguments()
     of = requests(given)
@@ -145,6 +179,10 @@ def main():
     for kind, slips in ("100 slips", given.rush_slips), ("10 slips", given.group_slips):
         millions[f"of {kind}"] = {part: cost + of["sends"][part] * 1e6 / slips for part, cost in millions["wins"].items()}
     large = audit(given, CLAIMS_OF_LARGE_LEDGER)
+    kinds = {kind: millions[kind] for kind in ("wins", "losses", "sends", "views")}
+    if given.chart:
+        given.chart.write_text(chart(kinds))
+        return
     if given.json:
         values = {name: getattr(given, name.replace("-", "_")) for name in INPUTS}
         inputs = {name: int(value) if float(value).is_integer() else value for name, value in values.items()}
@@ -155,7 +193,7 @@ def main():
 
     for name, (_, meaning) in INPUTS.items():
         print(f"{getattr(given, name.replace('-', '_')):>12g}  {meaning}")
-    table("a million", {kind: millions[kind] for kind in ("wins", "losses", "sends", "views")})
+    table("a million", kinds)
     table("a million wins with sends", {kind: parts for kind, parts in millions.items() if kind.startswith("of ")})
     print(f"\nbytes of logs: {grab_log['losses']:.0f} a loss, {grab_log['wins']:.0f} a win, with the access log")
     table("a rush", {f"{given.rush_requests:,.0f}": rush}, digits=4)

@@ -80,6 +80,9 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
     if inputs.grab_ack_ledger > 0.0 && needs.write_units as f64 > inputs.table_rate() {
         warm(&mut raised, needs.write_units as f64);
     }
+    if inputs.reads_claims(rush.parts()) && rate > inputs.reads_rate() {
+        warm_reads(&mut raised, rate);
+    }
     let mut outcome = simulate(&raised, times, rush);
     let (mut runs, mut tries) = (1, outcome.tries);
     for _ in 1..ROUNDS {
@@ -109,9 +112,10 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
 
 /// The cores of Redis that the worst second takes: all of the first winners, and each process at work meets each part.
 fn cores(inputs: &Inputs, times: &Times, rush: &Rush, won: f64, working: f64) -> f64 {
-    let owners = f64::from(rush.slips) * inputs.owner_ns;
+    let reads_claims = inputs.reads_claims(rush.parts());
+    let (calls, owners) = if reads_claims { (1.0, 0.0) } else { (2.0, f64::from(rush.slips) * inputs.owner_ns) };
     let wins = won * (times.win + times.reconcile) as f64;
-    let meets = working * (f64::from(rush.parts()) * 2.0 * times.lose as f64 + owners);
+    let meets = working * (f64::from(rush.parts()) * calls * times.lose as f64 + owners);
     (wins + meets) / SECOND as f64
 }
 
@@ -145,8 +149,16 @@ fn lift(inputs: &mut Inputs, limit: Limit) {
     }
 }
 
-/// Warms the table to this rate, and raises what would hold it below.
+/// Warms the table to this rate of reads. The template takes both rates together.
+fn warm_reads(inputs: &mut Inputs, rate: f64) {
+    inputs.reads_warm = rounded(rate);
+    inputs.reads_quota = inputs.reads_quota.max(inputs.reads_warm);
+    inputs.table_warm = inputs.table_warm.max(inputs.table_new);
+}
+
+/// Warms the table to this rate of writes, and raises what would hold it below.
 fn warm(inputs: &mut Inputs, rate: f64) {
+    inputs.reads_warm = inputs.reads_warm.max(inputs.reads_new);
     inputs.table_warm = rounded(rate);
     inputs.table_quota = inputs.table_quota.max(inputs.table_warm);
     if inputs.table_max > 0.0 {

@@ -112,6 +112,8 @@ impl Costs {
         for (place, cost) in sum.iter_mut().enumerate() {
             cost.dollars = wins * win[place].dollars + losses.max(0.0) * loss[place].dollars + send[place].dollars;
         }
+        // The claims that losers of a large final packet need are more than the average loser reads.
+        sum[2].dollars += outcome.claim_reads as f64 * self.price("read-price") / 1e6;
         sum[0].dollars += (outcome.accepted - outcome.invocations) as f64 * self.price("api-price") / 1e6;
         sum.into()
     }
@@ -122,7 +124,8 @@ impl Costs {
         let gigabytes = self.work("memory-mb") / 1024.0;
         let seconds = inputs.hours * 3_600.0;
         let shards = (inputs.redis_shards - 1.0).max(0.0);
-        let warmed = (inputs.table_warm - inputs.table_new).max(0.0);
+        let warmed = (inputs.table_warm - inputs.table_new).max(0.0) * self.price("warm-price")
+            + (inputs.reads_warm - inputs.reads_new).max(0.0) * self.price("warm-read-price");
         vec![
             Cost {
                 of: "environments that always run",
@@ -132,7 +135,7 @@ impl Costs {
                 of: "shards beyond the first",
                 dollars: shards * self.work("nodes") * inputs.hours * self.price("node-price"),
             },
-            Cost { of: "warming the table, once", dollars: warmed * self.price("warm-price") },
+            Cost { of: "warming the table, once", dollars: warmed },
         ]
     }
 }

@@ -103,6 +103,7 @@ inputs! {
     redis_timeout_ms "RedisResponseTimeoutMs" 500.0 Source::Template, "ms that a function waits for Redis, twice at most";
     redis_sync "RedisDurability" 1.0 Source::Template, "1 sync, 0 async or disabled: whether a write waits for a replica";
     table_warm "TableWarmWrites" 0.0 Source::Template, "write units a second that the table takes at once; 0: as a new one";
+    reads_warm "TableWarmReads" 0.0 Source::Template, "read units a second that the table takes at once; 0: as a new one";
     table_max "TableMaxWrites" 0.0 Source::Template, "write units a second that it takes at most; 0: the quota";
 
     api_rate "api-rate" 10_000.0 GATEWAY, "requests a second of the account and region";
@@ -111,6 +112,8 @@ inputs! {
     ramp_seconds "ramp-seconds" 10.0 RAMP, "seconds in which it gains them, refilled continuously";
     requests_per_execution "requests-per-execution" 10.0 REQUESTS, "requests a second for each execution that is allowed";
     table_new "table-new" 4_000.0 ON_DEMAND, "write units a second of a new table on demand";
+    reads_new "reads-new" 12_000.0 ON_DEMAND, "read units a second of a new table on demand";
+    reads_quota "reads-quota" 40_000.0 TABLE_QUOTA, "read units a second of a table at most";
     table_peak "table-peak" 0.0 Source::Assumed, "write units a second of the table's past peak; it takes twice as many";
     table_doubling_min "table-doubling-min" 30.0 ON_DEMAND, "minutes after which a throttled table takes twice as many";
     table_quota "table-quota" 40_000.0 TABLE_QUOTA, "write units a second of a table at most";
@@ -119,7 +122,7 @@ inputs! {
     cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
     redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
     handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
-    owner_ns "owner-ns" 1_000.0 Source::Assumed, "ns of a shard's core for each slip of a final part whose owners a process reads";
+    owner_ns "owner-ns" 250.0 Source::Assumed, "ns of a shard's core for each slip of a final part whose owners a process reads";
     warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";
 
     tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";
@@ -130,7 +133,9 @@ inputs! {
     help_after_ms "help-after-ms" 100.0 Source::Code("shared/src/service/grab/help.rs"), "ms that a loser in doubt waits before helping";
     help_ms "help-ms" 400.0 Source::Code("shared/src/service/grab/help.rs"), "ms of a help at most";
     blocked_ms "blocked-ms" 10_000.0 Source::Code("shared/src/service/grab/help.rs"), "ms for which a hold that was helped in vain stops nobody";
-    final_ms "final-ms" 5_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
+    final_ms "final-ms" 60_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
+    owners_parts "owners-parts" 4.0 Source::Code("shared/src/service/grab/mod.rs"), "parts of a packet at most whose owners a process reads; else its losers' claims";
+    unread_ms "unread-ms" 10_000.0 Source::Code("shared/src/service/grab/final_packets.rs"), "ms for which a process reads owners once the table refused a claim's read";
     hours "hours" 1.0 Source::Assumed, "hours for which raised environments and shards are paid";
 }
 
@@ -165,6 +170,17 @@ impl Inputs {
     #[must_use]
     pub fn table_rate(&self) -> f64 {
         self.table_new.max(self.table_warm).max(2.0 * self.table_peak).min(self.table_most())
+    }
+
+    /// Read units a second that the table takes.
+    #[must_use]
+    pub fn reads_rate(&self) -> f64 {
+        self.reads_new.max(self.reads_warm).min(self.reads_quota)
+    }
+
+    /// Whether a process answers losers of a final packet of so many parts from their claims. Else it reads the owners of each part.
+    pub(crate) fn reads_claims(&self, parts: u32) -> bool {
+        f64::from(parts) > self.owners_parts && self.grab_ack_ledger > 0.0
     }
 
     /// Write units a second that it takes at most.

@@ -120,6 +120,10 @@ pub struct Outcome {
     pub held: u64,
     /// Write units of the busiest second.
     pub write_units: f64,
+    /// Claims that were read for losers of a final packet.
+    pub claim_reads: u64,
+    /// Those of the busiest second: each takes a read unit.
+    pub read_units: f64,
     /// Calls of the function that ended with 503.
     pub failed_calls: u64,
     /// Nanoseconds from the beginning to the last answer of all.

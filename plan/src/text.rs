@@ -163,6 +163,7 @@ fn limits(f: &mut fmt::Formatter<'_>, inputs: &Inputs, outcome: &Outcome) -> fmt
             ),
         ),
         ("write units", format!("{} in the busiest second", grouped(outcome.write_units))),
+        ("reads of losers' claims", format!("{} in the busiest second", grouped(outcome.read_units))),
     ];
     writeln!(f)?;
     facts.iter().try_for_each(|(name, text)| writeln!(f, "  {name:<28}{text}"))
@@ -192,12 +193,6 @@ fn advised(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
     for change in parameters {
         writeln!(f, "    \"{}={:.0}\",{}", change.name, change.to, remark(change))?;
     }
-    if advice.changes.iter().any(|change| change.name == "TableWarmWrites") {
-        writeln!(
-            f,
-            "    \"TableWarmReads=12000\",  # goes with TableWarmWrites; more if the table already takes more"
-        )?;
-    }
     let meanings = advice.inputs.list();
     if !quotas.is_empty() {
         writeln!(f, "  quotas that AWS has to raise")?;
@@ -218,16 +213,6 @@ fn advised(f: &mut fmt::Formatter<'_>, advice: &Advice) -> fmt::Result {
         count(advice.outcome.executions),
         advice.outcome.redis_busiest * 100.0,
     )?;
-    if advice.outcome.redis_busiest >= 1.0 {
-        writeln!(
-            f,
-            "  Each execution asks each part of the packet, and reads its owners once nothing is left. Several"
-        )?;
-        writeln!(
-            f,
-            "  packets of fewer slips take less of Redis, and so do managed instances, which are fewer processes."
-        )?;
-    }
     Ok(())
 }
 

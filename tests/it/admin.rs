@@ -2,6 +2,7 @@
 
 mod plan;
 mod via;
+mod webhooks;
 
 use std::process::Output;
 use std::time::Duration;

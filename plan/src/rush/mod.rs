@@ -192,6 +192,8 @@ struct Simulation<'a> {
     table: Bucket,
     table_doubles_at: Nanos,
     units: Vec<f64>,
+    reads: Bucket,
+    read_units: Vec<f64>,
     /// Until then losers in doubt are answered from the ledger.
     blocked_until: Nanos,
     outcome: Outcome,
@@ -225,6 +227,8 @@ impl<'a> Simulation<'a> {
             table: Bucket::new(table_rate, table_rate),
             table_doubles_at: millis(inputs.table_doubling_min * 60_000.0),
             units: Vec::new(),
+            reads: Bucket::new(inputs.reads_rate(), inputs.reads_rate()),
+            read_units: Vec::new(),
             blocked_until: 0,
             outcome: Outcome::default(),
         }
@@ -253,6 +257,7 @@ impl<'a> Simulation<'a> {
         let busiest = self.shards.iter().map(Core::busiest);
         self.outcome.redis_busiest = busiest.fold(0.0, f64::max);
         self.outcome.write_units = self.units.iter().copied().fold(0.0, f64::max);
+        self.outcome.read_units = self.read_units.iter().copied().fold(0.0, f64::max);
         self.outcome.executions = self.pool.most();
         (self.outcome.committed, self.outcome.held) = self.packet.owned();
         self.outcome.finish();
@@ -341,6 +346,15 @@ impl<'a> Simulation<'a> {
     }
 
     fn begin(&mut self, id: u32) {
+        let user = self.calls[id as usize].user;
+        if self.pool.knows_all(id, self.now) && !self.packet.has_slip(user) {
+            if self.reads.take(self.now, 1.0) {
+                self.outcome.claim_reads += 1;
+                add(&mut self.read_units, self.now, 1.0);
+                return self.answer_from_ledger(id);
+            }
+            self.pool.pause(id, self.now + millis(self.inputs.unread_ms));
+        }
         self.at(self.now + self.half_own() + self.half_redis(), Event::Probe(id));
     }
 
@@ -358,6 +372,9 @@ impl<'a> Simulation<'a> {
         }
         // It asked nobody this time, so nothing had to travel.
         if self.calls[id as usize].in_doubt == 0 {
+            if !self.reads_owners(id) {
+                self.pool.remember_all(id, self.now + millis(self.inputs.final_ms));
+            }
             return self.at(self.now + self.half_own(), Event::End(id, Ending::SoldOut));
         }
         if self.now < self.blocked_until {
@@ -401,8 +418,16 @@ impl<'a> Simulation<'a> {
         }
     }
 
+    /// Whether this process answers losers from the owners of final parts, or from the losers' claims.
+    fn reads_owners(&self, id: u32) -> bool {
+        !self.inputs.reads_claims(self.packet.parts()) || self.pool.is_paused(id, self.now)
+    }
+
     /// Reads the owners of a final part, for later losers of this process. Nobody waits for them.
     fn read_owners(&mut self, id: u32, part: u32) {
+        if !self.reads_owners(id) {
+            return;
+        }
         self.outcome.redis_calls += 1;
         let owners = f64::from(self.packet.slips(part)) * self.inputs.owner_ns;
         self.shards[self.packet.shard(part)].serve(self.now, self.times.lose + owners as Nanos);
@@ -437,11 +462,7 @@ impl<'a> Simulation<'a> {
         let units = self.times.claim_units;
         let takes = self.table.take(self.now, units);
         if takes {
-            let second = (self.now / SECOND) as usize;
-            if self.units.len() <= second {
-                self.units.resize(second + 1, 0.0);
-            }
-            self.units[second] += units;
+            add(&mut self.units, self.now, units);
         } else if self.now >= self.table_doubles_at {
             self.table.double(self.inputs.table_most());
             self.table_doubles_at = self.now + millis(self.inputs.table_doubling_min * 60_000.0);
@@ -544,4 +565,13 @@ impl<'a> Simulation<'a> {
 /// The parts whose bits are set.
 fn parts_of(bits: u64) -> impl Iterator<Item = u32> {
     (0..u64::BITS).filter(move |part| bits >> part & 1 == 1)
+}
+
+/// Counts units in the second in which they are taken.
+fn add(seconds: &mut Vec<f64>, now: Nanos, units: f64) {
+    let second = (now / SECOND) as usize;
+    if seconds.len() <= second {
+        seconds.resize(second + 1, 0.0);
+    }
+    seconds[second] += units;
 }

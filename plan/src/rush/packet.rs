@@ -97,6 +97,11 @@ impl Packet {
         self.users[user as usize] == State::Nothing && self.parts[part as usize].free > 0
     }
 
+    /// Whether the user has a slip, decided or not.
+    pub fn has_slip(&self, user: u32) -> bool {
+        self.users[user as usize] != State::Nothing
+    }
+
     /// Whether the user has a slip of this part, decided or not.
     pub fn has_slip_of(&self, user: u32, part: u32) -> bool {
         match self.users[user as usize] {

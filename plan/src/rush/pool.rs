@@ -13,11 +13,16 @@ pub enum Start {
     Cold(u32),
 }
 
-/// What a process knows of the packet: bit by bit its final parts, and until when.
+/// What a process knows of the packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
+    /// Bit by bit the final parts whose owners it has, until then.
     parts: u64,
     until: Nanos,
+    /// Until then it knows that the packet is final, and reads losers' claims.
+    final_until: Nanos,
+    /// Until then it reads no claims, because the table refused one.
+    paused_until: Nanos,
 }
 
 /// All executions.
@@ -98,9 +103,29 @@ impl Pool {
     pub fn remember(&mut self, id: u32, part: u32, now: Nanos, ttl: Nanos) {
         let known = &mut self.known[id as usize];
         if now >= known.until {
-            *known = Known { parts: 0, until: now + ttl };
+            (known.parts, known.until) = (0, now + ttl);
         }
         known.parts |= 1 << part;
+    }
+
+    /// Whether this process knows that the packet is final.
+    pub fn knows_all(&self, id: u32, now: Nanos) -> bool {
+        now < self.known[id as usize].final_until && !self.is_paused(id, now)
+    }
+
+    /// It has seen that the packet is final.
+    pub fn remember_all(&mut self, id: u32, until: Nanos) {
+        self.known[id as usize].final_until = until;
+    }
+
+    /// Whether it reads owners in place of claims.
+    pub fn is_paused(&self, id: u32, now: Nanos) -> bool {
+        now < self.known[id as usize].paused_until
+    }
+
+    /// It reads owners until then.
+    pub fn pause(&mut self, id: u32, until: Nanos) {
+        self.known[id as usize].paused_until = until;
     }
 
     /// Calls at once, at most.

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::time::Duration;
 
+use foldhash::HashMap;
 use redis::{Value, from_redis_value};
 
 use super::fields;
-use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
+use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp, UserId};
 use crate::ports::{
     Doubt, GrabAnswer, Help, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult,
 };
@@ -79,24 +80,41 @@ fn claim(text: &str) -> Option<Claim> {
     fields.next().is_none().then_some(claim)
 }
 
-/// The answer of `snapshot.lua`.
+/// The answer of `snapshot.lua`. If the part is final, it has no owners yet: [`owners`] reads them.
 pub fn snapshot(reply: &Value) -> Option<SnapshotResult> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
         (0, []) => Some(SnapshotResult::GrabNeeded),
         (1, []) => Some(SnapshotResult::NotFinal),
-        (state @ (2 | 3), [others, left, users @ ..]) if users.len() % 2 == 0 => {
+        (2, [others, left, users @ ..]) if users.len() % 2 == 0 => {
             let user = |pair: &[Value]| Some((text(&pair[0])?.parse().ok()?, had(&text(&pair[1])?)?));
-            Some(SnapshotResult::Exhausted(PartSnapshot {
-                is_final: state == 3,
-                left: Duration::from_millis(number(&text(left)?)?),
-                by_user: users.chunks_exact(2).map(user).collect::<Option<_>>()?,
-                others: nothing(&text(others)?)?,
-            }))
+            let by_user = users.chunks_exact(2).map(user).collect::<Option<_>>()?;
+            Some(SnapshotResult::Exhausted(exhausted(false, others, left, by_user)?))
         }
+        (3, [others, left]) => Some(SnapshotResult::Exhausted(exhausted(true, others, left, HashMap::default())?)),
         _ => None,
     }
+}
+
+fn exhausted(
+    is_final: bool,
+    others: &Value,
+    left: &Value,
+    by_user: HashMap<UserId, GrabAnswer>,
+) -> Option<PartSnapshot> {
+    let left = Duration::from_millis(number(&text(left)?)?);
+    Some(PartSnapshot { is_final, left, by_user, others: nothing(&text(others)?)? })
+}
+
+/// The answers to the owners in the hash of a part. `Some(None)`: it is not final.
+pub fn owners(part: &[(String, String)]) -> Option<Option<HashMap<UserId, GrabAnswer>>> {
+    let field = |wanted| part.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    if field(fields::SLIP_COUNT).is_none_or(|count| field(fields::KNOWN_COUNT) != Some(count)) {
+        return Some(None);
+    }
+    let users = part.iter().filter(|(name, _)| !name.starts_with(fields::PREFIX));
+    users.map(|(user, entry)| Some((user.parse().ok()?, had(entry)?))).collect::<Option<_>>().map(Some)
 }
 
 /// The answer of `help.lua`.
@@ -235,7 +253,6 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::UserId;
 
     /// What the header of a script says that it returns, from `Returns` to the first line that is not part of it.
     fn returns(script: &str) -> impl Iterator<Item = &str> {
@@ -289,16 +306,16 @@ mod tests {
         assert_eq!(listed(include_str!("lua/load.lua")), read(&|state| loaded(state).is_some()));
         assert_eq!(listed(include_str!("lua/close.lua")), read(&|state| closed(state).is_some()));
         let bulk = |text: &str| Value::BulkString(text.into());
-        let snapshots = |state: u8| {
+        let snapshots = |state: u8| -> Vec<usize> {
             let all = [Value::Int(state.into()), bulk("s1"), bulk("59"), bulk("ann"), bulk("g3:520:7")];
-            snapshot(&Value::Array(all[..1].to_vec())).is_some() || snapshot(&Value::Array(all.to_vec())).is_some()
+            [1, 3, 5].into_iter().filter(|len| snapshot(&Value::Array(all[..*len].to_vec())).is_some()).collect()
         };
         let text: Vec<&str> = returns(include_str!("lua/snapshot.lua")).collect();
-        for state in [2, 3] {
-            let shown = format!("{{{state}, others, left, user, claim, user, claim, ...}}");
-            assert!(text.iter().any(|line| line.contains(&shown)), "{shown}");
+        for shown in ["{0}", "{1}", "{2, others, left, user, claim, user, claim, ...}", "{3, others, left}"] {
+            assert!(text.iter().any(|line| line.contains(shown)), "{shown}");
         }
-        assert_eq!((0..=u8::MAX).filter(|state| snapshots(*state)).collect::<Vec<_>>(), [0, 1, 2, 3]);
+        let read = (0..=u8::MAX).map(|state| (state, snapshots(state))).filter(|(_, lens)| !lens.is_empty());
+        assert_eq!(read.collect::<Vec<_>>(), [(0, vec![1]), (1, vec![1]), (2, vec![3, 5]), (3, vec![3])]);
         let helps = |state: u8| {
             let with = |rest: &[Value]| help(&Value::Array([&[Value::Int(state.into())], rest].concat())).is_some();
             with(&[]) || with(&[Value::Int(59)]) || with(&[bulk("59"), bulk("ann"), bulk("h3:7")])
@@ -382,6 +399,24 @@ mod tests {
             &["s", "59"],
         ] {
             assert_eq!(read(all), None, "{all:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_final_part_has_owners() {
+        let read = |known: &str, users: &[(&str, &str)]| {
+            let fields = [(fields::SLIP_COUNT, "2"), (fields::KNOWN_COUNT, known)];
+            let part: Vec<_> =
+                fields.iter().chain(users).map(|(name, value)| (name.to_string(), value.to_string())).collect();
+            owners(&part)
+        };
+        let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
+        let ann = ("ann".parse().unwrap(), GrabAnswer::Confirmed(claim));
+        assert_eq!(read("2", &[("ann", "g3:520:7")]), Some(Some([ann].into_iter().collect())));
+        assert_eq!(read("1", &[("ann", "g3:520:7")]), Some(None));
+        assert_eq!(owners(&[]), Some(None), "it is gone");
+        for damaged in [("ann", "3"), ("a b", "g3:520:7")] {
+            assert_eq!(read("2", &[damaged]), None, "{damaged:?}");
         }
     }
 

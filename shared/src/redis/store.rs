@@ -10,8 +10,8 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
-    SnapshotResult, ViewResult,
+    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
+    Reconciled, SnapshotResult, ViewResult,
 };
 use crate::telemetry::Meter;
 
@@ -184,9 +184,20 @@ impl HotStore for RedisStore {
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
-        let call = SNAPSHOT.call(&[&PartKeys::of(part).part]).arg(if only_final { "final" } else { "" });
-        let reply: redis::Value = self.call(&call).await?;
-        reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot"))
+        let key = PartKeys::of(part).part;
+        let reply: redis::Value = self.call(&SNAPSHOT.call(&[&key]).arg(if only_final { "final" } else { "" })).await?;
+        match reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot"))? {
+            SnapshotResult::Exhausted(shown) if shown.is_final => {
+                let mut all = cmd("HGETALL");
+                all.arg(key);
+                let owners = reply::owners(&self.run::<Vec<_>>(all).await?).ok_or_else(|| unreadable("snapshot"))?;
+                // Without owners, the hot store has forgotten the part since, or rolled back.
+                Ok(owners.map_or(SnapshotResult::GrabNeeded, |by_user| {
+                    SnapshotResult::Exhausted(PartSnapshot { by_user, ..shown })
+                }))
+            }
+            shown => Ok(shown),
+        }
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {

@@ -14,7 +14,8 @@ const MARGINS: u32 = 110;
 /// Room for the labels of the rows.
 const NAMES: u32 = 330;
 
-/// Draws throughput, Redis CPU and latencies of each workload into a folder, and each mode of this engine beside lua-queue.
+/// Draws throughput, Redis CPU and latencies of each workload into a folder, each mode of this engine beside lua-queue, and workload A
+/// at a glance.
 pub fn draw(cells: &[Cell], out: &Path) -> Result<(), BoxError> {
     let mut workloads: Vec<&str> = cells.iter().map(|cell| cell.workload).collect();
     workloads.dedup();
@@ -29,6 +30,7 @@ pub fn draw(cells: &[Cell], out: &Path) -> Result<(), BoxError> {
         }
         latencies(&cells, &out.join(format!("{name}-latency.svg")), &format!("{workload}: answered within"))?;
     }
+    at_a_glance(cells, &out.join("at-a-glance.svg"))?;
     for mode in [summary::ONE_USER, summary::COLLECTED] {
         let pair = |pair: Pair<'_>| {
             [(pair.ours, "ours"), (pair.theirs, "lua-queue")].map(|(cell, scheme)| Row {
@@ -43,6 +45,31 @@ pub fn draw(cells: &[Cell], out: &Path) -> Result<(), BoxError> {
         }
     }
     Ok(())
+}
+
+/// The schemes of the chart at a glance, with what they are called there.
+const AT_A_GLANCE: [(&str, &str); 8] = [
+    ("ours, collected, 1000 under way", "hongbao, a process that serves many"),
+    ("ours, one user a call, 1000 under way", "hongbao, a function by default"),
+    ("lua-queue pipelined, 1000 under way", "lua-queue, with our client"),
+    ("lua-queue", "lua-queue, as published"),
+    ("no-lock", "no-lock (oversells)"),
+    ("lock-counter", "lock-counter (oversells)"),
+    ("check-lock-pop", "check-lock-pop (gives two slips)"),
+    ("pure-queue", "pure-queue (gives two slips)"),
+];
+
+/// Workload A of each published design and of both modes of this engine, in words for a reader who knows none of the schemes.
+fn at_a_glance(cells: &[Cell], file: &Path) -> Result<(), BoxError> {
+    let of = |(scheme, label): &(&str, &str)| {
+        let cell = cells.iter().find(|cell| cell.workload == "A" && cell.scheme == *scheme)?;
+        Some(Row { label: (*label).to_owned(), cell: cell.clone() })
+    };
+    let rows: Vec<Row> = AT_A_GLANCE.iter().filter_map(of).collect();
+    if rows.len() < AT_A_GLANCE.len() {
+        return Ok(());
+    }
+    bars(&rows, file, "100,000 users grab 100,000 slips: answers per second", |cell| cell.per_s.median)
 }
 
 /// A bar of a chart.
@@ -161,5 +188,20 @@ mod tests {
                 assert_eq!(chart.matches(&format!("\n{scheme}\n")).count(), 1, "{scheme}");
             }
         }
+    }
+
+    #[test]
+    fn a_glance_needs_every_design() {
+        let out = tempfile::tempdir().expect("a folder");
+        let mut cells: Vec<Cell> = AT_A_GLANCE.iter().rev().map(|(scheme, _)| cell(scheme)).collect();
+        draw(&cells, out.path()).expect("a chart");
+        let file = out.path().join("at-a-glance.svg");
+        let chart = std::fs::read_to_string(&file).expect("its file");
+        let places = AT_A_GLANCE.map(|(_, label)| chart.find(&format!("\n{label}\n")).expect(label));
+        assert!(places.is_sorted() || places.iter().rev().is_sorted(), "{places:?}");
+        std::fs::remove_file(&file).expect("it is there");
+        cells.pop();
+        draw(&cells, out.path()).expect("charts");
+        assert!(!file.exists());
     }
 }

@@ -23,6 +23,8 @@ pub enum Order {
     Page,
     /// Requests at the same time share one read, or the next one.
     Shared,
+    /// A large packet takes one read, others none.
+    OneRead,
 }
 
 /// The order of a figure of an action.
@@ -31,7 +33,7 @@ pub type Orders = fn(&str, Figure) -> Order;
 impl Order {
     fn at(self, size: u32) -> u64 {
         let factor = match self {
-            Self::Constant => 1,
+            Self::Constant | Self::OneRead => 1,
             Self::Parts => size.div_ceil(1_000).min(64),
             Self::Groups => size.div_ceil(64),
             Self::Frontier => size.div_ceil(64).min(64),
@@ -40,6 +42,14 @@ impl Order {
             Self::Shared => size.min(2),
         };
         factor.into()
+    }
+
+    /// What it may be, whatever it is at smaller sizes. A unit counts as two halves.
+    const fn always(self) -> u64 {
+        match self {
+            Self::OneRead => 2,
+            _ => 0,
+        }
     }
 
     /// Whether only the growth from the smallest size counts: at some size a packet is treated in another way.
@@ -52,7 +62,7 @@ impl Order {
 #[expect(clippy::match_same_arms, reason = "a row for each action and its figures")]
 pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
     use Figure::{Calls, Commands, Moved, ReadUnits, Reads, Transactions, WriteUnits};
-    use Order::{Constant, Each, EachAndMore, Frontier, Groups, Parts};
+    use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, Parts};
     match (action, figure) {
         ("send", Calls | Commands | Moved | WriteUnits) => Parts,
         ("first view", Reads | ReadUnits) => Groups,
@@ -68,6 +78,7 @@ pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
         ) => Each,
         (view, Calls | Commands | Moved) if view.contains("view") || view.contains("claims") => Parts,
         ("losing grab, a hold left behind" | "losing grab, a process knows nothing", Calls | Commands) => Parts,
+        ("losing grab, a process knows nothing" | "losing grab, a process knows", Reads | ReadUnits) => OneRead,
         ("settle, nothing left", Calls | Reads | ReadUnits) | ("settle, everything left", Calls) => EachAndMore,
         ("settle, nothing left", Commands | Moved) => Each,
         ("settle, everything left", Reads | ReadUnits) => Groups,
@@ -110,7 +121,8 @@ pub fn hold_to(section: &Section, orders: Orders) {
     let mut judge = |what: &str, order: Order, costs: Vec<u64>| {
         for (large, large_size) in section.sizes.iter().enumerate() {
             for (small, small_size) in section.sizes[..large].iter().enumerate() {
-                let bound = costs[small] * order.at(*large_size) * 6 / (order.at(*small_size) * 5);
+                let grown = costs[small] * order.at(*large_size) * 6 / (order.at(*small_size) * 5);
+                let bound = grown.max(order.always());
                 if costs[large] > bound && !(order.has_a_step() && small > 0) {
                     let (cost, base) = (costs[large], costs[small]);
                     worse.push(format!(

@@ -142,7 +142,14 @@ impl At {
     /// The calls that a grab of `user` may make next. `remembers`: the final parts that its process has cached.
     pub fn calls(self, instance: &Instance, user: User, remembers: Set, calls: &mut Vec<Call>) {
         match self {
-            Self::Pass { probe, .. } => ask(instance, user, probe, remembers, calls),
+            Self::Pass { probe, .. } => {
+                ask(instance, user, probe, remembers, calls);
+                // `answer_by_claim`
+                let knows_all = (0..instance.parts).all(|part| remembers.has(part));
+                if self == Self::START && knows_all && instance.ack == Ack::Ledger {
+                    calls.push(Call::ReadClaim(user));
+                }
+            }
             Self::Doubt { why } => {
                 if why != Why::SoldOut || instance.has(Mutant::ReadInDoubt) {
                     calls.push(Call::ReadClaim(user));
@@ -193,6 +200,9 @@ impl At {
         match (self, reply) {
             (Self::Pass { probe, why, doubt }, Reply::GrabAnswer(found)) => {
                 found_in(instance, call, found, probe, why, doubt)
+            }
+            (Self::Pass { why, .. }, Reply::Slip(slip)) if matches!(call, Call::ReadClaim(_)) => {
+                Err(slip.map_or_else(|| nothing(why), Answer::Grabbed))
             }
             (Self::Pass { probe, why, doubt }, Reply::Slip(slip)) => remembered(instance, slip, probe, why, doubt),
             (Self::Doubt { .. }, Reply::GrabAnswer(found)) => found_in(instance, call, found, 0, Why::SoldOut, false),

@@ -9,7 +9,7 @@
 //! | [`hot`]: `grab`, `reconcile`, `load`, `close` | `redis/lua/{grab,reconcile,load,close}.lua` |
 //! | [`hot`]: `is_final`, and the action `CacheFinalPart` | `redis/lua/snapshot.lua`, `service/grab/exhausted.rs` |
 //! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
-//! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass` and `ask_the_ledger` in `service/grab/mod.rs` |
+//! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass`, `answer_by_claim` and `ask_the_ledger` in `service/grab/mod.rs` |
 //! | [`grab`]: `Help`, `Helped` | `Helper::help` in `service/grab/help.rs` |
 //! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
 //! | [`grab`]: `NotLoaded`, `ReadPart`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |

@@ -78,7 +78,7 @@ impl Process {
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot, setup));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
-        let grab = grab.with_transactions(setup.claims_at_once);
+        let grab = grab.with_transactions(setup.claims_at_once).with_owners_of(1);
         let daily_max = world.daily_max();
         let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_max };
         Arc::new(Self {

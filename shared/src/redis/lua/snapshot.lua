@@ -8,7 +8,8 @@
 --   {0}  each user needs a grab: the part is not loaded, has a free slip, or has a guard, which only grab checks
 --   {1}  only a final part is of use, and this one, without a free slip, is not final
 --   {2, others, left, user, claim, user, claim, ...}  the part is not final
---   {3, others, left, user, claim, user, claim, ...}  it is final: every slip has a known decision
+--   {3, others, left}  it is final: every slip has a known decision. Its owners stay, so the caller reads the hash: a script would keep
+--        Redis busy for four times as long
 --        others                  s0, s1, e0 or e1, as grab answers a user who has nothing
 --        left                    milliseconds to the expiry, or 0
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
@@ -27,6 +28,7 @@ if terms[2] then return {0} end
 local is_certain = is_final or terms[7] == 'redis'
 local others = (left > 0 and 's' or 'e') .. (is_certain and '1' or '0')
 local shown = {is_final and 3 or 2, others, string.format('%d', left)}
+if is_final then return shown end
 local all = redis.call('HGETALL', part)
 for i = 1, #all, 2 do
   if all[i]:sub(1, 1) ~= '#' then

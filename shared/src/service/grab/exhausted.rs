@@ -12,8 +12,8 @@ use crate::ports::{Entropy, GrabAnswer, HotStore, PartSnapshot, SnapshotResult};
 use crate::service::Failure;
 
 /// How long a process answers from the snapshot of a final part. The part cannot change, but a process must not keep what nobody
-/// asks for.
-const FINAL_TTL: Duration = Duration::from_secs(5);
+/// asks for. Most rushes end within this time, so that a process reads each part once.
+const FINAL_TTL: Duration = Duration::from_mins(1);
 /// How long a process answers from the snapshot of an exhausted part that is not final. A slip seldom comes back to such a part:
 /// only after a rollback of the hot store, or if its user turns out to have a slip of another part.
 const SNAPSHOT_TTL: Duration = Duration::from_millis(100);

@@ -2,6 +2,7 @@
 
 mod commit;
 mod exhausted;
+mod final_packets;
 mod help;
 mod probe;
 mod reconcile;
@@ -9,10 +10,11 @@ mod reconcile;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use self::commit::{Committer, TRANSACTIONS_MAX};
 use self::exhausted::ExhaustedParts;
+use self::final_packets::FinalPackets;
 use self::help::{Ended, Helper};
 use self::probe::{BULK_MIN, Prober};
 use self::reconcile::Reconciler;
@@ -63,6 +65,7 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     committer: Arc<Committer<T>>,
     reconciler: Reconciler<H>,
     exhausted: Arc<ExhaustedParts<H>>,
+    final_packets: FinalPackets,
     helper: Arc<Helper<T, H>>,
     currency: String,
     /// See [`GrabSlip::with_start_spread`].
@@ -96,6 +99,13 @@ type PartSet = u64;
 
 const _: () = assert!(MAX_PARTS <= PartSet::BITS);
 
+/// A function that serves one request at a time reads the owners of a final packet's parts if it has at most this many: about 4,000
+/// owners, which take as much of Redis as a hundred grabs.
+const OWNERS_PARTS_MAX: u32 = 4;
+
+/// How long a loser of a final packet waits for the read of their claim item.
+const CLAIM_READ_MAX: Duration = Duration::from_millis(500);
+
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
@@ -108,6 +118,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             helper: Arc::new(Helper::new(stores.clone(), Arc::clone(&exhausted), Arc::clone(&committer))),
             committer,
             exhausted,
+            final_packets: FinalPackets::new(OWNERS_PARTS_MAX),
             stores,
             currency,
             start_spread: Duration::ZERO,
@@ -117,10 +128,16 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// The same, for a process that runs on between requests. It answers a winner once their claim is committed, and reconciles
     /// the hot store afterwards. In a process that freezes between requests, settle would have to do that, and the outbox would
-    /// stay full until then.
+    /// stay full until then. It reads the owners of all final parts, because it serves many users.
     #[must_use]
     pub fn running_on(self) -> Self {
-        Self { runs_on: true, ..self }
+        Self { runs_on: true, ..self }.with_owners_of(MAX_PARTS)
+    }
+
+    /// The same, which reads the owners of final packets of at most `parts_max` parts: a simulation has few parts.
+    #[must_use]
+    pub fn with_owners_of(self, parts_max: u32) -> Self {
+        Self { final_packets: FinalPackets::new(parts_max), ..self }
     }
 
     /// The same, which tells users who come before a packet's start to ask again within this time after it.
@@ -167,6 +184,11 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let grabber = Grabber { user: user.clone(), passphrase };
         async move {
             let started = Instant::now();
+            if let Some(why) = self.final_packets.why(id)
+                && let Some(outcome) = Box::pin(self.answer_by_claim(id, &grabber.user, why)).await
+            {
+                return Ok(outcome);
+            }
             loop {
                 match self.pass(id, &grabber).await? {
                     Pass::Done(outcome) => return Ok(outcome),
@@ -213,18 +235,50 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 }
                 ProbeResult::Answer(GrabAnswer::Nothing { expired, certain }) => {
                     why = why.max(if expired { Lost::Expired } else { Lost::SoldOut });
-                    if certain {
-                        self.exhausted.refresh_later(part);
-                    } else {
+                    if !certain {
                         in_doubt |= 1 << part.index;
+                    } else if !self.final_packets.is_for(id) {
+                        self.exhausted.refresh_later(part);
                     }
                 }
             }
+        }
+        if in_doubt == 0 && self.final_packets.is_for(id) {
+            return Box::pin(self.end_final(id, why)).await;
         }
         Ok(match in_doubt {
             0 => Pass::Done(nothing(why)),
             parts => Pass::InDoubt { parts, why },
         })
+    }
+
+    /// Answers a loser of a packet of many parts, each of which gave a certain "no", and remembers that for later losers.
+    async fn end_final(&self, id: PacketId, why: Lost) -> Result<Pass, Failure> {
+        let is_remembered = match self.stores.packets.terms(id).await {
+            Ok(terms) => terms.is_some_and(|terms| self.final_packets.remember(&terms, why, self.stores.clock.now())),
+            // This loser's answer stands all the same.
+            Err(failure) => {
+                tracing::debug!(%id, error = crate::error_chain(&failure), "a final packet is not remembered");
+                false
+            }
+        };
+        if !is_remembered {
+            id.parts().for_each(|part| self.exhausted.refresh_later(part));
+        }
+        Ok(Pass::Done(nothing(why)))
+    }
+
+    /// Answers from a user's claim item, for a packet that is final. `None`: the ledger does not answer in time.
+    async fn answer_by_claim(&self, id: PacketId, user: &UserId, why: Lost) -> Option<GrabOutcome> {
+        let read = timeout(CLAIM_READ_MAX, self.stores.ledger.claim_of(user, id)).await;
+        let why_not: &(dyn std::error::Error + 'static) = match &read {
+            Ok(Ok(claim)) => return Some(claim.clone().map_or_else(|| nothing(why), replayed)),
+            Ok(Err(error)) => error,
+            Err(elapsed) => elapsed,
+        };
+        tracing::warn!(%id, error = crate::error_chain(why_not), "losers are answered by the hot store, because the ledger does not answer");
+        self.final_packets.pause();
+        None
     }
 
     async fn end_doubt(&self, id: PacketId, parts: PartSet) -> Result<Ended, Failure> {

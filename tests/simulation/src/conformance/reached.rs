@@ -6,7 +6,7 @@ use model_wide::call::{Call, Reply};
 use model_wide::close::Operator;
 use model_wide::grab::{Answer, At};
 use model_wide::hot::GrabAnswer;
-use model_wide::instance::{Instance, Part, User};
+use model_wide::instance::{Ack, Instance, Part, User};
 use model_wide::set::Set;
 use model_wide::settle::Settle;
 use model_wide::state::Sender;
@@ -39,6 +39,8 @@ pub struct Reached {
     doing: BTreeMap<Doing, usize>,
     answers: Vec<(User, Answer, usize)>,
     snapshots: Vec<Snapshot>,
+    /// What losers were answered after each part gave them a certain "no": the process knows that the packet is final.
+    final_answers: Vec<Answer>,
 }
 
 /// What an exhausted part would answer each user, while the process may remember it.
@@ -86,11 +88,26 @@ impl Reached {
     pub fn told(&mut self, instance: &Instance, now: Timestamp, replies: impl Fn(Call) -> Vec<Reply>) {
         let told: Vec<_> = self.doing.iter().map(|(doing, period)| (*doing, *period)).collect();
         for (doing, period) in told {
+            if let Doing::Grab(user, At::START) = doing {
+                self.claim_read(user, period, replies(Call::ReadClaim(user)));
+            }
             for call in doing.calls(instance) {
                 for reply in replies(call) {
                     self.go(instance, now, doing, call, reply, period);
                 }
             }
+        }
+    }
+
+    /// The process may have read the claim of a user of a final packet (`answer_by_claim`).
+    fn claim_read(&mut self, user: User, period: usize, replies: Vec<Reply>) {
+        for reply in replies {
+            let answers = match reply {
+                Reply::Slip(Some(slip)) if !self.final_answers.is_empty() => vec![Answer::Grabbed(slip)],
+                Reply::Slip(None) => self.final_answers.clone(),
+                _ => Vec::new(),
+            };
+            self.answers.extend(answers.into_iter().map(|answer| (user, answer, period)));
         }
     }
 
@@ -103,7 +120,16 @@ impl Reached {
 
     fn go(&mut self, instance: &Instance, now: Timestamp, doing: Doing, call: Call, reply: Reply, period: usize) {
         match doing {
-            Doing::Grab(user, at) => self.grab(instance, now, user, at.next(instance, call, reply), period),
+            Doing::Grab(user, at) => {
+                let next = at.next(instance, call, reply);
+                if let (At::Pass { .. }, Err(no @ (Answer::SoldOut | Answer::Expired | Answer::Closed))) = (at, next)
+                    && instance.ack == Ack::Ledger
+                    && !self.final_answers.contains(&no)
+                {
+                    self.final_answers.push(no);
+                }
+                self.grab(instance, now, user, next, period);
+            }
             Doing::Settle(settle) => {
                 self.reach(instance, now, Doing::Settle(settle.next(instance, call, reply)), period);
             }

@@ -19,7 +19,7 @@ use crate::conformance::reached::{Doing, Snapshot};
 use crate::world::{SECOND_PRIMARY_AHEAD, SNAPSHOTS};
 
 /// How long a process may remember a snapshot: `FINAL_TTL` and `SNAPSHOT_TTL` in `service/grab/exhausted.rs`.
-const REMEMBERED: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
+const REMEMBERED: [Duration; 2] = [Duration::from_millis(100), Duration::from_mins(1)];
 /// How long after the expiry the hot store forgets: `REMEMBER_MS` in `memory/part.rs`.
 const FORGOTTEN: Duration = Duration::from_hours(1);
 
