@@ -96,7 +96,7 @@ round() {
     fi
     mkdir -p "$results/$number_of_round"
     status=0
-    cargo mutants --in-place --no-shuffle --output "$results/$number_of_round" --features shared/memory "$@" || status=$?
+    cargo mutants --in-place --no-shuffle --output "$results/$number_of_round" "$@" || status=$?
     # 2: changes were missed; 3: some run for ever. Else the tests failed without a change.
     [ "$status" = 0 ] || [ "$status" = 2 ] || [ "$status" = 3 ] || exit "$status"
 }

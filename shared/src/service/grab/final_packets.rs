@@ -67,5 +67,5 @@ impl FinalPackets {
     }
 }
 
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests;

@@ -416,7 +416,7 @@ const fn nothing(why: Lost) -> GrabOutcome {
     }
 }
 
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::ledger::Ledger;
