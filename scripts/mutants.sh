@@ -5,7 +5,7 @@
 #   scripts/mutants.sh 1/2 memory http      the first half of the changes of these modules
 #   scripts/mutants.sh figures              adds up by module what all runs have found
 #
-# It works on a clone in target/mutants, never on this folder. Each change is judged by up to three rounds of tests, the
+# It works on a clone in target/mutants, never on this folder. Each change is judged by up to four rounds of tests, the
 # quickest first. A round gets only the changes that the one before did not notice. .cargo/mutants.toml lists the skipped
 # changes with reasons; target/mutants/missed.txt lists the changes of this run that no test noticed.
 set -eu
@@ -16,7 +16,7 @@ all="domain ledger service memory http batching settle"
 # figures FOLDER…: a table by module, of the results in these folders.
 figures() {
     for results in "$@"; do
-        for round in 1 2 3; do
+        for round in 1 2 3 4; do
             for kind in caught unviable timeout missed; do
                 file=$results/$round/mutants.out/$kind.txt
                 # A later round decides about what an earlier one missed.
@@ -117,12 +117,19 @@ recorded="--skip every_planted_bug --skip the_model_rejects_mutants"
     round 1 "$@" --profile mutants -- --lib -- $elsewhere $slow
     SIMULATION_SEEDS=200 round 2 "$@" --profile mutants --test-package simulation -- --test backlog --test seeds -- $recorded
     round 3 "$@" --profile dev --test-package shared,simulation -- --lib --test portions --test conformance -- $elsewhere $recorded
+    case " $modules " in
+        *" memory "*)
+            "$OLDPWD/scripts/install-tools.sh"
+            round 4 "$@" --profile dev --test-package tests -- --test it -- scripts::conformance scripts::sequences memory_table
+            ;;
+    esac
 }
 
-for last in 3 2 1; do
-    [ ! -f "$results/$last/mutants.out/missed.txt" ] || break
+: >"$work/missed.txt"
+for round in 1 2 3 4; do
+    missed=$results/$round/mutants.out/missed.txt
+    [ ! -f "$missed" ] || cp "$missed" "$work/missed.txt"
 done
-cp "$results/$last/mutants.out/missed.txt" "$work/missed.txt"
 figures "$results"
 if [ -s "$work/missed.txt" ]; then
     echo "No test notices these:"

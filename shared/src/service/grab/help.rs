@@ -255,4 +255,4 @@ const fn ttl(doubt: Doubt) -> Duration {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
