@@ -116,11 +116,12 @@ recorded="--skip every_planted_bug --skip the_model_rejects_mutants"
 {
     round 1 "$@" --profile mutants -- --lib -- $elsewhere $slow
     SIMULATION_SEEDS=200 round 2 "$@" --profile mutants --test-package simulation -- --test backlog --test seeds -- $recorded
-    round 3 "$@" --profile dev --test-package shared,simulation -- --lib --test portions --test conformance -- $elsewhere $recorded
+    optimised=--cargo-arg=--config=profile.mutants.package.shared.opt-level=2
+    round 3 "$@" --profile mutants $optimised --test-package shared,simulation -- --lib --test portions --test conformance -- $elsewhere $recorded
     case " $modules " in
         *" memory "*)
             "$OLDPWD/scripts/install-tools.sh"
-            round 4 "$@" --profile dev --test-package tests -- --test it -- scripts::conformance scripts::sequences memory_table
+            round 4 "$@" --profile mutants $optimised --test-package tests -- --test it -- scripts::conformance scripts::sequences memory_table
             ;;
     esac
 }
