@@ -96,7 +96,7 @@ round() {
     fi
     mkdir -p "$results/$number_of_round"
     status=0
-    cargo mutants --in-place --no-shuffle --output "$results/$number_of_round" "$@" || status=$?
+    cargo mutants --in-place --no-shuffle --profile mutants --output "$results/$number_of_round" "$@" || status=$?
     # 2: changes were missed; 3: some run for ever. Else the tests failed without a change.
     [ "$status" = 0 ] || [ "$status" = 2 ] || [ "$status" = 3 ] || exit "$status"
 }
@@ -112,16 +112,21 @@ elsewhere="--skip redis:: --skip dynamodb::"
 # These need seeds that do what they did when they were recorded; a harmless change moves them.
 recorded="--skip every_planted_bug --skip the_model_rejects_mutants"
 
-# shellcheck disable=SC2086 # The words are arguments.
+# targets NAME…: builds only these tests. What comes after -- would count for the run alone, and the rest be built in vain.
+targets() {
+    for target in "$@"; do printf ' --cargo-arg=--%s' "$target"; done
+}
+optimised=--cargo-arg=--config=profile.mutants.package.shared.opt-level=2
+
+# shellcheck disable=SC2046,SC2086 # The words are arguments.
 {
-    round 1 "$@" --profile mutants -- --lib -- $elsewhere $slow
-    SIMULATION_SEEDS=200 round 2 "$@" --profile mutants --test-package simulation -- --test backlog --test seeds -- $recorded
-    optimised=--cargo-arg=--config=profile.mutants.package.shared.opt-level=2
-    round 3 "$@" --profile mutants $optimised --test-package shared,simulation -- --lib --test portions --test conformance -- $elsewhere $recorded
+    round 1 "$@" $(targets lib) -- -- $elsewhere $slow
+    SIMULATION_SEEDS=200 round 2 "$@" $(targets test=backlog test=seeds) --test-package simulation -- -- $recorded
+    round 3 "$@" $(targets lib test=portions test=conformance) $optimised --test-package shared,simulation -- -- $elsewhere $recorded
     case " $modules " in
         *" memory "*)
             "$OLDPWD/scripts/install-tools.sh"
-            round 4 "$@" --profile mutants $optimised --test-package tests -- --test it -- scripts::conformance scripts::sequences memory_table
+            round 4 "$@" $(targets test=it) $optimised --test-package tests -- -- scripts::conformance scripts::sequences memory_table
             ;;
     esac
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::*;
-use crate::domain::{Amount, Amounts, Partition, RequestKey, UserId};
+use crate::domain::{Amount, Amounts, PacketId, Partition, RequestKey, UserId};
 use crate::ledger::{Ledger, SendRequest, keys};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
@@ -37,6 +37,8 @@ pub enum Trouble {
     Silent,
     /// It meets another transaction.
     Conflict,
+    /// This process asks too much of it for the winner's transaction.
+    Overloaded,
     /// Nothing has an answer.
     Outage,
 }
@@ -82,8 +84,10 @@ impl Table for SlowTable {
         self.transactions.fetch_add(1, Ordering::Relaxed);
         let trouble = *lock(&self.trouble);
         self.travel().await?;
+        let is_winners = writes.iter().any(|write| write.key() == &keys::claim(&user(0), Terms::sample().id));
         match trouble {
-            Trouble::None | Trouble::Outage => self.table.transact(writes, token).await,
+            Trouble::Overloaded if is_winners => Err(TableError::Overloaded("no permit".into()).into()),
+            Trouble::None | Trouble::Outage | Trouble::Overloaded => self.table.transact(writes, token).await,
             Trouble::Refused => Err(TableError::Refused("malformed".into()).into()),
             Trouble::Failing => Err(TableError::Unavailable("an internal error".into()).into()),
             Trouble::Conflict => {
@@ -402,6 +406,33 @@ async fn an_outage_of_the_ledger_is_answered_within_a_second() {
     sleep(UNAVAILABLE_TTL).await;
     let (answers, _) = scene.ask(&process, 1..=1_000).await;
     assert!(are_sold_out(&answers), "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_busy_with_claims_of_this_process_is_waited_for() {
+    for is_busy in [true, false] {
+        let scene = Scene::new(Trouble::Overloaded).await;
+        let process = Arc::new(scene.grab().await.with_transactions(1));
+        let other = Arc::new(Terms { id: PacketId::new(scene.clock.now(), 1, [2; 10]), ..scene.terms.clone() });
+        let claim = Claim { slip: 0, amount: Amount::new(1), at: scene.clock.now() };
+        let asking = scene.ask(&process, 1..=1);
+        let others = async {
+            for _ in 0..50 {
+                if is_busy {
+                    process.committer.claim(&other, user(9), claim.clone()).await.unwrap();
+                } else {
+                    sleep(LEDGER).await;
+                }
+            }
+            *lock(&scene.trouble) = Trouble::None;
+        };
+        let ((answers, waited), ()) = tokio::join!(asking, others);
+        if is_busy {
+            assert!(are_sold_out(&answers) && waited >= LEDGER * 50, "{waited:?}: {answers:?}");
+        } else {
+            assert!(matches!(&answers[..], [Err(Failure::Unavailable(_))]), "{answers:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
