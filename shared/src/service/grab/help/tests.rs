@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -105,6 +105,8 @@ pub struct SlowHot {
     calls: AtomicU64,
     /// Snapshots that answer bulk waiters.
     pub snapshots: AtomicU64,
+    /// Whether no reconcile reaches it.
+    pub is_gone: AtomicBool,
 }
 
 impl SlowHot {
@@ -124,6 +126,10 @@ impl HotStore for SlowHot {
 
     async fn reconcile(&self, part: PartId, count: u32, found: &[Decision], done: &[Hold]) -> Answer<Reconciled> {
         self.travel().await;
+        if self.is_gone.load(Ordering::Relaxed) {
+            let gone: Box<dyn std::error::Error + Send + Sync> = "it is gone".into();
+            return Err(HotStoreError::Unavailable(gone.into()));
+        }
         self.hot.reconcile(part, count, found, done).await
     }
 
@@ -217,7 +223,7 @@ impl Scene {
         let expires_at = clock.now().after(Duration::from_hours(1));
         let terms = Terms { count, total: Amount::new(count.into()), expires_at, ..Terms::sample() };
         let hot = MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        let hot = Arc::new(SlowHot { hot, calls: AtomicU64::new(0), snapshots: AtomicU64::new(0) });
+        let hot = Arc::new(SlowHot { hot, calls: AtomicU64::new(0), snapshots: AtomicU64::new(0), is_gone: AtomicBool::new(false) });
         let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());
         let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
