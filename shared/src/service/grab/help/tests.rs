@@ -223,7 +223,12 @@ impl Scene {
         let expires_at = clock.now().after(Duration::from_hours(1));
         let terms = Terms { count, total: Amount::new(count.into()), expires_at, ..Terms::sample() };
         let hot = MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>);
-        let hot = Arc::new(SlowHot { hot, calls: AtomicU64::new(0), snapshots: AtomicU64::new(0), is_gone: AtomicBool::new(false) });
+        let hot = Arc::new(SlowHot {
+            hot,
+            calls: AtomicU64::new(0),
+            snapshots: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+        });
         let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());
         let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
