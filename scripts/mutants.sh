@@ -112,7 +112,7 @@ elsewhere="--skip redis:: --skip dynamodb::"
 # These need seeds that do what they did when they were recorded; a harmless change moves them.
 recorded="--skip every_planted_bug --skip the_model_rejects_mutants"
 
-# targets NAME…: builds only these tests. What comes after -- would count for the run alone, and the rest be built in vain.
+# targets NAME…: builds only these tests. Arguments behind -- reach only the run, so the build would make all tests.
 targets() {
     for target in "$@"; do printf ' --cargo-arg=--%s' "$target"; done
 }

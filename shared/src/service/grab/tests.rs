@@ -50,7 +50,7 @@ fn it_counts_with_the_meter_of_its_stores() {
 }
 
 #[tokio::test]
-async fn who_comes_before_the_start_is_told_a_time_within_the_spread_after_it() {
+async fn a_user_before_the_start_receives_a_time_within_the_spread_after_it() {
     const AHEAD: Duration = Duration::from_hours(1);
     const SPREAD: Duration = Duration::from_mins(1);
     let (stores, starts_at) = (stores(), Still.now().after(AHEAD));

@@ -41,7 +41,7 @@ impl Claimed {
 #[tokio::test(start_paused = true)]
 async fn grabs_that_wait_for_a_call_share_the_next_one() {
     let claimed = Claimed::new(2 + u32::try_from(BATCH_MAX).unwrap()).await;
-    assert_eq!(claimed.reconcile().await, 3, "the first one alone, a full call, and the rest");
+    assert_eq!(claimed.reconcile().await, 3, "the first one by itself, a full call, and the rest");
     assert!(!claimed.scene.hot.hot.is_pending(claimed.scene.part()), "no hold is left");
 }
 
