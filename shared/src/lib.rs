@@ -12,7 +12,7 @@ pub mod dynamodb;
 pub mod events;
 pub mod http;
 pub mod ledger;
-#[cfg(feature = "memory")]
+#[cfg(any(test, feature = "memory"))]
 pub mod memory;
 pub mod ports;
 pub mod redis;

@@ -74,7 +74,27 @@ impl Event {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use shared::ledger::Ledger;
+    use shared::memory::{MemoryHot, MemoryTable};
+    use shared::ports::System;
+    use shared::service::Stores;
+
     use super::*;
+
+    #[tokio::test]
+    async fn a_run_settles_the_partitions_that_the_event_names() {
+        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+        let hot = Arc::new(MemoryHot::new(Arc::new(System)));
+        let settle = Settle::new(Stores::new(ledger, hot, Arc::new(System), Arc::new(System)), Duration::ZERO);
+        let deadline = Instant::now() + Duration::from_mins(1);
+        let run = async |partitions| handle(&settle, Event { partitions }, deadline).await;
+        assert_eq!(run(Some((0, 15))).await.unwrap().outbox_left, Some(0));
+        let none = run(Some((1, 0))).await;
+        assert!(matches!(none, Err(SettleError::NoSuchPartitions)), "{none:?}");
+    }
 
     #[test]
     fn the_event_names_partitions_or_none() {

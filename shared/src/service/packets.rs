@@ -156,7 +156,7 @@ fn terms_bytes(terms: &Arc<Terms>) -> usize {
     512 + recipients.map(|user| user.as_str().len() + 32).sum::<usize>() + terms.labels.bytes()
 }
 
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::RequestKey;

@@ -1,9 +1,13 @@
 //! Tests of the simulation: it finds no broken promise in the protocol, and finds every mutant.
 
+#![allow(clippy::unwrap_used)]
+
 use simulation::{Kind, Mutant, run, run_all};
 
-/// Seeds of one run of these tests.
-const SEEDS: u64 = 2_000;
+/// Seeds of one run of these tests. `make mutants-code` runs them for each change of the code, with fewer.
+fn seeds() -> u64 {
+    std::env::var("SIMULATION_SEEDS").map_or(2_000, |seeds| seeds.parse().unwrap())
+}
 
 /// For each mutant: a seed that finds it, and the promise that breaks first. After a change of what seeds do, find
 /// new ones with `make mutants`.
@@ -40,8 +44,9 @@ fn threads() -> usize {
 
 #[test]
 fn no_promise_is_broken() {
-    let totals = run_all(0..SEEDS, None, threads(), |_| false);
-    assert_eq!(totals.runs, SEEDS);
+    let seeds = seeds();
+    let totals = run_all(0..seeds, None, threads(), |_| false);
+    assert_eq!(totals.runs, seeds);
     for (seed, violation) in &totals.failed {
         println!("{violation}\n  make simulate SEED={seed}");
     }
@@ -49,11 +54,11 @@ fn no_promise_is_broken() {
     let counts = totals.answers;
     let (answers, none) = ([counts.grabbed, counts.sold_out, counts.expired], [counts.not_found, counts.unknown]);
     let all = [&answers[..], &[counts.not_started, counts.refused], &none].concat();
-    assert!(all.iter().all(|count| *count > SEEDS / 10), "some answers are rare: {counts:?}");
+    assert!(all.iter().all(|count| *count > seeds / 10), "some answers are rare: {counts:?}");
     // About one history in 20,000 is too long for the checker.
-    assert!(counts.decided > SEEDS / 2 && counts.undecided <= counts.decided / 1_000, "{counts:?}");
+    assert!(counts.decided > seeds / 2 && counts.undecided <= counts.decided / 1_000, "{counts:?}");
     for fault in simulation::Fault::ALL {
-        assert!(totals.struck.of(fault) > SEEDS / 500, "{fault:?} struck {} times", totals.struck.of(fault));
+        assert!(totals.struck.of(fault) > seeds / 500, "{fault:?} struck {} times", totals.struck.of(fault));
     }
 }
 

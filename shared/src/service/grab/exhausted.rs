@@ -190,7 +190,7 @@ fn remember(known: &Known, part: PartId, asked: Instant, snapshot: Arc<PartSnaps
     known.insert(part, (until, snapshot));
 }
 
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::{Amount, Claim, Decision, Owner, Terms, Timestamp};

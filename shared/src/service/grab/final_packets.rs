@@ -69,5 +69,5 @@ impl FinalPackets {
     }
 }
 
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests;

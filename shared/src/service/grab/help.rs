@@ -254,5 +254,5 @@ const fn ttl(doubt: Doubt) -> Duration {
     }
 }
 
-#[cfg(all(test, feature = "memory"))]
-mod tests;
+#[cfg(test)]
+pub(super) mod tests;

@@ -405,22 +405,5 @@ const fn nothing(why: Lost) -> GrabOutcome {
     }
 }
 
-#[cfg(all(test, feature = "memory"))]
-mod tests {
-    use super::*;
-    use crate::ledger::Ledger;
-    use crate::memory::{MemoryHot, MemoryTable};
-    use crate::ports::System;
-    use crate::service::Stores;
-
-    #[test]
-    fn a_waiting_grab_takes_little_room() {
-        // In a rush ten thousand wait, and the processor's caches hold a few megabytes.
-        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
-        let hot = Arc::new(MemoryHot::new(Arc::new(System)));
-        let grab = GrabSlip::new(Stores::new(ledger, hot, Arc::new(System), Arc::new(System)), "CNY".to_owned());
-        let terms = Terms::sample();
-        let bytes = size_of_val(&grab.grab(terms.id, &terms.sender, None));
-        assert!(bytes <= 384, "a grab that waits takes {bytes} bytes");
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -98,3 +98,6 @@ impl<H: HotStore> Reconciler<H> {
         is_done.map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ mod evidence;
 mod listing;
 mod live;
 mod slips;
-#[cfg(all(test, feature = "memory"))]
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::domain::{Amount, Amounts, Decision, Hold, PartId, Partition, RequestKey, Timestamp, part_count};
+use crate::domain::{AckMode, Amount, Amounts, Decision, Hold, PartId, Partition, RequestKey, Timestamp, part_count};
 use crate::ledger::{SendOutcome, SendRequest};
 use crate::memory::{Entry, MemoryHot, MemoryTable};
 use crate::ports::{
@@ -160,6 +160,11 @@ struct Scene {
 impl Scene {
     /// A packet of `count` slips, of which the first `claimed` of each part are claimed.
     async fn new(count: u32, claimed: impl Fn(u32) -> u32) -> Self {
+        Self::acknowledged_by(AckMode::Ledger, count, claimed).await
+    }
+
+    /// The same, whose winners are answered on the word of a store.
+    async fn acknowledged_by(ack: AckMode, count: u32, claimed: impl Fn(u32) -> u32) -> Self {
         let clock = Arc::new(PausedClock(Instant::now()));
         let table = Arc::new(Counted::default());
         let ledger = Arc::new(Ledger::new(Counting(Arc::clone(&table)), Arc::new(System)));
@@ -172,6 +177,7 @@ impl Scene {
             total: Amount::new(u64::from(count) * SLIP_AMOUNT),
             created_at: now,
             expires_at: now.after(Duration::from_hours(24)),
+            ack,
             ..Terms::sample()
         };
         let amounts: Vec<Amounts> =
@@ -278,6 +284,11 @@ impl Scene {
 
     fn gets(&self) -> u64 {
         self.table.gets.swap(0, Ordering::SeqCst)
+    }
+
+    /// How often the hot store was asked since the last call of this.
+    fn asked(&self) -> u64 {
+        self.hot.asked.swap(0, Ordering::SeqCst)
     }
 
     fn mute(&self, partitions: impl IntoIterator<Item = u32>) {
@@ -414,6 +425,36 @@ async fn a_shard_that_hangs_delays_a_view_by_one_second_once() {
     let begun = Instant::now();
     assert_eq!(scene.claimed_count().await, 41);
     assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_does_not_answer_is_asked_again_after_a_second() {
+    let scene = Scene::new(100, |_| 10).await;
+    scene.mute([scene.part(0).partition().index()]);
+    for (pause_ms, asked) in [(0, 1), (0, 0), (999, 0), (1, 1), (0, 0)] {
+        tokio::time::advance(Duration::from_millis(pause_ms)).await;
+        assert_eq!((scene.claimed_count().await, scene.asked()), (10, asked), "after {pause_ms} ms");
+    }
+    scene.mute([]);
+    tokio::time::advance(Duration::from_secs(1)).await;
+    for _ in 0..2 {
+        assert_eq!((scene.claimed_count().await, scene.asked()), (10, 1), "it answers again");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_partition_with_promises_is_asked_at_every_view() {
+    let mut scene = Scene::acknowledged_by(AckMode::Redis, 100, |_| 10).await;
+    let part = scene.part(0);
+    lock(&scene.hot.hanging).insert(part.partition().index());
+    for delay in [1_000, 100, 100] {
+        let begun = Instant::now();
+        assert_eq!((scene.claimed_count().await, scene.asked()), (10, 1));
+        assert_eq!(begun.elapsed(), Duration::from_millis(delay), "a view waits, but not for long each time");
+    }
+    lock(&scene.hot.hanging).clear();
+    let hold = scene.hold(part).await;
+    assert!(scene.view(&hold.user).await.mine.is_some(), "only the hot store knows of the promise");
 }
 
 #[tokio::test(start_paused = true)]

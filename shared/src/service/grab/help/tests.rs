@@ -2,13 +2,13 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::*;
-use crate::domain::{Amount, Amounts, Partition, RequestKey, UserId};
+use crate::domain::{Amount, Amounts, PacketId, Partition, RequestKey, UserId};
 use crate::ledger::{Ledger, SendRequest, keys};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
@@ -18,8 +18,8 @@ use crate::ports::{
 };
 use crate::service::{GrabOutcome, GrabSlip};
 
-const REDIS: Duration = Duration::from_millis(1);
-const LEDGER: Duration = Duration::from_millis(10);
+pub const REDIS: Duration = Duration::from_millis(1);
+pub const LEDGER: Duration = Duration::from_millis(10);
 /// The bound of the first losers: the wait, one transaction, and five calls of Redis.
 const FIRST: Duration = HELP_AFTER.saturating_add(LEDGER).saturating_add(REDIS.saturating_mul(5));
 /// What a thousand more requests add: their probes need three calls, one after the other.
@@ -27,7 +27,7 @@ const CROWD: Duration = REDIS.saturating_mul(2);
 
 /// What the ledger does with the winner's transaction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Trouble {
+pub enum Trouble {
     None,
     /// The ledger calls it malformed.
     Refused,
@@ -37,12 +37,14 @@ enum Trouble {
     Silent,
     /// It meets another transaction.
     Conflict,
+    /// This process asks too much of it for the winner's transaction.
+    Overloaded,
     /// Nothing has an answer.
     Outage,
 }
 
 /// A table that takes its time.
-struct SlowTable {
+pub struct SlowTable {
     table: Arc<MemoryTable>,
     trouble: Arc<Mutex<Trouble>>,
     transactions: Arc<AtomicU64>,
@@ -82,8 +84,10 @@ impl Table for SlowTable {
         self.transactions.fetch_add(1, Ordering::Relaxed);
         let trouble = *lock(&self.trouble);
         self.travel().await?;
+        let is_winners = writes.iter().any(|write| write.key() == &keys::claim(&user(0), Terms::sample().id));
         match trouble {
-            Trouble::None | Trouble::Outage => self.table.transact(writes, token).await,
+            Trouble::Overloaded if is_winners => Err(TableError::Overloaded("no permit".into()).into()),
+            Trouble::None | Trouble::Outage | Trouble::Overloaded => self.table.transact(writes, token).await,
             Trouble::Refused => Err(TableError::Refused("malformed".into()).into()),
             Trouble::Failing => Err(TableError::Unavailable("an internal error".into()).into()),
             Trouble::Conflict => {
@@ -96,9 +100,13 @@ impl Table for SlowTable {
 
 /// A hot store that takes its time, and counts its calls.
 #[derive(Debug)]
-struct SlowHot {
-    hot: MemoryHot,
+pub struct SlowHot {
+    pub hot: MemoryHot,
     calls: AtomicU64,
+    /// Snapshots that answer bulk waiters.
+    pub snapshots: AtomicU64,
+    /// Whether no reconcile reaches it.
+    pub is_gone: AtomicBool,
 }
 
 impl SlowHot {
@@ -118,6 +126,10 @@ impl HotStore for SlowHot {
 
     async fn reconcile(&self, part: PartId, count: u32, found: &[Decision], done: &[Hold]) -> Answer<Reconciled> {
         self.travel().await;
+        if self.is_gone.load(Ordering::Relaxed) {
+            let gone: Box<dyn std::error::Error + Send + Sync> = "it is gone".into();
+            return Err(HotStoreError::Unavailable(gone.into()));
+        }
         self.hot.reconcile(part, count, found, done).await
     }
 
@@ -148,6 +160,7 @@ impl HotStore for SlowHot {
     }
 
     async fn snapshot(&self, part: PartId, only_final: bool) -> Answer<SnapshotResult> {
+        self.snapshots.fetch_add(u64::from(!only_final), Ordering::Relaxed);
         self.travel().await;
         HotStore::snapshot(&self.hot, part, only_final).await
     }
@@ -183,41 +196,58 @@ impl Clock for TestClock {
 }
 
 /// A packet of one slip, which is held for a winner whose transaction never came.
-struct Scene {
-    terms: Terms,
-    hot: Arc<SlowHot>,
+pub struct Scene {
+    pub terms: Terms,
+    pub hot: Arc<SlowHot>,
     table: Arc<MemoryTable>,
     trouble: Arc<Mutex<Trouble>>,
     transactions: Arc<AtomicU64>,
     clock: Arc<TestClock>,
 }
 
-type Process = Arc<GrabSlip<SlowTable, SlowHot>>;
+pub type Process = Arc<GrabSlip<SlowTable, SlowHot>>;
 
 impl Scene {
     async fn new(trouble: Trouble) -> Self {
+        let scene = Self::of(1).await;
+        scene.hold().await;
+        *lock(&scene.trouble) = trouble;
+        scene.transactions.store(0, Ordering::Relaxed);
+        sleep(HELP_AFTER).await;
+        scene
+    }
+
+    /// A packet of `count` slips of one part, of which none is held.
+    pub async fn of(count: u32) -> Self {
         let clock = Arc::new(TestClock(Instant::now()));
         let expires_at = clock.now().after(Duration::from_hours(1));
-        let terms = Terms { count: 1, expires_at, ..Terms::sample() };
-        let hot =
-            Arc::new(SlowHot { hot: MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>), calls: AtomicU64::new(0) });
+        let terms = Terms { count, total: Amount::new(count.into()), expires_at, ..Terms::sample() };
+        let hot = MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>);
+        let hot = Arc::new(SlowHot {
+            hot,
+            calls: AtomicU64::new(0),
+            snapshots: AtomicU64::new(0),
+            is_gone: AtomicBool::new(false),
+        });
         let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());
         let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
         let key: RequestKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
-        let amounts = [Amounts::pack(&[terms.total.minor_units()]).unwrap()];
+        let amounts = [Amounts::pack(&vec![1; terms.count as usize]).unwrap()];
         ledger
             .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None })
             .await
             .unwrap();
         scene.hot.load(scene.part(), terms, false, &[]).await.unwrap();
-        let winner = Grabber { user: user(0), passphrase: None };
-        scene.hot.hot.grab(scene.part(), &[winner]).await.unwrap();
-        *lock(&scene.trouble) = trouble;
         scene.transactions.store(0, Ordering::Relaxed);
-        sleep(HELP_AFTER).await;
         scene
+    }
+
+    /// Holds a slip for user 0.
+    pub async fn hold(&self) {
+        let winner = Grabber { user: user(0), passphrase: None };
+        self.hot.hot.grab(self.part(), &[winner]).await.unwrap();
     }
 
     fn ledger(&self) -> Arc<Ledger<SlowTable>> {
@@ -230,22 +260,27 @@ impl Scene {
     }
 
     /// A process that knows the packet, as one does that has had a winner.
-    async fn process(&self) -> Process {
+    pub async fn process(&self) -> Process {
+        Arc::new(self.grab().await)
+    }
+
+    /// The use case in such a process.
+    pub async fn grab(&self) -> GrabSlip<SlowTable, SlowHot> {
         let clock = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let stores = Stores::new(self.ledger(), Arc::clone(&self.hot), clock, Arc::new(System));
         let trouble = std::mem::replace(&mut *lock(&self.trouble), Trouble::None);
         stores.packets.terms(self.terms.id).await.unwrap();
         stores.packets.amounts(self.part()).await.unwrap();
         *lock(&self.trouble) = trouble;
-        Arc::new(GrabSlip::new(stores, "CNY".to_owned()))
+        GrabSlip::new(stores, "CNY".to_owned())
     }
 
-    fn part(&self) -> PartId {
+    pub fn part(&self) -> PartId {
         PartId { packet: self.terms.id, index: 0 }
     }
 
     /// The answers of these users, and how long the last of them waited.
-    async fn ask(
+    pub async fn ask(
         &self,
         process: &Process,
         users: RangeInclusive<u32>,
@@ -258,12 +293,13 @@ impl Scene {
         (asking.join_all().await, begun.elapsed())
     }
 
-    fn count(&self) -> (u64, u64) {
+    /// Calls of Redis and transactions since the last call of this.
+    pub fn count(&self) -> (u64, u64) {
         (self.hot.calls.swap(0, Ordering::Relaxed), self.transactions.swap(0, Ordering::Relaxed))
     }
 }
 
-fn user(number: u32) -> UserId {
+pub fn user(number: u32) -> UserId {
     format!("u{number}").parse().unwrap()
 }
 
@@ -381,6 +417,33 @@ async fn an_outage_of_the_ledger_is_answered_within_a_second() {
     sleep(UNAVAILABLE_TTL).await;
     let (answers, _) = scene.ask(&process, 1..=1_000).await;
     assert!(are_sold_out(&answers), "{answers:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_ledger_that_is_busy_with_claims_of_this_process_is_waited_for() {
+    for is_busy in [true, false] {
+        let scene = Scene::new(Trouble::Overloaded).await;
+        let process = Arc::new(scene.grab().await.with_transactions(1));
+        let other = Arc::new(Terms { id: PacketId::new(scene.clock.now(), 1, [2; 10]), ..scene.terms.clone() });
+        let claim = Claim { slip: 0, amount: Amount::new(1), at: scene.clock.now() };
+        let asking = scene.ask(&process, 1..=1);
+        let others = async {
+            for _ in 0..50 {
+                if is_busy {
+                    process.committer.claim(&other, user(9), claim.clone()).await.unwrap();
+                } else {
+                    sleep(LEDGER).await;
+                }
+            }
+            *lock(&scene.trouble) = Trouble::None;
+        };
+        let ((answers, waited), ()) = tokio::join!(asking, others);
+        if is_busy {
+            assert!(are_sold_out(&answers) && waited >= LEDGER * 50, "{waited:?}: {answers:?}");
+        } else {
+            assert!(matches!(&answers[..], [Err(Failure::Unavailable(_))]), "{answers:?}");
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
