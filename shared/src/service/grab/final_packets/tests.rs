@@ -23,7 +23,7 @@ enum Mood {
     Damaged,
 }
 
-/// A table that counts reads, and answers them as told.
+/// A table that counts reads, and answers them by its mood.
 #[derive(Default)]
 struct Watched {
     table: MemoryTable,
