@@ -87,6 +87,25 @@ async fn no_slip_is_certain_once_every_decision_is_known() {
 }
 
 #[tokio::test]
+async fn a_final_part_says_a_certain_no_also_if_its_count_of_holds_is_wrong() {
+    on_both(async |rig| {
+        let packet = Packet::of(1);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-1"]).await;
+        let reconciled = rig.store.reconcile(packet.part, 1, &[won(0, "ann")], &[]).await.unwrap();
+        assert_eq!(reconciled, Reconciled::Final);
+        let seems_to_hold: Option<String> = rig.run(["HGET", &packet.keys().part, fields::OPEN_UNTIL]).await;
+        assert!(seems_to_hold.is_some(), "the grab takes the fast path");
+        // Otherwise losers would wait for the last decision, which is known, until their requests end.
+        let bob = Grabber { user: id("bob"), passphrase: None };
+        let found = rig.store.grab(packet.part, &[bob]).await.unwrap().unwrap();
+        assert_eq!(found, [GrabAnswer::Nothing { expired: false, certain: true }]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn after_expiry_no_slip_is_given_and_nothing_is_certain_before_the_last_decision() {
     on_both(async |rig| {
         let packet = Packet::of(3);

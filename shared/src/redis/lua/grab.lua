@@ -61,8 +61,13 @@ if is_one_each then
       else
         local rest = call('HMGET', part, '$other_ranges', '$ack_mode')
         if rest[1] == '' or at > open_until then
-          -- The part holds something, whose decision is not known yet.
-          answer = (at < open_until and 's' or 'e') .. (rest[2] == 'redis' and '1' or '0')
+          local is_certain = rest[2] == 'redis'
+          if not is_certain then
+            -- A part that holds something is not final. But if its count of holds is wrong, it may be.
+            local known = call('HMGET', part, '$known_count', '$slip_count')
+            is_certain = known[1] == known[2]
+          end
+          answer = (at < open_until and 's' or 'e') .. (is_certain and '1' or '0')
         end
       end
     end
