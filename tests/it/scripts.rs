@@ -128,8 +128,14 @@ impl Rig {
         );
         let end_of_range = terms.remove(fields::RANGE_END);
         if let Some(mark) = terms.remove(fields::OPEN_UNTIL) {
-            assert!(pending.is_some() && !terms.contains_key(fields::GUARD), "{part} is not marked correctly");
-            assert_eq!(mark, open_until(terms[fields::EXPIRES_AT].parse().unwrap(), &end_of_range.unwrap()));
+            assert!(!terms.contains_key(fields::GUARD), "{part} has a mark and a guard");
+            let (expires, end) = (terms[fields::EXPIRES_AT].parse().unwrap(), end_of_range.unwrap());
+            if mark.starts_with('s') {
+                assert_eq!((mark, free.len()), (sold_out_until(expires, &end), 0));
+            } else {
+                assert!(pending.is_some(), "{part} has a mark and is not in its queue");
+                assert_eq!(mark, open_until(expires, &end));
+            }
         }
         for field in [fields::FORGET_AT, fields::OTHER_RANGES, fields::PADDING] {
             terms.remove(field);
@@ -159,8 +165,9 @@ impl Rig {
         let () = self.run(["HSET", &keys.part, fields::EXPIRES_AT, &at.to_string()]).await;
         let (open, end): (Option<String>, String) =
             self.run(["HMGET", &keys.part, fields::OPEN_UNTIL, fields::RANGE_END]).await;
-        if open.is_some() {
-            let () = self.run(["HSET", &keys.part, fields::OPEN_UNTIL, &open_until(at, &end)]).await;
+        if let Some(open) = open {
+            let mark = if open.starts_with('s') { sold_out_until } else { open_until };
+            let () = self.run(["HSET", &keys.part, fields::OPEN_UNTIL, &mark(at, &end)]).await;
         }
     }
 
@@ -328,6 +335,11 @@ impl Packet {
     fn keys(&self) -> PartKeys {
         PartKeys::of(self.part)
     }
+}
+
+/// The value of `fields::OPEN_UNTIL` in a part that has told a loser for certain that nothing is left.
+fn sold_out_until(expires: u64, end_of_range: &str) -> String {
+    format!("s{expires:012x}{end_of_range}")
 }
 
 /// The value of field `open_until` of a part with free slips up to `end` that expires at a time in milliseconds.

@@ -13,19 +13,20 @@ use crate::ports::{
     Doubt, GrabAnswer, Help, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult,
 };
 
-/// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
-pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
+/// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users. `now` is the time of
+/// this process. It tells whether a packet that is sold out is expired too: a script that asks its clock costs a third more.
+pub fn grabbed(answer: &str, now: Timestamp) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
     let (at, parts) = answer.split_once(';')?;
     let at = if at.is_empty() { None } else { Some(timestamp(at)?) };
     let part = |answers: &str| match answers {
         "-" => Some(None),
-        answers => answers.split(',').map(|answer| found(answer, at)).collect::<Option<_>>().map(Some),
+        answers => answers.split(',').map(|answer| found(answer, at, now)).collect::<Option<_>>().map(Some),
     };
     parts.split(';').map(part).collect()
 }
 
-/// One user's answer, given at `now`, if the script looked at its clock.
-fn found(answer: &str, now: Option<Timestamp>) -> Option<GrabAnswer> {
+/// One user's answer, given at `at`, if the script looked at its clock.
+fn found(answer: &str, at: Option<Timestamp>, now: Timestamp) -> Option<GrabAnswer> {
     match answer {
         "r" => return Some(GrabAnswer::Refused(Refusal::NotARecipient)),
         "p" => return Some(GrabAnswer::Refused(Refusal::WrongPassphrase)),
@@ -34,6 +35,7 @@ fn found(answer: &str, now: Option<Timestamp>) -> Option<GrabAnswer> {
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
         "g" | "h" => had(answer),
+        "s" if rest != "0" => Some(GrabAnswer::Nothing { expired: expiry(rest)? <= now, certain: true }),
         "s" | "e" => nothing(answer),
         "c" => match rest {
             "0" => Some(GrabAnswer::Closed { certain: false }),
@@ -42,10 +44,10 @@ fn found(answer: &str, now: Option<Timestamp>) -> Option<GrabAnswer> {
         },
         "n" => {
             let starts_at = timestamp(rest)?;
-            Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(now?) })
+            Some(GrabAnswer::NotStarted { starts_at, left: starts_at.since(at?) })
         }
         "t" => Some(GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: number(rest)? })),
-        _ => Some(GrabAnswer::Held { slip: number(answer)?, at: now?, fresh: true }),
+        _ => Some(GrabAnswer::Held { slip: number(answer)?, at: at?, fresh: true }),
     }
 }
 
@@ -55,6 +57,13 @@ fn had(entry: &str) -> Option<GrabAnswer> {
         Some(held) => hold(held).map(|(slip, at, _)| GrabAnswer::Held { slip, at, fresh: false }),
         None => claim(entry).map(GrabAnswer::Confirmed),
     }
+}
+
+/// When a packet expires: twelve hexadecimal digits.
+fn expiry(text: &str) -> Option<Timestamp> {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let ms = (text.len() == 12 && text.bytes().all(is_digit)).then(|| u64::from_str_radix(text, 16).ok())?;
+    ms.map(Timestamp::from_ms)
 }
 
 /// The answer of a part that has no slip for the user: `s` is sold out, `e` is expired, and 1 says that it is certain.
@@ -255,6 +264,8 @@ fn number<N: FromStr>(text: &str) -> Option<N> {
 mod tests {
     use super::*;
 
+    const NOW: Timestamp = Timestamp::from_ms(79);
+
     /// What the header of a script says that it returns, from `Returns` to the first line that is not part of it.
     fn returns(script: &str) -> impl Iterator<Item = &str> {
         let header = script.lines().skip_while(|line| line.starts_with("#!")).map_while(|line| line.strip_prefix("--"));
@@ -275,9 +286,9 @@ mod tests {
             ("p", GrabAnswer::Refused(Refusal::WrongPassphrase)),
             ("t<ms>", GrabAnswer::Refused(Refusal::TooManyTries { retry_after_ms: 59 })),
             ("s0", GrabAnswer::Nothing { expired: false, certain: false }),
-            ("s1", GrabAnswer::Nothing { expired: false, certain: true }),
             ("e0", GrabAnswer::Nothing { expired: true, certain: false }),
             ("e1", GrabAnswer::Nothing { expired: true, certain: true }),
+            ("s<expires>", GrabAnswer::Nothing { expired: false, certain: true }),
         ];
         // Each line of the list is indented by three; what an answer means stands two further.
         let lines = returns(include_str!("lua/grab.lua")).filter_map(|line| line.strip_prefix("   "));
@@ -287,12 +298,15 @@ mod tests {
         let mut answers = Vec::new();
         for (answer, meaning) in &expected {
             let example = answer.replace("<slip>", "3").replace("<amount>", "520").replace("<at>", "7");
-            answers.push(example.replace("<ms>", "59").replace("<start>", "69"));
-            assert_eq!(grabbed(&format!("9;{}", answers[answers.len() - 1])), Some(vec![Some(vec![meaning.clone()])]));
+            answers.push(example.replace("<ms>", "59").replace("<start>", "69").replace("<expires>", "000000000050"));
+            assert_eq!(
+                grabbed(&format!("9;{}", answers[answers.len() - 1]), NOW),
+                Some(vec![Some(vec![meaning.clone()])])
+            );
         }
         let all: Vec<GrabAnswer> = expected.into_iter().map(|(_, meaning)| meaning).collect();
         let answers = answers.join(",");
-        assert_eq!(grabbed(&format!("9;-;{answers};-")), Some(vec![None, Some(all), None]));
+        assert_eq!(grabbed(&format!("9;-;{answers};-"), NOW), Some(vec![None, Some(all), None]));
     }
 
     #[test]
@@ -440,17 +454,31 @@ mod tests {
             "t",
             "t-1",
             "s",
-            "s2",
+            "s-1",
+            "e2",
             "x",
             "é",
         ] {
-            assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
+            assert_eq!(grabbed(&format!("9;{answer}"), NOW), None, "{answer}");
         }
         for answer in ["", "9", ";3", "x;3", "-1;3", "09;3", "9;3,", "9;,3", "9;-,3"] {
-            assert_eq!(grabbed(answer), None, "{answer}");
+            assert_eq!(grabbed(answer, NOW), None, "{answer}");
         }
-        for answer in ["g+3:520:7", "g3:+520:7", "g3:520:07", "h03:7", "h3:+7", "t+59", "t00", "+3", "03"] {
-            assert_eq!(grabbed(&format!("9;{answer}")), None, "{answer}");
+        for answer in [
+            "g+3:520:7",
+            "g3:+520:7",
+            "g3:520:07",
+            "h03:7",
+            "h3:+7",
+            "t+59",
+            "t00",
+            "s80",
+            "s00000000005A",
+            "s+00000000050",
+            "+3",
+            "03",
+        ] {
+            assert_eq!(grabbed(&format!("9;{answer}"), NOW), None, "{answer}");
         }
         for (user, value) in
             [("ann", "hx:7"), ("ann", "h+3:7"), ("ann", "h3"), ("ann", "3:7"), ("a#b", "h3:7"), ("", "")]
@@ -461,11 +489,19 @@ mod tests {
 
     #[test]
     fn only_a_new_hold_and_a_start_need_the_time() {
-        for answer in ["h3:7", "g3:520:7", "r", "p", "t59", "c0", "s1", "e0", "-"] {
-            assert_eq!(grabbed(&format!(";{answer}")), grabbed(&format!("9;{answer}")), "{answer}");
+        for answer in ["h3:7", "g3:520:7", "r", "p", "t59", "c0", "s1", "s0", "e0", "-"] {
+            assert_eq!(grabbed(&format!(";{answer}"), NOW), grabbed(&format!("9;{answer}"), NOW), "{answer}");
         }
         for answer in ["3", "n69", "h3:7,3"] {
-            assert_eq!(grabbed(&format!(";{answer}")), None, "{answer}");
+            assert_eq!(grabbed(&format!(";{answer}"), NOW), None, "{answer}");
+        }
+    }
+
+    #[test]
+    fn a_packet_that_is_sold_out_counts_as_expired_from_its_expiry_on() {
+        for (now, expired) in [(79, false), (80, true), (81, true)] {
+            let found = grabbed(";s000000000050", Timestamp::from_ms(now));
+            assert_eq!(found, Some(vec![Some(vec![GrabAnswer::Nothing { expired, certain: true }])]), "{now}");
         }
     }
 
@@ -476,6 +512,6 @@ mod tests {
         let parked = Some("no such slip: 4".to_owned());
         assert_eq!(held("ann", "h3:7:no such slip: 4"), Some(OutboxEntry { hold, parked }));
         let found = GrabAnswer::Held { slip: 3, at: Timestamp::from_ms(7), fresh: false };
-        assert_eq!(grabbed("9;h3:7:no such slip: 4"), Some(vec![Some(vec![found])]));
+        assert_eq!(grabbed("9;h3:7:no such slip: 4", NOW), Some(vec![Some(vec![found])]));
     }
 }

@@ -10,8 +10,8 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    Reconciled, SnapshotResult, ViewResult,
+    Ask, Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
+    Reconciled, SnapshotResult, System, ViewResult,
 };
 use crate::telemetry::Meter;
 
@@ -293,7 +293,7 @@ impl RedisStore {
             }
         }
         let answer: String = self.call(&call).await?;
-        let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab.lua"))?;
+        let found = reply::grabbed(&answer, System.now()).ok_or_else(|| unreadable("grab.lua"))?;
         // With one answer too many or too few, a user would receive another user's.
         let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
         let fits = found.len() == asks.len()

@@ -86,6 +86,20 @@ async fn on_the_hot_stores_word_a_close_is_certain() {
     .await;
 }
 
+#[tokio::test]
+async fn after_a_close_losers_of_a_part_that_was_sold_out_hear_of_it() {
+    on_both(async |rig| {
+        let packet = Packet::of(1);
+        rig.load(&packet, &[won(0, "ann")]).await;
+        for _ in 0..2 {
+            assert_eq!(rig.grab(&packet, "eve").await, GrabAnswer::Nothing { expired: false, certain: true });
+        }
+        assert!(rig.store.close(packet.part).await.unwrap());
+        assert_eq!(rig.grab(&packet, "eve").await, CERTAIN);
+    })
+    .await;
+}
+
 /// During a rollout, processes of the version before call their own script.
 #[tokio::test]
 async fn a_script_that_does_not_know_of_closed_parts_gives_out_nothing() {

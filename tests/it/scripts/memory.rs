@@ -124,6 +124,8 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         let waiting = Packet::of(3);
         rig.load(&waiting, &[]).await;
         rig.hold(&waiting, "zoe").await;
+        let sold_out = Packet::of(1);
+        rig.load(&sold_out, &[won(0, "ann")]).await;
 
         rig.fill(true).await;
         let reconcile = async |packet: &Packet, decisions: &[Decision], decided: &[Hold]| {
@@ -143,6 +145,9 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         // Calls that only read, or free memory, work.
         assert!(matches!(take("ann").await, GrabAnswer::Held { slip: 0, fresh: false, .. }));
         assert_eq!(take("eve").await, GrabAnswer::Confirmed(claim_of(5)));
+        for _ in 0..2 {
+            assert_eq!(rig.grab(&sold_out, "zoe").await, SOLD_OUT);
+        }
         let view = rig.store.view(part, None).await.unwrap();
         assert!(matches!(&view, ViewResult::Changed(view) if view.holds.len() == 2), "{view:?}");
         assert_eq!(rig.store.snapshot(part, false).await.unwrap(), SnapshotResult::GrabNeeded);

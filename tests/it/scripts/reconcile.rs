@@ -1,3 +1,5 @@
+use shared::domain::Refusal;
+
 use super::*;
 
 #[tokio::test]
@@ -443,6 +445,22 @@ async fn a_guarded_part_is_forgotten_in_time_once_it_holds_nothing() {
         assert_eq!(expiry(&keys.part).await, -1);
         rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
         assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_repair_of_a_guarded_part_does_not_open_the_fast_path() {
+    on_both(async |rig| {
+        let packet = Packet::of(6).for_recipients(&["ann", "bob"]);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        // A rollback had made this slip free again.
+        rig.reconcile(&packet, &[won(3, "bob")], &[]).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!((state.held.len(), state.free), (1, vec![1, 2, 4, 5]));
+        assert_eq!(rig.run::<Option<String>, _>(["HGET", &packet.keys().part, fields::OPEN_UNTIL]).await, None);
+        assert_eq!(rig.grab(&packet, "eve").await, GrabAnswer::Refused(Refusal::NotARecipient));
     })
     .await;
 }

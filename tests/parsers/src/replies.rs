@@ -1,5 +1,5 @@
 use redis::Value;
-use shared::domain::{Claim, Refusal};
+use shared::domain::{Claim, Refusal, Timestamp};
 use shared::ports::{GrabAnswer, OutboxEntry, SnapshotResult, ViewResult};
 use shared::redis::reply;
 
@@ -20,14 +20,23 @@ pub fn replies(data: &[u8]) {
 
 fn grab_answer(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
-    let Some(parts) = reply::grabbed(text) else { return };
+    let Some(parts) = reply::grabbed(text, Timestamp::from_ms(0)) else { return };
     let now = text.split(';').next().unwrap_or_default();
     let spelled = parts.iter().map(|part| match part {
         None => "-".to_owned(),
         Some(answers) => answers.iter().map(|answer| spelled(answer, now)).collect::<Vec<_>>().join(","),
     });
     let all: Vec<String> = std::iter::once(now.to_owned()).chain(spelled).collect();
-    assert_eq!(all.join(";"), text);
+    assert_eq!(all.join(";"), without_expiries(text));
+}
+
+/// The parser uses up the expiry in a certain "sold out".
+fn without_expiries(text: &str) -> String {
+    let shorter = |answer: &str| match answer.strip_prefix('s') {
+        Some(rest) if rest.len() > 2 => format!("s1{}", rest.trim_start_matches(|c: char| c.is_ascii_hexdigit())),
+        _ => answer.to_owned(),
+    };
+    text.split_inclusive([',', ';']).map(shorter).collect()
 }
 
 fn spelled(answer: &GrabAnswer, now: &str) -> String {

@@ -6,7 +6,7 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms, UserId};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
+    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
     SnapshotResult, ViewResult,
 };
 
@@ -16,7 +16,7 @@ use crate::history::judge_start;
 use crate::mutants::HotMutant;
 use crate::older;
 use crate::process::Setup;
-use crate::world::{Life, World};
+use crate::world::{Life, SkewedClock, World};
 
 const SNAPSHOT: &str = "rest";
 
@@ -150,6 +150,7 @@ impl HotStore for SimHot {
             self.mutant.before_lie(part, grabber, found);
             lies.extend(self.lie(part, found).map(|slip| (grabber.user.clone(), slip)));
             self.mutant.after_grab(part, found);
+            self.may_count_as_expired(part, found);
         }
         self.told(of, lies);
         Ok(found)
@@ -279,6 +280,13 @@ impl HotStore for SimHot {
 }
 
 impl SimHot {
+    /// The process's clock tells whether a part that is sold out for certain has expired too.
+    fn may_count_as_expired(&self, part: PartId, found: &mut GrabAnswer) {
+        let GrabAnswer::Nothing { expired, certain: true } = found else { return };
+        let now = SkewedClock::new(self.world.start(), self.setup.skew_ms).now();
+        *expired |= self.world.terms(part.packet).is_some_and(|terms| terms.expires_at <= now);
+    }
+
     /// Lets the hot store name another slip than the one that it holds for a user. Returns that slip.
     fn lie(&self, part: PartId, found: &mut GrabAnswer) -> Option<u32> {
         let GrabAnswer::Held { slip, .. } = found else { return None };

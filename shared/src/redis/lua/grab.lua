@@ -16,8 +16,9 @@
 --   r, n<start>            refused: no recipient, or not before this time
 --   c0, c1                 the operator has closed the packet; 1 if "no slip" is certain, as below
 --   p, t<ms>               refused: wrong passphrase, too many of these for another <ms>
---   s0, s1, e0, e1         no slip: sold out, or expired; 1 if that is certain, because every slip has a known decision, or
+--   s0, e0, e1             no slip: sold out, or expired; 1 if that is certain, because every slip has a known decision, or
 --                          because the packet's grabs are answered on the hot store's word
+--   s<expires>             no slip, for certain: sold out, and expired from that time on, which has twelve hexadecimal digits
 --
 -- A part's free slips begin at `next_free` and end before `range_end`; those of `other_ranges` follow. The holds in the hash are
 -- the outbox. Their number is `next_free` less `hold_base`, so that a win counts itself.
@@ -37,37 +38,30 @@ local all, unanswered = nil, #KEYS / 2
 -- Whether each part has one user, and no number before the user.
 local is_one_each = #ARGV * 2 == #KEYS
 
--- The fast path answers what the general path below would: users of parts that have no guard and are in their queue, unless another
--- range must become the first. It makes no function, and for one user no table, of its own. `make bench ARGS="--only fast-path"` says
--- what that saves.
+-- The fast path answers what the general path below would: users of parts that are in their queue and have no guard, unless nothing
+-- is left in the first range; and users of a part that has told a loser for certain that nothing is left at all. It makes no function,
+-- and for one user no table, of its own. `make bench ARGS="--only fast-path"` says what that saves.
 --
 -- `open_until` exists in these parts only. It tells the last millisecond before the expiry and then `range_end`. As text, the time is
--- smaller until the expiry.
+-- smaller until the expiry. If it begins with a letter, it begins with the answer to every loser.
 if is_one_each then
   for i = 1, #ARGV do
     local part, user = KEYS[2 * i - 1], ARGV[i]
     local found = call('HMGET', part, user, '$open_until', '$next_free')
     local answer, open_until, slip = found[1], found[2], found[3]
     if open_until and not answer then
-      if not at then
-        local time = call('TIME')
-        local seconds, micros = time[1], time[2]
-        -- Nine times out of ten the microseconds have six digits; the first three are the milliseconds.
-        at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
-      end
-      if at < open_until and slip ~= sub(open_until, TIME_LEN + 1) then
-        call('HSET', part, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1))
-        answer = slip
+      if sub(open_until, 1, 1) == 's' then
+        answer = sub(open_until, 1, TIME_LEN)
       else
-        local rest = call('HMGET', part, '$other_ranges', '$ack_mode')
-        if rest[1] == '' or at > open_until then
-          local is_certain = rest[2] == 'redis'
-          if not is_certain then
-            -- A part that holds something is not final. But if its count of holds is wrong, it may be.
-            local known = call('HMGET', part, '$known_count', '$slip_count')
-            is_certain = known[1] == known[2]
-          end
-          answer = (at < open_until and 's' or 'e') .. (is_certain and '1' or '0')
+        if not at then
+          local time = call('TIME')
+          local seconds, micros = time[1], time[2]
+          -- Nine times out of ten the microseconds have six digits; the first three are the milliseconds.
+          at = #micros == 6 and seconds .. sub(micros, 1, 3) or format('%s%03d', seconds, micros / 1000)
+        end
+        if at < open_until and slip ~= sub(open_until, TIME_LEN + 1) then
+          call('HSET', part, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1))
+          answer = slip
         end
       end
     end
@@ -116,7 +110,7 @@ local function grab(part, pending, tries, first, count, digests)
   -- Five terms, then what the part has of each user, which becomes their answer.
   local TERMS = 5
   local answers = call('HMGET', part, '$expires_at', '$guard', '$next_free', '$range_end', '$open_until', unpack(ARGV, first, first + count - 1))
-  local expires, guard, slip, range_end, is_pending = answers[1], answers[2], answers[3], answers[4], answers[5]
+  local expires, guard, slip, range_end, open_until = answers[1], answers[2], answers[3], answers[4], answers[5]
   if not expires then return '-' end
 
   -- The first grab from the start on takes the start out of the guard. If a later part of this script is refused, that may stay.
@@ -137,8 +131,9 @@ local function grab(part, pending, tries, first, count, digests)
   end
 
   local is_open, held_at, changes, size = at < expires, ':' .. at, {}, 0
-  -- What is read if the first range does not suffice, and whether another one became the first.
-  local rest, has_moved
+  local is_pending = open_until and sub(open_until, 1, 1) ~= 's'
+  -- What is read if the first range does not suffice, whether another one became the first, and the answer to later losers.
+  local rest, has_moved, no
   for i = 1, count do
     local user = ARGV[first + i - 1]
     local answer = answers[TERMS + i] or guard and refusal(part, tries, guard, to_all, user, digests and ARGV[digests + i - 1])
@@ -150,7 +145,12 @@ local function grab(part, pending, tries, first, count, digests)
         slip, range_end, has_moved = from, to, true
       else
         local is_certain = rest[3] == rest[4] or rest[5] == 'redis'
-        answer = (is_open and 's' or 'e') .. (is_certain and '1' or '0')
+        if is_certain and is_open then
+          answer = format('s%012x', expires)
+          no = answer .. range_end
+        else
+          answer = (is_open and 's' or 'e') .. (is_certain and '1' or '0')
+        end
       end
     end
     if not answer then
@@ -173,6 +173,9 @@ local function grab(part, pending, tries, first, count, digests)
       call('HSET', part, '$open_until', format('%d', expires - 1) .. range_end)
     end
     call('HSET', part, '$next_free', slip, unpack(changes))
+  elseif no and not guard then
+    -- When its memory is full, Redis refuses this. The answer stands.
+    redis.pcall('HSET', part, '$open_until', no)
   end
   return table.concat(answers, ',', TERMS + 1)
 end

@@ -185,8 +185,8 @@ if left or lost or is_tidying then
     local texts = {}
     for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
     call('HSET', part, '$range_end', end_of_range, '$other_ranges', table.concat(texts))
-    -- After a time, of 13 digits, `open_until` has the same. It stays while the part holds something: view counts the fields.
-    if rest[2] then call('HSET', part, '$open_until', sub(rest[2], 1, 13) .. end_of_range) end
+    -- After a time, `open_until` has the same. It stays while the part holds something: view counts the fields.
+    if rest[2] then call('HSET', part, '$open_until', format('%013d', terms[1] - 1) .. end_of_range) end
   end
 end
 

@@ -204,7 +204,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
     async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
-        let mut why = Lost::SoldOut;
+        // A certain answer may go by this process's clock. It must not end the doubts of other parts.
+        let (mut why, mut certainly) = (Lost::SoldOut, Lost::SoldOut);
         let mut in_doubt: PartSet = 0;
         for part in PartId::probe_order(id, &grabber.user) {
             let result = match self.exhausted.answer_for(part, &grabber.user) {
@@ -230,22 +231,25 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     in_doubt |= PartSet::from(!certain) << part.index;
                 }
                 ProbeResult::Answer(GrabAnswer::Nothing { expired, certain }) => {
-                    why = why.max(if expired { Lost::Expired } else { Lost::SoldOut });
+                    let word = if expired { Lost::Expired } else { Lost::SoldOut };
                     if certain {
+                        certainly = certainly.max(word);
                         self.exhausted.refresh_later(part);
                     } else {
+                        why = why.max(word);
                         in_doubt |= 1 << part.index;
                     }
                 }
             }
         }
-        if in_doubt == 0 && !self.exhausted.reads_owners(id) {
+        if in_doubt != 0 {
+            return Ok(Pass::InDoubt { parts: in_doubt, why });
+        }
+        let why = why.max(certainly);
+        if !self.exhausted.reads_owners(id) {
             Box::pin(self.remember_final(id, why)).await;
         }
-        Ok(match in_doubt {
-            0 => Pass::Done(nothing(why)),
-            parts => Pass::InDoubt { parts, why },
-        })
+        Ok(Pass::Done(nothing(why)))
     }
 
     /// Remembers a packet of which each part gave a loser a certain "no". That loser's answer stands, whatever comes of this.

@@ -127,13 +127,10 @@ impl Reached {
         match doing {
             Doing::Grab(user, at) => {
                 let next = at.next(instance, call, reply);
-                if let (At::Pass { .. }, Err(no @ (Answer::SoldOut | Answer::Expired | Answer::Closed))) = (at, next)
-                    && instance.ack == Ack::Ledger
-                {
-                    self.final_answers.retain(|(answer, _)| *answer != no);
-                    self.final_answers.push((no, now));
-                }
                 self.grab(instance, now, user, next, period);
+                if let (At::Pass { .. }, Err(no)) = (at, next) {
+                    self.lost(instance, now, user, no, period);
+                }
             }
             Doing::Settle(settle) => {
                 self.reach(instance, now, Doing::Settle(settle.next(instance, call, reply)), period);
@@ -142,6 +139,23 @@ impl Reached {
                 self.reach(instance, now, Doing::Close(operator.next(instance, reply)), period);
             }
             Doing::Send(_) => {}
+        }
+    }
+
+    /// A pass has ended, perhaps because every part says a certain "no". The process may remember the packet as final.
+    fn lost(&mut self, instance: &Instance, now: Timestamp, user: User, no: Answer, period: usize) {
+        let words = match no {
+            // The process's clock may be ahead.
+            Answer::SoldOut => vec![Answer::SoldOut, Answer::Expired],
+            Answer::Expired | Answer::Closed => vec![no],
+            _ => return,
+        };
+        for no in words {
+            self.grab(instance, now, user, Err(no), period);
+            if instance.ack == Ack::Ledger {
+                self.final_answers.retain(|(answer, _)| *answer != no);
+                self.final_answers.push((no, now));
+            }
         }
     }
 

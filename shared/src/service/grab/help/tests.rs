@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::*;
-use crate::domain::{Amount, Amounts, PacketId, Partition, RequestKey, UserId};
+use crate::domain::{Amount, Amounts, Owner, PacketId, Partition, RequestKey, UserId};
 use crate::ledger::{Ledger, SendRequest, keys};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
@@ -107,6 +107,8 @@ pub struct SlowHot {
     pub snapshots: AtomicU64,
     /// Whether no reconcile reaches it.
     pub is_gone: AtomicBool,
+    /// Whether the clock of the process is an hour ahead. It reads the certain answers.
+    pub is_ahead: AtomicBool,
 }
 
 impl SlowHot {
@@ -121,7 +123,13 @@ type Answer<V> = Result<V, HotStoreError>;
 impl HotStore for SlowHot {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
         self.travel().await;
-        self.hot.grab(part, grabbers).await
+        let mut found = self.hot.grab(part, grabbers).await?;
+        for answer in found.iter_mut().flatten().filter(|_| self.is_ahead.load(Ordering::Relaxed)) {
+            if let GrabAnswer::Nothing { expired, certain: true } = answer {
+                *expired = true;
+            }
+        }
+        Ok(found)
     }
 
     async fn reconcile(&self, part: PartId, count: u32, found: &[Decision], done: &[Hold]) -> Answer<Reconciled> {
@@ -219,27 +227,35 @@ impl Scene {
 
     /// A packet of `count` slips of one part, of which none is held.
     pub async fn of(count: u32) -> Self {
+        Self::in_parts(Terms::sample().id, count).await
+    }
+
+    async fn in_parts(id: PacketId, count: u32) -> Self {
         let clock = Arc::new(TestClock(Instant::now()));
         let expires_at = clock.now().after(Duration::from_hours(1));
-        let terms = Terms { count, total: Amount::new(count.into()), expires_at, ..Terms::sample() };
+        let terms = Terms { id, count, total: Amount::new(count.into()), expires_at, ..Terms::sample() };
         let hot = MemoryHot::new(Arc::clone(&clock) as Arc<dyn Clock>);
         let hot = Arc::new(SlowHot {
             hot,
             calls: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
+            is_ahead: AtomicBool::new(false),
         });
         let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());
         let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
         let key: RequestKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
-        let amounts = [Amounts::pack(&vec![1; terms.count as usize]).unwrap()];
+        let of_part = |part: PartId| Amounts::pack(&vec![1; part.slips(terms.count).len()]).unwrap();
+        let amounts: Vec<Amounts> = terms.id.parts().map(of_part).collect();
         ledger
             .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None })
             .await
             .unwrap();
-        scene.hot.load(scene.part(), terms, false, &[]).await.unwrap();
+        for part in terms.id.parts() {
+            scene.hot.load(part, terms, false, &[]).await.unwrap();
+        }
         scene.transactions.store(0, Ordering::Relaxed);
         scene
     }
@@ -305,6 +321,21 @@ pub fn user(number: u32) -> UserId {
 
 fn are_sold_out(answers: &[Result<GrabOutcome, Failure>]) -> bool {
     answers.iter().all(|answer| matches!(answer, Ok(GrabOutcome::SoldOut)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_part_that_is_expired_by_this_processs_clock_does_not_end_the_doubts_of_another() {
+    let scene = Scene::in_parts(PacketId::new(Terms::sample().created_at, 2, [7; _]), 2).await;
+    scene.hold().await;
+    let last = scene.terms.id.parts().next_back().unwrap();
+    let refund = Decision { slip: 1, amount: Amount::new(1), at: scene.clock.now(), owner: Owner::Refunded };
+    scene.hot.reconcile(last, 2, &[refund], &[]).await.unwrap();
+    scene.hot.is_ahead.store(true, Ordering::Relaxed);
+    sleep(HELP_AFTER).await;
+    let (answers, _) = scene.ask(&scene.process().await, 1..=1).await;
+    assert!(matches!(&answers[..], [Ok(GrabOutcome::SoldOut | GrabOutcome::Expired)]), "{answers:?}");
+    let claim = scene.ledger().claim_of(&user(0), scene.terms.id).await.unwrap();
+    assert!(claim.is_some(), "the loser was answered before the slip that is held was decided");
 }
 
 #[tokio::test(start_paused = true)]
