@@ -337,7 +337,7 @@ impl Packet {
     }
 }
 
-/// The value of `fields::OPEN_UNTIL` in a part that has told a loser for certain that nothing is left.
+/// The value of `fields::OPEN_UNTIL` in a part of which a loser has received a certain "no".
 fn sold_out_until(expires: u64, end_of_range: &str) -> String {
     format!("s{expires:012x}{end_of_range}")
 }

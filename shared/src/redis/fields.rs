@@ -78,8 +78,8 @@ fields! {
     /// its queue, if it has no guard. Grab and reconcile keep it equal. Close deletes it, and so does the reconcile that empties the outbox.
     /// Missing: the part has a guard or may not be in its queue, so that a grab reads `expires_at`, `guard` and `range_end`.
     ///
-    /// Once grab has told a loser for certain that nothing is left, that answer stands there instead of the digits: `s` and the expiry,
-    /// in milliseconds, as 12 hexadecimal digits. Then the part may not be in its queue. Older scripts compare these 13 characters with
+    /// Once a loser has received a certain "no", that answer stands there instead of the digits: `s` and the expiry, in milliseconds,
+    /// as 12 hexadecimal digits. Then the part may not be in its queue. Older scripts compare these 13 characters with
     /// their time. To them the packet has not expired, and has no free slip.
     OPEN_UNTIL, "open_until", "#o";
 

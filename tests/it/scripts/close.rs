@@ -87,7 +87,7 @@ async fn on_the_hot_stores_word_a_close_is_certain() {
 }
 
 #[tokio::test]
-async fn after_a_close_losers_of_a_part_that_was_sold_out_hear_of_it() {
+async fn after_a_close_losers_of_a_part_that_was_sold_out_get_another_answer() {
     on_both(async |rig| {
         let packet = Packet::of(1);
         rig.load(&packet, &[won(0, "ann")]).await;

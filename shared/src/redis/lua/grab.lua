@@ -38,9 +38,9 @@ local all, unanswered = nil, #KEYS / 2
 -- Whether each part has one user, and no number before the user.
 local is_one_each = #ARGV * 2 == #KEYS
 
--- The fast path answers what the general path below would: users of parts that are in their queue and have no guard, unless nothing
--- is left in the first range; and users of a part that has told a loser for certain that nothing is left at all. It makes no function,
--- and for one user no table, of its own. `make bench ARGS="--only fast-path"` says what that saves.
+-- The fast path answers what the general path below would. It is for parts without a guard that are in their queue, as long as their
+-- first range lasts. It is also for parts without a guard of which a loser has received a certain "no". It makes no function, and for
+-- one user no table, of its own. `make bench ARGS="--only fast-path"` says what that saves.
 --
 -- `open_until` exists in these parts only. It tells the last millisecond before the expiry and then `range_end`. As text, the time is
 -- smaller until the expiry. If it begins with a letter, it begins with the answer to every loser.
