@@ -489,7 +489,7 @@ mod tests {
 
     #[test]
     fn only_a_new_hold_and_a_start_need_the_time() {
-        for answer in ["h3:7", "g3:520:7", "r", "p", "t59", "c0", "s1", "s0", "e0", "-"] {
+        for answer in ["h3:7", "g3:520:7", "r", "p", "t59", "c0", "s000000000050", "s0", "e0", "-"] {
             assert_eq!(grabbed(&format!(";{answer}"), NOW), grabbed(&format!("9;{answer}"), NOW), "{answer}");
         }
         for answer in ["3", "n69", "h3:7,3"] {

@@ -203,6 +203,25 @@ async fn a_grab_from_a_part_that_said_no_puts_it_into_its_queue() {
     .await;
 }
 
+#[tokio::test]
+async fn a_slip_that_comes_back_to_a_part_with_a_wrong_count_of_holds_is_not_held_outside_the_queue() {
+    on_both(async |rig| {
+        let packet = Packet::of(2).acknowledged_by_redis();
+        rig.load(&packet, &[]).await;
+        let anns = rig.hold(&packet, "ann").await;
+        let bobs = rig.hold(&packet, "bob").await;
+        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "1"]).await;
+        // With the wrong count the part leaves its queue, although it holds Ann's slip.
+        rig.store.reconcile(packet.part, 2, &[won(1, "bob")], &[bobs]).await.unwrap();
+        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
+        rig.store.reconcile(packet.part, 2, &[won(9, "ann")], &[anns]).await.unwrap();
+        rig.hold(&packet, "fay").await;
+        let queue: Option<f64> = rig.run(["ZSCORE", &packet.keys().pending, &packet.keys().name]).await;
+        assert!(queue.is_some(), "settle would not find the hold");
+    })
+    .await;
+}
+
 /// During a rollout, processes of the version before call their own script.
 #[tokio::test]
 async fn the_script_before_finds_nothing_in_a_part_that_said_no() {
@@ -605,12 +624,13 @@ async fn a_part_that_answers_at_once_does_not_hide_the_others_of_its_call() {
 }
 
 /// The states that a part can be in when Ann grabs.
-const PART_STATES: [&str; 12] = [
+const PART_STATES: [&str; 13] = [
     "new",
     "in the queue",
     "another range is next",
     "nothing left",
     "nothing left, redis mode",
+    "nothing left, and said so, redis mode",
     "expired",
     "expired, redis mode",
     "has a hold",
@@ -647,6 +667,9 @@ async fn bring_into(rig: &Rig, packet: &Packet, way: &str) {
     };
     for user in holders {
         rig.hold(&packet, user).await;
+    }
+    if way.contains("said so") {
+        assert_eq!(rig.grab(&packet, "zed").await, SOLD_OUT);
     }
     if way.starts_with("expired") {
         rig.let_expire(&packet.keys(), 1).await;

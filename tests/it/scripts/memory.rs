@@ -59,6 +59,31 @@ impl Rig {
     }
 }
 
+/// A write is sent to each replica, and may wait for a disk.
+#[tokio::test]
+async fn only_the_first_certain_no_is_a_write() {
+    on_both_unshared(async |rig| {
+        let packet = Packet::of(1).acknowledged_by_redis();
+        rig.load(&packet, &[won(0, "ann")]).await;
+        let changes = async || {
+            let mut sum = 0;
+            for node in rig.servers.nodes() {
+                let info: String = node.command(cmd("INFO").arg("persistence")).await;
+                let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+                sum += line.unwrap().parse::<u64>().unwrap();
+            }
+            sum
+        };
+        let before = changes().await;
+        let losers = ["bob", "eve"].map(grabber);
+        for ask in [&losers[..1], &losers[1..], &losers, &[packet.saying("bob", "unneeded")]] {
+            assert_eq!(rig.store.grab(packet.part, ask).await.unwrap(), Some(vec![SOLD_OUT; ask.len()]));
+            assert_eq!(changes().await, before + 1);
+        }
+    })
+    .await;
+}
+
 /// As with a durable Redis whose replicas are gone.
 #[tokio::test]
 async fn without_replicas_a_grab_is_refused_as_a_whole() {

@@ -96,8 +96,9 @@ struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    async fn new(rig: &'a Rig) -> Self {
-        let packet = Packet::in_parts(2, SLIPS);
+    async fn new(rig: &'a Rig, ack: AckMode) -> Self {
+        let mut packet = Packet::in_parts(2, SLIPS);
+        packet.terms.ack = ack;
         let parts: Vec<Packet> = packet.terms.id.parts().map(|part| Packet { part, ..packet.clone() }).collect();
         for part in &parts {
             rig.load(part, &[]).await;
@@ -195,6 +196,7 @@ impl<'a> Sequence<'a> {
         let packet = &self.parts[part];
         let slips = packet.part.slips(SLIPS);
         let Some(found) = self.rig.store.grab(packet.part, &grabbers).await.unwrap() else { return };
+        let state = self.rig.state(packet.part).await;
         for (Grabber { user, .. }, found) in grabbers.into_iter().zip(found) {
             match found {
                 GrabAnswer::Confirmed(claim) => assert_eq!(self.claim(&user), Some(&claim.decision(&user))),
@@ -205,6 +207,10 @@ impl<'a> Sequence<'a> {
                 }
                 GrabAnswer::Nothing { expired, certain } => {
                     assert_eq!(expired, self.is_expired);
+                    if packet.terms.ack == AckMode::Redis {
+                        assert!(certain && (expired || state.free.is_empty()), "{user} was denied a free slip");
+                        continue;
+                    }
                     let is_final = slips.clone().all(|slip| self.decision(slip).is_some());
                     let has_none = self.claim(&user).is_none_or(|decision| !slips.contains(&decision.slip));
                     assert!(!certain || is_final && has_none, "{user} was denied with certainty");
@@ -393,10 +399,11 @@ fn run(cases: u32, rig: impl AsyncFnOnce() -> Rig) {
     };
     config.rng_seed = RngSeed::Fixed(seed);
     let orders = || prop::collection::vec(any::<Index>(), 2 * SLIPS as usize);
-    let sequences = (prop::collection::vec(step(), 1..40), orders(), orders());
-    let result = TestRunner::new(config).run(&sequences, |(steps, one, other)| {
+    let ack = prop_oneof![Just(AckMode::Ledger), Just(AckMode::Redis)];
+    let sequences = (ack, prop::collection::vec(step(), 1..40), orders(), orders());
+    let result = TestRunner::new(config).run(&sequences, |(ack, steps, one, other)| {
         runtime.block_on(async {
-            let mut sequence = Sequence::new(&rig).await;
+            let mut sequence = Sequence::new(&rig, ack).await;
             for step in steps {
                 sequence.step(step).await;
                 sequence.check().await;

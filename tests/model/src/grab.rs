@@ -23,9 +23,7 @@ pub enum At {
         /// Position in the user's probe order.
         probe: u8,
         /// What the parts have answered so far.
-        why: Why,
-        /// Whether a part's answer was in doubt.
-        doubt: bool,
+        found: Found,
     },
     /// No part has a slip for the user, but one answer is in doubt. Before the expiry, wait and ask again, or help a part
     /// (`Helper::help`). After it, and after a close, read the user's claim (`ask_the_ledger`).
@@ -97,6 +95,22 @@ pub enum At {
     },
 }
 
+/// What the parts without a slip have answered in one pass.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct Found {
+    /// What parts in doubt and closed parts answer.
+    why: Why,
+    /// What parts answer that are certain. It may go by the clock of the process, so it ends no doubt.
+    certain: Why,
+    /// Whether a part's answer was in doubt.
+    doubt: bool,
+}
+
+impl Found {
+    /// No part has answered.
+    const NOTHING: Self = Self { why: Why::SoldOut, certain: Why::SoldOut, doubt: false };
+}
+
 /// Why a user has no slip. If parts differ, the last of these counts (`Lost`).
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub enum Why {
@@ -137,7 +151,7 @@ type Next = Result<At, Answer>;
 
 impl At {
     /// The first step of each grab.
-    pub const START: Self = Self::Pass { probe: 0, why: Why::SoldOut, doubt: false };
+    pub const START: Self = Self::Pass { probe: 0, found: Found::NOTHING };
 
     /// The calls that a grab of `user` may make next. `remembers`: the final parts that its process has cached.
     pub fn calls(self, instance: &Instance, user: User, remembers: Set, calls: &mut Vec<Call>) {
@@ -198,16 +212,14 @@ impl At {
     /// The step after a reply.
     pub fn next(self, instance: &Instance, call: Call, reply: Reply) -> Next {
         match (self, reply) {
-            (Self::Pass { probe, why, doubt }, Reply::GrabAnswer(found)) => {
-                found_in(instance, call, found, probe, why, doubt)
+            (Self::Pass { probe, found }, Reply::GrabAnswer(answer)) => found_in(instance, call, answer, probe, found),
+            (Self::Pass { .. }, Reply::Slip(slip)) if matches!(call, Call::ReadClaim(_)) => {
+                Err(slip.map_or(Answer::SoldOut, Answer::Grabbed))
             }
-            (Self::Pass { why, .. }, Reply::Slip(slip)) if matches!(call, Call::ReadClaim(_)) => {
-                Err(slip.map_or_else(|| nothing(why), Answer::Grabbed))
-            }
-            (Self::Pass { probe, why, doubt }, Reply::Slip(slip)) => remembered(instance, slip, probe, why, doubt),
-            (Self::Doubt { .. }, Reply::GrabAnswer(found)) => found_in(instance, call, found, 0, Why::SoldOut, false),
+            (Self::Pass { probe, found }, Reply::Slip(slip)) => remembered(instance, slip, probe, found),
+            (Self::Doubt { .. }, Reply::GrabAnswer(answer)) => found_in(instance, call, answer, 0, Found::NOTHING),
             (Self::Doubt { .. }, Reply::Slip(slip)) if matches!(call, Call::Remember { .. }) => {
-                remembered(instance, slip, 0, Why::SoldOut, false)
+                remembered(instance, slip, 0, Found::NOTHING)
             }
             (Self::Doubt { why }, Reply::Slip(slip)) => match slip {
                 Some(slip) => Ok(Self::Reconcile { slip, decisions: Set::of(slip), then: Then::Answer(slip) }),
@@ -283,8 +295,8 @@ fn ask(instance: &Instance, user: User, probe: u8, remembers: Set, calls: &mut V
     }
 }
 
-fn found_in(instance: &Instance, call: Call, found: GrabAnswer, probe: u8, why: Why, doubt: bool) -> Next {
-    match found {
+fn found_in(instance: &Instance, call: Call, answer: GrabAnswer, probe: u8, mut found: Found) -> Next {
+    match answer {
         GrabAnswer::NotLoaded => match call {
             Call::Grab { part, .. } => Ok(At::NotLoaded(part)),
             _ => Err(Answer::None),
@@ -295,25 +307,33 @@ fn found_in(instance: &Instance, call: Call, found: GrabAnswer, probe: u8, why: 
         }
         GrabAnswer::Held(slip) => Ok(At::Commit(slip)),
         GrabAnswer::Nothing { expired, certain } => {
-            let why = why.max(if expired { Why::Expired } else { Why::SoldOut });
-            go_on(instance, probe, why, doubt || !(certain || instance.has(Mutant::NegativeInDoubt)))
+            let word = if expired { Why::Expired } else { Why::SoldOut };
+            if certain || instance.has(Mutant::NegativeInDoubt) {
+                found.certain = found.certain.max(word);
+            } else {
+                (found.why, found.doubt) = (found.why.max(word), true);
+            }
+            go_on(instance, probe, found)
         }
-        GrabAnswer::Closed { certain } => go_on(instance, probe, Why::Closed, doubt || !certain),
+        GrabAnswer::Closed { certain } => {
+            (found.why, found.doubt) = (Why::Closed, found.doubt || !certain);
+            go_on(instance, probe, found)
+        }
     }
 }
 
-fn remembered(instance: &Instance, slip: Option<Slip>, probe: u8, why: Why, doubt: bool) -> Next {
-    slip.map_or_else(|| go_on(instance, probe, why, doubt), |slip| Err(Answer::Grabbed(slip)))
+fn remembered(instance: &Instance, slip: Option<Slip>, probe: u8, found: Found) -> Next {
+    slip.map_or_else(|| go_on(instance, probe, found), |slip| Err(Answer::Grabbed(slip)))
 }
 
 /// Asks the next part. After the last part, combines the answers of all.
-fn go_on(instance: &Instance, probe: u8, why: Why, doubt: bool) -> Next {
+fn go_on(instance: &Instance, probe: u8, found: Found) -> Next {
     if probe + 1 < instance.parts {
-        Ok(At::Pass { probe: probe + 1, why, doubt })
-    } else if doubt {
-        Ok(At::Doubt { why })
+        Ok(At::Pass { probe: probe + 1, found })
+    } else if found.doubt {
+        Ok(At::Doubt { why: found.why })
     } else {
-        Err(nothing(why))
+        Err(nothing(found.why.max(found.certain)))
     }
 }
 

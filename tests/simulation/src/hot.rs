@@ -150,7 +150,7 @@ impl HotStore for SimHot {
             self.mutant.before_lie(part, grabber, found);
             lies.extend(self.lie(part, found).map(|slip| (grabber.user.clone(), slip)));
             self.mutant.after_grab(part, found);
-            self.may_count_as_expired(part, found);
+            self.judge_by_its_clock(part, found);
         }
         self.told(of, lies);
         Ok(found)
@@ -281,10 +281,13 @@ impl HotStore for SimHot {
 
 impl SimHot {
     /// The process's clock tells whether a part that is sold out for certain has expired too.
-    fn may_count_as_expired(&self, part: PartId, found: &mut GrabAnswer) {
+    fn judge_by_its_clock(&self, part: PartId, found: &mut GrabAnswer) {
         let GrabAnswer::Nothing { expired, certain: true } = found else { return };
+        if self.setup.is_older {
+            return;
+        }
         let now = SkewedClock::new(self.world.start(), self.setup.skew_ms).now();
-        *expired |= self.world.terms(part.packet).is_some_and(|terms| terms.expires_at <= now);
+        *expired = self.world.terms(part.packet).map_or(*expired, |terms| terms.expires_at <= now);
     }
 
     /// Lets the hot store name another slip than the one that it holds for a user. Returns that slip.

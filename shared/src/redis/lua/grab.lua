@@ -39,7 +39,8 @@ local all, unanswered = nil, #KEYS / 2
 local is_one_each = #ARGV * 2 == #KEYS
 
 -- The fast path answers what the general path below would. It is for parts without a guard that are in their queue, as long as their
--- first range lasts. It is also for parts without a guard of which a loser has received a certain "no". It makes no function, and for
+-- first range lasts, or while the last decision may still come. It is also for parts without a guard of which a loser has received a
+-- certain "no". It makes no function, and for
 -- one user no table, of its own. `make bench ARGS="--only fast-path"` says what that saves.
 --
 -- `open_until` exists in these parts only. It tells the last millisecond before the expiry and then `range_end`. As text, the time is
@@ -62,6 +63,10 @@ if is_one_each then
         if at < open_until and slip ~= sub(open_until, TIME_LEN + 1) then
           call('HSET', part, user, 'h' .. slip .. ':' .. at, '$next_free', format('%d', slip + 1))
           answer = slip
+        elseif at < open_until then
+          local rest = call('HMGET', part, '$other_ranges', '$ack_mode', '$known_count', '$slip_count')
+          local is_certain = rest[2] == 'redis' or rest[3] == rest[4]
+          if rest[1] == '' and not is_certain then answer = 's0' end
         end
       end
     end
@@ -173,7 +178,7 @@ local function grab(part, pending, tries, first, count, digests)
       call('HSET', part, '$open_until', format('%d', expires - 1) .. range_end)
     end
     call('HSET', part, '$next_free', slip, unpack(changes))
-  elseif no and not guard then
+  elseif no and no ~= open_until and not guard then
     -- When its memory is full, Redis refuses this. The answer stands.
     redis.pcall('HSET', part, '$open_until', no)
   end

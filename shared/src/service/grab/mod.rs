@@ -86,7 +86,7 @@ enum Pass {
     },
 }
 
-/// Why a user has no slip. If a packet's parts differ, the last of these counts.
+/// Why a user has no slip. If the parts of a packet differ, the last of these counts; as long as some are in doubt, of theirs.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Lost {
     SoldOut,

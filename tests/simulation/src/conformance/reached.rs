@@ -145,9 +145,9 @@ impl Reached {
     /// A pass has ended, perhaps because every part says a certain "no". The process may remember the packet as final.
     fn lost(&mut self, instance: &Instance, now: Timestamp, user: User, no: Answer, period: usize) {
         let words = match no {
-            // The process's clock may be ahead.
-            Answer::SoldOut => vec![Answer::SoldOut, Answer::Expired],
-            Answer::Expired | Answer::Closed => vec![no],
+            // The clock of the process decides between the two.
+            Answer::SoldOut | Answer::Expired => vec![Answer::SoldOut, Answer::Expired],
+            Answer::Closed => vec![Answer::Closed],
             _ => return,
         };
         for no in words {
