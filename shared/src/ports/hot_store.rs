@@ -66,7 +66,7 @@ pub enum GrabAnswer {
     },
     /// There is no slip for them.
     Nothing {
-        /// Whether the packet is expired.
+        /// Whether the packet is expired. If the answer is certain, the process's clock may say so.
         expired: bool,
         /// Whether that can no longer change for this user.
         certain: bool,

@@ -79,7 +79,7 @@ fields! {
     /// Missing: the part has a guard or may not be in its queue, so that a grab reads `expires_at`, `guard` and `range_end`.
     ///
     /// Once a loser has received a certain "no", that answer stands there instead of the digits: `s` and the expiry, in milliseconds,
-    /// as 12 hexadecimal digits. Then the part may not be in its queue. Older scripts compare these 13 characters with
+    /// as 12 hexadecimal digits. A reconcile that changes the free slips deletes it. Then the part may not be in its queue. Older scripts compare these 13 characters with
     /// their time. To them the packet has not expired, and has no free slip.
     OPEN_UNTIL, "open_until", "#o";
 

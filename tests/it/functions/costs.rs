@@ -45,6 +45,17 @@ fn access_line() -> String {
     line
 }
 
+#[test]
+fn the_readmes_chart_is_of_these_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    let drawn = folder.path().join("cost.svg");
+    let output =
+        Command::new("python3").arg(repository("scripts/cost.py")).arg("--chart").arg(&drawn).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let shown = std::fs::read_to_string(repository("docs/images/cost.svg")).unwrap();
+    assert_eq!(std::fs::read_to_string(drawn).unwrap(), shown, "run: scripts/cost.py --chart docs/images/cost.svg");
+}
+
 #[tokio::test]
 async fn the_costs_are_computed_from_what_functions_print() {
     let mut stores = Stores::start().await;

@@ -100,7 +100,7 @@ pub enum At {
 pub struct Found {
     /// What parts in doubt and closed parts answer.
     why: Why,
-    /// What parts answer that are certain. It may go by the clock of the process, so it ends no doubt.
+    /// What parts answer that are certain. In the engine it may go by the clock of the process, so it ends no doubt.
     certain: Why,
     /// Whether a part's answer was in doubt.
     doubt: bool,

@@ -280,10 +280,11 @@ impl HotStore for SimHot {
 }
 
 impl SimHot {
-    /// The process's clock tells whether a part that is sold out for certain has expired too.
+    /// The process's clock tells whether a part that is sold out for certain has expired too. In half of the packets it does not, so
+    /// that a wrong `sold_out` shows there.
     fn judge_by_its_clock(&self, part: PartId, found: &mut GrabAnswer) {
         let GrabAnswer::Nothing { expired, certain: true } = found else { return };
-        if self.setup.is_older {
+        if self.setup.is_older || part.packet.created_at().ms().is_multiple_of(2) {
             return;
         }
         let now = SkewedClock::new(self.world.start(), self.setup.skew_ms).now();

@@ -40,8 +40,8 @@ local is_one_each = #ARGV * 2 == #KEYS
 
 -- The fast path answers what the general path below would. It is for parts without a guard that are in their queue, as long as their
 -- first range lasts, or while the last decision may still come. It is also for parts without a guard of which a loser has received a
--- certain "no". It makes no function, and for
--- one user no table, of its own. `make bench ARGS="--only fast-path"` says what that saves.
+-- certain "no"; after the expiry, only the general path says so itself. It makes no function, and for one user no table, of its own.
+-- `make bench ARGS="--only fast-path"` says what that saves.
 --
 -- `open_until` exists in these parts only. It tells the last millisecond before the expiry and then `range_end`. As text, the time is
 -- smaller until the expiry. If it begins with a letter, it begins with the answer to every loser.

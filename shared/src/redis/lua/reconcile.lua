@@ -185,10 +185,10 @@ if left or lost or is_tidying then
     local texts = {}
     for place, range in ipairs(others) do texts[place] = range[1] .. ':' .. range[2] .. ';' end
     call('HSET', part, '$range_end', end_of_range, '$other_ranges', table.concat(texts))
-    -- After a time, of 13 digits, `open_until` has the same. It stays while the part holds something: view counts the fields.
+    -- After a time, of 13 digits, `open_until` has the same, and stays while the part holds something: view counts the fields.
     local open_until = rest[2]
     if open_until and sub(open_until, 1, 1) == 's' then
-      -- A slip may be free again. The next grab from this part makes sure that it is in its queue.
+      -- A certain "no" goes, because a slip may be free again. The next grab makes sure that the part is in its queue.
       call('HDEL', part, '$open_until')
     elseif open_until then
       call('HSET', part, '$open_until', sub(open_until, 1, 13) .. end_of_range)

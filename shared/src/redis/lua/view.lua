@@ -16,7 +16,8 @@
 -- changes one of the numbers. One
 -- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
 -- version already, and two numbers cost less to read than all claims. Once the start is past, `guard` goes and
--- `open_until` comes with the first hold, which so adds one field too; or it comes with the first certain "no".
+-- `open_until` comes with the first hold, which so adds one field too; or it comes with the first certain "no". That
+-- may go as a claim of another part comes, which this part shows too.
 
 local part, seen = KEYS[1], ARGV[1]
 local terms = redis.call('HMGET', part, '$expires_at', '$known_count', '$guard')

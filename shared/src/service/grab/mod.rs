@@ -86,7 +86,8 @@ enum Pass {
     },
 }
 
-/// Why a user has no slip. If the parts of a packet differ, the last of these counts; as long as some are in doubt, of theirs.
+/// Why a user has no slip. If the parts of a packet differ, the last of these counts. As long as some are in doubt, certain
+/// answers of others do not, except that the packet is closed.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 enum Lost {
     SoldOut,
