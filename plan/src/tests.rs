@@ -156,10 +156,8 @@ fn more_shards_answer_no_later() {
     // Over two seconds of work for one core come within one.
     let rush = rush(40_000, 1_000, 64_000);
     let p99s = [1, 2, 4, 8, 16].map(|shards| {
-        let outcome = run(
-            &with(&open(), &[&format!("RedisShards={shards}"), "RedisResponseTimeoutMs=1e6", "call-us=50"]),
-            &rush,
-        );
+        let outcome =
+            run(&with(&open(), &[&format!("RedisShards={shards}"), "RedisResponseTimeoutMs=1e6", "call-us=50"]), &rush);
         outcome.quantile_ms(Answer::Slip, 0.99).unwrap()
     });
     assert!(p99s.is_sorted_by(|fewer, more| more <= fewer), "{p99s:?}");
