@@ -40,15 +40,13 @@ pub struct Advice {
 /// Room above the average, because users come at random.
 const ROOM: f64 = 1.1;
 /// Rounds of raising what still refuses tries. Each simulates the rush once.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 6;
 /// The share of a second in which a shard's core may work: more, and calls wait for each other.
 const BUSY_MOST: f64 = 0.6;
-/// From here on Redis is the reason why executions pile up, and more of those would only add to its work.
-const TOO_BUSY: f64 = 0.95;
 /// The most shards to ask for. AWS' default is 90 nodes a cluster: docs.aws.amazon.com/general/latest/gr/elasticache-service.html
 const SHARDS_MOST: f64 = 90.0;
 
-/// Raises the limits that a rush meets, until none refuses a try or the rounds are over.
+/// Raises the limits that a rush meets, until every user is served or the rounds are over. Then the round that served most counts.
 ///
 /// The first values come from the formulas of the sizing table, with all slips going to the users who come first. `None` if nothing
 /// refused any try: then nothing has to be raised.
@@ -85,13 +83,16 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
     }
     let mut outcome = simulate(&raised, times, rush);
     let (mut runs, mut tries) = (1, outcome.tries);
+    // A round may serve a few users less, because they come at random, and the next one more.
+    let mut best = (raised.clone(), outcome.clone());
     for _ in 1..ROUNDS {
-        if outcome.binds().is_none() {
+        if outcome.all_served() {
             break;
         }
         let mut more = raised.clone();
-        if outcome.redis_busiest >= TOO_BUSY {
-            more.redis_shards = (2.0 * more.redis_shards).min(shards_most);
+        // As long as calls wait for Redis, executions pile up, and more of those would only add to its work.
+        if outcome.redis_busiest > BUSY_MOST && raised.redis_shards < shards_most {
+            more.redis_shards = (more.redis_shards * outcome.redis_busiest / BUSY_MOST).ceil().min(shards_most);
         } else {
             let refusing = Limit::ALL.into_iter().filter(|limit| outcome.refused_by(*limit) > 0);
             refusing.for_each(|limit| lift(&mut more, limit));
@@ -99,14 +100,15 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
         if more == raised {
             break;
         }
-        let next = simulate(&more, times, rush);
+        outcome = simulate(&more, times, rush);
+        raised = more;
         runs += 1;
-        tries += next.tries;
-        if next.served() < outcome.served() {
-            break;
+        tries += outcome.tries;
+        if outcome.served() > best.1.served() {
+            best = (raised.clone(), outcome.clone());
         }
-        (raised, outcome) = (more, next);
     }
+    let (raised, outcome) = best;
     Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome, runs, tries })
 }
 

@@ -183,6 +183,13 @@ fn a_plan_names_the_limit_and_what_lifts_it() {
 }
 
 #[test]
+fn the_plan_for_a_million_users_serves_them_all() {
+    let plan = Plan::make(rush(1_000_000, 10_000, 100_000), Inputs::default(), &Report::parse(RECORDED)).unwrap();
+    let advice = plan.advice.unwrap();
+    assert!(advice.outcome.all_served(), "{:?}", advice.outcome.answers);
+}
+
+#[test]
 fn all_that_is_printed_has_at_most_100_columns() {
     let inputs = list_inputs(&Inputs::default());
     let check = check(&Report::parse(RECORDED)).unwrap().to_string();
