@@ -324,6 +324,7 @@ async fn a_rebuild_deletes_only_the_key_that_has_the_wrong_type() {
         }
         let () = world.redis(cmd("DEL").arg(&tries)).await;
         let () = world.redis(cmd("HSET").arg(&tries).arg("ann").arg(1)).await;
+        let () = world.redis(cmd("SETBIT").arg(&known).arg(9).arg(0)).await;
         let () = world.redis(cmd("ZADD").arg(&pending).arg(7).arg(&name)).await;
         let () = world.redis(cmd("DEL").arg(wrong)).await;
         let () = world.redis(cmd("RPUSH").arg(wrong).arg("x")).await;

@@ -1,7 +1,9 @@
 //! The scripts on real servers. Each test body runs on one node and on a cluster of three.
 
+mod certain_no;
 mod close;
 mod conformance;
+mod fast_path;
 mod grab;
 mod help;
 mod keys;
@@ -196,9 +198,13 @@ impl Rig {
         self.grab_as(packet, &grabber(user)).await
     }
 
+    /// The answers to several users in one call.
+    async fn grab_all(&self, packet: &Packet, grabbers: &[Grabber]) -> Vec<GrabAnswer> {
+        self.store.grab(packet.part, grabbers).await.unwrap().expect("a loaded part")
+    }
+
     async fn grab_as(&self, packet: &Packet, grabber: &Grabber) -> GrabAnswer {
-        let found = self.store.grab(packet.part, std::slice::from_ref(grabber)).await.unwrap();
-        found.expect("a loaded part").remove(0)
+        self.grab_all(packet, std::slice::from_ref(grabber)).await.remove(0)
     }
 
     /// Takes a slip for a user, and returns the hold.
@@ -335,6 +341,19 @@ impl Packet {
     fn keys(&self) -> PartKeys {
         PartKeys::of(self.part)
     }
+}
+
+/// Packets of one partition: their ids differ only in time.
+fn neighbours(first: &Packet, count: u64) -> Vec<Packet> {
+    let random = rand::rng().random();
+    (0..count)
+        .map(|n| {
+            let mut packet = first.clone();
+            packet.terms.id = PacketId::new(now().after(Duration::from_millis(n)), 1, random);
+            packet.part = PartId { packet: packet.terms.id, index: 0 };
+            packet
+        })
+        .collect()
 }
 
 /// The value of `fields::OPEN_UNTIL` in a part of which a loser has received a certain "no".

@@ -2,11 +2,6 @@ use shared::domain::Refusal;
 
 use super::*;
 
-/// The answers to several users in one call.
-async fn grab_all(rig: &Rig, packet: &Packet, grabbers: &[Grabber]) -> Vec<GrabAnswer> {
-    rig.store.grab(packet.part, grabbers).await.unwrap().expect("a loaded part")
-}
-
 #[tokio::test]
 async fn a_part_that_is_not_loaded_has_no_answer_and_gets_no_key() {
     on_both(async |rig| {
@@ -98,168 +93,6 @@ async fn no_slip_is_certain_once_every_decision_is_known() {
         }
         rig.expire(packet.part).await;
         assert_eq!(rig.grab(&packet, "eve").await, EXPIRED);
-    })
-    .await;
-}
-
-/// The mark by which later losers need no other field.
-async fn mark(rig: &Rig, packet: &Packet) -> Option<String> {
-    rig.run(["HGET", &packet.keys().part, fields::OPEN_UNTIL]).await
-}
-
-fn sold_out_mark(packet: &Packet) -> String {
-    sold_out_until(packet.terms.expires_at.ms(), &packet.terms.count.to_string())
-}
-
-#[tokio::test]
-async fn a_certain_no_is_written_down_for_later_losers() {
-    on_both(async |rig| {
-        for packet in [Packet::of(1), Packet::of(1).acknowledged_by_redis()] {
-            rig.load(&packet, &[]).await;
-            let hold = rig.hold(&packet, "ann").await;
-            if packet.terms.ack == AckMode::Ledger {
-                assert_eq!(rig.grab(&packet, "bob").await, PERHAPS_SOLD_OUT);
-                assert_ne!(mark(&rig, &packet).await, Some(sold_out_mark(&packet)), "the last decision may still come");
-                rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-            }
-            assert_eq!(rig.grab(&packet, "bob").await, SOLD_OUT);
-            let state = rig.state(packet.part).await;
-            assert_eq!(mark(&rig, &packet).await, Some(sold_out_mark(&packet)));
-            // Nobody needs more than that field and their own any more.
-            let everyone = ["bob", "eve"].map(grabber);
-            for each in [&everyone[..1], &everyone] {
-                assert_eq!(grab_all(&rig, &packet, each).await, vec![SOLD_OUT; each.len()]);
-            }
-            let anns = match packet.terms.ack {
-                AckMode::Ledger => GrabAnswer::Confirmed(claim_of(0)),
-                AckMode::Redis => GrabAnswer::Held { slip: 0, at: hold.at, fresh: false },
-            };
-            assert_eq!(rig.grab(&packet, "ann").await, anns);
-            assert_eq!(rig.state(packet.part).await, state);
-            rig.let_expire(&packet.keys(), 1).await;
-            assert_eq!(rig.grab(&packet, "bob").await, EXPIRED);
-            assert_eq!(rig.grab(&packet, "ann").await, anns);
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_certain_no_of_a_guarded_or_expired_part_is_not_written_down() {
-    on_both(async |rig| {
-        let guarded = Packet::of(1).acknowledged_by_redis().for_recipients(&["ann", "bob"]);
-        rig.load(&guarded, &[]).await;
-        rig.hold(&guarded, "ann").await;
-        assert_eq!(rig.grab(&guarded, "bob").await, SOLD_OUT);
-        assert_eq!(mark(&rig, &guarded).await, None);
-        assert_eq!(rig.grab(&guarded, "eve").await, GrabAnswer::Refused(Refusal::NotARecipient));
-
-        let expired = Packet::of(2).acknowledged_by_redis();
-        rig.load(&expired, &[]).await;
-        rig.expire(expired.part).await;
-        assert_eq!(rig.grab(&expired, "bob").await, EXPIRED);
-        assert_eq!(mark(&rig, &expired).await, None);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_slip_that_comes_back_ends_the_certain_no() {
-    on_both(async |rig| {
-        let packet = Packet::of(2).acknowledged_by_redis();
-        rig.load(&packet, &[]).await;
-        let first = rig.hold(&packet, "ann").await;
-        rig.hold(&packet, "bob").await;
-        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
-        // The ledger gave her another slip than the one that is held for her, which nobody has then.
-        rig.reconcile(&packet, &[won(1, "ann")], &[first]).await;
-        assert_eq!(rig.hold(&packet, "eve").await.slip, 0);
-        let state = rig.state(packet.part).await;
-        assert!(state.is_pending);
-        assert_eq!(rig.grab(&packet, "fay").await, SOLD_OUT);
-        assert_eq!(rig.state(packet.part).await, state);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_grab_from_a_part_that_said_no_puts_it_into_its_queue() {
-    on_both(async |rig| {
-        let packet = Packet::of(1).acknowledged_by_redis();
-        rig.load(&packet, &[won(0, "ann")]).await;
-        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
-        assert_eq!(
-            (mark(&rig, &packet).await, rig.state(packet.part).await.is_pending),
-            (Some(sold_out_mark(&packet)), false)
-        );
-        // Nothing in the engine does that. But a hold outside the queue would never come to the ledger.
-        let () = rig.run(["HSET", &packet.keys().part, fields::OTHER_RANGES, "0:1;"]).await;
-        let both = [grabber("bob"), grabber("eve")];
-        let found = grab_all(&rig, &packet, &both).await;
-        assert!(matches!(found[0], GrabAnswer::Held { slip: 0, fresh: true, .. }), "{found:?}");
-        assert_eq!(found[1], SOLD_OUT);
-        assert!(rig.state(packet.part).await.is_pending);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_slip_that_comes_back_to_a_part_with_a_wrong_count_of_holds_is_not_held_outside_the_queue() {
-    on_both(async |rig| {
-        let packet = Packet::of(2).acknowledged_by_redis();
-        rig.load(&packet, &[]).await;
-        let anns = rig.hold(&packet, "ann").await;
-        let bobs = rig.hold(&packet, "bob").await;
-        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "1"]).await;
-        // With the wrong count the part leaves its queue, although it holds Ann's slip.
-        rig.store.reconcile(packet.part, 2, &[won(1, "bob")], &[bobs]).await.unwrap();
-        assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
-        rig.store.reconcile(packet.part, 2, &[won(9, "ann")], &[anns]).await.unwrap();
-        rig.hold(&packet, "fay").await;
-        let queue: Option<f64> = rig.run(["ZSCORE", &packet.keys().pending, &packet.keys().name]).await;
-        assert!(queue.is_some(), "settle would not find the hold");
-    })
-    .await;
-}
-
-/// During a rollout, processes of the version before call their own script.
-#[tokio::test]
-async fn the_script_before_finds_nothing_in_a_part_that_said_no() {
-    let before = fields::embed(include_str!("before/grab.lua"));
-    on_both(async |rig| {
-        let lost = Packet::of(1);
-        rig.load(&lost, &[won(0, "ann")]).await;
-        let held = Packet::of(1).acknowledged_by_redis();
-        rig.load(&held, &[]).await;
-        rig.hold(&held, "ann").await;
-        for packet in [lost, held] {
-            assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
-            let (keys, state) = (packet.keys(), rig.state(packet.part).await);
-            let one: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "bob"]).await;
-            let two: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "2", "bob", "fay"]).await;
-            let answers = [one, two].map(|answer| answer.split_once(';').unwrap().1.to_owned());
-            assert_eq!(answers, ["s1", "s1,s1"]);
-            assert_eq!(rig.state(packet.part).await, state);
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_final_part_says_a_certain_no_also_if_its_count_of_holds_is_wrong() {
-    on_both(async |rig| {
-        let packet = Packet::of(1);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "ann").await;
-        let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-1"]).await;
-        let reconciled = rig.store.reconcile(packet.part, 1, &[won(0, "ann")], &[]).await.unwrap();
-        assert_eq!(reconciled, Reconciled::Final);
-        let seems_to_hold: Option<String> = rig.run(["HGET", &packet.keys().part, fields::OPEN_UNTIL]).await;
-        assert!(seems_to_hold.is_some(), "the grab takes the fast path");
-        // Otherwise losers would wait for the last decision, which is known, until their requests end.
-        let bob = Grabber { user: id("bob"), passphrase: None };
-        let found = rig.store.grab(packet.part, &[bob]).await.unwrap().unwrap();
-        assert_eq!(found, [GrabAnswer::Nothing { expired: false, certain: true }]);
     })
     .await;
 }
@@ -364,7 +197,7 @@ async fn a_missing_passphrase_beside_others_is_no_guess() {
         let packet = Packet::of(5).with_passphrase("open");
         rig.load(&packet, &[]).await;
         let batch = [packet.saying("ann", "open"), grabber("bob"), packet.saying("cy", "guess")];
-        let found = grab_all(&rig, &packet, &batch).await;
+        let found = rig.grab_all(&packet, &batch).await;
         let wrong = GrabAnswer::Refused(Refusal::WrongPassphrase);
         assert!(matches!(found[0], GrabAnswer::Held { slip: 0, fresh: true, .. }), "{found:?}");
         assert_eq!(found[1..], [wrong.clone(), wrong]);
@@ -441,7 +274,7 @@ async fn guesses_leave_no_trace_in_a_part_and_are_forgotten_after_a_minute() {
         let before: BTreeMap<String, String> = rig.run(["HGETALL", &packet.keys().part]).await;
         for batch in 0..10 {
             let guesses: Vec<Grabber> = (0..64).map(|n| packet.saying(&format!("u{batch}-{n}"), "guess")).collect();
-            let found = grab_all(&rig, &packet, &guesses).await;
+            let found = rig.grab_all(&packet, &guesses).await;
             assert!(found.iter().all(|found| *found == GrabAnswer::Refused(Refusal::WrongPassphrase)), "{found:?}");
         }
         assert_eq!(rig.run::<BTreeMap<String, String>, _>(["HGETALL", &packet.keys().part]).await, before);
@@ -463,13 +296,13 @@ async fn a_batch_takes_free_slips_in_its_order() {
         let packet = Packet::of(40);
         rig.load(&packet, &[]).await;
         let users: Vec<Grabber> = (0..64).map(|n| grabber(&format!("user-{n}"))).collect();
-        let first = grab_all(&rig, &packet, &users).await;
+        let first = rig.grab_all(&packet, &users).await;
         for (slip, found) in (0..40).zip(&first) {
             assert!(matches!(found, GrabAnswer::Held { slip: held, fresh: true, .. } if *held == slip), "{found:?}");
         }
         assert!(first[40..].iter().all(|found| *found == PERHAPS_SOLD_OUT));
         let state = rig.state(packet.part).await;
-        for (first, second) in first.iter().zip(grab_all(&rig, &packet, &users).await) {
+        for (first, second) in first.iter().zip(rig.grab_all(&packet, &users).await) {
             let expected = match *first {
                 GrabAnswer::Held { slip, at, .. } => GrabAnswer::Held { slip, at, fresh: false },
                 _ => PERHAPS_SOLD_OUT,
@@ -490,7 +323,7 @@ async fn grabs_continue_with_the_next_range_of_free_slips() {
         let take = async |users: &[&str]| {
             let users: Vec<Grabber> = users.iter().map(|user| grabber(user)).collect();
             let slip = |found| if let GrabAnswer::Held { slip, fresh: true, .. } = found { Some(slip) } else { None };
-            let slips: Vec<Option<u32>> = grab_all(&rig, &packet, &users).await.into_iter().map(slip).collect();
+            let slips: Vec<Option<u32>> = rig.grab_all(&packet, &users).await.into_iter().map(slip).collect();
             // Reading the state also checks its invariants.
             (slips, rig.state(packet.part).await.free)
         };
@@ -524,7 +357,7 @@ async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
             packet.saying("g1:2:3", "open"),
             grabber("ann"),
         ];
-        let found = grab_all(&rig, &packet, &batch).await;
+        let found = rig.grab_all(&packet, &batch).await;
         assert_eq!(found[0], GrabAnswer::Refused(Refusal::NotARecipient));
         assert_eq!(found[1], GrabAnswer::Refused(Refusal::WrongPassphrase));
         assert!(matches!(found[2], GrabAnswer::Held { slip: 2, fresh: true, .. }), "{:?}", found[2]);
@@ -535,19 +368,6 @@ async fn each_user_of_a_mixed_batch_gets_their_own_answer() {
         assert_eq!(rig.state(packet.part).await.tries["eve"], "1");
     })
     .await;
-}
-
-/// Packets of one partition: their ids differ only in time.
-fn neighbours(first: &Packet, count: u64) -> Vec<Packet> {
-    let random = rand::rng().random();
-    (0..count)
-        .map(|n| {
-            let mut packet = first.clone();
-            packet.terms.id = PacketId::new(now().after(Duration::from_millis(n)), 1, random);
-            packet.part = PartId { packet: packet.terms.id, index: 0 };
-            packet
-        })
-        .collect()
 }
 
 #[tokio::test]
@@ -621,113 +441,6 @@ async fn a_part_that_answers_at_once_does_not_hide_the_others_of_its_call() {
         }
     })
     .await;
-}
-
-/// The states that a part can be in when Ann grabs.
-const PART_STATES: [&str; 13] = [
-    "new",
-    "in the queue",
-    "another range is next",
-    "nothing left",
-    "nothing left, redis mode",
-    "nothing left, and said so, redis mode",
-    "expired",
-    "expired, redis mode",
-    "has a hold",
-    "has a claim",
-    "guarded",
-    "not loaded",
-    "half loaded",
-];
-
-/// Brings a part of three slips into one of the states in [`PART_STATES`].
-async fn bring_into(rig: &Rig, packet: &Packet, way: &str) {
-    let mut packet = packet.clone();
-    if way.ends_with("redis mode") {
-        packet = packet.acknowledged_by_redis();
-    }
-    if way == "guarded" {
-        packet = packet.for_recipients(&["ann", "bob"]);
-    }
-    match way {
-        "not loaded" => return,
-        "half loaded" => {
-            let () = rig.run(["HSET", &packet.keys().part, fields::SLIP_COUNT, "3", "ann", "g1:1:1"]).await;
-            return;
-        }
-        "another range is next" => rig.load(&packet, &[won(1, "cy")]).await,
-        "has a claim" => rig.load(&packet, &[won(1, "ann")]).await,
-        _ => rig.load(&packet, &[]).await,
-    }
-    let holders: &[&str] = match way {
-        "new" => &[],
-        "has a hold" => &["bob", "ann"],
-        way if way.starts_with("nothing left") => &["bob", "cy", "dan"],
-        _ => &["bob"],
-    };
-    for user in holders {
-        rig.hold(&packet, user).await;
-    }
-    if way.contains("said so") {
-        assert_eq!(rig.grab(&packet, "zed").await, SOLD_OUT);
-    }
-    if way.starts_with("expired") {
-        rig.let_expire(&packet.keys(), 1).await;
-    }
-}
-
-#[tokio::test]
-async fn the_fast_paths_give_the_same_answers_and_state_as_the_slow_path() {
-    on_both(async |rig| {
-        for users in [&["ann"][..], &["ann", "eve"], &["ann", "eve", "fay", "gus"]] {
-            the_fast_path_equals_the_slow_path(&rig, users).await;
-        }
-    })
-    .await;
-}
-
-async fn the_fast_path_equals_the_slow_path(rig: &Rig, users: &[&str]) {
-    let packets = neighbours(&Packet::of(3), 3 * PART_STATES.len() as u64);
-    let (single, others) = packets.split_at(PART_STATES.len());
-    let (together, slow_path) = others.split_at(PART_STATES.len());
-    for same in [single, together, slow_path] {
-        for (packet, way) in same.iter().zip(PART_STATES) {
-            bring_into(rig, packet, way).await;
-        }
-    }
-    let grabbers: Vec<_> = users.iter().map(|user| grabber(user)).collect();
-    let asks: Vec<_> = together.iter().map(|packet| (packet.part, grabbers.clone())).collect();
-    let found_together = rig.store.grab_each(&asks).await.unwrap();
-    for (n, way) in PART_STATES.into_iter().enumerate() {
-        // A grab with a passphrase, even an unneeded one, never takes the fast path.
-        let saying: Vec<_> = users.iter().map(|user| slow_path[n].saying(user, "anything")).collect();
-        let expected = rig.store.grab(slow_path[n].part, &saying).await.unwrap().map(timeless);
-        let found_single = rig.store.grab(single[n].part, &grabbers).await.unwrap().map(timeless);
-        assert_eq!(found_single, expected, "{way}, {users:?}");
-        assert_eq!(found_together[n].clone().map(timeless), expected, "{way}, {users:?} beside the others");
-        if way != "half loaded" {
-            let left_behind = async |packet: &Packet| {
-                let State { terms, mut claims, free, held, is_pending, .. } = rig.state(packet.part).await;
-                claims.retain(|_, claim| claim.starts_with('g'));
-                let held: Vec<_> = held.into_iter().map(|(slip, held)| (slip, held.hold.user)).collect();
-                let lives_ms: i64 = rig.run(["PTTL", &packet.keys().part]).await;
-                let is_marked: bool = rig.run(["HEXISTS", &packet.keys().part, fields::OPEN_UNTIL]).await;
-                (terms.contains_key(fields::EXPIRES_AT), is_marked, claims, free, held, is_pending, lives_ms > 0)
-            };
-            let expected = left_behind(&slow_path[n]).await;
-            assert_eq!(left_behind(&single[n]).await, expected, "{way}, {users:?}");
-            assert_eq!(left_behind(&together[n]).await, expected, "{way}, {users:?} beside the others");
-        }
-    }
-}
-
-/// The answers without their times.
-fn timeless(found: Vec<GrabAnswer>) -> Vec<GrabAnswer> {
-    let timeless = |found| match found {
-        GrabAnswer::Held { slip, fresh, .. } => GrabAnswer::Held { slip, at: Timestamp::from_ms(0), fresh },
-        found => found,
-    };
-    found.into_iter().map(timeless).collect()
 }
 
 #[tokio::test]

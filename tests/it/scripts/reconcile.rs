@@ -450,6 +450,26 @@ async fn a_guarded_part_is_forgotten_in_time_once_it_holds_nothing() {
 }
 
 #[tokio::test]
+async fn a_part_that_lost_its_place_in_the_queue_is_forgotten_in_time_once_it_holds_nothing() {
+    on_both(async |rig| {
+        for is_guarded in [false, true] {
+            let packet = Packet::of(2).acknowledged_by_redis();
+            let packet = if is_guarded { packet.for_recipients(&["ann", "bob"]) } else { packet };
+            rig.load(&packet, &[]).await;
+            rig.hold(&packet, "ann").await;
+            rig.hold(&packet, "bob").await;
+            let keys = packet.keys();
+            let () = rig.run(["ZREM", &keys.pending, &keys.name]).await;
+            rig.store.reconcile(packet.part, 2, &[won(0, "ann"), won(1, "bob")], &[]).await.unwrap();
+            for key in [&keys.part, &keys.known] {
+                assert!(rig.run::<i64, _>(["PTTL", key]).await > 0, "{key} is kept for ever");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_repair_of_a_guarded_part_does_not_open_the_fast_path() {
     on_both(async |rig| {
         let packet = Packet::of(6).for_recipients(&["ann", "bob"]);

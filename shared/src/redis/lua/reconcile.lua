@@ -203,10 +203,9 @@ changes[number + 1], changes[number + 2] = '$hold_base', format('%d', next_slip 
 changes[number + 3], changes[number + 4] = '$known_count', known_count
 call('HSET', part, unpack(changes))
 if held == 0 then
-  local marks = call('ZREM', pending, name) + call('HDEL', part, '$open_until')
-  if marks > 0 then
-    call('PEXPIREAT', known, terms[5])
-    call('PEXPIREAT', part, terms[5])
-  end
+  call('ZREM', pending, name)
+  call('HDEL', part, '$open_until')
+  call('PEXPIREAT', known, terms[5])
+  call('PEXPIREAT', part, terms[5])
 end
 return known_count == terms[4] and 2 or 1

@@ -10,7 +10,7 @@
 --   {2, others, left, user, claim, user, claim, ...}  the part is not final
 --   {3, others, left}  it is final: every slip has a known decision. Its owners never change, so the caller may read them by HGETALL
 --        afterwards. A script would keep Redis busy for four times as long
---        others                  for a user who has nothing: s0 or s1, sold out, e0 or e1, expired; 1 if that is certain, as grab says
+--        others                  the answer to users who have nothing. s is sold out, e is expired; then 1 if that is certain, or 0
 --        left                    milliseconds to the expiry, or 0
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
