@@ -232,6 +232,17 @@ mod tests {
     }
 
     #[test]
+    fn the_lowest_id_of_a_time_is_at_it_or_at_the_last_time_that_an_id_can_hold() {
+        let last = Timestamp::from_ms((1 << 42) - 1);
+        for (at, holds) in
+            [(0, Timestamp::from_ms(0)), (1_795_181_400_000, Timestamp::from_ms(1_795_181_400_000)), (u64::MAX, last)]
+        {
+            let first = PacketId::first_at(Timestamp::from_ms(at));
+            assert_eq!((first.created_at(), first.0 << 42), (holds, 0), "{at}");
+        }
+    }
+
+    #[test]
     fn a_packet_id_is_made_of_time_randomness_and_parts() {
         let at = |ms| Timestamp::from_ms(ms);
         let random = [0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef, 0x01, 0x23];

@@ -130,4 +130,18 @@ mod tests {
             assert!(bad.parse::<Reference>().is_err(), "{bad:?}");
         }
     }
+
+    #[test]
+    fn labels_weigh_what_they_take_in_memory() {
+        let of = |entries: usize, value: usize| {
+            let entry = |n| (format!("key-{n:036}"), "v".repeat(value));
+            Labels { metadata: Some((0..entries).map(entry).collect()), ..Labels::default() }
+        };
+        for (entries, value) in [(0, 0), (1, 0), (10, 0), (10, 200)] {
+            let texts = entries * (40 + value);
+            let least = size_of::<Labels>() + texts + entries * 2 * size_of::<String>();
+            let weight = of(entries, value).bytes();
+            assert!((least..=2 * least + 64).contains(&weight), "{entries} of {value}: {weight} for {least}");
+        }
+    }
 }

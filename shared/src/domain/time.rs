@@ -93,6 +93,14 @@ mod tests {
     }
 
     #[test]
+    fn a_day_ends_at_midnight_in_utc() {
+        let midnight = 1_798_761_600_000;
+        for (at, next) in [(midnight - 1, midnight), (midnight, midnight + 86_400_000), (0, 86_400_000)] {
+            assert_eq!(Timestamp::from_ms(at).next_day(), Timestamp::from_ms(next), "{at}");
+        }
+    }
+
+    #[test]
     fn time_ends_at_both_ends() {
         let (first, last) = (Timestamp::from_ms(0), Timestamp::from_ms(u64::MAX));
         assert_eq!((first.before(Duration::from_secs(1)), last.after(Duration::from_secs(1))), (first, last));

@@ -114,6 +114,20 @@ async fn another_call_goes_once_enough_wait_for_it_but_not_more_than_the_most() 
 }
 
 #[tokio::test]
+async fn a_call_that_ends_beside_another_one_is_followed_by_one_for_enough_requests() {
+    for (waiting, in_flight, left) in [(2, 1, 2), (3, 2, 0)] {
+        let batcher = batcher(2);
+        let first = submit(&batcher, "a", 0);
+        let _beside: Vec<_> = (1..4).map(|number| submit(&batcher, "a", number)).collect();
+        let _waiting: Vec<_> = (0..waiting).map(|number| submit(&batcher, "a", 4 + number)).collect();
+        open(&batcher, 1);
+        assert_eq!(first.await, Ok(1));
+        let lanes = lock(&batcher.lanes);
+        assert_eq!((lanes["a"].in_flight, lanes["a"].queue.len()), (in_flight, left), "{waiting} wait");
+    }
+}
+
+#[tokio::test]
 async fn no_key_is_left_once_its_calls_have_ended() {
     let batcher = batcher(2);
     open(&batcher, 100);
