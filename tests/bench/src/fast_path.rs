@@ -1,7 +1,7 @@
 //! What the fast path of `grab.lua` saves: the script in turn with the same script without that path. Redis itself counts the
 //! microseconds, so the network and this process are not in them.
 
-use redis::{Client, Connection, cmd, pipe};
+use redis::{Client, Cmd, Connection, RedisResult, cmd, pipe};
 use shared::redis::{PartKeys, Script, fields};
 
 use crate::BoxError;
@@ -15,13 +15,16 @@ const SLIPS: u32 = 1_000;
 /// Calls in one pipeline.
 const PIPELINE: usize = 100;
 
+/// The script.
+pub const GRAB: &str = include_str!("../../../shared/src/redis/lua/grab.lua");
+
 /// One user a call, who wins, asks again, or comes too late.
 const CASES: [&str; 3] = ["winner", "replay", "loser"];
 
 /// Prints the cost of a call for each kind of user.
 pub async fn run(engine: &Engine, redis: &Client) -> Result<(), BoxError> {
     let mut connection = redis.get_connection()?;
-    let whole = fields::embed(include_str!("../../../shared/src/redis/lua/grab.lua"));
+    let whole = fields::embed(GRAB);
     let general = whole.replacen("if is_one_each then", "if false then", 1);
     assert_ne!(whole, general, "the fast path is not where it was");
     let mut ratios = CASES.map(|_| Vec::new());
@@ -60,18 +63,24 @@ async fn costs(engine: &Engine, connection: &mut Connection, source: &str) -> Re
     let mut costs = [0.0; 3];
     for (cost, users) in costs.iter_mut().zip([users("winner"), users("winner"), users("loser")]) {
         cmd("CONFIG").arg("RESETSTAT").exec(connection)?;
-        let calls: Vec<_> = users.map(call).collect();
-        for piece in calls.chunks(PIPELINE) {
-            let mut commands = pipe();
-            for call in piece {
-                commands.add_command(call.clone());
-            }
-            let _: Vec<String> = commands.query(connection)?;
-        }
+        pipelined(connection, users.map(call))?;
         let stats: String = cmd("INFO").arg("commandstats").query(connection)?;
         let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).ok_or("no call was counted")?;
         let per_call = line.split(',').find_map(|field| field.strip_prefix("usec_per_call=")).ok_or("no time")?;
         *cost = per_call.parse()?;
     }
     Ok(costs)
+}
+
+/// Makes calls, many in each round trip.
+pub fn pipelined(connection: &mut Connection, calls: impl Iterator<Item = Cmd>) -> RedisResult<()> {
+    let calls: Vec<_> = calls.collect();
+    for piece in calls.chunks(PIPELINE) {
+        let mut commands = pipe();
+        for call in piece {
+            commands.add_command(call.clone());
+        }
+        commands.exec(connection)?;
+    }
+    Ok(())
 }

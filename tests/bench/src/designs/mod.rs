@@ -11,7 +11,7 @@ use redis::{Connection, RedisResult, Script};
 
 pub use check_lock_pop::CheckLockPop;
 pub use counter::{LockCounter, NoLock};
-pub use lua_queue::LuaQueue;
+pub use lua_queue::{LuaQueue, SCRIPT as LUA_QUEUE};
 pub use ping::Ping;
 pub use pipelined::LuaQueuePipelined;
 pub use pure_queue::PureQueue;

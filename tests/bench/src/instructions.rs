@@ -1,0 +1,124 @@
+//! Instructions that the server executes for one call of a script, with one user. Valgrind counts them, so other load on the machine
+//! does not change them. Each figure is the difference of two runs, one of which also made these calls.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use redis::{Client, Cmd, Connection, cmd};
+use shared::redis::test_server::{free_port, poll};
+use shared::redis::{PartKeys, Script, fields, server_program};
+
+use crate::BoxError;
+use crate::designs::LuaQueue;
+use crate::fast_path::{GRAB, pipelined};
+use crate::heat::server_of;
+use crate::ours::Engine;
+use crate::rush::Rush;
+
+/// Slips of the packet, and so calls of each kind. With fewer, the hash of lua-queue would be small enough to be a list.
+const CALLS: u32 = 4_000;
+const FOLDER: &str = "target/bench/callgrind";
+
+/// The calls that a run makes, one kind after the other.
+const RUNS: [(&str, &[&str]); 4] =
+    [("none", &[]), ("winners", &["winner"]), ("repeats", &["winner", "winner"]), ("losers", &["winner", "loser"])];
+
+/// Prints the instructions of a call for each kind of user, of this engine's script and of lua-queue's.
+pub async fn run(dynamodb_url: &str) -> Result<(), BoxError> {
+    let mut table = 0;
+    let mut lines = Vec::new();
+    for scheme in ["one user a call", "lua-queue"] {
+        let mut counts = Vec::new();
+        for (name, kinds) in RUNS {
+            let server = Server::start(&format!("{scheme} {name}")).await?;
+            let mut connection = server.client.get_connection()?;
+            table += 1;
+            let call = match scheme {
+                "lua-queue" => of_lua_queue(&mut connection)?,
+                _ => of_ours(&server.url, dynamodb_url, &format!("instructions{table}"), &mut connection).await?,
+            };
+            for kind in kinds {
+                pipelined(&mut connection, (0..CALLS).map(|n| call(n, format!("{kind}-{n:06}"))))?;
+            }
+            counts.push(server.end(connection)?);
+        }
+        let [none, winners, repeats, losers] = counts[..] else { unreachable!("a count for each run") };
+        let each = |more: u64, less: u64| more.saturating_sub(less) / u64::from(CALLS);
+        let [winner, repeat, loser] = [each(winners, none), each(repeats, winners), each(losers, winners)];
+        lines.push(format!("  {scheme:16} {winner:>9} {repeat:>9} {loser:>9}"));
+    }
+    println!("Instructions of the server for a call:\n  {:16} {:>9} {:>9} {:>9}", "", "winner", "repeat", "loser");
+    println!("{}", lines.join("\n"));
+    Ok(())
+}
+
+/// A call by its number and its user.
+type Call = Box<dyn Fn(u32, String) -> Cmd>;
+
+async fn of_ours(url: &str, dynamodb_url: &str, table: &str, connection: &mut Connection) -> Result<Call, BoxError> {
+    let packet = Engine::new(url, dynamodb_url, table, "redis").await?.send(CALLS).await?;
+    let parts: Vec<PartKeys> = packet.parts().map(PartKeys::of).collect();
+    let hash = loaded(connection, &fields::embed(GRAB))?;
+    Ok(Box::new(move |n, user| {
+        let PartKeys { part, pending, .. } = &parts[n as usize % parts.len()];
+        let mut call = cmd("EVALSHA");
+        call.arg(&hash).arg(2).arg(&[part, pending]).arg(user);
+        call
+    }))
+}
+
+fn of_lua_queue(connection: &mut Connection) -> Result<Call, BoxError> {
+    LuaQueue::fill(connection, &Rush::all_win(CALLS))?;
+    let hash = loaded(connection, crate::designs::LUA_QUEUE)?;
+    Ok(Box::new(move |_, user| {
+        let mut call = cmd("EVALSHA");
+        call.arg(&hash).arg(4).arg(&LuaQueue::keys(0)).arg(user);
+        call
+    }))
+}
+
+fn loaded(connection: &mut Connection, source: &str) -> Result<String, BoxError> {
+    cmd("SCRIPT").arg("LOAD").arg(source).exec(connection)?;
+    Ok(Script::new(source).hash().to_owned())
+}
+
+/// A server under Valgrind.
+struct Server {
+    process: Child,
+    counts: PathBuf,
+    url: String,
+    client: Client,
+}
+
+impl Server {
+    async fn start(name: &str) -> Result<Self, BoxError> {
+        std::fs::create_dir_all(FOLDER)?;
+        let program = server_program::find().ok_or("there is no Redis or Valkey")?;
+        let (counts, port) = (Path::new(FOLDER).join(format!("{name}.out")), free_port());
+        let process = Command::new("valgrind")
+            .arg("--tool=callgrind")
+            .arg(format!("--callgrind-out-file={}", counts.display()))
+            .arg(program)
+            .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| format!("valgrind can't be started ({error}): run scripts/install-tools.sh valgrind"))?;
+        let url = format!("redis://127.0.0.1:{port}");
+        let client = Client::open(&*url)?;
+        poll("the server under Valgrind", async || client.get_connection().ok()).await;
+        eprintln!("{name}: {}", server_of(&client)?);
+        Ok(Self { process, counts, url, client })
+    }
+
+    /// Ends the server. Returns all instructions that it has executed.
+    fn end(mut self, mut connection: Connection) -> Result<u64, BoxError> {
+        // It closes the connection in place of an answer.
+        let _: Result<(), _> = cmd("SHUTDOWN").arg("NOSAVE").exec(&mut connection);
+        self.process.wait()?;
+        let counts = std::fs::read_to_string(&self.counts)?;
+        let total = counts.lines().find_map(|line| line.strip_prefix("totals: "));
+        Ok(total.ok_or("Valgrind has counted nothing")?.trim().parse()?)
+    }
+}
