@@ -133,3 +133,16 @@ fn size_of(value: &AttributeValue) -> usize {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_takes_a_byte_for_two_digits_and_one_more() {
+        let sizes = [("0", 1), ("7", 2), ("12", 2), ("123", 3), ("-123", 4), ("1200", 2), ("-7", 3)];
+        for (number, size) in sizes {
+            assert_eq!(size_of(&AttributeValue::N(number.to_owned())), size, "{number}");
+        }
+    }
+}

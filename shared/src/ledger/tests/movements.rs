@@ -171,6 +171,17 @@ async fn a_claim_whose_clock_was_wrong_is_in_one_page_all_the_same() {
     assert_eq!(count, 10);
 }
 
+#[tokio::test]
+async fn the_newest_claim_may_be_of_a_packet_that_is_older_than_200_others() {
+    let ledger = ledger();
+    ledger.holds_claim(packet(NOW - DAY / 2, 255), NOW);
+    for n in 0..200_u8 {
+        ledger.holds_claim(packet(NOW - DAY / 4, n), NOW - DAY / 5);
+    }
+    let newest = ledger.pages(MovementFilter::default(), 10).await;
+    assert_eq!((newest.len(), newest[0].at), (201, at(NOW)));
+}
+
 /// A movement: its kind, its packet's age or its own, and how long after its packet's creation a claim is. In units, so that there are
 /// ties.
 type Plan = (usize, u64, u64);

@@ -533,3 +533,6 @@ impl Evidence {
         size_of::<Self>() + self.slips.bytes() + self.parts.iter().map(part).sum::<usize>()
     }
 }
+
+#[cfg(test)]
+mod tests;
