@@ -215,13 +215,13 @@ nightly: ## Run the long tests: model, simulation, mutants, page, chaos, drills,
 mutants-lua: ## Change the Lua scripts in small ways and list changes that no test finds
 	@scripts/install-tools.sh && scripts/install-tools.sh mutants-lua
 	@if [ "$$(uname -s)" != Linux ]; then echo "make mutants-lua: skipped, it changes programs, which macOS refuses to run"; else \
-	cargo build --workspace --bins && cd tests/mutants-lua && ../../.tools/mutants-lua/bin/python -B -m unittest --quiet && \
-	../../.tools/mutants-lua/bin/python -B mutants.py $(if $(SHARD),--shard $(SHARD)) $(ARGS); fi
+	cargo build --workspace --bins && $(MUTANTS) -m unittest --quiet && $(MUTANTS) mutants_lua.py $(if $(SHARD),--shard $(SHARD)) $(ARGS); fi
+MUTANTS = cd $(CURDIR)/tests/mutants && $(CURDIR)/.tools/mutants/bin/python -B
 
-# One of 20 shards, which are numbered from 1, takes about half an hour on two cores: make mutants-code SHARD=3/20.
-# Without SHARD it runs all changes. Only some modules: make mutants-code MODULES="service/grab memory"
+# make mutants-code SHARD=3/20, of one module: ARGS="--module service/grab". target/mutants-code/verdicts.txt has each verdict.
 mutants-code: ## Change the code in small ways and list changes that no test finds
-	scripts/mutants.sh $(or $(SHARD),1/1) $(MODULES)
+	@scripts/install-tools.sh && scripts/install-tools.sh mutants-code
+	$(MUTANTS) -m unittest --quiet && $(MUTANTS) mutants_code.py $(if $(SHARD),--shard $(SHARD)) $(ARGS)
 
 ##@ Measure
 

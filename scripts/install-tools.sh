@@ -13,7 +13,7 @@
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
 #   scripts/install-tools.sh openapi openapi-python-client, which makes a Python client from openapi.yaml
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
-#   scripts/install-tools.sh mutants cargo-mutants, which finds code that no test covers
+#   scripts/install-tools.sh mutants-code    cargo-mutants, which finds changes of the code, and a parser of Rust
 #   scripts/install-tools.sh mutants-lua     a parser of Lua, for changes of the scripts
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
 #   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
@@ -187,7 +187,6 @@ python_for() {
     python_in "$1" "$(cksum <"$wanted" | cut -d ' ' -f 1)" --requirement "$wanted"
 }
 aws() { python_for aws; }
-mutants_lua() { python_for mutants-lua; }
 # cargo-lambda asks the python3 beside it for Zig.
 lambda() {
     python_in lambda "$CARGO_LAMBDA_VERSION-$ZIG_VERSION" "cargo-lambda==$CARGO_LAMBDA_VERSION" "ziglang==$ZIG_VERSION"
@@ -202,7 +201,6 @@ from_crates() {
 
 # It runs for seconds, but an optimised build takes minutes.
 deny() { CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 from_crates cargo-deny; }
-mutants() { from_crates cargo-mutants "$MUTANTS_VERSION"; }
 sbom() { python; from_crates cargo-cyclonedx "$CYCLONEDX_VERSION"; }
 fuzz() {
     rustup toolchain list | grep -q '^nightly' || rustup toolchain install nightly --profile minimal >&2
@@ -280,7 +278,8 @@ case ${1:-} in
     server) server "${2:-}" ;;
     valgrind) install_valgrind ;;
     dynamodb-local) dynamodb_local ;;
-    mutants-lua) mutants_lua ;;
-    rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | mutants | sbom | web | prose) "$1" ;;
+    mutants-lua) python_for mutants ;;
+    mutants-code) from_crates cargo-mutants "$MUTANTS_VERSION"; python_for mutants ;;
+    rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

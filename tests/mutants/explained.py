@@ -7,14 +7,14 @@ from dataclasses import dataclass
 class Explained:
     """A change, by the text of its lines and not by their number, and why no test need notice it."""
 
-    script: str
+    file: str
     before: str
     after: str
     reason: str
 
 
 def parse(text: str) -> list[Explained]:
-    """Reads blocks with a blank line between them: a reason in comments, a script's name, and for each change `-` and `+`."""
+    """Reads blocks with a blank line between them: a reason in comments, a file's name, and for each change `-` and `+`."""
     found = []
     for number, block in enumerate(text.strip().split("\n\n")):
         lines = block.splitlines()
@@ -28,5 +28,5 @@ def parse(text: str) -> list[Explained]:
                 found.append(Explained(rest[0], before[1:].strip(), after[1:].strip(), " ".join(reason)))
         is_whole = reason and len(pairs) > 1 and len(pairs) % 2 == 0
         if not is_whole or any(line[:1] != "-+"[place % 2] for place, line in enumerate(pairs)):
-            raise ValueError(f"not a reason, a script and its changes:\n{block}")
+            raise ValueError(f"not a reason, a file and its changes:\n{block}")
     return found

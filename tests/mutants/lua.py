@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import tree_sitter_lua
 from tree_sitter import Language, Node, Parser
+
+from texts import TextChange, located, nodes, text_of
 
 PARSER = Parser(Language(tree_sitter_lua.language()))
 
@@ -28,23 +29,7 @@ FIELD = re.compile(r"\$[a-z_]+")
 Replacement = tuple[int, int, str]
 
 
-@dataclass(frozen=True)
-class Change:
-    """`text` in the place of the characters from `start` to `end` of a script."""
-
-    start: int
-    end: int
-    text: str
-    # The first line that it changes, counted from 1. Then all lines that it changes, before and after, each run of blanks as one.
-    line: int
-    before: str
-    after: str
-
-    def apply(self, script: str) -> str:
-        return script[:self.start] + self.text + script[self.end:]
-
-
-def changes(script: str) -> list[Change]:
+def changes(script: str) -> list[TextChange]:
     """All changes of a script, in the order of their places."""
     root = PARSER.parse(script.encode()).root_node
     if root.has_error:
@@ -53,7 +38,7 @@ def changes(script: str) -> list[Change]:
     fields = sorted({text_of(node) for node in everything if node.type == "string_content" and FIELD.fullmatch(text_of(node))})
     # The tree counts bytes.
     places = [place for place, letter in enumerate(script) for _ in letter.encode()] + [len(script)]
-    found: dict[str, Change] = {}
+    found: dict[str, TextChange] = {}
     for node in everything:
         for start, end, text in replacements(node, fields):
             change = located(script, places[start], places[end], text)
@@ -62,7 +47,7 @@ def changes(script: str) -> list[Change]:
     return sorted(found.values(), key=lambda change: (change.start, change.end))
 
 
-def fitted(script: str, change: Change) -> str:
+def fitted(script: str, change: TextChange) -> str:
     """The changed script with as many bytes as before: its first comment gives way, and blanks fill up."""
     text, size = change.apply(script), len(script.encode())
     excess = len(text.encode()) - size
@@ -72,24 +57,6 @@ def fitted(script: str, change: Change) -> str:
             raise ValueError("the first comment is too short to give way")
         text = text[:comment.end() - excess] + text[comment.end():]
     return text + " " * (size - len(text.encode()))
-
-
-def located(script: str, start: int, end: int, text: str) -> Change:
-    first = script.rfind("\n", 0, start) + 1
-    last = script.find("\n", end)
-    last = len(script) if last < 0 else last
-    before, after = (" ".join(lines.split()) for lines in (script[first:last], script[first:start] + text + script[end:last]))
-    return Change(start, end, text, script.count("\n", 0, start) + 1, before, after)
-
-
-def nodes(root: Node) -> Iterator[Node]:
-    yield root
-    for child in root.children:
-        yield from nodes(child)
-
-
-def text_of(node: Node) -> str:
-    return node.text.decode()
 
 
 def replacements(node: Node, fields: list[str]) -> Iterator[Replacement]:

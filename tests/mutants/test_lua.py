@@ -3,9 +3,10 @@
 import unittest
 from pathlib import Path
 
-from changes import Change, changes, fitted
 from explained import Explained, parse
-from mutants import SCRIPTS, shard
+from judges import shard
+from lua import changes, fitted
+from mutants_lua import SCRIPTS
 
 
 def afters(script: str) -> list[str]:

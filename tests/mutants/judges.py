@@ -1,0 +1,141 @@
+"""What the judges of changes have in common: tests that run until one fails, the verdicts, and the table of them."""
+
+import contextlib
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMON = {"REDIS_CONNECT_TIMEOUT_MS": "10000", "REDIS_RESPONSE_TIMEOUT_MS": "10000", "RUST_BACKTRACE": "0"}
+FAILED, PASSED = re.compile(r"test (\S+) \.\.\. FAILED"), re.compile(r"test \S+ \.\.\. ok")
+
+T = TypeVar("T")
+
+
+class Failed(Exception):
+    """What ends a program, other than its verdicts."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`what` is noticed, timed out or survived. `by` is the test that failed."""
+
+    what: str
+    by: str
+    seconds: float
+
+
+running: set[int] = set()
+
+
+def end(group: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def run(command: list[str], folder: Path, environment: dict[str, str], timeout_s: float) -> tuple[Verdict, str]:
+    """Runs tests until one fails, or none ends for so long. Also returns what they said."""
+    begun = last = time.monotonic()
+    # The tests' servers are of their group, and end with it.
+    process = subprocess.Popen(command, cwd=folder, env={**os.environ, **COMMON, **environment}, start_new_session=True,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    running.add(process.pid)
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for line in process.stdout:
+            lines.put(line)
+        lines.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    said: list[str] = []
+    what, by = "noticed", ""
+    try:
+        while (line := lines.get(timeout=max(0, last + timeout_s - time.monotonic()))) is not None:
+            said.append(line)
+            if failed := FAILED.match(line):
+                by = failed[1]
+                break
+            if PASSED.match(line):
+                last = time.monotonic()
+            if line.startswith("test result: ok"):
+                what = "survived"
+    except queue.Empty:
+        what = "timed out"
+    finally:
+        end(process.pid)
+        process.wait()
+        running.discard(process.pid)
+    if what == "noticed" and not by:
+        by = f"the end: {said[-1].strip() if said else 'no word'}"
+    return Verdict(what, by, time.monotonic() - begun), "".join(said)
+
+
+def shard(changes: list[T], part: int, parts: int) -> list[T]:
+    """A part of the list, from everywhere in it."""
+    return changes[part::parts]
+
+
+def part_of(text: str) -> tuple[int, int]:
+    """Reads a shard, as K/N."""
+    part, parts = (int(number) for number in text.split("/"))
+    if not 0 <= part < parts:
+        raise ValueError("shards are 0/N to N-1/N")
+    return part, parts
+
+
+def each(changes: list[T], judge: Callable[[T], Verdict], workers: int, survived: Callable[[T], None]) -> dict[T, Verdict]:
+    """The verdict about each change. Calls `survived` as soon as no test has noticed one."""
+    verdicts: dict[T, Verdict] = {}
+    begun = time.monotonic()
+
+    def one(change: T) -> None:
+        verdicts[change] = judge(change)
+        if verdicts[change].what == "survived":
+            survived(change)
+        if len(verdicts) % 100 == 0:
+            print(f"{len(verdicts)} of {len(changes)} changes in {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+
+    at_once(workers, one, changes)
+    return verdicts
+
+
+def at_once(workers: int, task: Callable[[T], None], items: Iterable[T]) -> None:
+    """Runs the task for each item. If one fails, all end, with their tests."""
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            list(pool.map(task, items))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for group in list(running):
+                end(group)
+            raise
+
+
+def print_table(title: str, rows: dict[str, Counter[str]], columns: list[str]) -> None:
+    """Prints a line for each row, and their sums."""
+    total: Counter[str] = Counter()
+    width = max(len(title), *(len(name) for name in rows)) + 2
+    print(f"{title:<{width}}" + "".join(f"{column:>15}" for column in columns))
+    for name, figures in rows.items():
+        print(f"{name:<{width}}" + "".join(f"{figures[column]:>15}" for column in columns))
+        total += figures
+    print(f"{'all':<{width}}" + "".join(f"{total[column]:>15}" for column in columns))
+
+
+def write_details(verdicts: dict[T, Verdict], file: Path) -> None:
+    """Writes each verdict, those about changes that nobody noticed first."""
+    order = sorted(verdicts.items(), key=lambda item: (item[1].what != "survived", item[1].what))
+    lines = [f"{change}\n= {verdict.what} in {verdict.seconds:.1f} s {verdict.by}".rstrip() + "\n" for change, verdict in order]
+    file.write_text("\n".join(lines))
