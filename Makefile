@@ -209,7 +209,7 @@ nightly: ## Run the long tests: model, simulation, mutants, page, chaos, drills,
 	$(MAKE) chaos MINUTES=60
 	$(MAKE) drill
 	$(MAKE) fuzz MINUTES=10
-	$(MAKE) mutants-code SHARD=$$(expr $$(date +%j) % 20 + 1)/20
+	$(MAKE) mutants-code SHARD=$$(expr $$(date +%j) % 20)/20
 
 # make mutants-lua SHARD=3/20, of one script: ARGS="--script grab.lua". target/mutants-lua/verdicts.txt has each verdict.
 mutants-lua: ## Change the Lua scripts in small ways and list changes that no test finds

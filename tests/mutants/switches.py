@@ -92,7 +92,7 @@ class Change:
 
 @dataclass
 class Text:
-    """A source to which texts are added. Whatever opens first closes last."""
+    """A source to which texts are added. The one that opens first closes last."""
 
     opening: dict[int, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     closing: dict[int, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))

@@ -64,7 +64,7 @@ impl Known {
 }
 
 #[test]
-fn a_report_is_believed_only_with_the_recorded_amounts_and_told_once() {
+fn a_report_is_believed_only_with_the_recorded_amounts_and_found_out_once() {
     let mut known = Known::new(100);
     let wrong = Claim { amount: Amount::new(AMOUNT + 1), ..claim(0) };
     assert!(!known.report(&[("amy", claim(1))]));
