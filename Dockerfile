@@ -19,7 +19,7 @@ RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,targe
 
 FROM ${BASE_IMAGE} AS run
 RUN apt-get update \
-    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends curl valkey-server \
+    && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends ca-certificates curl valkey-server \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --user-group --uid 10001 --no-create-home hongbao \
     && install --directory --owner hongbao --group hongbao /data

@@ -169,12 +169,6 @@ pub struct Signer(Arc<str>);
 
 impl Signer {
     const MAX_LEN: usize = 2_048;
-
-    /// The ARN as text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 impl fmt::Display for Signer {

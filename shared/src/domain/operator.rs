@@ -1,6 +1,5 @@
 //! What the operator decides about users and packets.
 
-use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -50,12 +49,6 @@ impl TryFrom<String> for OperatorReason {
 impl From<OperatorReason> for String {
     fn from(reason: OperatorReason) -> Self {
         reason.0.into()
-    }
-}
-
-impl fmt::Display for OperatorReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 
