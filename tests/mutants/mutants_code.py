@@ -27,11 +27,12 @@ from itertools import accumulate
 from pathlib import Path
 
 from explained import parse
-from judges import COMMON, ROOT, Failed, Verdict, at_once, each, part_of, print_table, run, shard, write_details
+from judges import ROOT, Failed, Verdict, at_once, each, part_of, print_table, run, shard, write_details
 from switches import SWITCH, Change, marked, switched
 
 WORK = ROOT / "target" / "mutants-code"
 TREE = WORK / "tree"
+DETAILS = WORK / "verdicts.txt"
 EXPLAINED = Path(__file__).with_name("explained-code.txt")
 SOURCES = [*(f"shared/src/{module}/**" for module in ("domain", "ledger", "service", "memory", "http", "batching")), "functions/settle/src/**"]
 
@@ -224,7 +225,8 @@ def verdicts_of(numbers: list[int], program: Program, explained: set[int], worke
     verdicts = each([number for number in numbers if number in possible], lambda number: judged(number, judges), workers, lambda _: None)
     left = [number for number, verdict in verdicts.items() if verdict.what == "survived" and number not in explained]
     if left:
-        print(f"{len(left)} are left for the tests of the whole", file=sys.stderr, flush=True)
+        write_details({program.changes[number]: verdict for number, verdict in verdicts.items()}, DETAILS)
+        print(f"{len(left)} are left for the tests of the whole; {DETAILS.relative_to(ROOT)} begins with them", file=sys.stderr, flush=True)
         whole = program.whole(workers)
 
         def survived(number: int) -> None:
@@ -271,9 +273,8 @@ def main() -> int:
     for number, verdict in verdicts.items():
         if verdict.what in ("noticed", "timed out") and number in known:
             print(f"\nexplained, but noticed by {verdict.by or 'the time'}\n{changes[number]}")
-    details = WORK / "verdicts.txt"
-    write_details({changes[number]: verdict for number, verdict in verdicts.items()}, details)
-    print(f"\neach verdict: {details.relative_to(ROOT)}")
+    write_details({changes[number]: verdict for number, verdict in verdicts.items()}, DETAILS)
+    print(f"\neach verdict: {DETAILS.relative_to(ROOT)}")
     return 1 if any(row["unexplained"] for row in rows.values()) else 0
 
 

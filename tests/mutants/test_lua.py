@@ -1,7 +1,6 @@
 """What counts as a change of a script, and how one fits into a program."""
 
 import unittest
-from pathlib import Path
 
 from explained import Explained, parse
 from judges import shard

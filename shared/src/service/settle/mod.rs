@@ -161,3 +161,31 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         Ok(Report::new(tally, self.stores.clock.now(), self.grace))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tallies_of_pieces_add_up() {
+        let tally = |n: u64| Tally {
+            persisted: n,
+            parked: 2 * n,
+            refunded_packets: 3 * n,
+            refunded_slips: 4 * n,
+            refunded_amount: 5 * n,
+            due_left: 6 * n,
+            oldest_expiry: Some(Timestamp::from_ms(7 * n)),
+            left: Some(Backlog { holds: 8 * n, oldest: Some(Timestamp::from_ms(9 * n)) }),
+        };
+        let mut all = tally(10);
+        all += tally(100);
+        let report = Report::new(all, Timestamp::from_ms(5_090), Duration::from_secs(1));
+        assert_eq!((report.persisted, report.parked, report.refunded_packets), (110, 220, 330));
+        assert_eq!((report.refunded_slips, report.refunded_amount, report.due_left), (440, 550, 660));
+        assert_eq!((report.outbox_left, report.oldest_outbox_ms, report.oldest_due_s), (Some(880), Some(5_000), 4));
+        all += Tally { left: None, ..Tally::default() };
+        let report = Report::new(all, Timestamp::from_ms(5_090), Duration::from_secs(1));
+        assert_eq!((report.outbox_left, report.oldest_outbox_ms), (None, None), "the hot store could not tell");
+    }
+}
