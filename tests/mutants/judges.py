@@ -127,11 +127,11 @@ def print_table(title: str, rows: dict[str, Counter[str]], columns: list[str]) -
     """Prints a line for each row, and their sums."""
     total: Counter[str] = Counter()
     width = max(len(title), *(len(name) for name in rows)) + 2
-    print(f"{title:<{width}}" + "".join(f"{column:>15}" for column in columns))
+    print(f"{title:<{width}}" + "".join(f"{column:>18}" for column in columns))
     for name, figures in rows.items():
-        print(f"{name:<{width}}" + "".join(f"{figures[column]:>15}" for column in columns))
+        print(f"{name:<{width}}" + "".join(f"{figures[column]:>18}" for column in columns))
         total += figures
-    print(f"{'all':<{width}}" + "".join(f"{total[column]:>15}" for column in columns))
+    print(f"{'all':<{width}}" + "".join(f"{total[column]:>18}" for column in columns))
 
 
 def write_details(verdicts: dict[T, Verdict], file: Path) -> None:
