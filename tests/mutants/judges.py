@@ -1,5 +1,6 @@
 """What the judges of changes have in common: tests that run until one fails, the verdicts, and the table of them."""
 
+import argparse
 import contextlib
 import os
 import queue
@@ -15,6 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+from explained import parse
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMON = {"REDIS_CONNECT_TIMEOUT_MS": "10000", "REDIS_RESPONSE_TIMEOUT_MS": "10000", "RUST_BACKTRACE": "0"}
@@ -82,6 +85,24 @@ def run(command: list[str], folder: Path, environment: dict[str, str], timeout_s
     return Verdict(what, by, time.monotonic() - begun), "".join(said)
 
 
+def options(about: str, which: str, example: str) -> argparse.ArgumentParser:
+    """The options of a program that changes something. `which` is what a change belongs to."""
+    parser = argparse.ArgumentParser(description=about.split("\n\n")[0])
+    parser.add_argument("--shard", default="0/1", help="which part of the changes, as K/N: 0/20 to 19/20")
+    parser.add_argument(f"--{which}", action="append", help=f"only those of this {which}, such as {example}")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="changes that are judged at once")
+    parser.add_argument("--list", action="store_true", help="only list the changes")
+    return parser
+
+
+def explained_in(file: Path, keys: set[tuple[str, str, str]]) -> set[tuple[str, str, str]]:
+    """The changes that this list explains. Each must be one of `keys`."""
+    explained = {(entry.file, entry.before, entry.after) for entry in parse(file.read_text())}
+    for source, before, after in sorted(explained - keys):
+        raise Failed(f"{file.relative_to(ROOT)} explains a change that does not exist:\n{source}\n- {before}\n+ {after}")
+    return explained
+
+
 def shard(changes: list[T], part: int, parts: int) -> list[T]:
     """A part of the list, from everywhere in it."""
     return changes[part::parts]
@@ -126,7 +147,7 @@ def at_once(workers: int, task: Callable[[T], None], items: Iterable[T]) -> None
 def print_table(title: str, rows: dict[str, Counter[str]], columns: list[str]) -> None:
     """Prints a line for each row, and their sums."""
     total: Counter[str] = Counter()
-    width = max(len(title), *(len(name) for name in rows)) + 2
+    width = max(map(len, [title, *rows])) + 2
     print(f"{title:<{width}}" + "".join(f"{column:>18}" for column in columns))
     for name, figures in rows.items():
         print(f"{name:<{width}}" + "".join(f"{figures[column]:>18}" for column in columns))

@@ -9,11 +9,11 @@ cargo-mutants finds the changes. All of them are built into one program, each be
 serves them all. It works on a clone of the last commit and of the changed files that Git knows, in target/mutants-code.
 
 The judges are the tests of the library, the simulation, and the tests of the whole with real stores and programs. Each test first
-runs by itself, without a change, and tells which switches it reaches. A change is judged by the tests that reach it, until one fails. explained-code.txt lists the changes that no test need notice. The exit code is 1 if there is another one, or
-if the list has a change that does not exist.
+runs by itself, without a change, and tells which switches it reaches. A change is judged by the tests that reach it, until one fails.
+explained-code.txt lists the changes that no test need notice. The exit code is 1 if there is another one, or if the list has a change
+that does not exist.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -26,8 +26,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
 
-from explained import parse
-from judges import ROOT, Failed, Verdict, at_once, each, part_of, print_table, run, shard, write_details
+from judges import ROOT, Failed, Verdict, at_once, each, explained_in, options, part_of, print_table, run, shard, write_details
 from switches import SWITCH, Change, marked, switched
 
 WORK = ROOT / "target" / "mutants-code"
@@ -242,20 +241,13 @@ def verdicts_of(numbers: list[int], program: Program, explained: set[int], worke
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    options.add_argument("--shard", default="0/1", help="which part of the changes, as K/N: 0/20 to 19/20")
-    options.add_argument("--module", action="append", help="only those of this module, such as service/grab")
-    options.add_argument("--workers", type=int, default=os.cpu_count(), help="changes that are judged at once")
-    options.add_argument("--list", action="store_true", help="only list the changes")
-    asked = options.parse_args()
+    asked = options(__doc__, "module", "service/grab").parse_args()
     check_out()
     changes = all_changes()
-    explained = {(entry.file, entry.before, entry.after) for entry in parse(EXPLAINED.read_text())}
-    if unknown := explained - {change.key() for change in changes.values()}:
-        for file, before, after in sorted(unknown):
-            print(f"{EXPLAINED.relative_to(ROOT)} explains a change that does not exist:\n{file}\n- {before}\n+ {after}")
-        return 1
+    explained = explained_in(EXPLAINED, {change.key() for change in changes.values()})
     numbers = shard([number for number, change in changes.items() if not asked.module or change.module() in asked.module], *part_of(asked.shard))
+    if not numbers:
+        raise Failed(f"there is no change of {asked.module}: the modules are {sorted({change.module() for change in changes.values()})}")
     if asked.list:
         print(*(changes[number] for number in numbers), sep="\n\n")
         return 0

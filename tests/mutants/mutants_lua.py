@@ -13,7 +13,6 @@ hongbao-admin. The first test that fails ends a run. explained-lua.txt lists the
 there is another one, or if the list has a change that does not exist.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -27,8 +26,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from explained import parse
-from judges import ROOT, Failed, Verdict, at_once, each, part_of, print_table, run, shard, write_details
+from judges import ROOT, Failed, Verdict, at_once, each, explained_in, options, part_of, print_table, run, shard, write_details
 from lua import changes, fitted
 from texts import TextChange
 
@@ -180,18 +178,9 @@ def report(verdicts: dict[Mutant, Verdict], explained: set[tuple[str, str, str]]
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    options.add_argument("--shard", default="0/1", help="which part of the changes, as K/N: 0/20 to 19/20")
-    options.add_argument("--script", action="append", help="only those of this script, such as grab.lua")
-    options.add_argument("--workers", type=int, default=os.cpu_count(), help="changes that are judged at once")
-    options.add_argument("--list", action="store_true", help="only list the changes")
-    asked = options.parse_args()
+    asked = options(__doc__, "script", "grab.lua").parse_args()
     everything = [Mutant(script, change) for script in SCRIPTS for change in changes(script.read_text())]
-    explained = {(entry.file, entry.before, entry.after) for entry in parse(EXPLAINED.read_text())}
-    if unknown := explained - {mutant.key() for mutant in everything}:
-        for script, before, after in sorted(unknown):
-            print(f"{EXPLAINED.relative_to(ROOT)} explains a change that does not exist:\n{script}\n- {before}\n+ {after}")
-        return 1
+    explained = explained_in(EXPLAINED, {mutant.key() for mutant in everything})
     mutants = shard([mutant for mutant in everything if not asked.script or mutant.script.name in asked.script], *part_of(asked.shard))
     if asked.list:
         print(*mutants, sep="\n\n")

@@ -43,8 +43,9 @@ pub async fn run(dynamodb_url: &str) -> Result<(), BoxError> {
             counts.push(server.end(connection)?);
         }
         let [none, winners, repeats, losers] = counts[..] else { unreachable!("a count for each run") };
-        let each = |more: u64, less: u64| more.saturating_sub(less) / u64::from(CALLS);
-        let [winner, repeat, loser] = [each(winners, none), each(repeats, winners), each(losers, winners)];
+        let each = |more: u64, less| more.checked_sub(less).ok_or("more calls took fewer instructions");
+        let [winner, repeat, loser] =
+            [each(winners, none)?, each(repeats, winners)?, each(losers, winners)?].map(|all| all / u64::from(CALLS));
         lines.push(format!("  {scheme:16} {winner:>9} {repeat:>9} {loser:>9}"));
     }
     println!("Instructions of the server for a call:\n  {:16} {:>9} {:>9} {:>9}", "", "winner", "repeat", "loser");
@@ -120,5 +121,13 @@ impl Server {
         let counts = std::fs::read_to_string(&self.counts)?;
         let total = counts.lines().find_map(|line| line.strip_prefix("totals: "));
         Ok(total.ok_or("Valgrind has counted nothing")?.trim().parse()?)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It has ended already, unless something went wrong.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
