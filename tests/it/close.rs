@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use redis::cmd;
 use shared::domain::{AckMode, Terms};
 use shared::service::{GrabOutcome, Status};
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};
@@ -72,17 +73,17 @@ async fn a_close_without_redis_is_answered_once_redis_knows() {
         world.redis.nodes_mut()[0].kill();
         let ask = async || process.close.close(terms.id, "a test".parse().unwrap(), None).await;
         ask().await.unwrap_err();
-        if setup.ack == AckMode::Redis {
-            // Redis might still promise slips, so nothing goes back.
-            let report = process.settle().await;
-            assert_eq!((report.refunded_slips, report.due_left), (0, 1));
-        }
+        let report = process.settle().await;
+        // Redis might still promise slips. Only if its word counts, nothing goes back.
+        let (refunded, left) = if setup.ack == AckMode::Redis { (0, 1) } else { (9, 0) };
+        assert_eq!((report.refunded_slips, report.due_left), (refunded, left));
         // It comes back empty. A loader reads that the packet is closed.
         world.redis.nodes_mut()[0].restart().await;
         assert_eq!(promises.grab(&process, terms.id, &user("bob")).await.unwrap(), GrabOutcome::Closed);
-        assert_eq!(ask().await.unwrap().unwrap().status, Status::Closed);
+        let seen = ask().await.unwrap().unwrap();
+        assert_eq!(seen.status, if left == 1 { Status::Closed } else { Status::Settled });
         promises.grab(&process, terms.id, &user("ann")).await.unwrap();
-        assert_eq!(process.settle().await.refunded_slips, 9);
+        assert_eq!(process.settle().await.refunded_slips, 9 - refunded);
         promises.are_kept(&audit(&world).await);
     })
     .await;
@@ -157,4 +158,25 @@ async fn two_closes_at_once_are_one() {
     let closed: Vec<_> = join_all(asked).await.into_iter().map(|view| view.unwrap().unwrap().closed_at).collect();
     assert!(closed[0].is_some() && closed[0] == closed[1], "{closed:?}");
     audit(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_packet_whose_holds_cannot_be_read_is_refunded_unless_they_are_promises() {
+    in_both_modes(async |world, setup| {
+        let process = world.process_with(setup);
+        let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+        let promises = Promises::default();
+        promises.grab(&process, terms.id, &user("ann")).await.unwrap();
+        process.settle().await;
+        close(&process, &terms).await;
+        // The outbox is read with HGETALL, and nothing else that settle does.
+        let () = world.redis(cmd("ACL").arg("SETUSER").arg("default").arg("-hgetall")).await;
+        let report = process.settle().await;
+        let (refunded, left) = if setup.ack == AckMode::Redis { (0, 1) } else { (9, 0) };
+        assert_eq!((report.refunded_slips, report.due_left), (refunded, left));
+        let () = world.redis(cmd("ACL").arg("SETUSER").arg("default").arg("+hgetall")).await;
+        assert_eq!(process.settle().await.refunded_slips, 9 - refunded);
+        promises.are_kept(&audit(&world).await);
+    })
+    .await;
 }

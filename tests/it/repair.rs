@@ -8,7 +8,7 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::cmd;
-use shared::domain::{PacketId, PartId, Terms, Timestamp, UserId};
+use shared::domain::{PACKET_ID_RANDOM_BYTES, PacketId, PartId, Terms, Timestamp, UserId};
 use shared::redis::PartKeys;
 use shared::service::{Failure, GrabOutcome};
 use tests::hot::hold_only;
@@ -396,6 +396,17 @@ async fn a_hold_that_cannot_be_persisted_is_parked_and_blocks_no_others() {
     let books = audit(&scene.world).await;
     scene.promises.are_kept(&books);
     assert_eq!(books.packet(scene.terms.id).claimed(), 3);
+}
+
+#[tokio::test]
+async fn a_place_in_the_queue_without_a_hold_goes() {
+    let world = World::single().await;
+    let ghost = PacketId::new(Timestamp::from_ms(1), 1, [0; PACKET_ID_RANDOM_BYTES]);
+    let keys = PartKeys::of(ghost.parts().next().unwrap());
+    let () = world.redis(cmd("ZADD").arg(&keys.pending).arg(1).arg(&keys.name)).await;
+    let report = world.process().settle().await;
+    assert_eq!((report.parked, report.outbox_left), (0, Some(0)));
+    world.outbox_is_empty().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redis::cmd;
 use shared::domain::{AckMode, Terms};
+use shared::ledger::{closed_shard, keys};
 use shared::service::{Failure, GrabOutcome, NewPacket, Report};
 use tests::hot::hold_only;
 use tests::{Process, Promises, STORE_TIMEOUT, Setup, World, audit, packet, user, users};
@@ -335,6 +337,22 @@ async fn a_commit_counts_although_its_answer_was_lost() {
     let report = process.settle().await;
     assert_eq!((report.persisted, report.outbox_left), (4, Some(0)));
     assert_eq!(audit(&world).await.packet(terms.id).claimed(), 4);
+}
+
+#[tokio::test]
+async fn a_packet_that_the_index_shows_too_early_is_not_refunded() {
+    let world = World::single().await;
+    let process = world.process();
+    let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
+    // It is not closed, but somebody has put it among those that are.
+    let key = keys::packet(terms.id);
+    let update = world.dynamodb.update_item().table_name(world.table()).update_expression("SET due_shard = :closed");
+    let update = update.key(keys::PK, AttributeValue::S(key.pk)).key(keys::SK, AttributeValue::S(key.sk));
+    let shard = closed_shard(terms.id.partition()).to_string();
+    update.expression_attribute_values(":closed", AttributeValue::N(shard)).send().await.unwrap();
+    let report = process.settle().await;
+    assert_eq!((report.refunded_slips, report.due_left), (0, 1));
+    assert!(matches!(process.grab(terms.id, &user("ann")).await.unwrap(), GrabOutcome::Grabbed { .. }));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

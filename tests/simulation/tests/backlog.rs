@@ -9,7 +9,7 @@ use shared::domain::AckMode;
 
 mod scene;
 
-use scene::{SLOW, Scene};
+use scene::{OPEN, SLOW, Scene, winner};
 
 /// Partitions that settle processes at once; each waits for one transaction.
 const AT_ONCE: u64 = 16;
@@ -64,4 +64,33 @@ async fn young_holds_are_left_to_their_winners() {
     scene.pass(Duration::from_millis(2));
     let report = scene.settle(Duration::from_mins(1)).await;
     assert_eq!((report.persisted, report.outbox_left, report.oldest_outbox_ms), (2, Some(0), Some(0)), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_promise_that_is_not_in_the_ledger_yet_keeps_its_slip() {
+    let scene = Scene::new(AckMode::Redis, 10).await;
+    let terms = scene.send(10).await;
+    scene.hold(&terms).await;
+    scene.pass(OPEN);
+    // The winner's wallet does not answer; the sender's does.
+    scene.stick(winner());
+    let report = scene.settle(Duration::from_mins(1)).await;
+    assert_eq!((report.refunded_slips, report.due_left, report.outbox_left), (0, 1, Some(1)), "{report:?}");
+    scene.unstick();
+    let report = scene.settle(Duration::from_mins(1)).await;
+    assert_eq!((report.persisted, report.refunded_slips, report.due_left), (1, 9, 0), "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_parked_promise_keeps_its_slip_and_no_other() {
+    let scene = Scene::new(AckMode::Redis, 10).await;
+    let terms = scene.send(10).await;
+    scene.hold(&terms).await;
+    scene.park(&terms).await;
+    scene.pass(OPEN);
+    for refunded in [9, 0] {
+        let report = scene.settle(Duration::from_mins(1)).await;
+        assert_eq!((report.refunded_slips, report.due_left, report.parked), (refunded, 1, 1), "{report:?}");
+    }
+    assert_eq!(scene.decided(&terms).await, (9, false));
 }

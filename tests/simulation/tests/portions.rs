@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
+use futures::future::join;
 use shared::domain::AckMode;
+use tokio::time::sleep;
 
 mod scene;
 
-use scene::{OPEN, Scene, other_sender};
+use scene::{OPEN, SLOW, Scene, other_sender};
 
 /// The time of one run: transactions take a second each here, so it is short of what these packets need.
 const RUN: Duration = Duration::from_secs(45);
@@ -109,5 +111,45 @@ async fn a_sender_whose_refunds_have_no_answer_keeps_nobody_waiting() {
     assert_eq!(report.due_left, 200, "{report:?}");
     for terms in &packets {
         assert_eq!(scene.decided(terms).await, (10, true), "one run is enough");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sender_whose_refunds_have_answers_again_is_refunded_in_the_same_run() {
+    let scene = Scene::new(AckMode::Ledger, 2_000).await;
+    for _ in 0..200 {
+        scene.send_by(other_sender(), 10).await;
+    }
+    scene.pass(OPEN);
+    scene.stick(other_sender());
+    let answers_again = async {
+        sleep(Duration::from_secs(15)).await;
+        scene.unstick();
+    };
+    let (report, ()) = join(scene.settle(RUN), answers_again).await;
+    // The first of each due shard had no answer in time. The others gave way, and came last.
+    assert!(report.due_left <= 2 * 16 && report.refunded_packets >= 200 - 2 * 16, "{report:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn packets_with_holds_take_turns() {
+    const PACKETS: u64 = 8;
+    const PARTS: u32 = 8;
+    let scene = Scene::new(AckMode::Redis, PACKETS * 8_000).await;
+    let mut packets = Vec::new();
+    for _ in 0..PACKETS {
+        packets.push(scene.send(8_000).await);
+    }
+    scene.pass(OPEN.saturating_sub(Duration::from_secs(1)));
+    // They are too young for the part of the run that only persists.
+    for terms in &packets {
+        assert_eq!(terms.id.part_count(), PARTS);
+        scene.hold(terms).await;
+    }
+    scene.pass(Duration::from_secs(2));
+    scene.slow_down();
+    scene.settle(SLOW * PARTS).await;
+    for terms in &packets {
+        assert!(scene.decided(terms).await.0 > 0, "a packet waited until others had had all of theirs");
     }
 }

@@ -196,6 +196,23 @@ mod tests {
     use crate::domain::{Amount, Claim, Decision, Owner, Terms, Timestamp};
     use crate::memory::MemoryHot;
     use crate::ports::{Clock, Grabber, System};
+    use crate::service::grab::help::tests::Scene;
+
+    #[tokio::test(start_paused = true)]
+    async fn losers_of_a_part_cause_a_refresh_now_and_then() {
+        let scene = Scene::of(1).await;
+        let exhausted = ExhaustedParts::new(Arc::clone(&scene.hot), Arc::new(System));
+        let refreshes = async || {
+            for _ in 0..10 {
+                exhausted.refresh_later(scene.part());
+                tokio::time::sleep(REFRESH_INTERVAL / 11).await;
+            }
+            scene.count().0
+        };
+        assert_eq!(refreshes().await, 1);
+        tokio::time::sleep(REFRESH_INTERVAL).await;
+        assert_eq!(refreshes().await, 1);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_snapshot_answers_users_without_a_slip_for_a_short_time() {

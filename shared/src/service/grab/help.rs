@@ -194,8 +194,8 @@ impl<T: Table, H: HotStore> Helper<T, H> {
             let read = self.stores.ledger.decisions(part.packet, open.union(&blocked).copied());
             match timeout(READ_TIMEOUT, read).await {
                 Ok(Ok(read)) => {
-                    open.retain(|slip| !read.iter().any(|decision| decision.slip == *slip));
-                    blocked.retain(|slip| !read.iter().any(|decision| decision.slip == *slip));
+                    let decided = read.iter().map(|decision| decision.slip).collect();
+                    (open, blocked) = (&open - &decided, &blocked - &decided);
                     decisions.extend(read);
                 }
                 Ok(Err(_)) | Err(_) => is_silent = true,

@@ -198,10 +198,7 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         }
         if decisions.iter().any(|decision| decision.owner == Owner::Refunded) {
             // The hot store went back to before a refund. It receives all decisions of the part, or it would hold more of these slips.
-            // A decision of another part stays: it tells what the user of a void hold has.
-            let slips = part.slips(terms.count);
-            decisions.retain(|decision| !slips.contains(&decision.slip));
-            decisions.extend(self.stores.ledger.decisions(part.packet, slips).await?);
+            decisions.extend(self.stores.ledger.decisions(part.packet, part.slips(terms.count)).await?);
         }
         crash_point!("settle.before_reconcile");
         self.stores.hot.reconcile(part, terms.count, &decisions, &holds).await?;

@@ -143,13 +143,23 @@ impl Scene {
         }
     }
 
-    /// Holds a slip of a packet for a user, and commits nothing.
+    /// Holds a slip in each part of a packet, each for a user of its own, the first one for [`winner`]. Commits nothing.
     pub async fn hold(&self, terms: &Terms) {
-        let part = terms.id.parts().next().unwrap();
-        self.hot.load(part, terms, false, &[]).await.unwrap();
-        let grabber = Grabber { user: "ann".parse().unwrap(), passphrase: None };
-        let found = self.hot.grab(part, &[grabber]).await.unwrap().unwrap();
-        assert!(matches!(found[..], [GrabAnswer::Held { .. }]), "{found:?}");
+        for part in terms.id.parts() {
+            self.hot.load(part, terms, false, &[]).await.unwrap();
+            let grabber = Grabber { user: format!("winner{}", part.index).parse().unwrap(), passphrase: None };
+            let found = self.hot.grab(part, &[grabber]).await.unwrap().unwrap();
+            assert!(matches!(found[..], [GrabAnswer::Held { .. }]), "{found:?}");
+        }
+    }
+
+    /// Parks all holds of a packet.
+    pub async fn park(&self, terms: &Terms) {
+        for part in terms.id.parts() {
+            for held in self.hot.outbox(part, Duration::ZERO).await.unwrap() {
+                self.hot.park(part, &held.hold, "by the test").await.unwrap();
+            }
+        }
     }
 
     /// From now on every transaction takes [`SLOW`].
@@ -160,6 +170,11 @@ impl Scene {
     /// From now on no transaction on this user's wallet has an answer.
     pub fn stick(&self, user: UserId) {
         *self.stuck.lock().unwrap() = Some(user);
+    }
+
+    /// From now on all have an answer.
+    pub fn unstick(&self) {
+        *self.stuck.lock().unwrap() = None;
     }
 
     /// From now on every query takes [`SLOW`].
@@ -196,4 +211,9 @@ fn sender() -> UserId {
 /// Another sender.
 pub fn other_sender() -> UserId {
     "other".parse().unwrap()
+}
+
+/// Whose slip [`Scene::hold`] holds in the first part of a packet.
+pub fn winner() -> UserId {
+    "winner0".parse().unwrap()
 }

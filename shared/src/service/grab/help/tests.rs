@@ -442,6 +442,8 @@ async fn an_outage_of_the_ledger_is_answered_within_a_second() {
         assert!(waited < Duration::from_secs(1), "{waited:?}");
         let (calls, transactions) = scene.count();
         assert!(calls <= 40 && transactions <= 2, "{calls} calls of Redis, {transactions} transactions");
+        let (answers, waited) = scene.ask(&process, 1_001..=1_001).await;
+        assert!(matches!(&answers[..], [Err(Failure::Unavailable(_))]) && waited <= REDIS, "{waited:?}: {answers:?}");
         sleep(Duration::from_millis(400)).await;
     }
     *lock(&scene.trouble) = Trouble::None;

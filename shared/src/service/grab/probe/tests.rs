@@ -1,5 +1,9 @@
+use futures::future::join_all;
+
 use super::*;
 use crate::domain::{PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, Timestamp};
+use crate::ports::System;
+use crate::service::grab::help::tests::{REDIS, Scene, user};
 
 const NONE_FINAL: fn(PartId) -> Option<Arc<PartSnapshot>> = |_| None;
 
@@ -141,4 +145,17 @@ fn a_failure_answers_all_who_wait() {
     queue.absorb(Seen { failure: Some(Failure::unavailable("by the test")), ..Seen::default() });
     assert!(matches!(answered.try_recv(), Ok(Err(Failure::Unavailable(_)))));
     assert!(is_empty(&queue));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crowd_is_in_several_calls_at_once() {
+    let scene = Scene::of(300).await;
+    let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&scene.hot), Arc::new(System)));
+    let prober = Prober::new(Arc::clone(&scene.hot), exhausted, BULK_MIN);
+    let begun = Instant::now();
+    let asking = (0..300).map(|number| prober.probe(scene.part(), Grabber { user: user(number), passphrase: None }));
+    for answer in join_all(asking).await {
+        assert!(matches!(answer, Ok(ProbeResult::Answer(GrabAnswer::Held { .. }))), "{answer:?}");
+    }
+    assert_eq!(begun.elapsed(), REDIS * 2, "the first calls, and one full call after each of them");
 }
