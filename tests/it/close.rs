@@ -120,7 +120,9 @@ async fn a_repeated_close_reaches_redis_also_after_the_refund() {
         assert_eq!(process.settle().await.refunded_slips, 10);
         // Redis goes back to before the close.
         world.restore(&snapshot).await;
+        let transactions = world.rig.transactions();
         close(&process, &terms).await;
+        assert_eq!(world.rig.transactions(), transactions, "the ledger has it");
         assert_eq!(process.grab(terms.id, &user("ann")).await.unwrap(), GrabOutcome::Closed);
         audit(&world).await;
     })

@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import fcntl
 import os
 import queue
 import re
@@ -42,15 +43,18 @@ class Verdict:
 running: set[int] = set()
 
 
-def end(group: int) -> None:
+def end(session: int) -> None:
+    """Ends all processes of a session. Some of the tests' programs have a group of their own."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(session, signal.SIGKILL)
+    with contextlib.suppress(FileNotFoundError):
+        subprocess.run(["pkill", "-KILL", "-s", str(session)], check=False)
 
 
 def run(command: list[str], folder: Path, environment: dict[str, str], timeout_s: float) -> tuple[Verdict, str]:
     """Runs tests until one fails, or none ends for so long. Also returns what they said."""
     begun = last = time.monotonic()
-    # The tests' servers are of their group, and end with it.
+    # The tests' servers are of their session, and end with it.
     process = subprocess.Popen(command, cwd=folder, env={**os.environ, **COMMON, **environment}, start_new_session=True,
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     running.add(process.pid)
@@ -85,10 +89,19 @@ def run(command: list[str], folder: Path, environment: dict[str, str], timeout_s
     return Verdict(what, by, time.monotonic() - begun), "".join(said)
 
 
+def lock(folder: Path) -> None:
+    """Makes a folder, which is this process' own until that ends."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        fcntl.flock(os.open(folder / "lock", os.O_CREAT | os.O_WRONLY), fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise Failed(f"another run works in {folder.relative_to(ROOT)}") from error
+
+
 def options(about: str, which: str, example: str) -> argparse.ArgumentParser:
     """The options of a program that changes something. `which` is what a change belongs to."""
     parser = argparse.ArgumentParser(description=about.split("\n\n")[0])
-    parser.add_argument("--shard", default="0/1", help="which part of the changes, as K/N: 0/20 to 19/20")
+    parser.add_argument("--shard", type=part_of, default=(0, 1), help="which part of the changes, as K/N: 0/20 to 19/20")
     parser.add_argument(f"--{which}", action="append", help=f"only those of this {which}, such as {example}")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="changes that are judged at once")
     parser.add_argument("--list", action="store_true", help="only list the changes")
@@ -103,17 +116,12 @@ def explained_in(file: Path, keys: set[tuple[str, str, str]]) -> set[tuple[str, 
     return explained
 
 
-def shard(changes: list[T], part: int, parts: int) -> list[T]:
-    """A part of the list, from everywhere in it."""
-    return changes[part::parts]
-
-
 def part_of(text: str) -> tuple[int, int]:
     """Reads a shard, as K/N."""
-    part, parts = (int(number) for number in text.split("/"))
-    if not 0 <= part < parts:
-        raise ValueError("shards are 0/N to N-1/N")
-    return part, parts
+    part, _, parts = text.partition("/")
+    if not (part.isdigit() and parts.isdigit() and int(part) < int(parts)):
+        raise argparse.ArgumentTypeError("shards are 0/N to N-1/N")
+    return int(part), int(parts)
 
 
 def each(changes: list[T], judge: Callable[[T], Verdict], workers: int, survived: Callable[[T], None]) -> dict[T, Verdict]:
@@ -139,9 +147,44 @@ def at_once(workers: int, task: Callable[[T], None], items: Iterable[T]) -> None
             list(pool.map(task, items))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for group in list(running):
-                end(group)
+            for session in list(running):
+                end(session)
             raise
+
+
+def selected(changes: list[T], which: Callable[[T], str], wanted: list[str] | None, part: tuple[int, int]) -> list[T]:
+    """A part of the changes of what is wanted, or of all. `which` is what a change belongs to."""
+    first, step = part
+    # They come from everywhere in the list.
+    found = [change for change in changes if not wanted or which(change) in wanted][first::step]
+    if not found:
+        raise Failed(f"there is no such change; there are changes of {', '.join(sorted(set(map(which, changes))))}")
+    return found
+
+
+def report(title: str, verdicts: dict[T, Verdict], which: Callable[[T], str], explained: set[T], columns: list[str], folder: Path) -> int:
+    """Prints a line for each of what the changes belong to. Returns the exit code: 1 if a survivor is not explained."""
+    rows: dict[str, Counter[str]] = {}
+    for change, verdict in verdicts.items():
+        is_unexplained = verdict.what == "survived" and change not in explained
+        rows.setdefault(which(change), Counter()).update(["changes", verdict.what, *["unexplained"] * is_unexplained])
+    print_table(title, dict(sorted(rows.items())), ["changes", *columns, "noticed", "timed out", "survived", "unexplained"])
+    for change in explained & verdicts.keys():
+        if verdicts[change].what in ("noticed", "timed out"):
+            print(f"\nexplained, but noticed by {verdicts[change].by or 'the time'}\n{change}")
+    write_details(verdicts, folder / "verdicts.txt")
+    print(f"\neach verdict: {(folder / 'verdicts.txt').relative_to(ROOT)}")
+    return 1 if any(row["unexplained"] for row in rows.values()) else 0
+
+
+def start(name: str, main: Callable[[], int]) -> None:
+    """Runs a program. The tests that it has started end with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: sys.exit(1))
+    try:
+        sys.exit(main())
+    except Failed as failed:
+        sys.exit(f"{name}: {failed}")
 
 
 def print_table(title: str, rows: dict[str, Counter[str]], columns: list[str]) -> None:

@@ -1,9 +1,9 @@
 """Changes the Lua scripts in small ways, one at a time, and lists the changes that no test notices.
 
-    mutants_lua.py                        every change of every script
-    mutants_lua.py --shard 3/20           the fourth twentieth of them: 0/20 is the first
-    mutants_lua.py --script grab.lua      those of one script
-    mutants_lua.py --list                 only lists them
+    make mutants-lua                             every change of every script
+    make mutants-lua SHARD=3/20                  the fourth twentieth of them: 0/20 is the first
+    make mutants-lua ARGS="--script grab.lua"    those of one script
+    make mutants-lua ARGS=--list                 only lists them
 
 A script's text lies in the programs that call it, word for word. So a change needs no build and no door in the product: this program
 writes it into a copy of the program, over the text. The changed script has as many bytes, since its first comment gives way.
@@ -18,15 +18,12 @@ import json
 import os
 import queue
 import shutil
-import signal
 import subprocess
-import sys
 import time
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from judges import ROOT, Failed, Verdict, at_once, each, explained_in, options, part_of, print_table, run, shard, write_details
+from judges import ROOT, Failed, Verdict, at_once, each, explained_in, lock, options, report, run, selected, start
 from lua import changes, fitted
 from texts import TextChange
 
@@ -49,7 +46,7 @@ ENVIRONMENT = {
 SLOWER_MAX = 5
 TIMEOUT_LEAST_S = 60
 # What a test says if its servers do not start, whatever the script. The verdict then counts for nothing.
-NO_SERVER = ("gave up waiting for", "does not start", "does not answer")
+NO_SERVER = ("gave up waiting for", "does not start")
 TRIES = 3
 
 
@@ -167,39 +164,19 @@ def judged(mutants: list[Mutant], tests: Path, workers: int, explained: set[tupl
     return each(mutants, judge, workers, survived)
 
 
-def report(verdicts: dict[Mutant, Verdict], explained: set[tuple[str, str, str]]) -> int:
-    """Prints a line for each script. Returns how many survivors the list does not explain."""
-    rows: dict[str, Counter[str]] = {script.name: Counter() for script in SCRIPTS if any(mutant.script == script for mutant in verdicts)}
-    for mutant, verdict in verdicts.items():
-        is_unexplained = verdict.what == "survived" and mutant.key() not in explained
-        rows[mutant.script.name].update(["changes", verdict.what, *["unexplained"] * is_unexplained])
-    print_table("script", rows, ["changes", "noticed", "timed out", "survived", "unexplained"])
-    return sum(row["unexplained"] for row in rows.values())
-
-
 def main() -> int:
     asked = options(__doc__, "script", "grab.lua").parse_args()
+    lock(WORK)
     everything = [Mutant(script, change) for script in SCRIPTS for change in changes(script.read_text())]
     explained = explained_in(EXPLAINED, {mutant.key() for mutant in everything})
-    mutants = shard([mutant for mutant in everything if not asked.script or mutant.script.name in asked.script], *part_of(asked.shard))
+    mutants = selected(everything, lambda mutant: mutant.script.name, asked.script, asked.shard)
     if asked.list:
         print(*mutants, sep="\n\n")
         return 0
     verdicts = judged(mutants, built_tests(), min(asked.workers, len(mutants)), explained)
-    unexplained = report(verdicts, explained)
-    noticed = [mutant for mutant, verdict in verdicts.items() if verdict.what != "survived" and mutant.key() in explained]
-    for mutant in noticed:
-        print(f"\nexplained, but noticed by {verdicts[mutant].by or 'the time'}\n{mutant}")
-    in_order = sorted(verdicts.items(), key=lambda item: (item[0].script, item[0].change.start))
-    details = WORK / "verdicts.txt"
-    write_details(dict(in_order), details)
-    print(f"\neach verdict: {details.relative_to(ROOT)}")
-    return 1 if unexplained else 0
+    known = {mutant for mutant in mutants if mutant.key() in explained}
+    return report("script", {mutant: verdicts[mutant] for mutant in mutants}, lambda mutant: mutant.script.name, known, [], WORK)
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    try:
-        sys.exit(main())
-    except Failed as failed:
-        sys.exit(f"mutants-lua: {failed}")
+    start("mutants-lua", main)

@@ -99,7 +99,7 @@ class Text:
 
     def surround(self, start: int, end: int, before: str, after: str) -> None:
         self.opening[start].append((end, before))
-        self.closing[end].append((start, after))
+        self.closing[end].insert(0, (start, after))
 
     def applied(self, source: bytes) -> str:
         parts, at = [], 0
@@ -131,8 +131,8 @@ def switched(source: bytes, changes: dict[int, Change], library: str, constant: 
     choices: dict[tuple[int, int], dict[int, str]] = defaultdict(dict)
     for number, change in changes.items():
         node = root.named_descendant_for_byte_range(change.start, change.end)
-        function = next((outer for outer in ancestors(node) if outer.type == "function_item"), None)
-        if function is None or text_of(function.child_by_field_name("name")) in constant:
+        function = next((outer for outer in ancestors(node) if outer.type in ("function_item", "const_item", "static_item")), None)
+        if function is None or function.type != "function_item" or text_of(function.child_by_field_name("name")) in constant:
             result.impossible[number] = "the compiler computes it"
             continue
         functions.append(function)
@@ -150,10 +150,11 @@ def switched(source: bytes, changes: dict[int, Change], library: str, constant: 
                 result.refused[number] = "no other arm takes all values"
                 continue
             guard = pattern.child_by_field_name("condition")
+            unchanged = f"!{library}::changed({number}){mark(number)}"
             if guard:
-                text.surround(guard.start_byte, node.end_byte, f"!{library}::changed({number}) && ", "")
+                text.surround(guard.start_byte, guard.end_byte, f"{unchanged} && (", ")")
             else:
-                text.surround(pattern.end_byte, pattern.end_byte, f" if !{library}::changed({number})", "")
+                text.surround(pattern.end_byte, pattern.end_byte, f" if {unchanged}", "")
         elif change.genre == "StructField":
             # The change takes the comma too, so the node is the whole list.
             fields, node = node, next(each for each in node.children if each.start_byte == change.start)

@@ -59,8 +59,8 @@ class Switches(unittest.TestCase):
         self.assert_switched(
             "fn f() { match a { X(b) => b, Y if c || d => e, _ => f } }",
             [("MatchArm", "X(b) => b,", ""), ("MatchArm", "Y if c || d => e,", ""), ("MatchArmGuard", "c || d", "true")],
-            "fn f() { match a { X(b) if !crate::changed(1) => b, Y if !crate::changed(2) && "
-            "(if crate::changed_none(&[3]) { c || d } else if crate::changed(3) {/*3*/ true } else { unreachable!() }) => e, _ => f } }",
+            "fn f() { match a { X(b) if !crate::changed(1)/*1*/ => b, Y if !crate::changed(2)/*2*/ && ("
+            "(if crate::changed_none(&[3]) { c || d } else if crate::changed(3) {/*3*/ true } else { unreachable!() })) => e, _ => f } }",
         )
         self.assert_refused("fn f() { match a { X => b, _ if c => d, Y => e } }", "MatchArm", "X => b,", "", "no other arm takes all values")
 
@@ -73,6 +73,7 @@ class Switches(unittest.TestCase):
 
     def test_what_can_not_be_switched_is_told(self):
         self.assert_refused("const A: u8 = 1 + 2;", "BinaryOperator", "+", "-", "the compiler computes it")
+        self.assert_refused("fn f() { const A: u8 = 1 + 2; }", "BinaryOperator", "+", "-", "the compiler computes it")
         self.assert_refused("const fn f() -> u8 { 1 }", "FnValue", "1", "0", "the compiler computes it", {"f"})
         self.assert_refused("fn f() -> impl Iterator { a }", "FnValue", "a", "b", "the function's type has no name")
         self.assert_refused("fn f() { if a && let b = c {} }", "BinaryOperator", "&&", "||", "a let is no operand")

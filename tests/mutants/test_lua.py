@@ -2,8 +2,6 @@
 
 import unittest
 
-from explained import Explained, parse
-from judges import shard
 from lua import changes, fitted
 from mutants_lua import SCRIPTS
 
@@ -96,23 +94,6 @@ class Changes(unittest.TestCase):
             self.assertEqual(text.rstrip().splitlines()[-1], change.apply(script).splitlines()[-1])
         with self.assertRaises(ValueError):
             fitted("local x = a < b", changes("local x = a < b")[0])
-
-
-class Lists(unittest.TestCase):
-    def test_the_explained_changes_are_read_with_their_reasons(self):
-        text = "# Head.\n\n# One reason\n# in two lines.\ngrab.lua\n- a < b\n+ a <= b\n- call()\n+\n\n# Another.\nload.lua\n- x\n+ y\n"
-        self.assertEqual(parse(text), [
-            Explained("grab.lua", "a < b", "a <= b", "One reason in two lines."),
-            Explained("grab.lua", "call()", "", "One reason in two lines."),
-            Explained("load.lua", "x", "y", "Another."),
-        ])
-        for wrong in ["# A.\ngrab.lua\n- a\n", "grab.lua\n- a\n+ b\n", "# A.\ngrab.lua\n+ b\n", "# A.\ngrab.lua\n- a\n+ b\nx y\n"]:
-            with self.assertRaises(ValueError, msg=wrong):
-                parse(wrong)
-
-    def test_shards_share_all_changes(self):
-        every = list(range(10))
-        self.assertEqual(sorted(sum((shard(every, part, 3) for part in range(3)), [])), every)
 
     def test_each_script_of_the_project_has_changes_that_fit(self):
         for path in SCRIPTS:

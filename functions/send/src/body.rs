@@ -9,7 +9,7 @@ use lambda_http::Request;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use shared::domain::{Amount, Labels, Limits, Passphrase, Split, UserId, is_plain};
-use shared::http::{Code, Fields, Int, Problem, fields, given, parse_body};
+use shared::http::{Code, Fields, Int, Problem, given, parse_body};
 use shared::service::NewPacket;
 
 const BODY_BYTES_MAX: usize = 128 * 1_024;
@@ -74,7 +74,7 @@ pub fn new_packet(request: &Request, sender: UserId, limits: &Limits) -> Result<
 
 /// The packet, or all errors.
 fn within_limits(sender: UserId, body: SendBody, limits: &Limits) -> Result<NewPacket, Problem> {
-    let mut fields = fields();
+    let mut fields = Fields::default();
     let split = match &*body.split {
         "random" => Some(Split::Random),
         "equal" => Some(Split::Equal),

@@ -10,7 +10,7 @@ use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
 use shared::domain::{Limits, PacketId, RequestKey, Summary, Terms};
 use shared::http::{
-    Answer, Code, PacketBody, Problem, Route, Viewer, Who, before_deadline, fields, header, operator, reason, respond,
+    Answer, Code, Fields, PacketBody, Problem, Route, Viewer, Who, before_deadline, header, operator, reason, respond,
     route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
@@ -47,7 +47,7 @@ async fn close_packet<T: Table, H: HotStore>(
     id: &str,
 ) -> Result<Answer, Problem> {
     let by = operator(request)?;
-    let mut fields = fields();
+    let mut fields = Fields::default();
     let reason = reason(request, &mut fields)?;
     fields.finish()?;
     let id: PacketId = id.parse().map_err(|_| Problem::packet_not_found())?;

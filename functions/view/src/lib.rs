@@ -8,8 +8,8 @@ use lambda_http::{Body, Request, Response};
 use serde::Serialize;
 use shared::domain::{PacketId, Reference, UserId};
 use shared::http::{
-    Answer, ClaimRow, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route, Totals,
-    Viewer, WalletBody, before_deadline, caller, cursor, fields, movements_asked, operator, optional, page, page_with,
+    Answer, ClaimRow, Fields, Keeping, MovementRow, MovementsAsked, MovementsBody, PacketBody, Page, Problem, Route,
+    Totals, Viewer, WalletBody, before_deadline, caller, cursor, movements_asked, operator, optional, page, page_with,
     parameter, respond, route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
@@ -96,7 +96,7 @@ async fn packet_claims<T: Table, H: HotStore>(
     viewer: UserId,
     id: PacketId,
 ) -> Result<Answer, Problem> {
-    let mut fields = fields();
+    let mut fields = Fields::default();
     let newest = |text: &str| match text {
         "slip" => Some(false),
         "newest" => Some(true),

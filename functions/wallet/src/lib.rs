@@ -7,8 +7,8 @@ use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{Amount, MAX_BALANCE, MAX_MOVEMENT, OperatorReason, RequestKey, UserId};
 use shared::http::{
-    Answer, Code, Int, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route, SuspensionBody, Viewer,
-    WalletBody, before_deadline, fields, movements_asked, operator, parse_body, reason, respond, route,
+    Answer, Code, Fields, Int, MovementRow, MovementsAsked, MovementsBody, Page, Problem, Route, SuspensionBody,
+    Viewer, WalletBody, before_deadline, movements_asked, operator, parse_body, reason, respond, route,
 };
 use shared::ledger::MovementOutcome;
 use shared::ports::Table;
@@ -71,7 +71,7 @@ async fn answer<T: Table>(wallets: &Wallets<T>, request: &Request) -> Result<Ans
 
 /// The user and the reason of a suspension, or all errors.
 fn suspension(request: &Request, user: &str) -> Result<(UserId, OperatorReason), Problem> {
-    let mut fields = fields();
+    let mut fields = Fields::default();
     let reason = reason(request, &mut fields)?;
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     fields.finish()?;
@@ -91,7 +91,7 @@ pub fn movement(
 ) -> Result<(UserId, RequestKey, Amount), Problem> {
     let body: MovementBody = parse_body(request, BODY_BYTES_MAX)?
         .ok_or_else(|| Problem::new(Code::InvalidRequest, "The body must be a JSON object."))?;
-    let mut fields = fields();
+    let mut fields = Fields::default();
     let user = fields.check("user_id", user.parse().ok(), "is not a user id");
     let id = fields.check(id_field, id.parse().ok(), "must be 1 to 64 characters of A-Z a-z 0-9 _ -");
     let most = MAX_MOVEMENT.minor_units();

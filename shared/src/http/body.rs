@@ -38,11 +38,6 @@ pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) ->
 }
 
 /// Collects what is wrong with fields, so that one answer names all of it.
-pub fn fields() -> Fields {
-    Fields::default()
-}
-
-/// See [`fields`].
 #[derive(Debug, Default)]
 pub struct Fields(Vec<FieldError>);
 

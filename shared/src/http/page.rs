@@ -6,7 +6,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lambda_http::{Request, RequestExt};
 use sha2::{Digest, Sha256};
 
-use super::body::{Fields, fields};
+use super::body::Fields;
 use super::problem::Problem;
 use crate::domain::{MovementFilter, MovementKind, Timestamp, UserId};
 
@@ -79,7 +79,7 @@ pub fn cursor<C: FromStr + Display>(fields: &mut Fields, request: &Request, name
 
 /// The page of `list` (a name that no other list has) that `limit` and `cursor` in the query ask for.
 pub fn page<C: FromStr + Display>(request: &Request, list: &str) -> Result<Page<C>, Problem> {
-    page_with(fields(), request, list)
+    page_with(Fields::default(), request, list)
 }
 
 /// The same, with what is wrong with other parameters of the query.
@@ -104,7 +104,7 @@ pub struct MovementsAsked<C> {
 /// The page of a user's movements that a request asks for.
 pub fn movements_asked<C: FromStr + Display>(request: &Request, user: &UserId) -> Result<MovementsAsked<C>, Problem> {
     const A_TIME: &str = "must be a time such as 2026-11-20T13:30:00.120Z";
-    let mut fields = fields();
+    let mut fields = Fields::default();
     let mut time = |name| optional(&mut fields, request, name, A_TIME, |text| text.parse::<Timestamp>().ok());
     let (from, to) = (time("from"), time("to"));
     if from.zip(to).is_some_and(|(from, to)| from > to) {

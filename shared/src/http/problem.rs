@@ -217,3 +217,16 @@ impl From<Failure> for Problem {
         Self { cause: Some(failure), ..problem }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_title_begins_with_the_words_of_its_code() {
+        for code in Code::ALL {
+            let words = code.title().to_lowercase().replace(' ', "-");
+            assert!(words.starts_with(code.name()), "{}: {words}", code.name());
+        }
+    }
+}

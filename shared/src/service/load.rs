@@ -126,3 +126,6 @@ impl<T: Table, H: HotStore> Loader<T, H> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -158,25 +158,70 @@ fn terms_bytes(terms: &Arc<Terms>) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::domain::RequestKey;
+    use crate::domain::{Guard, Intervention, RequestKey, UserId};
     use crate::ledger::{SendOutcome, SendRequest, keys};
     use crate::memory::MemoryTable;
     use crate::ports::System;
 
-    #[tokio::test]
-    async fn a_caller_that_just_missed_a_read_does_not_read_again() {
+    /// A ledger with a packet.
+    async fn ledger() -> (Arc<Ledger<MemoryTable>>, Terms) {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
         let terms = Terms::sample();
-        let id = terms.id;
-        let part = PartId { packet: id, index: 0 };
         let amounts = [Amounts::pack(&[300, 20, 680]).unwrap()];
         let key: RequestKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
         let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+        (ledger, terms)
+    }
 
+    #[tokio::test(start_paused = true)]
+    async fn that_a_packet_is_closed_is_read_again_in_time_and_stays() {
+        let (ledger, terms) = ledger().await;
+        let (packets, id, second) = (Packets::new(Arc::clone(&ledger)), terms.id, Duration::from_secs(1));
+        packets.note_closed(id, None);
+        let reason = "for a reason".parse().unwrap();
+        assert!(ledger.close(&terms, &Intervention { reason, at: terms.created_at, by: None }).await.unwrap());
+        tokio::time::advance(second / 2).await;
+        assert_eq!(packets.closed(id, second).await.unwrap(), None, "what was noted is not old");
+        assert!(!packets.is_known_closed(id));
+        tokio::time::advance(second / 2).await;
+        assert_eq!(packets.closed(id, second).await.unwrap(), Some(terms.created_at));
+        assert!(packets.is_known_closed(id));
+        packets.note_closed(id, None);
+        ledger.table().remove(&keys::packet(id));
+        tokio::time::advance(second).await;
+        assert_eq!(packets.closed(id, second).await.unwrap(), Some(terms.created_at), "a close is final");
+    }
+
+    #[tokio::test]
+    async fn a_packet_that_a_caller_has_read_is_not_read_again() {
+        let (ledger, terms) = ledger().await;
         let packets = Packets::new(Arc::clone(&ledger));
+        packets.remember(ledger.packet(terms.id).await.unwrap().unwrap());
+        ledger.table().remove(&keys::packet(terms.id));
+        assert!(packets.terms(terms.id).await.unwrap().is_some());
+        assert_eq!(packets.closed(terms.id, Duration::from_mins(1)).await.unwrap(), None);
+    }
+
+    #[test]
+    fn terms_weigh_what_they_take_in_memory() {
+        let plain = Terms::sample();
+        let invited: BTreeSet<UserId> = (10..20).map(|n| format!("user-{n}").parse().unwrap()).collect();
+        let guard = Guard { recipients: Some(invited), ..Guard::default() };
+        let (alone, guarded) = (plain.labels.bytes() + 512, Terms { guard, ..plain.clone() });
+        assert_eq!(terms_bytes(&Arc::new(plain)), alone);
+        assert_eq!(terms_bytes(&Arc::new(guarded)), alone + 10 * (7 + 32));
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_just_missed_a_read_does_not_read_again() {
+        let (ledger, terms) = ledger().await;
+        let (id, packets) = (terms.id, Packets::new(Arc::clone(&ledger)));
+        let part = PartId { packet: id, index: 0 };
         for is_in_the_ledger in [true, false] {
             // This begins after the look into the cache.
             assert!(packets.read_terms(id).await.unwrap().is_some(), "in the ledger: {is_in_the_ledger}");

@@ -166,6 +166,7 @@ async fn movements_are_filtered_by_time_and_kind() {
         let (from, to) = (list(&format!("from={at}")).await, list(&format!("to={at}")).await);
         assert!(from.contains(row) && from.iter().all(|row| text(&row["at"]) >= at), "{at}");
         assert_eq!([from, to].concat(), all, "{at}");
+        assert_eq!(list(&format!("from={at}&to={at}")).await, [] as [Value; 0], "no time lies in between");
         // The same time, written another way.
         let millis = text(&row["at"]).parse::<jiff::Timestamp>().unwrap();
         let there = millis.to_zoned(TimeZone::fixed(offset(8))).strftime("%Y-%m-%dT%H:%M:%S%.3f%%2B08:00").to_string();

@@ -139,7 +139,7 @@ fn movement_body(body: &[u8]) {
 }
 
 fn reason_body(body: &[u8]) {
-    match shared::http::reason(&request(body), &mut shared::http::fields()) {
+    match shared::http::reason(&request(body), &mut shared::http::Fields::default()) {
         Ok(reason) => {
             let asked = object(body);
             only_known_fields(&asked, &["reason"]);

@@ -267,3 +267,12 @@ async fn no_transaction_names_an_item_twice() {
         assert!(ledger.table.transactions.lock().unwrap().iter().all(|(writes, _)| writes.len() == 3));
     }
 }
+
+#[test]
+fn a_claim_is_in_the_ledger_if_it_is_the_very_one_that_was_asked_for() {
+    let other = Claim { slip: wanted().slip + 1, ..wanted() };
+    let already = |claim| ClaimOutcome::Already { claim, foreign: None };
+    let taken = ClaimOutcome::Taken(decision(wanted().slip, of("bob")));
+    let outcomes = [ClaimOutcome::Committed, already(wanted()), already(other), taken];
+    assert_eq!(outcomes.map(|outcome| outcome.is_in_ledger(&wanted())), [true, true, false, false]);
+}

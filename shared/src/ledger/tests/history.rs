@@ -31,3 +31,11 @@ async fn histories_show_the_newest_first() {
     assert_eq!((sent.rows, sent.next), (vec![packet_id(3)], None));
     assert_eq!(ledger.sent(&user("alice"), Some(packet_id(3)), 1).await.unwrap().rows, []);
 }
+
+#[tokio::test]
+async fn the_claims_of_some_packets_come_by_packet() {
+    let ledger = ledger_with_histories();
+    let found = ledger.claims_of(&user("alice"), [packet_id(1), packet_id(3)]).await.unwrap();
+    let claim = Claim { slip: 5, amount: Amount::new(10), at: at(1) };
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [(packet_id(1), claim)]);
+}

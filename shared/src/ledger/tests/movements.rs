@@ -293,3 +293,22 @@ async fn a_movement_of_before_timelines_is_entered_once() {
     let none = keys::deposit(&user("alice"), &"d2".parse().unwrap());
     assert!(!ledger.enter_in_timeline(&none, at(NOW)).await.unwrap());
 }
+
+#[tokio::test]
+async fn claims_are_read_as_far_as_they_can_belong_to_the_page() {
+    let claims = MovementFilter { kind: Some(MovementKind::Claim), ..MovementFilter::default() };
+    let queries = async |ledger: &Ledger<Told>, filter: &MovementFilter| {
+        ledger.page(*filter, 10).await;
+        std::mem::take(&mut *ledger.table.queries.lock().unwrap()).len()
+    };
+    assert_eq!(queries(&ledger_with_movements(), &claims).await, 1, "all of them came");
+    let ledger = ledger();
+    // One a day.
+    for n in 0..400 {
+        let created = NOW - n * DAY;
+        ledger.holds_claim(packet(created, 1), created);
+    }
+    assert_eq!(queries(&ledger, &claims).await, 1, "older packets have older claims");
+    let from = MovementFilter { from: Some(at(NOW + DAY)), ..claims };
+    assert_eq!(queries(&ledger, &from).await, 1, "older packets have no claim after that");
+}

@@ -1,5 +1,7 @@
 use super::*;
-use crate::domain::{AckMode, Amounts, Best, Decision, Guard, Labels, Owner, PARTITIONS, PartId, Partition, Summary};
+use crate::domain::{
+    AckMode, Amounts, Best, Decision, Guard, Intervention, Labels, Owner, PARTITIONS, PartId, Partition, Summary,
+};
 use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
 use crate::ports::Bound;
@@ -12,9 +14,13 @@ fn decision(slip: u32, name: Option<&str>, amount: u64, at_ms: u64) -> Decision 
 }
 
 async fn send(ledger: &Ledger<Told>, terms: &Terms) -> SendOutcome {
+    send_within(ledger, terms, None).await
+}
+
+async fn send_within(ledger: &Ledger<Told>, terms: &Terms, daily_max: Option<u64>) -> SendOutcome {
     let amounts: Vec<Amounts> = terms.id.parts().map(|_| Amounts::pack(&[300, 20, 680]).unwrap()).collect();
-    let request =
-        SendRequest { terms, amounts: &amounts, key: &"k1".parse().unwrap(), body_hash: HASH, daily_max: None };
+    let (key, daily_max) = ("k1".parse().unwrap(), daily_max.map(Amount::new));
+    let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: HASH, daily_max };
     ledger.send(&request).await.unwrap()
 }
 
@@ -46,6 +52,51 @@ async fn a_send_is_a_key_a_packet_a_debit_and_the_amounts() {
         put(part(1), &amounts),
     ];
     assert_eq!(ledger.written(), expected);
+}
+
+#[tokio::test]
+async fn a_send_within_a_daily_limit_adds_to_the_day_of_the_sender() {
+    let ledger = ledger();
+    let terms = Terms { created_at: at(1_795_181_400_000), ..terms() };
+    send_within(&ledger, &terms, Some(1_500)).await;
+    let expected = Write::Add {
+        key: keys::day(&user("alice"), "2026-11-20"),
+        deltas: vec![("sent_count", 1), ("sent_amount", 1_000)],
+        bound: Some(Bound::AtMost("sent_amount", 500)),
+        absent: None,
+    };
+    assert_eq!(ledger.written()[4], expected);
+}
+
+#[tokio::test]
+async fn a_suspension_counts_before_the_days_limit_and_that_before_the_balance() {
+    let wallet = |suspended: bool| {
+        let suspension = suspended.then(|| Intervention { reason: "x".parse().unwrap(), at: at(1), by: None });
+        let mut item = items::write(&BTreeMap::from([("balance", 1)])).unwrap();
+        item.extend(suspension.map(|why| ("suspended".to_owned(), serde_dynamo::to_attribute_value(why).unwrap())));
+        Reason::ConditionFailed(Some(item))
+    };
+    let too_much = || Reason::ConditionFailed(None);
+    let send = async |wallet, day, daily_max| {
+        let reasons = [Reason::None, Reason::None, Reason::None, wallet, day];
+        send_within(&cancelled(reasons), &terms(), daily_max).await
+    };
+    assert_eq!(send(Reason::None, too_much(), Some(1_500)).await, SendOutcome::DailyLimitExceeded);
+    assert_eq!(send(wallet(false), too_much(), Some(1_500)).await, SendOutcome::DailyLimitExceeded);
+    assert_eq!(send(wallet(true), too_much(), Some(1_500)).await, SendOutcome::Suspended);
+    assert_eq!(send(wallet(false), Reason::None, Some(1_500)).await, SendOutcome::InsufficientBalance);
+    assert_eq!(send(wallet(false), Reason::None, None).await, SendOutcome::InsufficientBalance);
+    // The fifth write of a send without a limit is that of the amounts.
+    assert_eq!(send(wallet(false), too_much(), None).await, SendOutcome::InsufficientBalance);
+
+    for is_suspended in [false, true] {
+        let ledger = ledger();
+        let Reason::ConditionFailed(Some(item)) = wallet(is_suspended) else { unreachable!() };
+        ledger.table.items.lock().unwrap().insert(keys::wallet(&user("alice")), item);
+        let outcome = send_within(&ledger, &terms(), Some(999)).await;
+        let expected = if is_suspended { SendOutcome::Suspended } else { SendOutcome::DailyLimitExceeded };
+        assert_eq!(outcome, expected, "more than a day's limit at once");
+    }
 }
 
 fn labelled() -> Terms {

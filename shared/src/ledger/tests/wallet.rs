@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::{MAX_BALANCE, RequestKey, Wallet};
 use crate::ledger::items::{OutsideItem, signed};
+use crate::ledger::wallet::Unpaid;
 use crate::ledger::{LedgerError, MovementOutcome};
 use crate::ports::Bound;
 
@@ -110,4 +111,15 @@ async fn a_wallet_shows_its_totals_and_a_new_user_nothing() {
 fn an_amount_that_no_ledger_can_hold_is_a_defect() {
     assert_eq!(signed(Amount::new(i64::MAX.unsigned_abs())).unwrap(), i64::MAX);
     assert!(matches!(signed(Amount::new(1 << 63)), Err(LedgerError::Impossible(_))));
+}
+
+#[tokio::test]
+async fn a_wallet_that_could_pay_by_now_is_no_answer() {
+    let ledger = ledger();
+    let why = async |balance: u64| {
+        ledger.holds(keys::wallet(&user("ann")), &BTreeMap::from([("balance", balance)]));
+        ledger.why_unpaid(&user("ann"), Amount::new(500), None).await
+    };
+    assert!(matches!(why(499).await, Ok(Unpaid::InsufficientBalance)));
+    assert!(matches!(why(500).await, Err(LedgerError::Unavailable(_))));
 }

@@ -27,6 +27,8 @@ const FRONT_WEIGHT: u32 = 64;
 /// For how long before the newest claim the list of what is newer repeats claims, at most. A hold that waits for longer, and a part that
 /// is silent for longer, may add claims that it lacks.
 const REPEATED: Duration = Duration::from_secs(5);
+/// About the bytes of a report without holds: its version, and a bit for each of at most 1,563 slips.
+const REPORT_BYTES: usize = 256;
 /// The age of what was never read.
 const NEVER: Duration = Duration::from_hours(1);
 
@@ -526,7 +528,7 @@ impl Evidence {
                 part.doubted.iter().map(|claim| claim.owner.user().map_or(0, |user| user.as_str().len()) + 96);
             let report = part.report.as_ref().map_or(0, |report| {
                 let holds = report.holds.values().map(|(hold, _)| hold.user.as_str().len() + 112);
-                report.claimed.len() * 8 + 64 + holds.sum::<usize>()
+                REPORT_BYTES + holds.sum::<usize>()
             });
             size_of::<Part>() + doubted.sum::<usize>() + report
         };

@@ -13,6 +13,9 @@ use crate::ledger::keys::SLIPS_PER_KEY;
 /// About the bytes that a user's text takes beside its letters: the counts of an `Arc`, and what the allocator rounds up.
 const TEXT_BYTES: usize = 24;
 
+/// About the bytes that a place of the index takes: its entry, a byte of its own, and a share of the eighth that stays empty.
+const INDEX_BYTES: usize = 28;
+
 /// What stands behind that which is known of a slip, the weakest first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
 pub enum Source {
@@ -233,7 +236,6 @@ impl Slips {
     /// Slips of `slips` that are shown because of `source`.
     pub fn shown_by(&self, source: Source, slips: &Range<u32>) -> Vec<u32> {
         let groups = Self::groups_of(slips).filter_map(|group| self.group(group));
-        let groups = groups.filter(|group| source != Source::Report || group.reported > 0);
         let all = groups.flat_map(|group| group.slips.iter().flatten());
         let theirs = all.filter(|known| known.source == source).map(|known| known.decision.slip);
         theirs.filter(|slip| slips.contains(slip)).collect()
@@ -259,9 +261,7 @@ impl Slips {
             if stands >= Some(source) && source < Source::Ledger {
                 return false;
             }
-            if stands < Some(Source::Ledger) {
-                self.hide(other);
-            }
+            self.hide(other);
         }
         self.hide(slip);
         self.insert(decision, source);
@@ -317,9 +317,7 @@ impl Slips {
     /// About the bytes that all of this takes.
     pub fn bytes(&self) -> usize {
         let places: usize = self.groups.iter().map(|group| group.slips.capacity()).sum();
-        // The table of a map is a power of two, of which seven eighths are used; each place has a byte of its own.
-        let index = self.by_user.capacity() / 7 * 8 * (size_of::<(UserId, u32)>() + 1);
-        let times = self.by_time.len() * MOMENT_BYTES;
+        let (index, times) = (self.by_user.capacity() * INDEX_BYTES, self.by_time.len() * MOMENT_BYTES);
         self.groups.len() * size_of::<Group>() + places * size_of::<Option<Known>>() + index + times + self.text_bytes
     }
 }
@@ -396,8 +394,22 @@ mod tests {
         assert_eq!(of(Some(Moment::before(Timestamp::from_ms(5))), place(7, 3), 10), [2, 0]);
         assert_eq!((of(place(7, 3), place(7, 3), 10), of(place(9, 0), place(5, 0), 10)), (vec![], vec![]));
         assert_eq!(slips.newest_place(), place(u64::MAX, 4));
+        assert_eq!(slips.newest_place().map(Moment::at), Some(Timestamp::from_ms(u64::MAX >> SLIP_BITS)));
         slips.hide(4);
         assert_eq!(slips.newest_place().map(Moment::at), Some(Timestamp::from_ms(9)));
+    }
+
+    #[test]
+    fn they_weigh_what_they_take_in_memory() {
+        let mut slips = Slips::new(100_000);
+        let empty = slips.bytes();
+        assert_eq!(empty, 1_563 * size_of::<Group>());
+        for slip in 0..100_000 {
+            slips.show(decision(slip, Some(slip)), Source::Ledger);
+        }
+        // A place of 48 bytes; 32 in the index, which has room for 114,688; 18 in the order of time; 30 for the text of the user.
+        let each = (slips.bytes() - empty) / 100_000;
+        assert!((126..131).contains(&each), "{each} bytes a claim");
     }
 
     #[test]
@@ -411,6 +423,11 @@ mod tests {
         assert!(slips.show(decision(1, Some(2)), Source::Report), "the same report again");
         assert!(slips.show(decision(4, Some(2)), Source::Ledger), "the ledger knows better");
         assert_eq!((slips.get(1), slips.reported(), slips.decided()), (None, 0, 1));
+        assert!(slips.show(decision(5, Some(2)), Source::Ledger), "whatever it knows");
+        assert_eq!((slips.decision(4), slips.decided()), (Some(&decision(4, Some(2))), 2));
+        assert!(slips.show(decision(6, Some(6)), Source::Promise));
+        assert!(slips.show(decision(7, Some(6)), Source::Report), "a claim ends the promise of another slip");
+        assert_eq!((slips.get(6), slips.reported()), (None, 1));
         assert!(!slips.show(decision(4, Some(3)), Source::Report));
         slips.hide(4);
         assert_eq!(slips.decision(4), Some(&decision(4, Some(2))), "what the ledger says stays");

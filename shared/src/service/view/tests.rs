@@ -1,5 +1,6 @@
 //! What views of a large packet cost, and what they show while parts of the hot store fail. The clock is tokio's, paused.
 
+mod end;
 mod newest;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::*;
-use crate::domain::{AckMode, Amount, Amounts, Decision, Hold, PartId, Partition, RequestKey, Timestamp, part_count};
+use crate::domain::{
+    AckMode, Amount, Amounts, Decision, Guard, Hold, PartId, Partition, RequestKey, Summary, Timestamp, part_count,
+};
 use crate::ledger::{SendOutcome, SendRequest};
 use crate::memory::{Entry, MemoryHot, MemoryTable};
 use crate::ports::{

@@ -18,6 +18,21 @@ fn claim(slip: u32) -> Claim {
     Claim { slip, amount: Amount::new(AMOUNT), at: SENT_AT.after(Duration::from_millis(slip.into())) }
 }
 
+fn hold(name: &str, slip: u32) -> Hold {
+    Hold { slip, user: user(name), at: SENT_AT }
+}
+
+fn view(claims: &[(&str, Claim)], holds: Vec<Hold>) -> PartView {
+    PartView {
+        now: SENT_AT,
+        version: claims.len().to_string(),
+        is_closed: false,
+        known_count: u32::try_from(claims.len()).unwrap(),
+        claims: claims.iter().map(|(name, claim)| (user(name), claim.clone())).collect(),
+        holds,
+    }
+}
+
 /// What is known of a packet of `count` slips. Questions are answered at once.
 struct Known {
     evidence: Evidence,
@@ -27,8 +42,20 @@ struct Known {
 
 impl Known {
     fn new(count: u32) -> Self {
-        let terms = terms(count, AckMode::Ledger);
+        Self::with(count, AckMode::Ledger)
+    }
+
+    fn with(count: u32, ack: AckMode) -> Self {
+        let terms = terms(count, ack);
         Self { evidence: Evidence::new(&terms), terms, now: Instant::now() }
+    }
+
+    fn part(&self, index: u32) -> PartId {
+        PartId { packet: self.terms.id, index }
+    }
+
+    fn pass(&mut self, milliseconds: u64) {
+        self.now += Duration::from_millis(milliseconds);
     }
 
     /// The first part reports these claims.
@@ -37,16 +64,13 @@ impl Known {
     }
 
     fn report_with(&mut self, claims: &[(&str, Claim)], holds: Vec<Hold>) -> bool {
-        let part = self.terms.id.parts().next().unwrap();
+        self.report_of(0, claims, holds)
+    }
+
+    fn report_of(&mut self, index: u32, claims: &[(&str, Claim)], holds: Vec<Hold>) -> bool {
+        let part = self.part(index);
         let amounts = Amounts::pack(&vec![AMOUNT; part.slips(self.terms.count).len()]).unwrap();
-        let view = PartView {
-            now: SENT_AT,
-            version: claims.len().to_string(),
-            is_closed: false,
-            known_count: u32::try_from(claims.len()).unwrap(),
-            claims: claims.iter().map(|(name, claim)| (user(name), claim.clone())).collect(),
-            holds,
-        };
+        let view = view(claims, holds);
         let asked = self.evidence.begin();
         self.evidence.report(part, asked, view, Some(&amounts), self.now)
     }
@@ -56,6 +80,27 @@ impl Known {
         let decisions = claims.iter().map(|(name, claim)| claim.decision(&user(name))).collect();
         let begun = (self.evidence.begin(), self.now);
         self.evidence.add(group, decisions, begun)
+    }
+
+    /// All parts report that they have given out nothing.
+    fn report_all(&mut self) {
+        for part in self.terms.id.parts() {
+            self.report_of(part.index, &[], Vec::new());
+        }
+    }
+
+    /// Reads all groups, each with those of the claims that lie in it.
+    fn read_all(&mut self, claims: &[(&str, Claim)]) {
+        for group in Slips::groups_of(&(0..self.terms.count)) {
+            let here = |claim: &Claim| Slips::group_of(claim.slip) == group;
+            let found: Vec<_> = claims.iter().filter(|(_, claim)| here(claim)).cloned().collect();
+            self.read(group, &found);
+        }
+    }
+
+    /// The groups to read now, of a packet whose parts are believed.
+    fn plan(&mut self, is_past: bool) -> Vec<u32> {
+        self.evidence.plan(Depth::Reported, is_past, &BTreeSet::new(), self.now)
     }
 
     fn shows(&self, name: &str) -> bool {
@@ -167,4 +212,171 @@ fn a_list_needs_the_groups_between_its_first_and_last_claim() {
     assert!(!known.read(1, &claims[2..3]));
     assert_eq!(known.evidence.unread(newest, 2, 9), [2]);
     assert_eq!(known.evidence.unread(Span::From(0), 4, 9), [0, 2]);
+}
+
+#[test]
+fn the_best_claim_shows_once_every_slip_is_decided() {
+    let mut known = Known::new(2);
+    let best = |known: &Known| known.evidence.summary().best.map(|best| best.slip);
+    known.read(0, &[("amy", claim(0))]);
+    assert_eq!(best(&known), None, "the other slip may be better");
+    known.read(0, &[("bob", Claim { amount: Amount::new(AMOUNT + 1), ..claim(1) })]);
+    assert_eq!(best(&known), Some(1));
+}
+
+#[test]
+fn what_has_expired_stays_expired() {
+    let mut known = Known::new(2);
+    let mut after = |is_past| {
+        known.evidence.conclude(is_past);
+        known.evidence.is_past()
+    };
+    assert_eq!([after(false), after(true), after(false)], [false, true, true]);
+}
+
+#[test]
+fn of_a_settled_packet_of_which_only_the_sums_are_known_anybody_may_have_a_claim() {
+    let mut known = Known::new(3_000);
+    assert!(!known.evidence.is_listed_by_slip(true) && !known.evidence.may_miss(&user("amy")));
+    known.evidence.set_settled(Summary::default());
+    assert!(known.evidence.is_listed_by_slip(false) && known.evidence.may_miss(&user("amy")));
+}
+
+#[test]
+fn a_part_that_answers_again_is_believed_again() {
+    let mut known = Known::new(100);
+    known.report(&[]);
+    let asked = known.evidence.begin();
+    known.evidence.is_mute(known.part(0), asked, known.now);
+    assert_eq!(known.evidence.says_closed(), None);
+    let asked = known.evidence.begin();
+    known.evidence.is_unchanged(known.part(0), asked, SENT_AT);
+    assert_eq!(known.evidence.says_closed(), Some(false));
+}
+
+#[test]
+fn amounts_are_needed_for_what_is_new() {
+    let mut known = Known::new(3_000);
+    let needs = |known: &Known, claims: &[(&str, Claim)], holds| {
+        known.evidence.needs_amounts(known.part(0), &view(claims, holds))
+    };
+    let amy = [("amy", claim(0))];
+    assert!(needs(&known, &amy, Vec::new()));
+    known.read(0, &amy);
+    assert!(!needs(&known, &amy, Vec::new()), "the ledger knows it");
+    assert!(!needs(&known, &[("bob", claim(2_999))], Vec::new()), "its own part reports it");
+    assert!(!needs(&known, &[], vec![hold("eve", 1)]), "the hold is not shown");
+    let promised = Known::with(3_000, AckMode::Redis);
+    assert!(needs(&promised, &[], vec![hold("eve", 1)]) && !needs(&promised, &[], Vec::new()));
+}
+
+#[test]
+fn a_promise_shows_as_long_as_its_part_reports_it() {
+    let mut known = Known::with(100, AckMode::Redis);
+    known.report_with(&[], vec![hold("amy", 0)]);
+    assert!(known.shows("amy"));
+    known.report_with(&[], Vec::new());
+    assert!(!known.shows("amy"));
+}
+
+#[test]
+fn a_part_that_has_forgotten_a_claim_is_read_again() {
+    for index in [0, 1] {
+        let mut known = Known::new(3_000);
+        let (first, last) = (known.evidence.parts[index].slips.start, known.evidence.parts[index].slips.end - 1);
+        let claims = [("amy", claim(first)), ("bob", claim(last))];
+        let index = u32::try_from(index).unwrap();
+        known.report_all();
+        known.report_of(index, &claims, Vec::new());
+        known.read_all(&claims);
+        assert_eq!(known.plan(false), [0; 0]);
+        known.pass(1);
+        known.report_of(index, &claims[1..], Vec::new());
+        let read = known.plan(false);
+        assert!(
+            !read.is_empty()
+                && read
+                    .iter()
+                    .all(|group| Slips::groups_of(&known.evidence.parts[index as usize].slips).contains(group)),
+            "{read:?}"
+        );
+    }
+}
+
+#[test]
+fn groups_whose_slips_are_given_out_are_read_first() {
+    let name = |slip: u32| format!("u{slip}");
+    let first: Vec<String> = (0..64).map(name).collect();
+    let first: Vec<(&str, Claim)> = first.iter().zip(0..).map(|(name, slip)| (&**name, claim(slip))).collect();
+    for how in ["read", "reported", "held"] {
+        let mut known = Known::new(3_000);
+        known.report_all();
+        match how {
+            // The last slip of a group that is decided or held is the last one that is known: the next group is in front.
+            "read" => known.report(&[]),
+            "reported" => known.report(&first),
+            _ => known.report_with(&[], vec![hold("amy", 63)]),
+        };
+        known.read_all(&[]);
+        if how != "held" {
+            known.read(0, &first);
+        }
+        known.pass(CHECK_INTERVAL.as_millis().try_into().unwrap());
+        let all = known.plan(false);
+        let place = |group| all.iter().position(|planned| *planned == group);
+        assert_eq!(place(1), Some(usize::from(how == "held")), "{how}: {all:?}");
+    }
+}
+
+#[test]
+fn a_hold_is_read_once_it_is_old() {
+    let mut known = Known::new(100);
+    known.read_all(&[]);
+    for _ in 0..2 {
+        known.report_with(&[], vec![hold("amy", 70)]);
+        assert_eq!(known.plan(false), [0; 0]);
+        known.pass(500);
+    }
+    known.report_with(&[], vec![hold("amy", 70)]);
+    assert_eq!(known.plan(false), [1]);
+    known.read(1, &[]);
+    assert_eq!(known.plan(false), [0; 0], "it was read");
+}
+
+#[test]
+fn nothing_is_certain_of_a_part_that_does_not_report() {
+    let mut known = Known::new(3_000);
+    known.report_of(0, &[], Vec::new());
+    known.report_of(2, &[], Vec::new());
+    let unread = known.plan(false);
+    let of_second: Vec<u32> = Slips::groups_of(&known.evidence.parts[1].slips).collect();
+    assert_eq!(unread, of_second, "they were never read, and no report replaces that");
+    known.read_all(&[]);
+    assert_eq!(known.plan(false), [15], "where its slips are given out");
+    assert!(known.evidence.may_miss(&user("amy")));
+    known.report_of(1, &[], Vec::new());
+    assert_eq!(known.plan(false), [0; 0]);
+    assert!(!known.evidence.may_miss(&user("amy")));
+}
+
+#[test]
+fn the_end_of_a_packet_is_shown_on_the_ledgers_word_only() {
+    let names: Vec<String> = (0..100).map(|slip| format!("u{slip}")).collect();
+    let claims: Vec<(&str, Claim)> = names.iter().zip(0..).map(|(name, slip)| (&**name, claim(slip))).collect();
+    let mut known = Known::new(100);
+    known.read_all(&[]);
+    known.report(&claims[1..]);
+    assert_eq!(known.plan(false), [0; 0]);
+    known.report(&claims);
+    assert_eq!(known.plan(false), [0, 1]);
+}
+
+#[test]
+fn once_a_packet_is_over_groups_with_news_are_read() {
+    let mut known = Known::new(200);
+    known.read_all(&[("amy", claim(0))]);
+    known.report(&[("bob", claim(64))]);
+    assert_eq!((known.plan(false), known.plan(true)), (vec![], vec![1]));
+    known.report(&[("bob", claim(64)), ("amy", claim(0))]);
+    assert_eq!(known.plan(true), [0, 1, 2, 3], "a part that knows of more decisions has news somewhere");
 }
