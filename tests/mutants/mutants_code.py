@@ -22,6 +22,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
@@ -31,8 +32,10 @@ from switches import SWITCH, Change, marked, switched
 
 WORK = ROOT / "target" / "mutants-code"
 TREE = WORK / "tree"
-# Files with the switches that a test reaches, and what tests leave behind when they are ended.
-REACHED, TEMPORARY = WORK / "reached", WORK / "tmp"
+# Files with the switches that a test reaches.
+REACHED = WORK / "reached"
+# What tests leave behind when they are ended. It is not in the clone, because some tests look for tools in the folders above.
+TEMPORARY = Path(tempfile.gettempdir()) / "hongbao-mutants-code"
 EXPLAINED = Path(__file__).with_name("explained-code.txt")
 SOURCES = [*(f"shared/src/{module}/**" for module in ("domain", "ledger", "service", "memory", "http", "batching")), "functions/settle/src/**"]
 

@@ -132,21 +132,19 @@ async fn a_sender_whose_refunds_have_answers_again_is_refunded_in_the_same_run()
 }
 
 #[tokio::test(start_paused = true)]
-async fn packets_with_holds_take_turns() {
+async fn closed_packets_with_holds_take_turns() {
     const PACKETS: u64 = 8;
     const PARTS: u32 = 8;
-    let scene = Scene::new(AckMode::Redis, PACKETS * 8_000).await;
+    let scene = Scene::new(AckMode::Ledger, PACKETS * 8_000).await;
     let mut packets = Vec::new();
     for _ in 0..PACKETS {
-        packets.push(scene.send(8_000).await);
-    }
-    scene.pass(OPEN.saturating_sub(Duration::from_secs(1)));
-    // They are too young for the part of the run that only persists.
-    for terms in &packets {
+        let terms = scene.send(8_000).await;
         assert_eq!(terms.id.part_count(), PARTS);
-        scene.hold(terms).await;
+        // The holds are too young for the part of the run that only persists.
+        scene.hold(&terms).await;
+        scene.close(&terms).await;
+        packets.push(terms);
     }
-    scene.pass(Duration::from_secs(2));
     scene.slow_down();
     scene.settle(SLOW * PARTS).await;
     for terms in &packets {

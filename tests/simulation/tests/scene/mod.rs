@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use shared::domain::{AckMode, Amount, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
+use shared::domain::{AckMode, Amount, Intervention, Limits, MAX_MOVEMENT, Split, Terms, Timestamp, UserId};
 use shared::ledger::{Ledger, keys};
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{
@@ -151,6 +151,12 @@ impl Scene {
             let found = self.hot.grab(part, &[grabber]).await.unwrap().unwrap();
             assert!(matches!(found[..], [GrabAnswer::Held { .. }]), "{found:?}");
         }
+    }
+
+    /// Closes a packet in the ledger. Settle tells the hot store.
+    pub async fn close(&self, terms: &Terms) {
+        let closing = Intervention { reason: "a test".parse().unwrap(), at: self.clock.now(), by: None };
+        assert!(self.ledger.close(terms, &closing).await.unwrap());
     }
 
     /// Parks all holds of a packet.
