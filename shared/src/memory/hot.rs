@@ -250,3 +250,6 @@ impl HotStore for MemoryHot {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

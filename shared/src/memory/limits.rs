@@ -121,9 +121,7 @@ fn size_of(value: &AttributeValue) -> usize {
         }
         AttributeValue::B(bytes) => bytes.len(),
         AttributeValue::Bool(_) | AttributeValue::Null(_) => 1,
-        AttributeValue::Ss(texts) => texts.iter().map(String::len).sum(),
-        AttributeValue::Ns(numbers) => numbers.iter().map(|number| number.len().div_ceil(2) + 1).sum(),
-        AttributeValue::Bs(all) => all.iter().map(Vec::len).sum(),
+        AttributeValue::Ss(_) | AttributeValue::Ns(_) | AttributeValue::Bs(_) => unreachable!("the ledger has no sets"),
         AttributeValue::L(values) => {
             COLLECTION_BYTES + values.iter().map(|value| size_of(value) + ELEMENT_BYTES).sum::<usize>()
         }
@@ -143,6 +141,27 @@ mod tests {
         let sizes = [("0", 1), ("7", 2), ("12", 2), ("123", 3), ("-123", 4), ("1200", 2), ("-7", 3)];
         for (number, size) in sizes {
             assert_eq!(size_of(&AttributeValue::N(number.to_owned())), size, "{number}");
+        }
+    }
+
+    #[test]
+    fn a_collection_takes_three_bytes_and_one_for_each_element() {
+        let text = || AttributeValue::S("four".to_owned());
+        let list = AttributeValue::L(vec![text(), text()]);
+        assert_eq!(size_of(&list), 3 + 2 * (4 + 1));
+        let map = AttributeValue::M([("key".to_owned(), list)].into());
+        assert_eq!(size_of(&map), 3 + (3 + 13 + 1));
+    }
+
+    #[test]
+    fn a_number_is_checked_wherever_it_is() {
+        let number = |digits| AttributeValue::N("9".repeat(digits));
+        for digits in [NUMBER_DIGITS_MAX, NUMBER_DIGITS_MAX + 1] {
+            let list = AttributeValue::L(vec![number(1), number(digits)]);
+            let map = AttributeValue::M([("k".to_owned(), number(digits))].into());
+            for value in [number(digits), list, map] {
+                assert_eq!(check_value(&value).is_ok(), digits == NUMBER_DIGITS_MAX, "{value:?}");
+            }
         }
     }
 }

@@ -95,13 +95,8 @@ impl Part {
             self.free.clear();
         }
         if now > expires + REMEMBER_MS && !self.holds_something() {
-            self.forget();
+            *self = Self::default();
         }
-    }
-
-    /// Forgets all except the wrong passphrases, which have a key of their own.
-    fn forget(&mut self) {
-        *self = Self { tries: self.tries.take(), ..Self::default() };
     }
 
     /// The held slips, each with its user.
@@ -260,7 +255,8 @@ impl Part {
         if now >= terms.expires_at.ms() {
             return (Loaded::Expired, Queue::AsBefore);
         }
-        self.forget();
+        // The counts of wrong passphrases have a key of their own.
+        *self = Self { tries: self.tries.take(), ..Self::default() };
         for decision in decisions {
             if slips.contains(&decision.slip) {
                 self.decisions.insert(decision.slip);

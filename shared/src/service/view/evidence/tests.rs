@@ -307,7 +307,8 @@ fn a_part_that_has_forgotten_a_claim_is_read_again() {
 fn groups_whose_slips_are_given_out_are_read_first() {
     let names: Vec<String> = (64..128).map(|slip| format!("u{slip}")).collect();
     let claims: Vec<(&str, Claim)> = names.iter().zip(64..).map(|(name, slip)| (&**name, claim(slip))).collect();
-    // The last slip of group 1 is the last one that is known to be given out, so the next one is of group 2. Other parts begin in 15 and 31.
+    // The last slip of group 1 is the last one that is known to be given out. The next one is of group 2, and other parts begin in the
+    // groups 15 and 31.
     for (how, first) in [("read", &[2, 15, 31, 0][..]), ("reported", &[1, 2, 15, 31, 0]), ("held", &[1, 2, 15, 31, 0])]
     {
         let mut known = Known::new(3_000);
