@@ -15,6 +15,7 @@ explained-code.txt lists the changes that no test need notice. The exit code is 
 that does not exist.
 """
 
+import atexit
 import contextlib
 import json
 import os
@@ -35,7 +36,7 @@ TREE = WORK / "tree"
 # Files with the switches that a test reaches.
 REACHED = WORK / "reached"
 # What tests leave behind when they are ended. It is not in the clone, because some tests look for tools in the folders above.
-TEMPORARY = Path(tempfile.gettempdir()) / "hongbao-mutants-code"
+TEMPORARY = Path(tempfile.gettempdir()) / f"hongbao-mutants-code-{os.getpid()}"
 EXPLAINED = Path(__file__).with_name("explained-code.txt")
 SOURCES = [*(f"shared/src/{module}/**" for module in ("domain", "ledger", "service", "memory", "http", "batching")), "functions/settle/src/**"]
 
@@ -129,6 +130,7 @@ def check_out() -> None:
     for folder in (REACHED, TEMPORARY):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
+    atexit.register(shutil.rmtree, TEMPORARY, ignore_errors=True)
     if not TREE.exists():
         git("clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(TREE))
     git("checkout", "--quiet", "--force", "--detach", git("stash", "create") or git("rev-parse", "HEAD"), folder=TREE)

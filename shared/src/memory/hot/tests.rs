@@ -15,7 +15,7 @@ impl Clock for SetClock {
     }
 }
 
-/// A part of ten slips, and a clock that a test sets.
+/// A part, and a clock that a test sets.
 struct Scene {
     clock: Arc<SetClock>,
     hot: MemoryHot,

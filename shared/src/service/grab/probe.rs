@@ -169,17 +169,19 @@ impl<H: HotStore> Probing<H> {
                 }
             }
             // A part with damaged keys must not fail the others, so each is probed by itself. Some may be probed twice.
-            Err(HotStoreError::Impossible(_)) => {
+            Err(HotStoreError::Impossible(_)) if asks.len() > 1 => {
                 for ((part, grabbers), waiters) in asks.into_iter().zip(waiters) {
                     send(waiters, self.hot.grab(part, &grabbers).await.map_err(Failure::from));
                 }
             }
-            Err(error @ HotStoreError::Unavailable(_)) => {
+            Err(error) => {
+                // A damaged part says nothing of the lane's other parts, which may wait for the next call.
+                let concerns_all = matches!(error, HotStoreError::Unavailable(_));
                 let failure = Failure::from(error);
                 for waiters in waiters {
                     send(waiters, Err(failure.clone()));
                 }
-                seen.failure = Some(failure);
+                seen.failure = concerns_all.then_some(failure);
             }
         }
         seen

@@ -107,6 +107,8 @@ pub struct SlowHot {
     pub snapshots: AtomicU64,
     /// Whether no reconcile reaches it.
     pub is_gone: AtomicBool,
+    /// Whether no probe can read it.
+    pub is_damaged: AtomicBool,
     /// Whether the clock of the process is an hour ahead. It reads the certain answers.
     pub is_ahead: AtomicBool,
 }
@@ -123,6 +125,10 @@ type Answer<V> = Result<V, HotStoreError>;
 impl HotStore for SlowHot {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
         self.travel().await;
+        if self.is_damaged.load(Ordering::Relaxed) {
+            let damaged: Box<dyn std::error::Error + Send + Sync> = "it is damaged".into();
+            return Err(HotStoreError::Impossible(damaged.into()));
+        }
         let mut found = self.hot.grab(part, grabbers).await?;
         for answer in found.iter_mut().flatten().filter(|_| self.is_ahead.load(Ordering::Relaxed)) {
             if let GrabAnswer::Nothing { expired, certain: true } = answer {
@@ -240,6 +246,7 @@ impl Scene {
             calls: AtomicU64::new(0),
             snapshots: AtomicU64::new(0),
             is_gone: AtomicBool::new(false),
+            is_damaged: AtomicBool::new(false),
             is_ahead: AtomicBool::new(false),
         });
         let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());

@@ -1,3 +1,5 @@
+use std::sync::atomic::Ordering;
+
 use futures::future::join_all;
 
 use super::*;
@@ -158,4 +160,16 @@ async fn a_crowd_is_in_several_calls_at_once() {
         assert!(matches!(answer, Ok(ProbeResult::Answer(GrabAnswer::Held { .. }))), "{answer:?}");
     }
     assert_eq!(begun.elapsed(), REDIS * 2, "the first calls, and one full call after each of them");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_damaged_part_alone_in_a_call_is_probed_once() {
+    let scene = Scene::of(1).await;
+    let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&scene.hot), Arc::new(System)));
+    let prober = Prober::new(Arc::clone(&scene.hot), exhausted, BULK_MIN);
+    scene.hot.is_damaged.store(true, Ordering::Relaxed);
+    scene.count();
+    let answer = prober.probe(scene.part(), Grabber { user: user(1), passphrase: None }).await;
+    assert!(matches!(answer, Err(Failure::Defect(_))), "{answer:?}");
+    assert_eq!(scene.count().0, 1, "a wrong passphrase must not count twice");
 }
