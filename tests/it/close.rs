@@ -171,7 +171,7 @@ async fn a_closed_packet_whose_holds_cannot_be_read_is_refunded_unless_they_are_
         promises.grab(&process, terms.id, &user("ann")).await.unwrap();
         process.settle().await;
         close(&process, &terms).await;
-        // The outbox is read with HGETALL. Nothing else needs it that settle does with a part without a hold.
+        // The outbox is read with HGETALL. Settle needs it for nothing else in a part without a hold.
         let () = world.redis(cmd("ACL").arg("SETUSER").arg("default").arg("-hgetall")).await;
         let report = process.settle().await;
         let (refunded, left) = if setup.ack == AckMode::Redis { (0, 1) } else { (9, 0) };

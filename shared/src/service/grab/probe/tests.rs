@@ -163,7 +163,7 @@ async fn a_crowd_is_in_several_calls_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_damaged_part_alone_in_a_call_is_probed_once() {
+async fn a_damaged_part_that_has_a_call_for_itself_is_probed_once() {
     let scene = Scene::of(1).await;
     let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&scene.hot), Arc::new(System)));
     let prober = Prober::new(Arc::clone(&scene.hot), exhausted, BULK_MIN);
