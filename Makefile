@@ -204,6 +204,7 @@ nightly: ## Run the long tests: model, simulation, mutants, page, chaos, drills,
 	$(MAKE) mutants-lua
 	$(MAKE) instructions
 	$(MAKE) growth
+	$(MAKE) test SERVER=valkey
 	$(MAKE) test LEDGER=amazon
 	$(MAKE) test-web
 	$(MAKE) chaos MINUTES=60

@@ -14,7 +14,7 @@ use crate::ledger::keys::SLIPS_PER_KEY;
 const TEXT_BYTES: usize = 24;
 
 /// About the bytes that a place of the index takes: its entry, a byte of its own, and a share of the eighth that stays empty.
-const INDEX_BYTES: usize = 28;
+const INDEX_BYTES: usize = (size_of::<(UserId, u32)>() + 1) * 8 / 7;
 
 /// What stands behind that which is known of a slip, the weakest first.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
