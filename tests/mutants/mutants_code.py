@@ -3,6 +3,7 @@
     make mutants-code                                every change
     make mutants-code SHARD=3/20                     the fourth twentieth of them: 0/20 is the first
     make mutants-code ARGS="--module service/grab"   those of one module: see its table
+    make mutants-code ARGS="--line shared/src/domain/part.rs:40"   those of a line, or of several: repeat the option
     make mutants-code ARGS=--list                    only lists them
 
 cargo-mutants finds the changes. All of them are built into one program, each behind a switch (see switches.py), so that one build
@@ -105,10 +106,13 @@ class Judge:
             tests = [test for test, seconds in zip(tests, until) if seconds < WHOLE_MOST_S] or tests[:1]
         timeout_s = SLOWEST_LEAST_S + SLOWER_MAX * self.seconds[tests[-1]]
         verdict = self.run(tests, timeout_s, HONGBAO_CHANGE=str(number))
-        if self.name == WHOLE and verdict.by in tests:
-            # So that no server that started too late is a verdict, the test must fail twice.
+        while self.name == WHOLE and verdict.by in tests:
+            # So that no server that started too late is a verdict, the test must fail twice. If it does not, the others judge.
             again = self.run([verdict.by], timeout_s, HONGBAO_CHANGE=str(number))
-            return Verdict(again.what, verdict.by, verdict.seconds + again.seconds)
+            if again.what != "survived":
+                return Verdict(again.what, verdict.by, verdict.seconds + again.seconds)
+            tests.remove(verdict.by)
+            verdict = self.run(tests, timeout_s, HONGBAO_CHANGE=str(number)) if tests else again
         return verdict
 
 
@@ -264,11 +268,18 @@ def verdicts_of(numbers: list[int], program: Program, explained: set[int], worke
 
 
 def main() -> int:
-    asked = options(__doc__, "module", "service/grab").parse_args()
+    parser = options(__doc__, "module", "service/grab")
+    parser.add_argument("--line", action="append", default=[], help="only those that begin on this line, such as shared/src/domain/part.rs:40")
+    asked = parser.parse_args()
     check_out()
     changes = all_changes()
     explained = explained_in(EXPLAINED, {change.key() for change in changes.values()})
-    numbers = selected(list(changes), lambda number: changes[number].module(), asked.module, asked.shard)
+
+    def line_or_module(number: int) -> str:
+        place = changes[number].place()
+        return place if place in asked.line else changes[number].module()
+
+    numbers = selected(list(changes), line_or_module, [*(asked.module or []), *asked.line], asked.shard)
     if asked.list:
         print(*(changes[number] for number in numbers), sep="\n\n")
         return 0

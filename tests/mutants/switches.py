@@ -86,8 +86,11 @@ class Change:
             return "domain/split"
         return "/".join(parts[2:4] if len(parts) > 4 else parts[2:3])
 
+    def place(self) -> str:
+        return f"{self.file}:{self.line}"
+
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}\n- {self.before}\n+ {self.after}".rstrip()
+        return f"{self.place()}\n- {self.before}\n+ {self.after}".rstrip()
 
 
 @dataclass

@@ -57,19 +57,11 @@ impl MemoryHot {
     /// Restores only the partitions that `lies_here` selects: what one node of a cluster has.
     pub fn restore_some(&self, snapshot: &HotSnapshot, lies_here: impl Fn(Partition) -> bool) {
         let mut state = lock(&self.state);
-        let here = |name: &Name| lies_here(PartId { packet: name.0, index: name.1 }.partition());
-        state.parts.retain(|name, _| !here(name));
-        let parts = snapshot.parts.iter().filter(|(name, _)| here(name));
-        state.parts.extend(parts.map(|(name, part)| (*name, Arc::clone(part))));
-        state.loading.retain(|name, _| !here(name));
-        let loading = snapshot.loading.iter().filter(|(name, _)| here(name));
-        state.loading.extend(loading);
-        state.helping.retain(|name, _| !here(name));
-        let helping = snapshot.helping.iter().filter(|(name, _)| here(name));
-        state.helping.extend(helping);
-        state.pending.retain(|partition, _| !lies_here(Partition::wrapping(*partition)));
-        let pending = snapshot.pending.iter().filter(|(partition, _)| lies_here(Partition::wrapping(**partition)));
-        state.pending.extend(pending.map(|(partition, parts)| (*partition, parts.clone())));
+        let is_here = |name: &Name| lies_here(PartId { packet: name.0, index: name.1 }.partition());
+        replace(&mut state.parts, &snapshot.parts, is_here);
+        replace(&mut state.loading, &snapshot.loading, is_here);
+        replace(&mut state.helping, &snapshot.helping, is_here);
+        replace(&mut state.pending, &snapshot.pending, |partition| lies_here(Partition::wrapping(*partition)));
     }
 
     /// A part as it is; empty if there is none.
@@ -80,11 +72,6 @@ impl MemoryHot {
     /// Changes a part in a way that no script would.
     pub fn tamper(&self, part: PartId, change: impl FnOnce(&mut Part)) {
         self.with(part, |part, _| change(part));
-    }
-
-    /// Whether a partition has nothing in its outboxes.
-    pub fn is_clean(&self, partition: Partition) -> bool {
-        lock(&self.state).pending.get(&partition.index()).is_none_or(BTreeMap::is_empty)
     }
 
     /// Whether a part is in the queue of pending parts.
@@ -116,6 +103,16 @@ impl MemoryHot {
         }
         result
     }
+}
+
+/// Puts what another map has of the selected keys into the place of what this one has of them.
+fn replace<K: Clone + Ord, V: Clone>(
+    map: &mut BTreeMap<K, V>,
+    other: &BTreeMap<K, V>,
+    is_selected: impl Fn(&K) -> bool,
+) {
+    map.retain(|key, _| !is_selected(key));
+    map.extend(other.iter().filter(|(key, _)| is_selected(key)).map(|(key, value)| (key.clone(), value.clone())));
 }
 
 fn ms(duration: Duration) -> u64 {

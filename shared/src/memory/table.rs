@@ -41,13 +41,11 @@ impl MemoryTable {
     }
 
     /// Removes an item. No code of the ledger does that.
-    pub fn remove(&self, key: &Key) -> Option<Item> {
+    pub fn remove(&self, key: &Key) {
         let mut state = lock(&self.state);
-        let item = state.items.remove(key)?;
-        if let Some((shard, at)) = due(&item) {
+        if let Some((shard, at)) = state.items.remove(key).as_ref().and_then(due) {
             state.due.remove(&(shard, at, key.clone()));
         }
-        Some(item)
     }
 
     /// [`Table::get`] at once.
@@ -222,5 +220,51 @@ impl Table for MemoryTable {
 
     async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
         self.apply(writes, token)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(sk: &str) -> Write {
+        let number = |number: u64| AttributeValue::N(number.to_string());
+        let attributes = [(DUE_SHARD.to_owned(), number(3)), (EXPIRES_AT.to_owned(), number(1_000))];
+        let item = Item::from(std::collections::HashMap::from(attributes));
+        Write::PutNew { key: Key { pk: "P".to_owned(), sk: sk.to_owned() }, item }
+    }
+
+    fn table() -> MemoryTable {
+        let table = MemoryTable::default();
+        table.apply(&["A", "B", "C"].map(item), "token").unwrap();
+        table
+    }
+
+    fn sort_key(item: &Item) -> &str {
+        if let Some(AttributeValue::S(text)) = item.get(SK) { text } else { panic!("no key: {item:?}") }
+    }
+
+    fn sort_keys(items: &[Item]) -> Vec<&str> {
+        items.iter().map(sort_key).collect()
+    }
+
+    #[tokio::test]
+    async fn a_removed_item_leaves_the_index_too() {
+        let table = table();
+        let key = item("B").key().clone();
+        assert_eq!(sort_keys(&table.due(3, 1_000, None, 10).await.unwrap()), ["A", "B", "C"]);
+        table.remove(&key);
+        assert!(table.read(&key).is_none());
+        assert_eq!(sort_keys(&table.due(3, 1_000, None, 10).await.unwrap()), ["A", "C"]);
+    }
+
+    #[tokio::test]
+    async fn a_page_begins_after_the_last_one() {
+        let table = table();
+        for (descending, left) in [(false, ["C"]), (true, ["A"])] {
+            let query =
+                Query { pk: "P".to_owned(), sk_prefix: "", after: Some("B".to_owned()), descending, limit: None };
+            assert_eq!(sort_keys(&table.query(query).await.unwrap()), left);
+        }
     }
 }

@@ -37,6 +37,22 @@ impl Scene {
         self.clock.0.fetch_add(milliseconds, Ordering::Relaxed);
     }
 
+    fn claim(&self, slip: u32) -> Claim {
+        Claim { slip, amount: Amount::new(1), at: self.clock.now() }
+    }
+
+    async fn slip(&self, name: &str) -> Option<u32> {
+        if let GrabAnswer::Held { slip, .. } = self.grab(name, None).await { Some(slip) } else { None }
+    }
+
+    async fn snapshot(&self) -> SnapshotResult {
+        HotStore::snapshot(&self.hot, self.part, false).await.unwrap()
+    }
+
+    async fn reconcile(&self, decisions: &[Decision]) {
+        self.hot.reconcile(self.part, self.terms.count, decisions, &[]).await.unwrap();
+    }
+
     async fn grab(&self, name: &str, passphrase: Option<PassphraseDigest>) -> GrabAnswer {
         let grabber = Grabber { user: user(name), passphrase };
         self.hot.grab(self.part, &[grabber]).await.unwrap().unwrap().remove(0)
@@ -100,4 +116,57 @@ async fn a_hold_that_contradicts_a_known_decision_goes_when_it_is_resolved() {
     scene.hot.reconcile(scene.part, 10, &decisions, &[hold]).await.unwrap();
     assert_eq!(scene.hot.outbox(scene.part, Duration::ZERO).await.unwrap().len(), 0);
     assert_eq!(scene.grab("bob", None).await, GrabAnswer::Confirmed(claim));
+}
+
+#[tokio::test]
+async fn a_decision_takes_its_slip_out_of_the_free_ones() {
+    let scene = Scene::new(3, Guard::default()).await;
+    let claim = scene.claim(1);
+    scene.reconcile(&[claim.decision(&user("bob"))]).await;
+    assert_eq!(scene.slip("ann").await, Some(0));
+    assert_eq!(scene.slip("eve").await, Some(2));
+    assert_eq!(scene.grab("bob", None).await, GrabAnswer::Confirmed(claim));
+}
+
+#[tokio::test]
+async fn a_user_whose_claim_is_of_another_slip_gives_back_the_one_they_hold() {
+    let scene = Scene::new(3, Guard::default()).await;
+    assert_eq!(scene.slip("ann").await, Some(0));
+    let claim = scene.claim(2);
+    scene.reconcile(&[claim.decision(&user("ann"))]).await;
+    assert_eq!(scene.grab("ann", None).await, GrabAnswer::Confirmed(claim));
+    assert_eq!((scene.slip("bob").await, scene.slip("eve").await), (Some(1), Some(0)));
+    assert!(matches!(scene.grab("joe", None).await, GrabAnswer::Nothing { expired: false, certain: false }));
+}
+
+#[tokio::test]
+async fn a_slip_that_another_user_has_by_decision_is_not_given_back() {
+    let scene = Scene::new(3, Guard::default()).await;
+    assert_eq!(scene.slip("ann").await, Some(0));
+    // Bob's decision takes the hold from Ann; a damaged part may still show it.
+    scene.reconcile(&[scene.claim(0).decision(&user("bob"))]).await;
+    scene.hot.tamper(scene.part, |part| {
+        part.claims.insert(user("ann"), Entry::Held { slip: 0, at: scene.clock.now(), parked: None });
+    });
+    scene.reconcile(&[scene.claim(2).decision(&user("ann"))]).await;
+    assert_eq!(scene.slip("eve").await, Some(1));
+    assert!(matches!(scene.grab("joe", None).await, GrabAnswer::Nothing { .. }));
+}
+
+#[tokio::test]
+async fn after_the_expiry_no_slip_is_given_back() {
+    let scene = Scene::new(3, Guard::default()).await;
+    assert_eq!(scene.slip("ann").await, Some(0));
+    scene.pass(3_600_001);
+    scene.reconcile(&[scene.claim(2).decision(&user("ann"))]).await;
+    assert!(scene.hot.part(scene.part).free.is_empty());
+}
+
+#[tokio::test]
+async fn a_part_with_free_slips_has_a_snapshot_from_its_expiry_on() {
+    let scene = Scene::new(3, Guard::default()).await;
+    scene.pass(3_599_999);
+    assert_eq!(scene.snapshot().await, SnapshotResult::GrabNeeded);
+    scene.pass(1);
+    assert!(matches!(scene.snapshot().await, SnapshotResult::Exhausted(_)));
 }
