@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Puts the figures and charts of a benchmark run into the documents.
 
-    make bench && scripts/record-bench.py                                      # from target/bench
-    make bench SERVER=valkey && scripts/record-bench.py --server valkey        # from target/bench-valkey
-    make size && scripts/record-bench.py target/size                           # the functions
-    make bench ARGS="--only tls,million" && scripts/record-bench.py            # calls over TLS, and a rush over nodes and processes
-    make growth && scripts/record-bench.py target/growth                       # growth, by counting
+    make bench && scripts/record-bench.py                           # from target/bench
+    make bench ARGS="--only A,B,C,D --rounds 9 --scheme 'lua-queue pipelined;ours'" && scripts/record-bench.py
+    make bench SERVER=valkey ARGS=... && scripts/record-bench.py target/bench-valkey
+    make size && scripts/record-bench.py target/size                # the functions
+    make bench ARGS="--only tls,million" && scripts/record-bench.py # calls over TLS, and a rush over nodes and processes
+    make growth && scripts/record-bench.py target/growth            # growth, by counting
 
 In docs/PERFORMANCE.md and docs/SCALE.md each block
 
@@ -16,7 +17,8 @@ receives the section of the report with this title (up to its colon), under the 
 whose section the run lacks stays as it is. A run with the workloads A to E also becomes docs/benchmarks/REPORT.md.
 Each docs/images/bench-X.svg becomes the run's X.svg. The sentences around the blocks are for a person: read them again.
 
-A run on Valkey becomes docs/benchmarks/REPORT-valkey.md, and changes no figure of the run on Redis. From both reports comes the block
+A run with A to D only compares servers. It becomes docs/benchmarks/REPORT-redis.md or REPORT-valkey.md, and changes no other figure. From
+both of these comes the block
 
     <!-- both servers -->
     <!-- end of both servers -->
@@ -26,7 +28,6 @@ import argparse
 import pathlib
 import re
 import shutil
-import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- report: (.+?) -->\n).*?(<!-- end of report -->)", re.DOTALL)
@@ -55,6 +56,9 @@ class Report:
     def is_whole(self):
         return WORKLOADS <= self.sections.keys()
 
+    def compares_servers(self):
+        return BESIDE.keys() <= self.sections.keys() and not self.is_whole()
+
     def rows(self, section):
         """The table's rows by their names: cells as text."""
         table = [line for line in self.sections[section].splitlines() if line.startswith("| ") and not line.startswith("| |")]
@@ -77,30 +81,30 @@ def beside_each_other(redis, valkey):
         for name in (name for name in tables[0] if name in tables[1]):
             cells = [table[name][column] for column in COLUMNS for table in tables]
             yield f"| {name}, {mode} | " + " | ".join(cells) + " |"
+    yield ""
+    yield "| goal | bound | " + " | ".join(servers) + " |"
+    yield "|---|---:|---:|---:|"
+    goals = [report.rows("Goals") for report in (redis, valkey)]
+    for name in (name for name in goals[0] if name in goals[1] and name != "goal"):
+        values = [f"**{value}**" if met.strip("*") == "no" else value for _, value, met in (table[name] for table in goals)]
+        yield f"| {name} | {goals[0][name][0]} | " + " | ".join(values) + " |"
 
 
 def arguments():
     parser = argparse.ArgumentParser(description="Puts the figures and charts of a benchmark run into the documents.")
-    parser.add_argument("run", nargs="?", type=pathlib.Path, help="the folder of the report")
-    parser.add_argument("--server", choices=["redis", "valkey"], default="redis", help="what the run was made on")
+    parser.add_argument("run", nargs="?", type=pathlib.Path, default=ROOT / "target/bench", help="the folder of the report")
     parser.add_argument("--docs", type=pathlib.Path, default=ROOT / "docs", help="the folder of the documents")
     return parser.parse_args()
 
 
 def main():
     given = arguments()
-    valkey = given.server == "valkey"
-    run = given.run or ROOT / ("target/bench-valkey" if valkey else "target/bench")
-    report = Report(run / "report.md")
-    if report.server and report.server.split()[0].lower() != given.server:
-        sys.exit(f"record-bench: the run in {run} was made on {report.server}, not on {given.server}: give the right --server")
-    if valkey:
-        if not BESIDE.keys() <= report.sections.keys():
-            sys.exit(f"record-bench: the run in {run} lacks {' and '.join(BESIDE.keys() - report.sections.keys())}")
-        (given.docs / "benchmarks/REPORT-valkey.md").write_text(report.text)
-    else:
-        record(report, run, given.docs)
-    reports = [given.docs / "benchmarks" / name for name in ("REPORT.md", "REPORT-valkey.md")]
+    report = Report(given.run / "report.md")
+    if not report.compares_servers():
+        return record(report, given.run, given.docs)
+    of_server = given.docs / "benchmarks"
+    (of_server / f"REPORT-{report.server.split()[0].lower()}.md").write_text(report.text)
+    reports = [of_server / name for name in ("REPORT-redis.md", "REPORT-valkey.md")]
     if all(path.exists() for path in reports):
         both = "\n".join(beside_each_other(*map(Report, reports)))
         page = given.docs / "PERFORMANCE.md"

@@ -232,7 +232,7 @@ impl Part {
             }
         }
         let Some((owner, claim)) = decision.claim() else { return };
-        if let Some(other) = hold.filter(|other| *other != decision.slip && is_open && slips.contains(other))
+        if let Some(other) = hold.filter(|other| is_open && slips.contains(other))
             && !self.decisions.contains(&other)
         {
             self.free.push_back(other);

@@ -232,6 +232,58 @@ fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ledger::Ledger;
+    use crate::memory::{MemoryHot, MemoryTable};
+    use crate::ports::{Clock, System};
+
+    const NOW: Timestamp = Timestamp::from_ms(1_795_181_400_000);
+
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Timestamp {
+            NOW
+        }
+    }
+
+    fn limits() -> Limits {
+        Limits { slip_amount_max: Amount::new(1_000_000), ..Limits::default() }
+    }
+
+    /// The use case at [`NOW`], and a sender who can pay.
+    async fn sender() -> SendPacket<MemoryTable, MemoryHot> {
+        let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
+        let packet = wanted();
+        ledger.deposit(&packet.sender, &"d".parse().unwrap(), Amount::new(1_000_000), None, NOW).await.unwrap();
+        let stores = Stores::new(ledger, Arc::new(MemoryHot::new(Arc::new(Still))), Arc::new(Still), Arc::new(System));
+        let policy = SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: limits(), daily_max: None };
+        SendPacket::new(stores, policy)
+    }
+
+    #[tokio::test]
+    async fn a_start_comes_after_now_and_at_most_seven_days_later() {
+        let send = sender().await;
+        let last = NOW.after(Limits::START_AHEAD_MAX);
+        let starts = [
+            (Timestamp::from_ms(NOW.ms() - 1), false),
+            (NOW, false),
+            (Timestamp::from_ms(NOW.ms() + 1), true),
+            (last, true),
+            (Timestamp::from_ms(last.ms() + 1), false),
+        ];
+        for (starts_at, is_in_range) in starts {
+            let key = format!("k{}", starts_at.ms()).parse().unwrap();
+            let outcome = send.send(NewPacket { starts_at: Some(starts_at), ..wanted() }, &key).await.unwrap();
+            let refused = matches!(outcome, SendOutcome::StartOutOfRange);
+            assert_eq!(matches!(outcome, SendOutcome::Sent(_)), is_in_range, "{starts_at:?}: {outcome:?}");
+            assert_eq!(refused, !is_in_range, "{starts_at:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn its_limits_are_those_of_the_deployment() {
+        assert_eq!(sender().await.limits(), &limits());
+    }
 
     fn wanted() -> NewPacket {
         NewPacket {

@@ -113,6 +113,8 @@ async fn a_hold_that_contradicts_a_known_decision_goes_when_it_is_resolved() {
     scene.hot.tamper(scene.part, |part| {
         part.claims.insert(user("eve"), Entry::Held { slip: 0, at: claim.at, parked: None });
     });
+    scene.hot.reconcile(scene.part, 10, &decisions, &[]).await.unwrap();
+    assert_eq!(scene.hot.outbox(scene.part, Duration::ZERO).await.unwrap().len(), 1, "nobody has resolved it");
     scene.hot.reconcile(scene.part, 10, &decisions, &[hold]).await.unwrap();
     assert_eq!(scene.hot.outbox(scene.part, Duration::ZERO).await.unwrap().len(), 0);
     assert_eq!(scene.grab("bob", None).await, GrabAnswer::Confirmed(claim));
@@ -154,12 +156,22 @@ async fn a_slip_that_another_user_has_by_decision_is_not_given_back() {
 }
 
 #[tokio::test]
-async fn after_the_expiry_no_slip_is_given_back() {
+async fn from_the_expiry_on_no_slip_is_given_back() {
     let scene = Scene::new(3, Guard::default()).await;
     assert_eq!(scene.slip("ann").await, Some(0));
-    scene.pass(3_600_001);
+    scene.pass(3_600_000);
     scene.reconcile(&[scene.claim(2).decision(&user("ann"))]).await;
-    assert!(scene.hot.part(scene.part).free.is_empty());
+    assert_eq!(scene.hot.part(scene.part).free, [1]);
+}
+
+#[tokio::test]
+async fn a_hold_of_another_parts_slip_is_not_given_back() {
+    let scene = Scene::new(3, Guard::default()).await;
+    scene.hot.tamper(scene.part, |part| {
+        part.claims.insert(user("ann"), Entry::Held { slip: 3, at: scene.clock.now(), parked: None });
+    });
+    scene.reconcile(&[scene.claim(2).decision(&user("ann"))]).await;
+    assert_eq!(scene.hot.part(scene.part).free, [0, 1]);
 }
 
 #[tokio::test]

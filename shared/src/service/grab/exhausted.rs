@@ -196,7 +196,7 @@ mod tests {
     use crate::domain::{Amount, Claim, Decision, Owner, Terms, Timestamp};
     use crate::memory::MemoryHot;
     use crate::ports::{Clock, Grabber, System};
-    use crate::service::grab::help::tests::Scene;
+    use crate::service::grab::help::tests::scene::Scene;
 
     #[tokio::test(start_paused = true)]
     async fn losers_of_a_part_cause_a_refresh_now_and_then() {

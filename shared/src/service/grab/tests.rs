@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use super::help::tests::{LEDGER, REDIS, Scene, user};
+use super::help::tests::scene::{LEDGER, REDIS, Scene, user};
 use super::*;
 use crate::ledger::Ledger;
 use crate::memory::{MemoryHot, MemoryTable};

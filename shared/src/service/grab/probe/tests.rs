@@ -5,7 +5,7 @@ use futures::future::join_all;
 use super::*;
 use crate::domain::{PACKET_ID_RANDOM_BYTES, PacketId, PassphraseDigest, Timestamp};
 use crate::ports::System;
-use crate::service::grab::help::tests::{REDIS, Scene, user};
+use crate::service::grab::help::tests::scene::{REDIS, Scene, user};
 
 const NONE_FINAL: fn(PartId) -> Option<Arc<PartSnapshot>> = |_| None;
 

@@ -5,7 +5,7 @@ use futures::future::join_all;
 use super::*;
 use crate::domain::{Amount, Claim};
 use crate::ports::{Grabber, System};
-use crate::service::grab::help::tests::{Scene, SlowHot, user};
+use crate::service::grab::help::tests::scene::{Scene, SlowHot, user};
 
 /// A packet whose slips are all held, and a process with their claims.
 struct Claimed {

@@ -1,0 +1,315 @@
+//! A packet, and a process that views it. The clock is that of tokio, paused; the table counts, and partitions of the hot store fail.
+
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::domain::{AckMode, Amount, Amounts, Decision, Hold, PartId, Partition, RequestKey, Timestamp, part_count};
+use crate::ledger::{SendOutcome, SendRequest};
+use crate::memory::{MemoryHot, MemoryTable};
+use crate::ports::{
+    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
+    SnapshotResult, System, TableError, TransactError, ViewResult, Write,
+};
+use crate::service::view::*;
+
+pub const SLIP_AMOUNT: u64 = 100;
+
+pub struct PausedClock(pub Instant);
+
+impl Clock for PausedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(1_795_181_400_000).after(self.0.elapsed())
+    }
+}
+
+/// A table that counts its reads.
+#[derive(Default)]
+pub struct Counted {
+    pub table: MemoryTable,
+    pub gets: AtomicU64,
+    pub queries: AtomicU64,
+}
+
+/// A handle on a [`Counted`].
+pub struct Counting(pub Arc<Counted>);
+
+impl Table for Counting {
+    async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
+        self.0.gets.fetch_add(1, Ordering::SeqCst);
+        self.0.table.get(key).await
+    }
+
+    async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
+        self.0.table.batch_get(keys).await
+    }
+
+    async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
+        self.0.queries.fetch_add(1, Ordering::SeqCst);
+        self.0.table.query(query).await
+    }
+
+    async fn due(
+        &self,
+        shard: u32,
+        until_ms: u64,
+        after: Option<(Key, u64)>,
+        limit: u32,
+    ) -> Result<Vec<Item>, TableError> {
+        self.0.table.due(shard, until_ms, after, limit).await
+    }
+
+    async fn transact(&self, writes: &[Write], token: &str) -> Result<(), TransactError> {
+        self.0.table.transact(writes, token).await
+    }
+}
+
+/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views may only call `view`.
+#[derive(Debug)]
+pub struct Shards {
+    pub hot: MemoryHot,
+    pub mute: Mutex<BTreeSet<u32>>,
+    pub hanging: Mutex<BTreeSet<u32>>,
+    pub asked: AtomicU64,
+}
+
+impl HotStore for Shards {
+    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        if lock(&self.mute).contains(&part.partition().index()) {
+            let gone: Box<dyn std::error::Error + Send + Sync> = "the shard is gone".into();
+            return Err(HotStoreError::Unavailable(gone.into()));
+        }
+        if lock(&self.hanging).contains(&part.partition().index()) {
+            std::future::pending::<()>().await;
+        }
+        self.hot.view(part, seen).await
+    }
+
+    async fn grab(&self, _: PartId, _: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn reconcile(&self, _: PartId, _: u32, _: &[Decision], _: &[Hold]) -> Result<Reconciled, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn load(&self, _: PartId, _: &Terms, _: bool, _: &[Decision]) -> Result<Loaded, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn close(&self, _: PartId) -> Result<bool, HotStoreError> {
+        unreachable!("a view changes nothing")
+    }
+
+    async fn acquire_load_lease(&self, _: PartId, _: Duration) -> Result<bool, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn release_load_lease(&self, _: PartId) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+
+    async fn help(&self, _: PartId, _: Duration, _: usize, _: Duration) -> Result<Help, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn end_help(&self, _: PartId, _: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+
+    async fn snapshot(&self, _: PartId, _: bool) -> Result<SnapshotResult, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn pending_parts(&self, _: Partition) -> Result<Vec<PartId>, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn backlog(&self, _: Partition) -> Result<Backlog, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn outbox(&self, _: PartId, _: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
+        unreachable!()
+    }
+
+    async fn park(&self, _: PartId, _: &Hold, _: &str) -> Result<(), HotStoreError> {
+        unreachable!()
+    }
+}
+
+/// A packet, and a process that views it.
+pub struct Scene {
+    pub terms: Terms,
+    pub table: Arc<Counted>,
+    pub hot: Arc<Shards>,
+    pub ledger: Arc<Ledger<Counting>>,
+    pub view: ViewPackets<Counting, Shards>,
+    pub clock: Arc<PausedClock>,
+    pub users: u32,
+    /// Claims that the ledger has.
+    pub claimed: u32,
+}
+
+impl Scene {
+    /// A packet of `count` slips, of which the first `claimed` of each part are claimed.
+    pub async fn new(count: u32, claimed: impl Fn(u32) -> u32) -> Self {
+        Self::acknowledged_by(AckMode::Ledger, count, claimed).await
+    }
+
+    /// The same, whose winners are answered on the word of a store.
+    pub async fn acknowledged_by(ack: AckMode, count: u32, claimed: impl Fn(u32) -> u32) -> Self {
+        let clock = Arc::new(PausedClock(Instant::now()));
+        let table = Arc::new(Counted::default());
+        let ledger = Arc::new(Ledger::new(Counting(Arc::clone(&table)), Arc::new(System)));
+        let hot = MemoryHot::new(Arc::<PausedClock>::clone(&clock));
+        let hot = Arc::new(Shards { hot, mute: Mutex::default(), hanging: Mutex::default(), asked: AtomicU64::new(0) });
+        let now = clock.now();
+        let terms = Terms {
+            id: PacketId::new(now, part_count(count), [1; 10]),
+            count,
+            total: Amount::new(u64::from(count) * SLIP_AMOUNT),
+            created_at: now,
+            expires_at: now.after(Duration::from_hours(24)),
+            ack,
+            ..Terms::sample()
+        };
+        let amounts: Vec<Amounts> =
+            terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
+        let key: RequestKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &key, terms.total, None, now).await.unwrap();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+
+        let stores =
+            Stores::new(Arc::clone(&ledger), Arc::clone(&hot), Arc::<PausedClock>::clone(&clock), Arc::new(System));
+        let view = ViewPackets::new(stores, "CNY".to_owned());
+        let mut scene = Self { terms, table, hot, ledger, view, clock, users: 0, claimed: 0 };
+        for part in scene.terms.id.parts() {
+            let slips = part.slips(count);
+            let taken = slips.start..slips.start + claimed(u32::try_from(slips.len()).unwrap());
+            let mut decisions = Vec::new();
+            for slip in taken {
+                let (user, claim) = (scene.next_user(), scene.claim(slip));
+                decisions.push(claim.decision(&user));
+                scene.commit(&user, &claim).await;
+            }
+            scene.hot.hot.load(part, &scene.terms, false, &decisions).await.unwrap();
+        }
+        scene
+    }
+
+    /// Sends one more packet of one slip, in a partition of its own. The scene's packet has number 1.
+    pub async fn send_another(&self, number: u8) {
+        let random = [number; 10];
+        let terms = Terms { id: PacketId::new(self.clock.now(), 1, random), ..self.terms.clone() };
+        let amounts = [Amounts::pack(&[SLIP_AMOUNT]).unwrap()];
+        let key: RequestKey = format!("k{number}").parse().unwrap();
+        self.ledger.deposit(&terms.sender, &key, terms.total, None, self.clock.now()).await.unwrap();
+        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        assert_eq!(self.ledger.send(&request).await.unwrap(), SendOutcome::Sent);
+    }
+
+    /// A process that knows nothing yet.
+    pub fn process(&self) -> ViewPackets<Counting, Shards> {
+        let (ledger, hot) = (Arc::clone(&self.ledger), Arc::clone(&self.hot));
+        let clock = Arc::<PausedClock>::clone(&self.clock);
+        ViewPackets::new(Stores::new(ledger, hot, clock, Arc::new(System)), "CNY".to_owned())
+    }
+
+    pub fn next_user(&mut self) -> UserId {
+        self.users += 1;
+        // Twelve letters, as in docs/SCALE.md.
+        format!("user{:08}", self.users).parse().unwrap()
+    }
+
+    pub fn claim(&self, slip: u32) -> Claim {
+        Claim { slip, amount: Amount::new(SLIP_AMOUNT), at: self.clock.now() }
+    }
+
+    pub async fn commit(&mut self, user: &UserId, claim: &Claim) {
+        let committed = self.ledger.claim(&self.terms, user, claim).await.unwrap();
+        assert!(committed.is_in_ledger(claim), "{committed:?}");
+        self.claimed += 1;
+    }
+
+    pub async fn hold(&mut self, part: PartId) -> Hold {
+        let user = self.next_user();
+        let grabbers = [Grabber { user: user.clone(), passphrase: None }];
+        let answer = self.hot.hot.grab(part, &grabbers).await.unwrap().unwrap().remove(0);
+        let GrabAnswer::Held { slip, at, .. } = answer else { panic!("{answer:?}") };
+        Hold { slip, user, at }
+    }
+
+    pub async fn commit_hold(&mut self, hold: &Hold) -> Claim {
+        let claim = Claim { at: hold.at, ..self.claim(hold.slip) };
+        self.commit(&hold.user, &claim).await;
+        claim
+    }
+
+    pub async fn reconcile(&self, part: PartId, hold: &Hold) {
+        let decision = Claim { at: hold.at, ..self.claim(hold.slip) }.decision(&hold.user);
+        let hold = std::slice::from_ref(hold);
+        self.hot.hot.reconcile(part, self.terms.count, &[decision], hold).await.unwrap();
+    }
+
+    pub fn part(&self, index: u32) -> PartId {
+        PartId { packet: self.terms.id, index }
+    }
+
+    pub async fn view(&self, viewer: &UserId) -> PacketView {
+        match self.view.packet(self.terms.id, viewer).await.unwrap() {
+            Viewed::Shown(view) => view,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    pub async fn claimed_count(&self) -> u32 {
+        let view = self.view(&self.terms.sender).await;
+        let summary = &view.summary;
+        assert_eq!(summary.claimed_amount.minor_units(), u64::from(summary.claimed_count) * SLIP_AMOUNT);
+        assert!(!view.is_decided);
+        summary.claimed_count
+    }
+
+    pub fn queries(&self) -> u64 {
+        self.table.queries.swap(0, Ordering::SeqCst)
+    }
+
+    pub fn gets(&self) -> u64 {
+        self.table.gets.swap(0, Ordering::SeqCst)
+    }
+
+    /// How often the hot store was asked since the last call of this.
+    pub fn asked(&self) -> u64 {
+        self.hot.asked.swap(0, Ordering::SeqCst)
+    }
+
+    pub fn mute(&self, partitions: impl IntoIterator<Item = u32>) {
+        *lock(&self.hot.mute) = partitions.into_iter().collect();
+    }
+}
+
+pub async fn page(
+    view: &ViewPackets<Counting, Shards>,
+    terms: &Terms,
+    after: Option<ListPlace>,
+) -> Slice<ListedClaim, ListPlace> {
+    list(view, terms, Order::Slip, after).await.claims
+}
+
+pub async fn list(
+    view: &ViewPackets<Counting, Shards>,
+    terms: &Terms,
+    order: Order,
+    cursor: Option<ListPlace>,
+) -> ClaimsView {
+    match view.claims(terms.id, &terms.sender, &ClaimsAsked { order, cursor, limit: 100 }).await.unwrap() {
+        Viewed::Shown(view) => view,
+        other => panic!("{other:?}"),
+    }
+}
