@@ -237,16 +237,6 @@ async fn a_page_of_claims_reads_its_own_slips_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_that_ends_with_a_group_has_a_next_one() {
-    let scene = Scene::new(4_000, |slips| slips).await;
-    let asked = ClaimsAsked { order: Order::Slip, cursor: None, limit: 64 };
-    let list = scene.process().claims(scene.terms.id, &scene.terms.sender, &asked).await.unwrap();
-    let Viewed::Shown(list) = list else { panic!("{list:?}") };
-    let claims = list.claims;
-    assert_eq!((claims.rows.len(), claims.next), (64, Some(ListPlace::Slip(63))));
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_winner_finds_their_slip_before_redis_is_reconciled() {
     let mut scene = Scene::new(100, |_| 10).await;
     assert_eq!(scene.claimed_count().await, 10);

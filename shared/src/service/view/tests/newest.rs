@@ -156,6 +156,18 @@ async fn settle(scene: &Scene) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_page_of_what_was_read_at_once_has_a_next_one() {
+    // The sixteen groups that are read at once are 1,024 slips, so they have the claims of two parts.
+    let scene = Scene::new(2_600, |_| 32).await;
+    settle(&scene).await;
+    let asked = ClaimsAsked { order: Order::Slip, cursor: None, limit: 64 };
+    let list = scene.process().claims(scene.terms.id, &scene.terms.sender, &asked).await.unwrap();
+    let Viewed::Shown(list) = list else { panic!("{list:?}") };
+    let last = scene.part(1).slips(2_600).start + 31;
+    assert_eq!((list.claims.rows.len(), list.claims.next), (64, Some(ListPlace::Slip(last))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_settled_packet_is_listed_newest_first_up_to_2_000_slips_and_else_by_slip() {
     for count in [SMALL_SLIPS_MAX, SMALL_SLIPS_MAX + 1] {
         let mut scene = Scene::new(count, |_| 0).await;
