@@ -1,17 +1,19 @@
-//! What the fast path of `grab.lua` saves: the script in turn with the same script without that path. Redis itself counts the
-//! microseconds, so the network and this process are not in them.
+//! What the fast path of `grab.lua` saves, and what a call costs beside lua-queue: the script in turn with the same script without that
+//! path, and with lua-queue's. Redis itself counts the microseconds, so the network and this process are not in them.
 
 use redis::{Client, Cmd, Connection, RedisResult, cmd, pipe};
 use shared::redis::{PartKeys, Script, fields};
 
 use crate::BoxError;
 use crate::cell::Spread;
+use crate::designs::LuaQueue;
 use crate::heat::empty;
 use crate::ours::Engine;
+use crate::rush::Rush;
 
 const ROUNDS: usize = 15;
-/// Slips of the packet, which has one part, and so winners of a round.
-const SLIPS: u32 = 1_000;
+/// Slips of the packet, and so calls of each kind. With fewer, the hash of lua-queue would be small enough to be a list.
+pub const CALLS: u32 = 4_000;
 /// Calls in one pipeline.
 const PIPELINE: usize = 100;
 
@@ -19,7 +21,10 @@ const PIPELINE: usize = 100;
 pub const GRAB: &str = include_str!("../../../shared/src/redis/lua/grab.lua");
 
 /// One user a call, who wins, asks again, or comes too late.
-const CASES: [&str; 3] = ["winner", "replay", "loser"];
+const CASES: [&str; 3] = ["winner", "repeat", "loser"];
+
+/// A call by its number and its user.
+pub type Call = Box<dyn Fn(u32, String) -> Cmd>;
 
 /// Prints the cost of a call for each kind of user.
 pub async fn run(engine: &Engine, redis: &Client) -> Result<(), BoxError> {
@@ -27,43 +32,75 @@ pub async fn run(engine: &Engine, redis: &Client) -> Result<(), BoxError> {
     let whole = fields::embed(GRAB);
     let general = whole.replacen("if is_one_each then", "if false then", 1);
     assert_ne!(whole, general, "the fast path is not where it was");
-    let mut ratios = CASES.map(|_| Vec::new());
+    let (mut saved, mut beside) = (CASES.map(|_| Vec::new()), CASES.map(|_| Vec::new()));
     for round in 0..ROUNDS {
-        let mut sources = [&whole, &general];
-        if round % 2 == 1 {
-            sources.reverse();
+        // Which of them comes first changes.
+        let mut costs = [[0.0; 3]; 3];
+        for step in 0..costs.len() {
+            let which = (round + step) % costs.len();
+            empty(&mut connection)?;
+            let call = match which {
+                0 => of_ours(engine, &mut connection, &whole).await?,
+                1 => of_ours(engine, &mut connection, &general).await?,
+                _ => of_lua_queue(&mut connection)?,
+            };
+            costs[which] = costs_of(&mut connection, &call)?;
         }
-        let first = costs(engine, &mut connection, sources[0]).await?;
-        let second = costs(engine, &mut connection, sources[1]).await?;
-        for ((ratios, first), second) in ratios.iter_mut().zip(first).zip(second) {
-            ratios.push(if round % 2 == 1 { first / second } else { second / first });
+        let [ours, without, theirs] = costs;
+        for case in 0..CASES.len() {
+            saved[case].push(without[case] / ours[case]);
+            beside[case].push(ours[case] / theirs[case]);
         }
     }
-    println!("Redis' time per call without the fast path of grab.lua ÷ with it, {ROUNDS} rounds:");
+    print(&format!("without the fast path of grab.lua ÷ with it, {ROUNDS} rounds"), saved);
+    print("of grab.lua ÷ of lua-queue, which answers a repeat with nil", beside);
+    Ok(())
+}
+
+fn print(what: &str, ratios: [Vec<f64>; 3]) {
+    println!("Redis' time per call {what}:");
     for (case, ratios) in CASES.iter().zip(ratios) {
         let Spread { min, median, max } = Spread::of(ratios);
         println!("  {case:8} {median:.2} [{min:.2} to {max:.2}]");
     }
-    Ok(())
+}
+
+/// Calls of this engine's script, on the parts of a new packet in turn.
+pub async fn of_ours(engine: &Engine, connection: &mut Connection, source: &str) -> Result<Call, BoxError> {
+    let packet = engine.send(CALLS).await?;
+    let parts: Vec<PartKeys> = packet.parts().map(PartKeys::of).collect();
+    let hash = loaded(connection, source)?;
+    Ok(Box::new(move |n, user| {
+        let PartKeys { part, pending, .. } = &parts[n as usize % parts.len()];
+        let mut call = cmd("EVALSHA");
+        call.arg(&hash).arg(2).arg(&[part, pending]).arg(user);
+        call
+    }))
+}
+
+/// Calls of lua-queue's script, on a new packet.
+pub fn of_lua_queue(connection: &mut Connection) -> Result<Call, BoxError> {
+    LuaQueue::fill(connection, &Rush::all_win(CALLS))?;
+    let hash = loaded(connection, crate::designs::LUA_QUEUE)?;
+    Ok(Box::new(move |_, user| {
+        let mut call = cmd("EVALSHA");
+        call.arg(&hash).arg(4).arg(&LuaQueue::keys(0)).arg(user);
+        call
+    }))
+}
+
+/// Gives the server a script. Returns its hash.
+fn loaded(connection: &mut Connection, source: &str) -> RedisResult<String> {
+    cmd("SCRIPT").arg("LOAD").arg(source).exec(connection)?;
+    Ok(Script::new(source).hash().to_owned())
 }
 
 /// Microseconds per call, for each of [`CASES`].
-async fn costs(engine: &Engine, connection: &mut Connection, source: &str) -> Result<[f64; 3], BoxError> {
-    empty(connection)?;
-    let packet = engine.send(SLIPS).await?;
-    let keys = PartKeys::of(packet.parts().next().ok_or("a packet without parts")?);
-    let script = Script::new(source);
-    cmd("SCRIPT").arg("LOAD").arg(source).exec(connection)?;
-    let call = |user: String| {
-        let mut call = cmd("EVALSHA");
-        call.arg(script.hash()).arg(2).arg(&[&keys.part, &keys.pending]).arg(user);
-        call
-    };
-    let users = |kind: &'static str| (0..SLIPS).map(move |n| format!("{kind}-{n:06}"));
+fn costs_of(connection: &mut Connection, call: &Call) -> Result<[f64; 3], BoxError> {
     let mut costs = [0.0; 3];
-    for (cost, users) in costs.iter_mut().zip([users("winner"), users("winner"), users("loser")]) {
+    for (cost, user) in costs.iter_mut().zip(["winner", "winner", "loser"]) {
         cmd("CONFIG").arg("RESETSTAT").exec(connection)?;
-        pipelined(connection, users.map(call))?;
+        pipelined(connection, (0..CALLS).map(|n| call(n, format!("{user}-{n:06}"))))?;
         let stats: String = cmd("INFO").arg("commandstats").query(connection)?;
         let line = stats.lines().find(|line| line.starts_with("cmdstat_evalsha:")).ok_or("no call was counted")?;
         let per_call = line.split(',').find_map(|field| field.strip_prefix("usec_per_call=")).ok_or("no time")?;

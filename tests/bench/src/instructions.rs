@@ -4,19 +4,15 @@
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use redis::{Client, Cmd, Connection, cmd};
+use redis::{Client, Connection, cmd};
 use shared::redis::test_server::{free_port, poll};
-use shared::redis::{PartKeys, Script, fields, server_program};
+use shared::redis::{fields, server_program};
 
 use crate::BoxError;
-use crate::designs::LuaQueue;
-use crate::fast_path::{GRAB, pipelined};
+use crate::fast_path::{CALLS, GRAB, of_lua_queue, of_ours, pipelined};
 use crate::heat::server_of;
 use crate::ours::Engine;
-use crate::rush::Rush;
 
-/// Slips of the packet, and so calls of each kind. With fewer, the hash of lua-queue would be small enough to be a list.
-const CALLS: u32 = 4_000;
 const FOLDER: &str = "target/bench/callgrind";
 
 /// The calls that a run makes, one kind after the other.
@@ -35,7 +31,11 @@ pub async fn run(dynamodb_url: &str) -> Result<(), BoxError> {
             table += 1;
             let call = match scheme {
                 "lua-queue" => of_lua_queue(&mut connection)?,
-                _ => of_ours(&server.url, dynamodb_url, &format!("instructions{table}"), &mut connection).await?,
+                _ => {
+                    let engine =
+                        Engine::new(&server.url, dynamodb_url, &format!("instructions{table}"), "redis").await?;
+                    of_ours(&engine, &mut connection, &fields::embed(GRAB)).await?
+                }
             };
             for kind in kinds {
                 pipelined(&mut connection, (0..CALLS).map(|n| call(n, format!("{kind}-{n:06}"))))?;
@@ -51,36 +51,6 @@ pub async fn run(dynamodb_url: &str) -> Result<(), BoxError> {
     println!("Instructions of the server for a call:\n  {:16} {:>9} {:>9} {:>9}", "", "winner", "repeat", "loser");
     println!("{}", lines.join("\n"));
     Ok(())
-}
-
-/// A call by its number and its user.
-type Call = Box<dyn Fn(u32, String) -> Cmd>;
-
-async fn of_ours(url: &str, dynamodb_url: &str, table: &str, connection: &mut Connection) -> Result<Call, BoxError> {
-    let packet = Engine::new(url, dynamodb_url, table, "redis").await?.send(CALLS).await?;
-    let parts: Vec<PartKeys> = packet.parts().map(PartKeys::of).collect();
-    let hash = loaded(connection, &fields::embed(GRAB))?;
-    Ok(Box::new(move |n, user| {
-        let PartKeys { part, pending, .. } = &parts[n as usize % parts.len()];
-        let mut call = cmd("EVALSHA");
-        call.arg(&hash).arg(2).arg(&[part, pending]).arg(user);
-        call
-    }))
-}
-
-fn of_lua_queue(connection: &mut Connection) -> Result<Call, BoxError> {
-    LuaQueue::fill(connection, &Rush::all_win(CALLS))?;
-    let hash = loaded(connection, crate::designs::LUA_QUEUE)?;
-    Ok(Box::new(move |_, user| {
-        let mut call = cmd("EVALSHA");
-        call.arg(&hash).arg(4).arg(&LuaQueue::keys(0)).arg(user);
-        call
-    }))
-}
-
-fn loaded(connection: &mut Connection, source: &str) -> Result<String, BoxError> {
-    cmd("SCRIPT").arg("LOAD").arg(source).exec(connection)?;
-    Ok(Script::new(source).hash().to_owned())
 }
 
 /// A server under Valgrind.

@@ -67,7 +67,9 @@ impl Run {
 /// The command that repeats a run with these arguments on a server such as "Valkey 9.1.2".
 fn command(server: &str, arguments: &[String]) -> String {
     let server = if server.starts_with(VALKEY) { " SERVER=valkey" } else { "" };
-    match &*arguments.join(" ") {
+    let quoted =
+        |argument: &String| if argument.contains([' ', ';']) { format!("'{argument}'") } else { argument.clone() };
+    match &*arguments.iter().map(quoted).collect::<Vec<_>>().join(" ") {
         "" => format!("make bench{server}"),
         arguments => format!("make bench{server} ARGS=\"{arguments}\""),
     }
@@ -319,6 +321,8 @@ mod tests {
         assert_eq!(command("Redis 7.0.15", &quick), "make bench ARGS=\"--quick\"");
         assert_eq!(command("Valkey 9.1.2", &[]), "make bench SERVER=valkey");
         assert_eq!(command("Valkey 9.1.2", &quick), "make bench SERVER=valkey ARGS=\"--quick\"");
+        let some = ["--scheme", "a b;c"].map(str::to_owned);
+        assert_eq!(command("Redis 7.0.15", &some), "make bench ARGS=\"--scheme 'a b;c'\"");
     }
 
     #[test]
