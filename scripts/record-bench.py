@@ -3,7 +3,7 @@
 
     make bench && scripts/record-bench.py                           # from target/bench
     make bench ARGS="--only A,B,C,D --rounds 9 --scheme 'lua-queue pipelined;ours'" && scripts/record-bench.py
-    make bench SERVER=valkey ARGS=... && scripts/record-bench.py target/bench-valkey
+    make bench SERVER=valkey ARGS="--only A,B,C,D --rounds 9 --scheme 'lua-queue pipelined;ours'" && scripts/record-bench.py target/bench-valkey
     make size && scripts/record-bench.py target/size                # the functions
     make bench ARGS="--only tls,million" && scripts/record-bench.py # calls over TLS, and a rush over nodes and processes
     make growth && scripts/record-bench.py target/growth            # growth, by counting
