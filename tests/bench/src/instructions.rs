@@ -29,13 +29,11 @@ pub async fn run(dynamodb_url: &str) -> Result<(), BoxError> {
             let server = Server::start(&format!("{scheme} {name}")).await?;
             let mut connection = server.client.get_connection()?;
             table += 1;
-            let call = match scheme {
-                "lua-queue" => of_lua_queue(&mut connection)?,
-                _ => {
-                    let engine =
-                        Engine::new(&server.url, dynamodb_url, &format!("instructions{table}"), "redis").await?;
-                    of_ours(&engine, &mut connection, &fields::embed(GRAB)).await?
-                }
+            let call = if scheme == "lua-queue" {
+                of_lua_queue(&mut connection)?
+            } else {
+                let engine = Engine::new(&server.url, dynamodb_url, &format!("instructions{table}"), "redis").await?;
+                of_ours(&engine, &mut connection, &fields::embed(GRAB)).await?
             };
             for kind in kinds {
                 pipelined(&mut connection, (0..CALLS).map(|n| call(n, format!("{kind}-{n:06}"))))?;
