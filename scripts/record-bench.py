@@ -14,10 +14,10 @@ In docs/PERFORMANCE.md and docs/SCALE.md each block
     <!-- end of report -->
 
 receives the section of the report with this title (up to its colon), under the command, commit, day and server of the run. A block
-whose section the run lacks stays as it is. A run with the workloads A to E also becomes docs/benchmarks/REPORT.md.
-Each docs/images/bench-X.svg becomes the run's X.svg. The sentences around the blocks are for a person: read them again.
+whose section the run lacks stays as it is. A run with the workloads A to E also becomes docs/benchmarks/REPORT.md, and each
+docs/images/bench-X.svg becomes its X.svg. The sentences around the blocks are for a person: read them again.
 
-A run with A to D only compares servers. It becomes docs/benchmarks/REPORT-redis.md or REPORT-valkey.md, and changes no other figure. From
+A run with A to D, and no more, compares servers. It becomes docs/benchmarks/REPORT-redis.md or REPORT-valkey.md, and changes no other figure. From
 both of these comes the block
 
     <!-- both servers -->
@@ -28,11 +28,13 @@ import argparse
 import pathlib
 import re
 import shutil
+import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(<!-- report: (.+?) -->\n).*?(<!-- end of report -->)", re.DOTALL)
 BOTH = re.compile(r"(<!-- both servers -->\n).*?(<!-- end of both servers -->)", re.DOTALL)
 WORKLOADS = {"A", "B", "C", "D", "L", "E"}
+COMPARED = {"A", "B", "C", "D"}
 # The sections with this engine beside lua-queue, and the mode that each is of.
 BESIDE = {"One user a call": "one user a call", "Collected calls": "collected"}
 # Their columns after a row's name that stand side by side.
@@ -57,7 +59,7 @@ class Report:
         return WORKLOADS <= self.sections.keys()
 
     def compares_servers(self):
-        return BESIDE.keys() <= self.sections.keys() and not self.is_whole()
+        return WORKLOADS & self.sections.keys() == COMPARED and {*BESIDE, "Goals"} <= self.sections.keys()
 
     def rows(self, section):
         """The table's rows by their names: cells as text."""
@@ -100,7 +102,11 @@ def arguments():
 def main():
     given = arguments()
     report = Report(given.run / "report.md")
+    if report.is_whole() and not report.server.startswith("Redis"):
+        sys.exit(f"record-bench: the figures of the pages are of Redis, and the run in {given.run} was made on {report.server}")
     if not report.compares_servers():
+        if BESIDE.keys() & report.sections.keys() and not report.is_whole():
+            sys.exit(f"record-bench: the run in {given.run} has only some of the workloads A to D, or of A to E")
         return record(report, given.run, given.docs)
     of_server = given.docs / "benchmarks"
     (of_server / f"REPORT-{report.server.split()[0].lower()}.md").write_text(report.text)
@@ -123,10 +129,10 @@ def record(report, run, docs):
         page.write_text(BLOCK.sub(filled, page.read_text()))
     if report.is_whole():
         (docs / "benchmarks/REPORT.md").write_text(report.text)
-    for chart in (docs / "images").glob("bench-*.svg"):
-        drawn = run / chart.name.removeprefix("bench-")
-        if drawn.exists():
-            shutil.copy(drawn, chart)
+        for chart in (docs / "images").glob("bench-*.svg"):
+            drawn = run / chart.name.removeprefix("bench-")
+            if drawn.exists():
+                shutil.copy(drawn, chart)
 
 
 if __name__ == "__main__":

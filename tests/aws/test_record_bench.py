@@ -43,50 +43,76 @@ def run_of(folder, server, command, ours, ratio, met="yes", workloads="ABCD"):
     text += GOALS.format(ratio=ratio, met=met)
     folder.mkdir()
     (folder / "report.md").write_text(text)
+    (folder / "a-throughput.svg").write_text("a chart")
     return folder
 
 
+def script(docs, run):
+    return subprocess.run([sys.executable, ROOT / "scripts/record-bench.py", "--docs", docs, run], capture_output=True, text=True)
+
+
 def record(docs, run):
-    script = [sys.executable, ROOT / "scripts/record-bench.py", "--docs", docs, run]
-    done = subprocess.run(script, capture_output=True, text=True)
+    done = script(docs, run)
     assert done.returncode == 0, done.stderr
 
 
-def both_servers(page):
-    return page.read_text().split("<!-- both servers -->\n")[1].split("<!-- end of both servers -->")[0]
+def contents(docs):
+    return {path: path.read_bytes() for path in docs.rglob("*") if path.is_file()}
 
 
-def test_both_servers_stand_side_by_side_whichever_is_recorded_last(docs, tmp_path):
+def around_the_block(page):
+    before, block = page.read_text().split("<!-- both servers -->\n")
+    block, after = block.split("<!-- end of both servers -->")
+    return before, block, after
+
+
+def on_redis(folder, **workloads):
+    return run_of(folder / "redis", "Redis 7.0.15", "make bench", "2,222", "1.11", "**no**", **workloads)
+
+
+def on_valkey(folder, **workloads):
+    return run_of(folder / "valkey", "Valkey 9.1.2", "make bench SERVER=valkey", "1,111", "1.56", **workloads)
+
+
+@pytest.mark.parametrize("order", [(on_redis, on_valkey), (on_valkey, on_redis)])
+def test_both_servers_stand_side_by_side_whichever_is_recorded_last(docs, tmp_path, order):
     page = docs / "PERFORMANCE.md"
-    before = page.read_text()
-    record(docs, run_of(tmp_path / "redis", "Redis 7.0.15", "make bench", "2,222", "1.11", "**no**"))
-    assert page.read_text() == before, "Valkey's run is missing"
-    record(docs, run_of(tmp_path / "valkey", "Valkey 9.1.2", "make bench SERVER=valkey", "1,111", "1.56"))
-    block = both_servers(page)
+    before, old, after = around_the_block(page)
+    charts = {path: path.read_bytes() for path in (docs / "images").iterdir()}
+    record(docs, order[0](tmp_path))
+    assert around_the_block(page) == (before, old, after), "the other server's run is missing"
+    record(docs, order[1](tmp_path))
+    assert (around_the_block(page)[0], around_the_block(page)[2]) == (before, after)
+    block = around_the_block(page)[1]
     assert "- Valkey 9.1.2: `make bench SERVER=valkey`, commit `abc`, 2026-01-31\n" in block
     assert "| A, 20 under way, one user a call | 2,222 | 1,111 | 5.0 | 5.0 | 1.11 | 1.56 | 0.50 | 0.50 |" in block
     assert "| A, 20 under way, collected | 2,222 | 1,111 |" in block
     assert "| A: grabs/s | ≥ 1.4 | **1.11 (1.00–1.50)** | 1.56 (1.00–1.50) |" in block
     assert "Valkey 9.1.2" in (docs / "benchmarks/REPORT-valkey.md").read_text()
+    assert {path: path.read_bytes() for path in (docs / "images").iterdir()} == charts
 
 
-def test_a_comparison_of_servers_changes_no_other_figure(docs, tmp_path):
-    record(docs, run_of(tmp_path / "valkey", "Valkey 9.1.2", "make bench SERVER=valkey", "1,111", "1.56"))
-    before = {path: path.read_text() for path in docs.rglob("*.md")}
-    record(docs, run_of(tmp_path / "redis", "Redis 7.0.15", "make bench", "2,222", "1.11"))
-    page = docs / "PERFORMANCE.md"
-    for path, text in before.items():
-        after = path.read_text()
-        assert after == text or path == page and after.replace(both_servers(page), "") in text.replace(text.split("<!-- both servers -->\n")[1].split("<!-- end of both")[0], ""), path
-
-
-def test_a_whole_run_fills_the_pages(docs, tmp_path):
-    record(docs, run_of(tmp_path / "redis", "Redis 7.0.15", "make bench", "2,222", "1.11", workloads="ABCDLE"))
+def test_a_whole_run_fills_the_pages_and_draws_the_charts(docs, tmp_path):
+    run = on_redis(tmp_path, workloads="ABCDLE")
+    record(docs, run)
     text = (docs / "PERFORMANCE.md").read_text()
     assert "`make bench`, commit `abc`, 2026-01-31, on Redis 7.0.15:\n\n| | ours, grabs/s" in text
     assert "| L of Redis 7.0.15 |" in text
     assert "L of Redis" in (docs / "benchmarks/REPORT.md").read_text()
     assert not (docs / "benchmarks/REPORT-redis.md").exists()
+    assert (docs / "images/bench-a-throughput.svg").read_text() == "a chart"
+
+
+@pytest.mark.parametrize("run, says", [
+    (lambda folder: on_valkey(folder, workloads="ABCDLE"), "the figures of the pages are of Redis, and the run in {} was made on Valkey 9.1.2"),
+    (lambda folder: on_redis(folder, workloads="A"), "the run in {} has only some of the workloads A to D, or of A to E"),
+    (lambda folder: on_redis(folder, workloads="ABCDL"), "the run in {} has only some of the workloads A to D, or of A to E"),
+])
+def test_a_run_that_would_mix_figures_is_refused(docs, tmp_path, run, says):
+    folder, before = run(tmp_path), contents(docs / "benchmarks")
+    done = script(docs, folder)
+    assert (done.returncode, done.stderr) == (1, f"record-bench: {says.format(folder)}\n")
+    assert contents(docs / "benchmarks") == before
 
 
 def test_a_run_that_counts_names_no_server(docs, tmp_path):

@@ -107,7 +107,7 @@ class Judge:
         timeout_s = SLOWEST_LEAST_S + SLOWER_MAX * self.seconds[tests[-1]]
         verdict = self.run(tests, timeout_s, HONGBAO_CHANGE=str(number))
         while self.name == WHOLE and verdict.by in tests:
-            # So that no server that started too late is a verdict, the test must fail twice. If it does not, the others judge.
+            # So that no server that started too late is a verdict, a test must fail twice. If it does not, the others judge.
             again = self.run([verdict.by], timeout_s, HONGBAO_CHANGE=str(number))
             if again.what != "survived":
                 return Verdict(again.what, verdict.by, verdict.seconds + again.seconds)
@@ -274,6 +274,9 @@ def main() -> int:
     check_out()
     changes = all_changes()
     explained = explained_in(EXPLAINED, {change.key() for change in changes.values()})
+
+    if nowhere := set(asked.line) - {change.place() for change in changes.values()}:
+        raise Failed(f"no change begins at {', '.join(sorted(nowhere))}")
 
     def line_or_module(number: int) -> str:
         place = changes[number].place()

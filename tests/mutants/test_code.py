@@ -1,7 +1,10 @@
 """What a change of the code looks like behind its switch."""
 
 import unittest
+from pathlib import Path
 
+from judges import Verdict
+from mutants_code import WHOLE, Judge
 from switches import Change, marked, switched
 
 
@@ -99,6 +102,29 @@ class Switches(unittest.TestCase):
                  "shared/src/service/send.rs": "service", "shared/src/domain/split.rs": "domain/split", "shared/src/domain/part.rs": "domain"}
         for file, module in files.items():
             self.assertEqual(Change(file, 1, "", 0, 0, "", "", "").module(), module)
+
+
+class Scripted(Judge):
+    """A judge whose runs end as a test says."""
+
+    def run(self, tests: list[str], timeout_s: float, **environment: str) -> Verdict:
+        self.asked.append(list(tests))
+        return self.verdicts.pop(0)
+
+
+class Judges(unittest.TestCase):
+    def judged(self, *verdicts: Verdict) -> tuple[Verdict, list[list[str]]]:
+        judge = Scripted(WHOLE, Path(), Path(), {"a": 1.0, "b": 2.0}, {"a": {7}, "b": {7}})
+        judge.asked, judge.verdicts = [], list(verdicts)
+        return judge.judge(7), judge.asked
+
+    def test_a_test_of_the_whole_that_fails_once_leaves_the_others_to_judge(self):
+        failed, passed = Verdict("noticed", "a", 1.0), Verdict("survived", "", 1.0)
+        self.assertEqual(self.judged(failed, passed, passed), (passed, [["a", "b"], ["a"], ["b"]]))
+        self.assertEqual(self.judged(failed, failed), (Verdict("noticed", "a", 2.0), [["a", "b"], ["a"]]))
+        of_another = Verdict("noticed", "b", 1.0)
+        self.assertEqual(self.judged(failed, passed, of_another, of_another), (Verdict("noticed", "b", 2.0), [["a", "b"], ["a"], ["b"], ["b"]]))
+        self.assertEqual(self.judged(failed, passed, of_another, passed), (passed, [["a", "b"], ["a"], ["b"], ["b"]]))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ pub const GRAB: &str = include_str!("../../../shared/src/redis/lua/grab.lua");
 
 /// One user a call, who wins, asks again, or comes too late.
 const CASES: [&str; 3] = ["winner", "repeat", "loser"];
+/// The first two together are what each user costs who asks twice.
+const TWICE: &str = "winner and repeat";
 
 /// A call by its number and its user.
 pub type Call = Box<dyn Fn(u32, String) -> Cmd>;
@@ -32,7 +34,7 @@ pub async fn run(engine: &Engine, redis: &Client) -> Result<(), BoxError> {
     let whole = fields::embed(GRAB);
     let general = whole.replacen("if is_one_each then", "if false then", 1);
     assert_ne!(whole, general, "the fast path is not where it was");
-    let (mut saved, mut beside) = (CASES.map(|_| Vec::new()), CASES.map(|_| Vec::new()));
+    let (mut with, mut without, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         // Which of them comes first changes.
         let mut costs = [[0.0; 3]; 3];
@@ -46,22 +48,25 @@ pub async fn run(engine: &Engine, redis: &Client) -> Result<(), BoxError> {
             };
             costs[which] = costs_of(&mut connection, &call)?;
         }
-        let [ours, without, theirs] = costs;
-        for case in 0..CASES.len() {
-            saved[case].push(without[case] / ours[case]);
-            beside[case].push(ours[case] / theirs[case]);
-        }
+        let [first, second, third] = costs;
+        with.push(first);
+        without.push(second);
+        theirs.push(third);
     }
-    print(&format!("without the fast path of grab.lua ÷ with it, {ROUNDS} rounds"), saved);
-    print("of grab.lua ÷ of lua-queue, which answers a repeat with nil", beside);
+    print(&format!("without the fast path of grab.lua ÷ with it, {ROUNDS} rounds"), &without, &with);
+    print("of grab.lua ÷ of lua-queue, which answers a repeat with nil", &with, &theirs);
     Ok(())
 }
 
-fn print(what: &str, ratios: [Vec<f64>; 3]) {
+/// Prints the ratios of the costs of each round.
+fn print(what: &str, costs: &[[f64; 3]], of: &[[f64; 3]]) {
+    let figures = CASES.iter().enumerate().map(|(case, name)| (*name, vec![case])).chain([(TWICE, vec![0, 1])]);
     println!("Redis' time per call {what}:");
-    for (case, ratios) in CASES.iter().zip(ratios) {
-        let Spread { min, median, max } = Spread::of(ratios);
-        println!("  {case:8} {median:.2} [{min:.2} to {max:.2}]");
+    for (name, cases) in figures {
+        let sum = |costs: &[f64; 3]| cases.iter().map(|case| costs[*case]).sum::<f64>();
+        let Spread { min, median, max } =
+            Spread::of(costs.iter().zip(of).map(|(one, other)| sum(one) / sum(other)).collect());
+        println!("  {name:17} {median:.2} [{min:.2} to {max:.2}]");
     }
 }
 

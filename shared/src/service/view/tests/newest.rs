@@ -157,7 +157,7 @@ async fn settle(scene: &Scene) {
 
 #[tokio::test(start_paused = true)]
 async fn a_page_of_what_was_read_at_once_has_a_next_one() {
-    // The sixteen groups that are read at once are 1,024 slips, so they have the claims of two parts.
+    // Sixteen groups, 1,024 slips, are read at once. They have all claims of the first two parts, which fill one page.
     let scene = Scene::new(2_600, |_| 32).await;
     settle(&scene).await;
     let asked = ClaimsAsked { order: Order::Slip, cursor: None, limit: 64 };
