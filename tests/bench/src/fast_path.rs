@@ -22,7 +22,7 @@ pub const GRAB: &str = include_str!("../../../shared/src/redis/lua/grab.lua");
 
 /// One user a call, who wins, asks again, or comes too late.
 const CASES: [&str; 3] = ["winner", "repeat", "loser"];
-/// The first two together are what each user costs who asks twice.
+/// A user who asks twice costs the first two together.
 const TWICE: &str = "winner and repeat";
 
 /// A call by its number and its user.
