@@ -140,18 +140,17 @@ impl Settle {
             }
             (Self::Reconcile(drain), Reply::Done) => {
                 // An outbox that was empty is not read again.
-                if drain.refunding && !drain.holds.slips().is_empty() {
-                    Self::IsEmpty(drain)
-                } else {
-                    drain.next_part(instance)
-                }
+                if drain.holds.slips().is_empty() { drain.next_part(instance) } else { Self::IsEmpty(drain) }
             }
             (Self::IsEmpty(drain), Reply::Holds(holds)) => {
-                // Without promises the ledger decides each slip.
-                if holds.slips().is_empty() || instance.ack == Ack::Ledger {
-                    drain.next_part(instance)
-                } else {
+                if holds.slips().is_empty() {
+                    // A reconcile without decisions takes the part out of the queue.
+                    Self::Reconcile(Drain { holds, decisions: Set::NONE, ..drain })
+                } else if drain.refunding && instance.ack == Ack::Redis {
                     Self::Done
+                } else {
+                    // Without promises the ledger decides each slip.
+                    drain.next_part(instance)
                 }
             }
             (Self::Packet, Reply::Packet { settled: false, closed: true }) => {
