@@ -87,9 +87,9 @@ async fn a_settle_run_counts_what_it_has_no_time_for() {
     let world = World::single().await;
     let process = world.process();
     let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
-    let since = world.now_ms();
     slip(process.grab(terms.id, &user("ann")).await);
-    hold_only(&process, terms.id.parts().next().unwrap(), &users("held", 3)).await;
+    let held = hold_only(&process, terms.id.parts().next().unwrap(), &users("held", 3)).await;
+    let since = held.iter().map(|(_, at)| *at).min().unwrap();
 
     let report = process.count().await;
     assert_eq!((report.persisted, report.outbox_left), (0, Some(3)));

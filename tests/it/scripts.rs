@@ -3,8 +3,8 @@
 mod certain_no;
 mod close;
 mod conformance;
+mod fast_path;
 mod grab;
-mod grab_open;
 mod help;
 mod keys;
 mod load;
@@ -205,11 +205,6 @@ impl Rig {
 
     async fn grab_as(&self, packet: &Packet, grabber: &Grabber) -> GrabAnswer {
         self.grab_all(packet, std::slice::from_ref(grabber)).await.remove(0)
-    }
-
-    /// Lets a part leave the queue if it holds nothing, as settle does.
-    async fn tidy(&self, packet: &Packet) {
-        self.reconcile(packet, &[], &[]).await;
     }
 
     /// Takes a slip for a user, and returns the hold.

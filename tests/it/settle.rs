@@ -35,27 +35,6 @@ async fn all_is_settled(world: &World) {
     assert!(books.packets.values().all(|packet| packet.settled), "a packet is not settled");
 }
 
-#[tokio::test]
-async fn a_part_stays_in_its_queue_until_settle_finds_it_empty() {
-    let world = World::single().await;
-    let process = world.process();
-    let terms = process.send_funded(packet(&user("sender"), 1_000, 10)).await;
-    for round in ["first", "second"] {
-        for name in users(round, 2) {
-            process.grab(terms.id, &name).await.unwrap();
-            world.outbox_is_empty().await;
-            assert_eq!(world.queues().await.len(), 1, "{round}: the next grab is cheaper");
-        }
-        let report = process.settle().await;
-        assert_eq!((report.persisted, report.outbox_left, report.oldest_outbox_ms), (0, Some(0), Some(0)));
-        assert!(world.queues().await.is_empty(), "{round}: nobody grabs");
-    }
-    for name in users("third", 6) {
-        process.grab(terms.id, &name).await.unwrap();
-    }
-    assert!(world.queues().await.is_empty(), "every slip is claimed");
-}
-
 fn is_unavailable<T: std::fmt::Debug>(answer: &Result<T, Failure>) -> bool {
     matches!(answer, Err(Failure::Unavailable(_)))
 }

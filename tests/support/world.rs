@@ -277,21 +277,21 @@ impl World {
         poll("the outbox to be empty", async || self.outbox().await.is_empty().then_some(())).await;
     }
 
-    /// The parts in Redis with a non-empty outbox.
+    /// The keys in Redis with a non-empty outbox.
     async fn outbox(&self) -> Vec<String> {
         let mut left = Vec::new();
-        for key in self.keys().await.into_iter().filter(|key| key.contains(":part:")) {
-            let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&key)).await;
-            if !crate::hot::outbox(&claims).is_empty() {
+        for key in self.keys().await {
+            let holds = if key.contains(":part:") {
+                let claims: BTreeMap<String, String> = self.redis(cmd("HGETALL").arg(&key)).await;
+                !crate::hot::outbox(&claims).is_empty()
+            } else {
+                key.contains("pending")
+            };
+            if holds {
                 left.push(key);
             }
         }
         left
-    }
-
-    /// The queues in Redis with a part in them.
-    pub async fn queues(&self) -> Vec<String> {
-        self.keys().await.into_iter().filter(|key| key.ends_with(":pending")).collect()
     }
 }
 

@@ -32,12 +32,6 @@ pub struct HotSnapshot {
     helping: BTreeMap<Name, (u64, Option<Doubt>)>,
 }
 
-impl HotSnapshot {
-    fn is_pending(&self, part: PartId) -> bool {
-        self.pending.get(&part.partition().index()).is_some_and(|parts| parts.contains_key(&name(part)))
-    }
-}
-
 type Name = (PacketId, u32);
 
 const fn name(part: PartId) -> Name {
@@ -82,15 +76,15 @@ impl MemoryHot {
 
     /// Whether a part is in the queue of pending parts.
     pub fn is_pending(&self, part: PartId) -> bool {
-        lock(&self.state).is_pending(part)
+        let state = lock(&self.state);
+        state.pending.get(&part.partition().index()).is_some_and(|parts| parts.contains_key(&name(part)))
     }
 
     fn with<R>(&self, id: PartId, run: impl FnOnce(&mut Part, u64) -> R) -> R {
         let now = self.clock.now().ms();
         let mut state = lock(&self.state);
-        let is_pending = state.is_pending(id);
         let part = Arc::make_mut(state.parts.entry(name(id)).or_default());
-        part.expire(now, is_pending);
+        part.expire(now);
         run(part, now)
     }
 
@@ -106,7 +100,6 @@ impl MemoryHot {
             Queue::AsBefore => {}
             Queue::In => drop(pending.entry(name(id)).or_insert(now)),
             Queue::Out => drop(pending.remove(&name(id))),
-            Queue::Since(at) => drop(pending.insert(name(id), at)),
         }
         result
     }
@@ -239,15 +232,9 @@ impl HotStore for MemoryHot {
         let state = lock(&self.state);
         let pending = state.pending.get(&partition.index());
         let holds = |name: &Name| state.parts.get(name).map_or(0, |part| part.holds().count() as u64);
-        let held: Vec<(u64, u64)> = pending
-            .into_iter()
-            .flatten()
-            .map(|(name, at)| (holds(name), *at))
-            .filter(|(holds, _)| *holds > 0)
-            .collect();
         Ok(Backlog {
-            holds: held.iter().map(|(holds, _)| holds).sum(),
-            oldest: held.iter().map(|(_, at)| Timestamp::from_ms(*at)).min(),
+            holds: pending.into_iter().flatten().map(|(name, _)| holds(name)).sum(),
+            oldest: pending.and_then(|pending| pending.values().min()).map(|at| Timestamp::from_ms(*at)),
         })
     }
 

@@ -83,20 +83,18 @@ pub(super) enum Queue {
     In,
     /// It takes the part out of the queue.
     Out,
-    /// It leaves the part in the queue, or puts it there. Its next holds are younger than this time.
-    Since(u64),
 }
 
 impl Part {
-    /// Removes what has expired. After the packet's expiry that is the free slips, and later the whole part, unless it has holds or is in its queue.
-    pub(super) fn expire(&mut self, now: u64, is_pending: bool) {
+    /// Removes what has expired. After the packet's expiry that is the free slips, and later the whole part unless it has holds.
+    pub(super) fn expire(&mut self, now: u64) {
         self.tries.take_if(|(end, _)| now >= *end);
         let Some(terms) = &self.terms else { return };
         let expires = terms.expires;
         if now > expires {
             self.free.clear();
         }
-        if now > expires + REMEMBER_MS && !is_pending && !self.holds_something() {
+        if now > expires + REMEMBER_MS && !self.holds_something() {
             *self = Self::default();
         }
     }
@@ -219,12 +217,7 @@ impl Part {
                 if self.is_final() { Reconciled::Final } else { Reconciled::Loaded }
             }
         };
-        let queue = match decisions.last() {
-            _ if self.holds_something() => Queue::AsBefore,
-            Some(last) if reconciled == Reconciled::Loaded => Queue::Since(last.at.ms()),
-            _ => Queue::Out,
-        };
-        (reconciled, queue)
+        (reconciled, if self.holds_something() { Queue::AsBefore } else { Queue::Out })
     }
 
     fn reconcile_decision(&mut self, slips: &Range<u32>, decision: &Decision, is_open: bool) {

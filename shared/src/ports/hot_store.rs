@@ -203,16 +203,8 @@ pub struct OutboxEntry {
 pub struct Backlog {
     /// The number of holds, parked ones included.
     pub holds: u64,
-    /// A time at or before the oldest of them; `None`: there are none.
+    /// A time at or before the oldest of them.
     pub oldest: Option<Timestamp>,
-}
-
-impl Backlog {
-    /// Both together.
-    #[must_use]
-    pub fn and(self, more: Self) -> Self {
-        Self { holds: self.holds + more.holds, oldest: self.oldest.into_iter().chain(more.oldest).min() }
-    }
 }
 
 /// A part, and the users who grab from it, each once.

@@ -26,7 +26,7 @@ fields! {
     /// part is not loaded, whatever else the hash contains.
     EXPIRES_AT, "expires_at", "#x";
 
-    /// When Redis forgets the part, in milliseconds since the epoch, unless it is in its queue. Set by load, never changed. Never
+    /// When Redis forgets the part, in milliseconds since the epoch, once it holds nothing. Set by load, never changed. Never
     /// missing in a loaded part.
     FORGET_AT, "forget_at", "#k";
 
@@ -75,7 +75,7 @@ fields! {
     HOLD_BASE, "hold_base", "#b";
 
     /// The last millisecond before the expiry, as 13 digits, followed by `range_end`. Set by the grab that puts the part into
-    /// its queue, if it has no guard. Grab and reconcile keep it equal. Close deletes it, and so does the reconcile that takes the part out of its queue.
+    /// its queue, if it has no guard. Grab and reconcile keep it equal. Close deletes it, and so does the reconcile that empties the outbox.
     /// Missing: the part has a guard or may not be in its queue, so that a grab reads `expires_at`, `guard` and `range_end`.
     ///
     /// Once a loser has received a certain "no", that answer stands there instead of the digits: `s` and the expiry, in milliseconds,

@@ -47,7 +47,7 @@ pub struct PartKeys {
     /// Hash: the part's terms and free slips under the names in [`fields`](super::fields), and each user's claim
     /// (`g<slip>:<amount>:<at>`) or hold (`h<slip>:<at>`, with `:<reason>` once it is parked) under the user's id. The holds
     /// are the outbox. Set by load; holds are added by grab, marked by park, and turned into claims or deleted by reconcile.
-    /// Redis forgets it at `forget_at`, except while the part is in the queue. Missing: the part is not loaded.
+    /// Redis forgets it at `forget_at`, except while it has a hold. Missing: the part is not loaded.
     pub part: String,
 
     /// Bitmap: 1 at a slip's place in the part if its decision is known. Set by load, with one bit beyond the
@@ -55,10 +55,9 @@ pub struct PartKeys {
     /// `forget_at`. Missing: as if no decision were known; `known_count` keeps its value until the next reconcile with news.
     pub known: String,
 
-    /// Sorted set of the whole partition, its queue: the names of its pending parts. A part's holds are no older than the time beside its
-    /// name, in milliseconds. A name is added by the grab that makes the part hold something. The reconcile that empties the outbox
-    /// raises the time; it removes the name if the part is final or not loaded, or if settle asks for that. So a part stays here while
-    /// users grab from it. Redis never forgets the key. Missing: no part of the partition is pending.
+    /// Sorted set of the whole partition: the names of its pending parts, each with the time of its first hold in milliseconds.
+    /// A name is added by the grab that makes the part hold something, and removed by the reconcile that empties the outbox or
+    /// finds the part not loaded. Redis never forgets it. Missing: no part of the partition is pending.
     pub pending: String,
 
     /// Hash: how many wrong passphrases each user gave, under the user's id, and when counting ends, under
@@ -83,7 +82,7 @@ impl PartKeys {
         let tag = tag(part.partition());
         let key = |kind: &str| format!("hb:{{{tag}}}:{kind}:{name}");
         Self {
-            part: self::part(part),
+            part: key("part"),
             known: key("known"),
             tries: key("tries"),
             loading: key("loading"),
@@ -94,12 +93,13 @@ impl PartKeys {
     }
 }
 
-/// A part's [`PartKeys::part`].
-pub fn part(part: PartId) -> String {
-    format!("hb:{{{}}}:part:{part}", tag(part.partition()))
+/// The keys that `grab.lua` needs of a part: [`PartKeys::part`] and [`PartKeys::pending`].
+pub fn of_grab(part: PartId) -> [String; 2] {
+    let tag = tag(part.partition());
+    [format!("hb:{{{tag}}}:part:{part}"), pending(part.partition())]
 }
 
-/// A part's [`PartKeys::tries`].
+/// The third key that `grab.lua` needs of a part if a user gives a passphrase: [`PartKeys::tries`].
 pub fn tries(part: PartId) -> String {
     format!("hb:{{{}}}:tries:{part}", tag(part.partition()))
 }

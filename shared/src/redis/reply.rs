@@ -13,28 +13,20 @@ use crate::ports::{
     Doubt, GrabAnswer, Help, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult,
 };
 
-/// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users. `now` asks this
-/// process's clock. It tells whether a packet that is sold out is expired too: a script that asks its clock costs a third more.
-pub fn grabbed(answer: &str, now: impl Fn() -> Timestamp) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
+/// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users. `now` is the time of
+/// this process. It tells whether a packet that is sold out is expired too: a script that asks its clock costs a third more.
+pub fn grabbed(answer: &str, now: Timestamp) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
     let (at, parts) = answer.split_once(';')?;
-    let at = Some(timestamp(at)?);
+    let at = if at.is_empty() { None } else { Some(timestamp(at)?) };
     let part = |answers: &str| match answers {
         "-" => Some(None),
-        answers => answers.split(',').map(|answer| found(answer, at, &now)).collect::<Option<_>>().map(Some),
+        answers => answers.split(',').map(|answer| found(answer, at, now)).collect::<Option<_>>().map(Some),
     };
     parts.split(';').map(part).collect()
 }
 
-/// The answer of `grab_open.lua`: for each part what it had for its user, or `None`, if only `grab.lua` has the answer.
-pub fn grabbed_open(answer: &str, now: impl Fn() -> Timestamp) -> Option<Vec<Option<GrabAnswer>>> {
-    let (at, answers) = answer.split_once(';')?;
-    let at = if at.is_empty() { None } else { Some(timestamp(at)?) };
-    let part = |answer: &str| if answer == "?" { Some(None) } else { found(answer, at, &now).map(Some) };
-    answers.split(';').map(part).collect()
-}
-
 /// One user's answer, given at `at`, if the script looked at its clock.
-fn found(answer: &str, at: Option<Timestamp>, now: impl Fn() -> Timestamp) -> Option<GrabAnswer> {
+fn found(answer: &str, at: Option<Timestamp>, now: Timestamp) -> Option<GrabAnswer> {
     match answer {
         "r" => return Some(GrabAnswer::Refused(Refusal::NotARecipient)),
         "p" => return Some(GrabAnswer::Refused(Refusal::WrongPassphrase)),
@@ -43,7 +35,7 @@ fn found(answer: &str, at: Option<Timestamp>, now: impl Fn() -> Timestamp) -> Op
     let (kind, rest) = answer.split_at_checked(1)?;
     match kind {
         "g" | "h" => had(answer),
-        "s" if rest != "0" => Some(GrabAnswer::Nothing { expired: expiry(rest)? <= now(), certain: true }),
+        "s" if rest != "0" => Some(GrabAnswer::Nothing { expired: expiry(rest)? <= now, certain: true }),
         "s" | "e" => nothing(answer),
         "c" => match rest {
             "0" => Some(GrabAnswer::Closed { certain: false }),

@@ -26,7 +26,6 @@ const DECISIONS_PER_CALL: usize = 500;
 const COUNTED_AT_ONCE: usize = 64;
 
 static GRAB: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/grab.lua")));
-static GRAB_OPEN: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/grab_open.lua")));
 static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/reconcile.lua")));
 static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
 static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
@@ -68,12 +67,8 @@ impl RedisStore {
 
 impl HotStore for RedisStore {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
-        if let Some(user) = only_user(grabbers)
-            && let Some(answer) = self.grab_open(&[(part, user)]).await?.pop().flatten()
-        {
-            return Ok(Some(vec![answer]));
-        }
-        Ok(self.grab_in_full(&[(part, grabbers)]).await?.pop().flatten())
+        let mut answers = self.grab_of(&[(part, grabbers)]).await?;
+        answers.pop().ok_or_else(|| unreadable("grab.lua"))
     }
 
     /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper.
@@ -82,15 +77,8 @@ impl HotStore for RedisStore {
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
-        let users: Option<Vec<_>> = asks.iter().map(|(part, grabbers)| Some((*part, only_user(grabbers)?))).collect();
-        let open = match users {
-            Some(users) => self.grab_open(&users).await?,
-            None => vec![None; asks.len()],
-        };
-        let left = asks.iter().zip(&open).filter(|(_, answer)| answer.is_none());
-        let left: Vec<_> = left.map(|((part, grabbers), _)| (*part, grabbers.as_slice())).collect();
-        let mut left = self.grab_in_full(&left).await?.into_iter();
-        Ok(open.into_iter().map(|answer| answer.map_or_else(|| left.next().flatten(), |one| Some(vec![one]))).collect())
+        let asks: Vec<_> = asks.iter().map(|(part, grabbers)| (*part, grabbers.as_slice())).collect();
+        self.grab_of(&asks).await
     }
 
     async fn reconcile(
@@ -235,18 +223,19 @@ impl HotStore for RedisStore {
         let mut range = cmd("ZRANGE");
         range.arg(keys::pending(partition)).arg(0).arg(-1).arg("WITHSCORES");
         let parts: Vec<(String, u64)> = self.run(range).await?;
-        let count = |name: String, since| async move {
-            let Ok(part) = name.parse() else { return Ok(Backlog::default()) };
+        let since = parts.first().map(|(_, since)| Timestamp::from_ms(*since));
+        let count = |name: String| async move {
+            let Ok(part) = name.parse() else { return Ok(0) };
             let mut bounds = cmd("HMGET");
             bounds.arg(PartKeys::of(part).part).arg(fields::NEXT_FREE).arg(fields::HOLD_BASE);
             let (next, base): (Option<i64>, Option<i64>) = self.run(bounds).await?;
-            let holds = next.zip(base).map_or(0, |(next, base)| u64::try_from(next.saturating_sub(base)).unwrap_or(0));
-            // The part's holds are no older than its score.
-            let oldest = (holds > 0).then(|| Timestamp::from_ms(since));
-            Ok::<_, HotStoreError>(Backlog { holds, oldest })
+            let holds = next.zip(base).map_or(0, |(next, base)| next.saturating_sub(base));
+            Ok::<_, HotStoreError>(u64::try_from(holds).unwrap_or(0))
         };
-        let counts = stream::iter(parts).map(|(name, since)| count(name, since)).buffer_unordered(COUNTED_AT_ONCE);
-        counts.try_fold(Backlog::default(), |all, more| std::future::ready(Ok(all.and(more)))).await
+        let holds = stream::iter(parts).map(|(name, _)| count(name)).buffer_unordered(COUNTED_AT_ONCE);
+        let holds = holds.try_fold(0, |sum, holds| std::future::ready(Ok(sum + holds))).await?;
+        // The score is the time of the first hold since the part held nothing: what is left is no older.
+        Ok(Backlog { holds, oldest: since })
     }
 
     async fn outbox(&self, part: PartId, least_age: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
@@ -280,32 +269,22 @@ impl RedisStore {
         reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot.lua"))
     }
 
-    /// Grabs for one user of each part. `None`: only a grab in full has the answer.
-    async fn grab_open(&self, users: &[(PartId, &UserId)]) -> Result<Vec<Option<GrabAnswer>>, HotStoreError> {
-        if users.is_empty() {
-            return Ok(Vec::new());
-        }
-        let keys: Vec<String> = users.iter().map(|(part, _)| keys::part(*part)).collect();
-        let call = users.iter().fold(GRAB_OPEN.call(&keys), |call, (_, user)| call.arg(user.as_str()));
-        let answer: String = self.call(&call).await?;
-        let found = reply::grabbed_open(&answer, || System.now());
-        found.filter(|found| found.len() == users.len()).ok_or_else(|| unreadable("grab_open.lua"))
-    }
-
-    async fn grab_in_full(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
+    async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
         let has_digests = |grabbers: &[Grabber]| grabbers.iter().any(|grabber| grabber.passphrase.is_some());
         let keys_of = |(part, grabbers): &(PartId, &[Grabber])| {
-            let queue = keys::pending(part.partition());
-            [keys::part(*part), queue].into_iter().chain(has_digests(grabbers).then(|| keys::tries(*part)))
+            keys::of_grab(*part).into_iter().chain(has_digests(grabbers).then(|| keys::tries(*part)))
         };
         let keys: Vec<String> = asks.iter().flat_map(keys_of).collect();
         let mut call = GRAB.call(&keys);
+        let is_one_each = asks.iter().all(|(_, grabbers)| matches!(grabbers, [Grabber { passphrase: None, .. }]));
         for (_, grabbers) in asks {
             let digests = has_digests(grabbers);
-            call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
+            if !is_one_each {
+                call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
+            }
             for grabber in *grabbers {
                 call = call.arg(grabber.user.as_str());
             }
@@ -314,7 +293,7 @@ impl RedisStore {
             }
         }
         let answer: String = self.call(&call).await?;
-        let found = reply::grabbed(&answer, || System.now()).ok_or_else(|| unreadable("grab.lua"))?;
+        let found = reply::grabbed(&answer, System.now()).ok_or_else(|| unreadable("grab.lua"))?;
         // With one answer too many or too few, a user would receive another user's.
         let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
         let fits = found.len() == asks.len()
@@ -329,14 +308,6 @@ impl RedisStore {
 
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
         Ok(self.connection.run(&Call::from(command)).await?)
-    }
-}
-
-/// The user of a grab that `grab_open.lua` may answer: there is no other, and they give no passphrase.
-const fn only_user(grabbers: &[Grabber]) -> Option<&UserId> {
-    match grabbers {
-        [Grabber { user, passphrase: None }] => Some(user),
-        _ => None,
     }
 }
 

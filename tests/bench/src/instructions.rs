@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use redis::{Client, Connection, cmd};
-use shared::redis::server_program;
 use shared::redis::test_server::{free_port, poll};
+use shared::redis::{fields, server_program};
 
 use crate::BoxError;
-use crate::fast_path::{CALLS, Calls};
+use crate::fast_path::{CALLS, GRAB, of_lua_queue, of_ours, pipelined};
 use crate::heat::server_of;
 use crate::ours::Engine;
 
@@ -29,15 +29,14 @@ pub async fn run(dynamodb_url: &str) -> Result<(), BoxError> {
             let server = Server::start(&format!("{scheme} {name}")).await?;
             let mut connection = server.client.get_connection()?;
             table += 1;
-            let engine = Engine::new(&server.url, dynamodb_url, &format!("instructions{table}"), "redis").await?;
-            let calls = if scheme == "lua-queue" {
-                Calls::of_lua_queue(&mut connection)?
+            let call = if scheme == "lua-queue" {
+                of_lua_queue(&mut connection)?
             } else {
-                Calls::open(&engine, &mut connection).await?
+                let engine = Engine::new(&server.url, dynamodb_url, &format!("instructions{table}"), "redis").await?;
+                of_ours(&engine, &mut connection, &fields::embed(GRAB)).await?
             };
             for kind in kinds {
-                calls.begin(kind).await?;
-                calls.make(&mut connection, kind)?;
+                pipelined(&mut connection, (0..CALLS).map(|n| call(n, format!("{kind}-{n:06}"))))?;
             }
             counts.push(server.end(connection)?);
         }

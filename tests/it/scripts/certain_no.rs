@@ -159,7 +159,7 @@ async fn a_final_part_says_a_certain_no_also_if_its_count_of_holds_is_wrong() {
         let () = rig.run(["HINCRBY", &packet.keys().part, fields::HOLD_BASE, "-1"]).await;
         let reconciled = rig.store.reconcile(packet.part, 1, &[won(0, "ann")], &[]).await.unwrap();
         assert_eq!(reconciled, Reconciled::Final);
-        assert!(mark(&rig, &packet).await.is_some(), "the part is open");
+        assert!(mark(&rig, &packet).await.is_some(), "the grab takes the fast path");
         // Otherwise losers would wait for the last decision, which is known, until their requests end.
         assert_eq!(rig.grab(&packet, "bob").await, SOLD_OUT);
     })

@@ -101,6 +101,7 @@ async fn a_parked_hold_remains_the_users() {
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Held { slip, at: hold.at, fresh: false });
             rig.reconcile(&packet, &[won(slip, user)], &[]).await;
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
+            assert!(!rig.state(packet.part).await.is_pending);
             // Too late: the hold to park is gone.
             rig.store.park(packet.part, &hold, "late").await.unwrap();
             assert!(rig.state(packet.part).await.held.is_empty());
@@ -120,7 +121,7 @@ async fn a_parked_hold_is_freed_or_removed_like_any_other() {
         }
         rig.reconcile(&packet, &[won(5, "ann"), won(1, "eve")], &[]).await;
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len()), (vec![2, 0], 0));
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![2, 0], 0, false));
         assert!(!state.claims.contains_key("bob"));
     })
     .await;

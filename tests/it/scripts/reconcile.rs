@@ -12,7 +12,7 @@ async fn a_claim_is_confirmed() {
             assert_eq!(rig.reconcile(&packet, &[won(slip, user)], &[]).await, Reconciled::Loaded);
             assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
             let state = rig.state(packet.part).await;
-            assert!(state.held.is_empty());
+            assert!(state.held.is_empty() && !state.is_pending);
             assert_eq!(state.decided, (0..=slip).collect());
         }
     })
@@ -20,58 +20,21 @@ async fn a_claim_is_confirmed() {
 }
 
 #[tokio::test]
-async fn a_part_is_pending_until_it_is_final_or_settle_finds_it_empty() {
-    on_both(async |rig| {
-        let packet = Packet::of(4);
-        let keys = packet.keys();
-        let since = async || rig.run::<Option<u64>, _>(["ZSCORE", &keys.pending, &keys.name]).await;
-        rig.load(&packet, &[]).await;
-        let first = rig.hold(&packet, "ann").await;
-        rig.hold(&packet, "bob").await;
-        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        assert_eq!(since().await, Some(first.at.ms()), "Bob's hold is no older");
-        rig.tidy(&packet).await;
-        assert_eq!(since().await, Some(first.at.ms()), "it holds a slip");
-
-        // While it holds nothing, settle knows that later holds are younger than the last decision.
-        let decision = Decision { at: first.at.after(AN_HOUR), ..won(1, "bob") };
-        rig.reconcile(&packet, &[refunded(3), decision.clone()], &[]).await;
-        assert_eq!(since().await, Some(decision.at.ms()));
-        assert_eq!(rig.hold(&packet, "cy").await.slip, 2);
-        assert_eq!(since().await, Some(decision.at.ms()));
-        // The holds that decisions would resolve are no decisions.
-        let none_resolved = async || {
-            let hold = Hold { slip: 2, user: id("cy"), at: first.at };
-            rig.store.reconcile(packet.part, 4, &[], &[hold]).await.unwrap();
-            rig.state(packet.part).await.held.len()
-        };
-        assert_eq!((none_resolved().await, since().await.is_some()), (1, true));
-        rig.reconcile(&packet, &[won(2, "cy")], &[]).await;
-        assert_eq!(since().await, None, "it is final");
-
-        let quiet = Packet::of(2);
-        rig.load(&quiet, &[]).await;
-        rig.hold(&quiet, "ann").await;
-        rig.reconcile(&quiet, &[won(0, "ann")], &[]).await;
-        assert!(rig.state(quiet.part).await.is_pending);
-        rig.tidy(&quiet).await;
-        assert!(!rig.state(quiet.part).await.is_pending);
-    })
-    .await;
-}
-
-/// Otherwise settle would not find the holds to come.
-#[tokio::test]
-async fn a_reconcile_puts_an_open_part_back_into_a_queue_that_lost_it() {
+async fn a_part_is_pending_until_its_outbox_is_empty() {
     on_both(async |rig| {
         let packet = Packet::of(3);
-        let keys = packet.keys();
         rig.load(&packet, &[]).await;
         rig.hold(&packet, "ann").await;
-        let () = rig.run(["ZREM", &keys.pending, &keys.name]).await;
-        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
         rig.hold(&packet, "bob").await;
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
         assert!(rig.state(packet.part).await.is_pending);
+        rig.reconcile(&packet, &[won(1, "bob")], &[]).await;
+        assert!(!rig.state(packet.part).await.is_pending);
+        // A part without holds leaves the queue even without decisions.
+        let keys = packet.keys();
+        let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
+        rig.reconcile(&packet, &[], &[]).await;
+        assert!(!rig.state(packet.part).await.is_pending);
     })
     .await;
 }
@@ -115,7 +78,7 @@ async fn a_decision_for_another_user_removes_the_hold_and_the_claim_that_it_cont
         rig.hold(&packet, "ann").await;
         rig.reconcile(&packet, &[won(0, "bob")], &[]).await;
         let state = rig.state(packet.part).await;
-        assert!(state.held.is_empty());
+        assert!(state.held.is_empty() && !state.is_pending);
         assert!(!state.claims.contains_key("ann"));
         // Both continue: the owner has the slip, the other user gets another one.
         assert_eq!(rig.grab(&packet, "bob").await, GrabAnswer::Confirmed(claim_of(0)));
@@ -163,7 +126,7 @@ async fn a_slip_of_another_part_confirms_its_owner_here_too_and_frees_their_hold
         rig.hold(&packet, "ann").await;
         assert_eq!(rig.reconcile(&packet, &[won(3, "ann"), refunded(2)], &[]).await, Reconciled::Loaded);
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free.clone(), state.held.len()), (vec![1, 0], 0));
+        assert_eq!((state.free.clone(), state.held.len(), state.is_pending), (vec![1, 0], 0, false));
         assert_eq!(
             (state.decided.len(), &*state.terms[fields::KNOWN_COUNT]),
             (0, "0"),
@@ -183,7 +146,7 @@ async fn no_slip_is_freed_after_expiry() {
         rig.expire(packet.part).await;
         rig.reconcile(&packet, &[won(3, "ann")], &[]).await;
         let state = rig.state(packet.part).await;
-        assert!(state.free.is_empty() && state.held.is_empty());
+        assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending);
     })
     .await;
 }
@@ -220,7 +183,7 @@ async fn a_refund_removes_the_hold_of_its_slip() {
         rig.hold(&packet, "ann").await;
         assert_eq!(rig.reconcile(&packet, &[refunded(0), refunded(1)], &[]).await, Reconciled::Loaded);
         let state = rig.state(packet.part).await;
-        assert!(state.claims.is_empty() && state.held.is_empty());
+        assert!(state.claims.is_empty() && state.held.is_empty() && !state.is_pending);
         assert_eq!((state.free, state.decided), (vec![2], [0, 1].into()));
     })
     .await;
@@ -322,7 +285,7 @@ async fn any_order_and_any_batches_lead_to_the_same_state() {
         }
         assert_eq!(ends.len(), 1, "{ends:#?}");
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len()), (vec![1], 0));
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1], 0, false));
     })
     .await;
 }
@@ -464,7 +427,7 @@ async fn free_slips_go_from_the_expiry_on_and_not_before() {
             rig.let_expire(&keys, now().before(NEAR).ms()).await;
             rig.store.reconcile(packet.part, 6, &[won(9, "ann")], &[]).await.unwrap();
             let state = rig.state(packet.part).await;
-            assert!(state.free.is_empty() && state.held.is_empty(), "{state:?}");
+            assert!(state.free.is_empty() && state.held.is_empty() && !state.is_pending, "{state:?}");
         }
     })
     .await;
@@ -481,7 +444,6 @@ async fn a_guarded_part_is_forgotten_in_time_once_it_holds_nothing() {
         let expiry = async |key| rig.run::<i64, _>(["PEXPIRETIME", key]).await;
         assert_eq!(expiry(&keys.part).await, -1);
         rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
-        rig.tidy(&packet).await;
         assert_eq!((expiry(&keys.part).await, expiry(&keys.known).await), (forgotten, forgotten));
     })
     .await;
@@ -577,7 +539,7 @@ async fn a_hold_whose_decision_the_bitmap_has_already_is_confirmed() {
         assert_eq!(rig.reconcile(&packet, &[won(0, "ann")], &[]).await, Reconciled::Loaded);
         assert_eq!(rig.grab(&packet, "ann").await, GrabAnswer::Confirmed(claim_of(0)));
         let state = rig.state(packet.part).await;
-        assert_eq!((state.free, state.held.len()), (vec![1, 2], 0));
+        assert_eq!((state.free, state.held.len(), state.is_pending), (vec![1, 2], 0, false));
     })
     .await;
 }
@@ -595,7 +557,7 @@ async fn a_second_hold_of_a_slip_gives_way_to_its_owners() {
         rig.store.reconcile(packet.part, 3, &[won(0, "ann")], &[hold]).await.unwrap();
         let state = rig.state(packet.part).await;
         assert_eq!(state.claims.keys().collect::<Vec<_>>(), ["ann"]);
-        assert_eq!((state.free, state.held.len()), (vec![1, 2], 0));
+        assert_eq!((state.free, state.is_pending), (vec![1, 2], false));
     })
     .await;
 }

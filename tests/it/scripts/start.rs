@@ -66,7 +66,7 @@ async fn the_first_grab_from_the_start_on_takes_the_start_away() {
         let held = after_the_start(&rig, &plain, &grabber("ann")).await;
         let GrabAnswer::Held { at, fresh: true, .. } = held else { panic!("{held:?}") };
         assert!(at >= plain.terms.guard.starts_at.unwrap(), "held at {at}");
-        // From now on it is open, like any other part.
+        // From now on it is a part like any other: its users take the fast path.
         assert_eq!(rig.run::<Option<String>, _>(["HGET", &plain.keys().part, fields::GUARD]).await, None);
         assert!(rig.run::<Option<String>, _>(["HGET", &plain.keys().part, fields::OPEN_UNTIL]).await.is_some());
         assert!(matches!(rig.grab(&plain, "bob").await, GrabAnswer::Held { slip: 1, fresh: true, .. }));

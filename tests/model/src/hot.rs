@@ -267,11 +267,8 @@ impl Hot {
                 }
             }
         }
-        // A part that more users may grab from stays in the queue until settle finds it empty.
-        let stays = self.loaded.has(part) && !self.is_final(instance, part) && !decisions.is_empty();
         if self.held().slips().within(slips).is_empty() {
             self.pending = self.pending.without(Set::of(part));
-            self.pending = if stays { self.pending.and(Set::of(part)) } else { self.pending };
         }
     }
 

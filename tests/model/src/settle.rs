@@ -140,17 +140,18 @@ impl Settle {
             }
             (Self::Reconcile(drain), Reply::Done) => {
                 // An outbox that was empty is not read again.
-                if drain.holds.slips().is_empty() { drain.next_part(instance) } else { Self::IsEmpty(drain) }
+                if drain.refunding && !drain.holds.slips().is_empty() {
+                    Self::IsEmpty(drain)
+                } else {
+                    drain.next_part(instance)
+                }
             }
             (Self::IsEmpty(drain), Reply::Holds(holds)) => {
-                if holds.slips().is_empty() {
-                    // A reconcile without decisions takes the part out of the queue.
-                    Self::Reconcile(Drain { holds, decisions: Set::NONE, ..drain })
-                } else if drain.refunding && instance.ack == Ack::Redis {
-                    Self::Done
-                } else {
-                    // Without promises the ledger decides each slip.
+                // Without promises the ledger decides each slip.
+                if holds.slips().is_empty() || instance.ack == Ack::Ledger {
                     drain.next_part(instance)
+                } else {
+                    Self::Done
                 }
             }
             (Self::Packet, Reply::Packet { settled: false, closed: true }) => {

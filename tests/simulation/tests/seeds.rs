@@ -19,7 +19,7 @@ const FOUND: [(Mutant, u64, Kind); 24] = [
     (Mutant::UnconfirmedAnswer, 1, Kind::Promise),
     (Mutant::UncertainNegative, 14, Kind::Promise),
     (Mutant::FreshTime, 0, Kind::Promise),
-    (Mutant::PutBackAfterTimeout, 1059, Kind::Promise),
+    (Mutant::PutBackAfterTimeout, 545, Kind::Promise),
     (Mutant::AmountFromRedis, 6, Kind::Decision),
     (Mutant::SettledEarly, 227, Kind::Decision),
     (Mutant::RedisBeforeLedger, 0, Kind::Answer),

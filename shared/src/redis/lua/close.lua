@@ -14,6 +14,6 @@ local terms = redis.call('HMGET', part, '$expires_at', '$guard')
 if not terms[1] then return 0 end
 local recipients = terms[2] and terms[2]:sub(1, 1) == 'r' and 'r' or ''
 redis.call('HSET', part, '$guard', recipients .. 'pclosed')
--- Without it the part is not open: grab.lua has the answers.
+-- Without it no grab takes the fast path.
 redis.call('HDEL', part, '$open_until')
 return 1

@@ -27,11 +27,9 @@ local name, first, past, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), 
 -- Fields of the terms, which are read before those of the owners.
 local TERMS = 5
 local fields, slips, confirmed = {'$expires_at', '$next_free', '$hold_base', '$slip_count', '$forget_at'}, {}, {}
--- The time of the last decision of the call: a time that is over.
-local over
 for i = 1, count do
   local slip, amount, at, owner = ARGV[4 + i]:match('(%d+) (%d+) (%d+) (.*)')
-  slips[i], fields[TERMS + i], over = slip, owner, at
+  slips[i], fields[TERMS + i] = slip, owner
   confirmed[i] = 'g' .. slip .. ':' .. amount .. ':' .. at
 end
 local terms = call('HMGET', part, unpack(fields))
@@ -73,8 +71,8 @@ for i = 5 + count, #ARGV do
   end
 end
 
--- A call without decisions tidies up: it counts the holds that exist, and trusts no counter. Only settle does that.
-local is_tidying = count == 0
+-- A call without decisions tidies up: it counts the holds that exist, and trusts no counter.
+local is_tidying = #ARGV == 4
 if left or lost or is_tidying then
   if has_news then call('HSET', part, unpack(changes)) end
   local rest = call('HMGET', part, '$range_end', '$open_until')
@@ -204,14 +202,10 @@ local number = #changes
 changes[number + 1], changes[number + 2] = '$hold_base', format('%d', next_slip - held)
 changes[number + 3], changes[number + 4] = '$known_count', known_count
 call('HSET', part, unpack(changes))
-local is_final = known_count == terms[4]
-if held == 0 and (is_final or is_tidying) then
+if held == 0 then
   call('ZREM', pending, name)
   call('HDEL', part, '$open_until')
   call('PEXPIREAT', known, terms[5])
   call('PEXPIREAT', part, terms[5])
-elseif held == 0 then
-  -- More grabs are likely, and cheaper while the part is in the queue. Its next holds are younger than this.
-  call('ZADD', pending, over, name)
 end
-return is_final and 2 or 1
+return known_count == terms[4] and 2 or 1

@@ -12,12 +12,12 @@
 --        h<slip>:<at>            a hold; parked: then ':' and the reason
 --        g<slip>:<amount>:<at>   a confirmed claim
 --
--- The version is the number of known decisions and of fields, and whether the part is closed. Most readers have seen the latest
--- version already, and two numbers cost less to read than all claims. Every claim or hold that comes or goes changes one of them. One
--- exception: a claim of another part, which that part shows.
---
--- `open_until` is a field too. It comes with the first hold, for which `guard` may go if the start is past. It goes while the part
--- holds nothing.
+-- The version is the number of known decisions and of fields, and whether the part is closed. Every claim or hold that comes or goes
+-- changes one of the numbers. One
+-- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
+-- version already, and two numbers cost less to read than all claims. Once the start is past, `guard` goes and
+-- `open_until` comes with the first hold, which so adds one field too; or it comes with the first certain "no". That
+-- may go as a claim of another part comes, which this part shows too.
 
 local part, seen = KEYS[1], ARGV[1]
 local terms = redis.call('HMGET', part, '$expires_at', '$known_count', '$guard')

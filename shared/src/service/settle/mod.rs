@@ -97,7 +97,10 @@ impl AddAssign for Tally {
         self.refunded_amount += other.refunded_amount;
         self.due_left += other.due_left;
         self.oldest_expiry = self.oldest_expiry.into_iter().chain(other.oldest_expiry).min();
-        self.left = self.left.zip(other.left).map(|(all, more)| all.and(more));
+        self.left = self.left.zip(other.left).map(|(all, more)| Backlog {
+            holds: all.holds + more.holds,
+            oldest: all.oldest.into_iter().chain(more.oldest).min(),
+        });
     }
 }
 

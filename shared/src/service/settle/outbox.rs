@@ -149,7 +149,12 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         let held = self.stores.hot.outbox(part, least_age).await?;
         crash_point!("settle.after_outbox");
         if held.is_empty() || Instant::now() >= deadline {
-            return Ok(Drained::new(0, &self.left(part).await?));
+            let left = self.left(part).await?;
+            if left.is_empty() {
+                // Nothing is held: only the part's place in the queue is left.
+                self.stores.hot.reconcile(part, 0, &[], &[]).await?;
+            }
+            return Ok(Drained::new(0, &left));
         }
         let mut open: Vec<Hold> =
             held.iter().filter(|held| held.parked.is_none()).map(|held| held.hold.clone()).collect();
@@ -201,13 +206,9 @@ impl<T: Table, H: HotStore> Outboxes<T, H> {
         Ok(Drained::new(persisted, &self.left(part).await?))
     }
 
-    /// All holds that a part has left, also the youngest. A part without one leaves its partition's queue.
+    /// All holds that a part has left, also the youngest.
     async fn left(&self, part: PartId) -> Result<Vec<OutboxEntry>, Failure> {
-        let left = self.stores.hot.outbox(part, Duration::ZERO).await?;
-        if left.is_empty() {
-            self.stores.hot.reconcile(part, 0, &[], &[]).await?;
-        }
-        Ok(left)
+        Ok(self.stores.hot.outbox(part, Duration::ZERO).await?)
     }
 
     /// The claim that a hold is to become. If there is no such slip, there is none, and the hold is parked.

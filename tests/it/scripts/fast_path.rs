@@ -1,7 +1,4 @@
-//! `grab_open.lua` answers what `grab.lua` would, and leaves the same behind.
-
-use shared::redis::test_server::poll;
-use shared::telemetry::Meter;
+//! The fast path of a grab answers what the general path would, and leaves the same behind.
 
 use super::*;
 
@@ -59,20 +56,20 @@ async fn bring_into(rig: &Rig, packet: &Packet, way: &str) {
 }
 
 #[tokio::test]
-async fn an_open_part_has_the_same_answers_and_state() {
+async fn the_fast_paths_give_the_same_answers_and_state_as_the_slow_path() {
     on_both(async |rig| {
         for users in [&["ann"][..], &["ann", "eve"], &["ann", "eve", "fay", "gus"]] {
-            the_scripts_agree(&rig, users).await;
+            the_fast_path_equals_the_slow_path(&rig, users).await;
         }
     })
     .await;
 }
 
-async fn the_scripts_agree(rig: &Rig, users: &[&str]) {
+async fn the_fast_path_equals_the_slow_path(rig: &Rig, users: &[&str]) {
     let packets = neighbours(&Packet::of(3), 3 * PART_STATES.len() as u64);
     let (single, others) = packets.split_at(PART_STATES.len());
-    let (together, in_full) = others.split_at(PART_STATES.len());
-    for same in [single, together, in_full] {
+    let (together, slow_path) = others.split_at(PART_STATES.len());
+    for same in [single, together, slow_path] {
         for (packet, way) in same.iter().zip(PART_STATES) {
             bring_into(rig, packet, way).await;
         }
@@ -81,9 +78,9 @@ async fn the_scripts_agree(rig: &Rig, users: &[&str]) {
     let asks: Vec<_> = together.iter().map(|packet| (packet.part, grabbers.clone())).collect();
     let found_together = rig.store.grab_each(&asks).await.unwrap();
     for (n, way) in PART_STATES.into_iter().enumerate() {
-        // A grab with a passphrase, even an unneeded one, is one of grab.lua.
-        let saying: Vec<_> = users.iter().map(|user| in_full[n].saying(user, "anything")).collect();
-        let expected = rig.store.grab(in_full[n].part, &saying).await.unwrap().map(timeless);
+        // A grab with a passphrase, even an unneeded one, never takes the fast path.
+        let saying: Vec<_> = users.iter().map(|user| slow_path[n].saying(user, "anything")).collect();
+        let expected = rig.store.grab(slow_path[n].part, &saying).await.unwrap().map(timeless);
         let found_single = rig.store.grab(single[n].part, &grabbers).await.unwrap().map(timeless);
         assert_eq!(found_single, expected, "{way}, {users:?}");
         assert_eq!(found_together[n].clone().map(timeless), expected, "{way}, {users:?} beside the others");
@@ -97,70 +94,10 @@ async fn the_scripts_agree(rig: &Rig, users: &[&str]) {
                 let says_no = mark.map(|mark| mark.starts_with('s'));
                 (terms.contains_key(fields::EXPIRES_AT), says_no, claims, free, held, is_pending, lives_ms > 0)
             };
-            let expected = left_behind(&in_full[n]).await;
+            let expected = left_behind(&slow_path[n]).await;
             assert_eq!(left_behind(&single[n]).await, expected, "{way}, {users:?}");
             assert_eq!(left_behind(&together[n]).await, expected, "{way}, {users:?} beside the others");
         }
-    }
-}
-
-#[tokio::test]
-async fn a_grab_of_an_open_part_is_one_call() {
-    on_both(async |rig| {
-        let meter = Arc::new(Meter::default());
-        let store = rig.store.clone().metered(Arc::clone(&meter));
-        let calls = async |packet: &Packet, user: &str| {
-            store.grab(packet.part, &[grabber(user)]).await.unwrap();
-            meter.take().script_calls
-        };
-        let packet = Packet::of(3);
-        assert_eq!(calls(&packet, "ann").await, 2, "not loaded");
-        rig.load(&packet, &[]).await;
-        for (user, expected, why) in [("ann", 2, "the first hold"), ("ann", 1, "a repeat"), ("bob", 1, "a winner")] {
-            assert_eq!(calls(&packet, user).await, expected, "{why}");
-        }
-        // It stays open while it holds nothing, until settle finds it so.
-        rig.reconcile(&packet, &[won(0, "ann"), won(1, "bob")], &[]).await;
-        assert_eq!(calls(&packet, "ann").await, 1);
-        rig.tidy(&packet).await;
-        assert_eq!(calls(&packet, "ann").await, 2);
-        assert_eq!(calls(&packet, "cy").await, 2);
-        assert_eq!(calls(&packet, "dan").await, 1, "all are held");
-        rig.reconcile(&packet, &[won(2, "cy")], &[]).await;
-        assert_eq!(calls(&packet, "dan").await, 2, "the first certain no");
-        assert_eq!(calls(&packet, "eve").await, 1, "a later one");
-
-        // One call for what is open, and one for the others together.
-        let packets = neighbours(&Packet::of(3), 3);
-        for packet in &packets {
-            rig.load(packet, &[]).await;
-        }
-        rig.hold(&packets[1], "zoe").await;
-        let asks: Vec<_> = packets.iter().map(|packet| (packet.part, vec![grabber("ann")])).collect();
-        let slips = store.grab_each(&asks).await.unwrap().into_iter().map(|found| match found.as_deref() {
-            Some([GrabAnswer::Held { slip, fresh: true, .. }]) => *slip,
-            other => panic!("{other:?}"),
-        });
-        assert_eq!(slips.collect::<Vec<_>>(), [0, 1, 0]);
-        assert_eq!(meter.take().script_calls, 2);
-    })
-    .await;
-}
-
-/// In the first tenth of a second, Redis' microseconds have five digits or fewer.
-#[tokio::test]
-async fn a_hold_has_the_servers_time_in_each_tenth_of_a_second() {
-    let rig = Rig::on_one_node().await;
-    let packet = Packet::of(11);
-    rig.load(&packet, &[]).await;
-    rig.hold(&packet, "first").await;
-    for tenth in 0..10 {
-        let is_in_its_second_half = |time: &u64| time % 1_000 / 50 == 2 * tenth + 1;
-        let begun = async || Some(rig.time(packet.part).await).filter(is_in_its_second_half);
-        let before = poll("this tenth of a second", begun).await;
-        let held = rig.hold(&packet, &format!("user-{tenth}")).await.at.ms();
-        let after = rig.time(packet.part).await;
-        assert!((before..=after).contains(&held), "{before} {held} {after}");
     }
 }
 
