@@ -129,9 +129,9 @@ impl Hot {
         let mut left = Vec::new();
         for server in servers {
             left.extend(server.command::<Vec<String>>(cmd("KEYS").arg("*pending*")).await);
-            for key in server.command::<Vec<String>>(cmd("KEYS").arg("*claims*")).await {
-                let claims: Vec<(String, String)> = server.command(cmd("HGETALL").arg(&key)).await;
-                if claims.iter().any(|(user, claim)| held(user, claim).is_some()) {
+            for key in server.command::<Vec<String>>(cmd("KEYS").arg("*:part:*")).await {
+                let fields: Vec<(String, String)> = server.command(cmd("HGETALL").arg(&key)).await;
+                if fields.iter().any(|(user, claim)| held(user, claim).is_some()) {
                     left.push(key);
                 }
             }

@@ -1,5 +1,7 @@
 //! The fast path of a grab answers what the general path would, and leaves the same behind.
 
+use shared::redis::test_server::poll;
+
 use super::*;
 
 /// The states that a part can be in when Ann grabs.
@@ -98,6 +100,23 @@ async fn the_fast_path_equals_the_slow_path(rig: &Rig, users: &[&str]) {
             assert_eq!(left_behind(&single[n]).await, expected, "{way}, {users:?}");
             assert_eq!(left_behind(&together[n]).await, expected, "{way}, {users:?} beside the others");
         }
+    }
+}
+
+/// In the first tenth of a second, Redis' microseconds have five digits or fewer.
+#[tokio::test]
+async fn a_hold_has_the_servers_time_in_each_tenth_of_a_second() {
+    let rig = Rig::on_one_node().await;
+    let packet = Packet::of(11);
+    rig.load(&packet, &[]).await;
+    rig.hold(&packet, "first").await;
+    for tenth in 0..10 {
+        let is_in_its_second_half = |time: &u64| time % 1_000 / 50 == 2 * tenth + 1;
+        let begun = async || Some(rig.time(packet.part).await).filter(is_in_its_second_half);
+        let before = poll("this tenth of a second", begun).await;
+        let held = rig.hold(&packet, &format!("user-{tenth}")).await.at.ms();
+        let after = rig.time(packet.part).await;
+        assert!((before..=after).contains(&held), "{before} {held} {after}");
     }
 }
 
