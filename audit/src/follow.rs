@@ -4,7 +4,7 @@ use shared::domain::{PacketId, Reference, UserId};
 use shared::ledger::keys;
 
 use crate::confirm::Check;
-use crate::layout::{part_count, shown};
+use crate::layout::shown;
 use crate::reader::ReadError;
 use crate::report::{Imbalance, Kind, Report};
 use crate::run::{Outline, Run, Subject};
@@ -89,7 +89,7 @@ fn against(place: Place, id: PacketId, packet: Option<&Outline>) -> Option<Imbal
     };
     let (kind, index, count, what) = match place {
         Place::Slip(slip) => (Kind::Decision, slip, packet.count, "slips"),
-        Place::Part(part) => (Kind::Amounts, part, part_count(packet.count), "parts"),
+        Place::Part(part) => (Kind::Amounts, part, id.part_count(), "parts"),
     };
     (index >= count).then(|| Imbalance::new(kind, key, format!("one of {count} {what}"), format!("number {index}")))
 }

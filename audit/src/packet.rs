@@ -13,7 +13,7 @@ use shared::ports::Key;
 
 use crate::confirm::Check;
 use crate::item::{Amounts, Best, Fields, Malformed, Name, Own, Packet, Refund, Slip, Sum};
-use crate::layout::{part_count, part_start, shown};
+use crate::layout::{part_start, shown};
 use crate::reader::{Item, ReadError};
 use crate::report::{Figures, Imbalance, Kind};
 use crate::run::Run;
@@ -114,12 +114,8 @@ impl Run {
 
     /// The amounts of all slips, or an imbalance; then nothing else is checked.
     async fn amounts(&self, packet: &Packet) -> Result<(Vec<u64>, Vec<Imbalance>), ReadError> {
-        let parts = part_count(packet.count);
+        let parts = packet.id.part_count();
         let mut wrong = Vec::new();
-        if packet.id.part_count() != parts {
-            let found = format!("{} by its id", packet.id.part_count());
-            wrong.push(Imbalance::new(Kind::Amounts, shown(&keys::packet(packet.id)), format!("{parts} parts"), found));
-        }
         let names: Vec<Key> =
             (0..parts).map(|index| keys::amounts(shared::domain::PartId { packet: packet.id, index })).collect();
         let items = self.reader.batch_get(names.clone()).await?;

@@ -5,7 +5,7 @@ pub const HELPED_MOST: usize = 10;
 
 /// Slips of a part, and parts of a packet at most: see `shared/src/domain/part.rs`.
 const SLIPS_OF_A_PART: u32 = 1_000;
-const PARTS_MOST: u32 = 64;
+const PARTS_MOST: u32 = 16;
 
 /// What a user has.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -11,11 +11,15 @@ pub const PARTITIONS: u32 = 256;
 
 /// A packet up to this many slips is one part.
 const SLIPS_PER_PART: u32 = 1_000;
+/// A new packet has at most this many parts, although an id can name more. More parts spread over more nodes, but more users find
+/// their first part exhausted, and Redis' processor caches hold the fields of fewer parts.
+const NEW_PARTS_MAX: u32 = 16;
+const _: () = assert!(NEW_PARTS_MAX <= MAX_PARTS);
 
-/// The number of parts of a packet of `count` slips: one per 1,000 slips, at most 64.
+/// The number of parts of a new packet of `count` slips: one per 1,000 slips begun, at most 16.
 #[must_use]
 pub fn part_count(count: u32) -> u32 {
-    count.div_ceil(SLIPS_PER_PART).clamp(1, MAX_PARTS)
+    count.div_ceil(SLIPS_PER_PART).clamp(1, NEW_PARTS_MAX)
 }
 
 /// One of the [`PARTITIONS`] hash tags under which the hot store keeps its keys.
@@ -155,8 +159,8 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_parts_grows_to_64() {
-        assert_eq!([0, 1, 1_000, 1_001, 64_000, 100_000].map(part_count), [1, 1, 1, 2, 64, 64]);
+    fn the_number_of_parts_grows_to_16() {
+        assert_eq!([0, 1, 1_000, 1_001, 15_000, 15_001, 100_000].map(part_count), [1, 1, 1, 2, 15, 16, 16]);
     }
 
     #[test]

@@ -9,8 +9,10 @@ use super::{PAGE, SLIPS_OF_MANY};
 pub enum Order {
     /// It stays as it is.
     Constant,
-    /// With a packet's parts: one for each 1,000 slips, at most 64.
+    /// With a packet's parts: one for each 1,000 slips, at most 16.
     Parts,
+    /// With the 4 KB that a reader of a part's amounts begins: a byte for each of its slips here.
+    PartAmounts,
     /// With the groups of 64 slips that share a key of the ledger.
     Groups,
     /// With those groups, up to the 64 that a view of a large packet may read.
@@ -34,9 +36,11 @@ pub type Orders = fn(&str, Figure) -> Order;
 
 impl Order {
     fn at(self, size: u32) -> u64 {
+        let parts = size.div_ceil(1_000).min(16);
         let factor = match self {
             Self::Constant | Self::OneRead => 1,
-            Self::Parts => size.div_ceil(1_000).min(64),
+            Self::Parts => parts,
+            Self::PartAmounts => size.div_ceil(parts).div_ceil(4_096),
             Self::Groups => size.div_ceil(64),
             Self::Frontier => size.div_ceil(64).min(64),
             Self::Each | Self::EachAndMore | Self::Stored => size,
@@ -73,9 +77,13 @@ impl Order {
 #[expect(clippy::match_same_arms, reason = "a row for each action and its figures")]
 pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
     use Figure::{Calls, Commands, Moved, ReadUnits, Reads, Transactions, WriteUnits};
-    use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, Parts};
+    use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, PartAmounts, Parts};
     match (action, figure) {
-        ("send", Calls | Commands | Moved | WriteUnits) => Parts,
+        ("send", Calls | Commands | Moved) => Parts,
+        ("send", WriteUnits) => Each,
+        ("winning grab, the first of a part in a process" | "losing grab, a hold left behind", ReadUnits) => {
+            PartAmounts
+        }
         ("first view", Reads | ReadUnits) => Groups,
         ("later view, after 11 s" | "claims, first page" | "newest claims, first page", Reads | ReadUnits) => Frontier,
         (

@@ -139,13 +139,13 @@ async fn the_largest_part_loads_with_all_its_decisions() {
         let mut packet = Packet::of(100_000);
         packet.part = packet.terms.id.parts().max_by_key(|part| part.slips(100_000).len()).unwrap();
         let slips = packet.part.slips(100_000);
-        assert_eq!(slips.len(), 1_563);
+        assert_eq!(slips.len(), 6_250);
         let user = |slip: u32| format!("{slip:u>128}");
         let decisions: Vec<Decision> = slips.clone().map(|slip| won(slip, &user(slip))).collect();
         rig.load(&packet, &decisions).await;
         let shown = rig.store.snapshot(packet.part, true).await.unwrap();
         let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
-        assert!(part.is_final && part.by_user.len() == 1_563);
+        assert!(part.is_final && part.by_user.len() == 6_250);
         assert!(slips.clone().all(|slip| part.by_user[&id(&user(slip))] == GrabAnswer::Confirmed(claim_of(slip))));
         assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
 

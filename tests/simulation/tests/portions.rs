@@ -15,8 +15,8 @@ use scene::{OPEN, SLOW, Scene, other_sender};
 /// The time of one run: transactions take a second each here, so it is short of what these packets need.
 const RUN: Duration = Duration::from_secs(45);
 const LARGE: u32 = 100_000;
-/// The slips of a large packet's portion at most: one of its 64 parts.
-const PORTION: usize = 1_563;
+/// The slips of a large packet's portion at most: one of its 16 parts.
+const PORTION: usize = 6_250;
 
 #[tokio::test(start_paused = true)]
 async fn large_packets_do_not_keep_a_small_one_waiting() {

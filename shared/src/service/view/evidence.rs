@@ -27,8 +27,8 @@ const FRONT_WEIGHT: u32 = 64;
 /// For how long before the newest claim the list of what is newer repeats claims, at most. A hold that waits for longer, and a part that
 /// is silent for longer, may add claims that it lacks.
 const REPEATED: Duration = Duration::from_secs(5);
-/// About the bytes of a report without holds: its version, and a bit for each of at most 1,563 slips.
-const REPORT_BYTES: usize = 256;
+/// About the bytes of a report without holds: its version, and a bit for each of at most 6,250 slips.
+const REPORT_BYTES: usize = 1_024;
 /// The age of what was never read.
 const NEVER: Duration = Duration::from_hours(1);
 

@@ -40,7 +40,7 @@ async fn a_large_packet_that_changes_costs_400_queries_a_minute_and_32_mb() {
             }
         }
         for n in 0..10 {
-            let part = scene.part((tick * 10 + n) % 64);
+            let part = scene.part((tick * 10 + n) % 16);
             held.push((part, scene.hold(part).await));
         }
         let begun = std::time::Instant::now();
@@ -104,13 +104,13 @@ async fn a_shard_that_does_not_answer_costs_only_what_is_missing() {
     scene.mute([]);
     tokio::time::advance(Duration::from_secs(2)).await;
     assert_eq!(scene.claimed_count().await, before + 2);
-    assert_eq!(scene.hot.asked.load(Ordering::SeqCst), 64);
+    assert_eq!(scene.hot.asked.load(Ordering::SeqCst), 16);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_shard_that_hangs_delays_a_view_by_one_second_once() {
-    let mut scene = Scene::new(40_000, |_| 1).await;
-    assert_eq!(scene.claimed_count().await, 40);
+    let mut scene = Scene::new(16_000, |_| 1).await;
+    assert_eq!(scene.claimed_count().await, 16);
     let near = scene.part(0);
     *lock(&scene.hot.hanging) = (0..256).filter(|partition| *partition != near.partition().index()).collect();
     let hold = scene.hold(near).await;
@@ -118,13 +118,13 @@ async fn a_shard_that_hangs_delays_a_view_by_one_second_once() {
     scene.reconcile(near, &hold).await;
     for seconds in [1, 0, 0] {
         let begun = Instant::now();
-        assert_eq!(scene.claimed_count().await, 41, "the part that answers is current");
+        assert_eq!(scene.claimed_count().await, 17, "the part that answers is current");
         assert_eq!(begun.elapsed(), Duration::from_secs(seconds));
     }
     lock(&scene.hot.hanging).clear();
     tokio::time::advance(Duration::from_secs(1)).await;
     let begun = Instant::now();
-    assert_eq!(scene.claimed_count().await, 41);
+    assert_eq!(scene.claimed_count().await, 17);
     assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
