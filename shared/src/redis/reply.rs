@@ -165,34 +165,37 @@ fn moment(reply: &Value) -> Option<Timestamp> {
     from_redis_value(reply.clone()).ok().map(Timestamp::from_ms)
 }
 
-/// The answer of `view.lua`.
+/// The answer of `view.lua`. Of a part that has changed, it has only the time: [`changed`] reads the rest.
 pub fn view(reply: &Value) -> Option<ViewResult> {
     let Value::Array(fields) = reply else { return None };
     let (state, rest) = fields.split_first()?;
     match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
         (0, []) => Some(ViewResult::NotLoaded),
         (1, [now]) => Some(ViewResult::Unchanged(moment(now)?)),
-        (2, [now, version, closed, known_count, users @ ..]) if users.len() % 2 == 0 => {
-            let mut look = PartView {
-                now: moment(now)?,
-                version: text(version)?,
-                is_closed: number::<u8>(&text(closed)?)? == 1,
-                known_count: number(&text(known_count)?)?,
-                ..PartView::default()
-            };
-            for pair in users.chunks_exact(2) {
-                let (user, state) = (text(&pair[0])?, text(&pair[1])?);
-                if state.starts_with('h') {
-                    look.holds.push(held(&user, &state)?.hold);
-                } else {
-                    look.claims.insert(user.parse().ok()?, claim(&state)?);
-                }
-            }
-            look.holds.sort_by_key(|hold| (hold.at, hold.slip));
-            Some(ViewResult::Changed(look))
-        }
+        (2, [now]) => Some(ViewResult::Changed(PartView { now: moment(now)?, ..PartView::default() })),
         _ => None,
     }
+}
+
+/// What the hash of a part shows, read after `now`. The version is as in `view.lua`.
+pub fn changed(now: Timestamp, part: &[(String, String)]) -> Option<ViewResult> {
+    let field = |wanted| part.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+    if field(fields::EXPIRES_AT).is_none() {
+        return Some(ViewResult::NotLoaded);
+    }
+    let known_count = number(field(fields::KNOWN_COUNT)?)?;
+    let is_closed = field(fields::GUARD).is_some_and(|guard| guard.ends_with("closed"));
+    let version = format!("{known_count}:{}:{}", part.len(), u8::from(is_closed));
+    let mut view = PartView { now, version, is_closed, known_count, ..PartView::default() };
+    for (user, state) in part.iter().filter(|(name, _)| !name.starts_with(fields::PREFIX)) {
+        if state.starts_with('h') {
+            view.holds.push(held(user, state)?.hold);
+        } else {
+            view.claims.insert(user.parse().ok()?, claim(state)?);
+        }
+    }
+    view.holds.sort_by_key(|hold| (hold.at, hold.slip));
+    Some(ViewResult::Changed(view))
 }
 
 /// The answer of `reconcile.lua`.

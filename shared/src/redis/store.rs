@@ -189,10 +189,8 @@ impl HotStore for RedisStore {
     async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
         match self.snapshot_without_owners(part, only_final).await? {
             SnapshotResult::Exhausted(shown) if shown.is_final => {
-                let mut all = cmd("HGETALL");
-                all.arg(PartKeys::of(part).part);
-                let owners =
-                    reply::owners(&self.run::<Vec<_>>(all).await?).ok_or_else(|| unreadable("the hash of a part"))?;
+                let all = self.hash(&PartKeys::of(part)).await?;
+                let owners = reply::owners(&all).ok_or_else(|| unreadable("the hash of a part"))?;
                 // Without owners, the part has been closed since, or the hot store has forgotten it or rolled back.
                 Ok(owners.map_or(SnapshotResult::GrabNeeded, |by_user| {
                     SnapshotResult::Exhausted(PartSnapshot { by_user, ..shown })
@@ -210,7 +208,13 @@ impl HotStore for RedisStore {
         let keys = PartKeys::of(part);
         let call = VIEW.call(&[&keys.part]).arg(seen.unwrap_or_default());
         let reply: redis::Value = self.call(&call).await?;
-        reply::view(&reply).ok_or_else(|| unreadable("view.lua"))
+        match reply::view(&reply).ok_or_else(|| unreadable("view.lua"))? {
+            ViewResult::Changed(view) => {
+                let all = self.hash(&keys).await?;
+                reply::changed(view.now, &all).ok_or_else(|| unreadable("the hash of a part"))
+            }
+            state => Ok(state),
+        }
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
@@ -307,6 +311,13 @@ impl RedisStore {
     async fn call<T: redis::FromRedisValue>(&self, script: &Call) -> Result<T, RedisError> {
         self.meter.called_script();
         self.connection.run(script).await
+    }
+
+    /// All fields of a part.
+    async fn hash(&self, keys: &PartKeys) -> Result<Vec<(String, String)>, HotStoreError> {
+        let mut all = cmd("HGETALL");
+        all.arg(&keys.part);
+        self.run(all).await
     }
 
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
