@@ -230,7 +230,7 @@ mutants-code: ## Change the code in small ways and list changes that no test fin
 # that of make bench SERVER=valkey is in target/bench-valkey. ARGS="--only million --users 20000 --slips 2000" takes seconds.
 bench: ## Compare this engine with every published design
 	@scripts/install-tools.sh && scripts/install-tools.sh rie
-	@$(call announce,measured/bench,the benchmark: about 5 minutes)
+	@$(call announce,measured/bench,the benchmark: about 20 minutes)
 	cargo build --profile measured -p bench
 	target/measured/bench $(if $(QUICK),--quick) $(ARGS)
 
