@@ -11,8 +11,8 @@ pub const PARTITIONS: u32 = 256;
 
 /// A packet up to this many slips is one part.
 const SLIPS_PER_PART: u32 = 1_000;
-/// A new packet has at most this many parts, although an id can name more. More parts spread over more nodes, but more users find
-/// their first part exhausted, and Redis' processor caches hold the fields of fewer parts.
+/// A new packet has at most this many parts, although an id can name more. With more parts a packet spreads over more nodes, but more
+/// users find their first part exhausted, and calls have fewer users for each part.
 const NEW_PARTS_MAX: u32 = 16;
 const _: () = assert!(NEW_PARTS_MAX <= MAX_PARTS);
 

@@ -22,7 +22,7 @@ pub const GRAB: &str = include_str!("../../../shared/src/redis/lua/grab.lua");
 
 /// One user a call, who wins, asks again, or comes too late.
 const CASES: [&str; 3] = ["winner", "repeat", "loser"];
-/// The sum of the first two: the cost of a user who asks twice.
+/// A user who asks twice costs the sum of the first two.
 const TWICE: &str = "winner and repeat";
 
 /// A call by its number and its user.
