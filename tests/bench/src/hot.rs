@@ -14,6 +14,7 @@ const SLIPS: u32 = 100_000;
 const CROWD: u32 = 10_000;
 /// Requests in flight at once in A, C and D.
 const MANY: usize = 1_000;
+/// Requests in flight at once in the second part of A.
 const FEW: usize = 20;
 
 /// (A) Everybody wins.
@@ -23,7 +24,7 @@ pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let raw = async |time| limits::raw_heat(engine, &redis, &rush, time).await;
     for _ in 0..lab.time.rounds {
         published(lab, "A", &rush).await?;
-        pipelined(lab, engine, "A", &rush, &[MANY, FEW]).await?;
+        pipelined(lab, engine, "A", &rush, MANY).await?;
         lab.round("A", "ours, the raw script with 64 users a call", &rush, raw).await?;
         for limit in [Limit::TrivialScript, Limit::Lpop] {
             lab.round("A", limit.name(), &rush, async |_| Ok(limits::heat(limit, &redis, &rush)?)).await?;
@@ -33,12 +34,21 @@ pub async fn a(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     Ok(())
 }
 
+/// A again, with few requests in flight.
+pub async fn a_with_few(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
+    let rush = Arc::new(Rush::all_win(lab.scaled(SLIPS)));
+    for _ in 0..lab.time.rounds {
+        pipelined(lab, engine, "A", &rush, FEW).await?;
+    }
+    Ok(())
+}
+
 /// (B) Many users and few slips.
 pub async fn b(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::crowd(100, lab.scaled(CROWD)));
     for _ in 0..lab.time.rounds {
         published(lab, "B", &rush).await?;
-        pipelined(lab, engine, "B", &rush, &[CROWD as usize]).await?;
+        pipelined(lab, engine, "B", &rush, CROWD as usize).await?;
     }
     Ok(())
 }
@@ -48,7 +58,7 @@ pub async fn c(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::spread(lab.scaled(1_000), 100));
     for _ in 0..lab.time.rounds {
         published(lab, "C", &rush).await?;
-        pipelined(lab, engine, "C", &rush, &[MANY]).await?;
+        pipelined(lab, engine, "C", &rush, MANY).await?;
     }
     Ok(())
 }
@@ -58,7 +68,7 @@ pub async fn d(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     let rush = Arc::new(Rush::with_repeats(lab.scaled(SLIPS)));
     for _ in 0..lab.time.rounds {
         published(lab, "D", &rush).await?;
-        pipelined(lab, engine, "D", &rush, &[MANY]).await?;
+        pipelined(lab, engine, "D", &rush, MANY).await?;
     }
     Ok(())
 }
@@ -73,22 +83,19 @@ async fn published(lab: &mut Lab, workload: &'static str, rush: &Rush) -> Result
     Ok(())
 }
 
-/// lua-queue and this engine with many requests in flight.
+/// lua-queue and this engine with so many requests in flight at once.
 async fn pipelined(
     lab: &mut Lab,
     engine: &Arc<Engine>,
     workload: &'static str,
     rush: &Arc<Rush>,
-    under_way: &[usize],
+    under_way: usize,
 ) -> Result<(), BoxError> {
     let lua_queue = Arc::new(LuaQueuePipelined::new(&lab.redis_url())?);
     let one_by_one = Arc::new(OneByOne::new(Arc::clone(engine)));
     let collected = Arc::new(Collected::new(Arc::clone(engine)));
-    for &under_way in under_way {
-        let name = |scheme: &str| format!("{scheme}, {under_way} under way");
-        lab.concurrent(workload, &name("lua-queue pipelined"), &lua_queue, rush, under_way).await?;
-        lab.concurrent(workload, &name("ours, one user a call"), &one_by_one, rush, under_way).await?;
-        lab.concurrent(workload, &name("ours, collected"), &collected, rush, under_way).await?;
-    }
-    Ok(())
+    let name = |scheme: &str| format!("{scheme}, {under_way} under way");
+    lab.concurrent(workload, &name("lua-queue pipelined"), &lua_queue, rush, under_way).await?;
+    lab.concurrent(workload, &name("ours, one user a call"), &one_by_one, rush, under_way).await?;
+    lab.concurrent(workload, &name("ours, collected"), &collected, rush, under_way).await
 }

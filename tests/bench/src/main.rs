@@ -105,12 +105,24 @@ impl Options {
         self.only.iter().any(|wanted| wanted == workload)
     }
 
-    async fn hot_path(&self, report: Report, redis_apart: Option<&RedisApart>) -> Result<Report, BoxError> {
-        let mut lab = Lab::open(self.time(), self.scheme.clone(), report).await?;
+    /// A lab for the hot path, and the engine in it.
+    async fn hot(&self, report: Report, redis_apart: Option<&RedisApart>) -> Result<(Lab, Arc<Engine>), BoxError> {
+        let lab = Lab::open(self.time(), self.scheme.clone(), report).await?;
         if let Some(apart) = redis_apart {
             apart.take_there(lab.redis())?;
         }
-        let engine = Arc::new(Engine::new(&lab.redis_url(), &lab.dynamodb_url(), "hot", "redis").await?);
+        let engine = Engine::new(&lab.redis_url(), &lab.dynamodb_url(), "hot", "redis").await?;
+        Ok((lab, Arc::new(engine)))
+    }
+
+    async fn few_in_flight(&self, report: Report, redis_apart: Option<&RedisApart>) -> Result<Report, BoxError> {
+        let (mut lab, engine) = self.hot(report, redis_apart).await?;
+        hot::a_with_few(&mut lab, &engine).await?;
+        Ok(lab.close().await)
+    }
+
+    async fn hot_path(&self, report: Report, redis_apart: Option<&RedisApart>) -> Result<Report, BoxError> {
+        let (mut lab, engine) = self.hot(report, redis_apart).await?;
         if self.wants("A") {
             hot::a(&mut lab, &engine).await?;
         }
@@ -196,6 +208,11 @@ fn main() -> Result<(), BoxError> {
         let apart = RedisApart::begin()?;
         report.machine.redis_apart = apart.is_some();
         report = runtime(report.machine.cores)?.block_on(options.hot_path(report, apart.as_ref()))?;
+        if options.wants("A") {
+            // Tokio's default, as in any process: a worker for each processor that the clients may use. With so few requests, a
+            // second worker on the same processor would only take turns with the first.
+            report = Runtime::new()?.block_on(options.few_in_flight(report, apart.as_ref()))?;
+        }
         if let Some(apart) = apart {
             apart.end()?;
         }

@@ -1,6 +1,6 @@
 -- grab: takes a slip for each of one or more users, of one or more parts, in one round trip.
 --
--- KEYS  per part (no part twice)
+-- KEYS  per part; if each has one user, a part may come again for another one
 --       1  the part's hash
 --       2  its partition's queue
 --       3  its counts of wrong passphrases, only if digests follow
