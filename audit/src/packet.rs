@@ -122,7 +122,7 @@ impl Run {
         let mut all = Vec::with_capacity(packet.count as usize);
         for (index, name) in (0..parts).zip(names) {
             let (start, end) = (part_start(index, parts, packet.count), part_start(index + 1, parts, packet.count));
-            let expected = format!("the amounts of slips {start} to {}", end - 1);
+            let expected = format!("the amounts of {} slips, from {start} on", end - start);
             let mut say = |found: String| wrong.push(Imbalance::new(Kind::Amounts, shown(&name), &*expected, found));
             match items.get(&name).map(Amounts::read) {
                 None => say("no amounts".to_owned()),

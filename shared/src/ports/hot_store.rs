@@ -171,7 +171,7 @@ pub enum ViewResult {
     Changed(PartView),
 }
 
-/// What a part knows of its slips, at one moment.
+/// What a part knows of its slips.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct PartView {
     /// The time of this view by the hot store's clock. It has every slip that was given out before.
@@ -242,7 +242,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these end.
+    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these may end: those whose
+    /// slip went to somebody else.
     /// A part that is not loaded is only taken out of its partition's queue of pending parts.
     fn reconcile(
         &self,

@@ -1,6 +1,7 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use foldhash::HashMap;
 use futures::stream::{self, StreamExt, TryStreamExt};
 use redis::{Cmd, cmd};
 
@@ -8,7 +9,7 @@ use super::connection::{Call, Connection, RedisError, Script};
 use super::fields;
 use super::keys::{self, PartKeys};
 use super::reply;
-use crate::domain::{AckMode, Decision, Guard, Hold, PartId, Partition, Terms, Timestamp, UserId};
+use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
     Ask, Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
     Reconciled, SnapshotResult, System, ViewResult,
@@ -18,12 +19,14 @@ use crate::telemetry::Meter;
 /// How long after a packet's expiry Redis still answers repeated grabs. After that the ledger does.
 const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 
-/// Decisions in one call of `reconcile`: bounds for how long it keeps Redis busy, and its arguments (a serverless Redis takes no
-/// more than 3,999).
+/// The arguments that a serverless Redis takes in one command.
+const ARGUMENTS_MAX: usize = 3_999;
+
+/// Decisions in one call of `reconcile`: bounds for how long it keeps Redis busy, and its arguments.
 const DECISIONS_PER_CALL: usize = 500;
 
-/// With fewer users per part than this, `grab.lua` names a part once for each of its users. Its fast path for each then costs Redis
-/// less than one general path for all.
+/// With fewer users per part than this, a call names a part once for each of its users. Most take the fast path of `grab.lua` then,
+/// which costs Redis less than one general path for all.
 const USERS_THAT_SHARE_A_PART: usize = 2;
 
 /// Parts whose holds are counted at once.
@@ -118,7 +121,11 @@ impl HotStore for RedisStore {
             for decision in decisions {
                 call = call.arg(decision_text(decision));
             }
-            for hold in resolved {
+            // The others need not be told: their decision confirms them, or is in another call.
+            let owners: HashMap<u32, &Owner> =
+                decisions.iter().map(|decision| (decision.slip, &decision.owner)).collect();
+            let gives_way = |hold: &&Hold| owners.get(&hold.slip).is_some_and(|owner| owner.user() != Some(&hold.user));
+            for hold in resolved.iter().filter(gives_way) {
                 call = call.arg(format!("{} {}", hold.slip, hold.user));
             }
             let state = self.call(&call).await?;
@@ -149,13 +156,9 @@ impl HotStore for RedisStore {
         for recipient in recipients.into_iter().flatten() {
             call = call.arg(recipient.as_str());
         }
-        // In one argument: a serverless Redis takes no more than 3,999.
-        let mut text = String::new();
-        for decision in decisions {
-            text.push_str(&decision_text(decision));
-            text.push(';');
-        }
-        let state = self.call(&call.arg(text)).await?;
+        // In one argument, because of ARGUMENTS_MAX. No user's id has a line break.
+        let lines: Vec<String> = decisions.iter().map(decision_text).collect();
+        let state = self.call(&call.arg(lines.join("\n"))).await?;
         reply::loaded(state).ok_or_else(|| unreadable("load.lua"))
     }
 
@@ -324,6 +327,7 @@ impl RedisStore {
     }
 
     async fn call<T: redis::FromRedisValue>(&self, script: &Call) -> Result<T, RedisError> {
+        debug_assert!(script.argument_count() <= ARGUMENTS_MAX, "a serverless Redis refuses so many arguments");
         self.meter.called_script();
         self.connection.run(script).await
     }

@@ -49,6 +49,23 @@ async fn decided_slips_are_not_free() {
 }
 
 #[tokio::test]
+async fn decisions_name_any_user() {
+    on_both(async |rig| {
+        let packet = Packet::of(20);
+        let mut decisions: Vec<Decision> = (0..).zip(ODD_USERS).map(|(slip, user)| won(slip, user)).collect();
+        decisions.push(refunded(15));
+        rig.load(&packet, &decisions).await;
+        let state = rig.state(packet.part).await;
+        assert_eq!(state.claims.keys().map(String::as_str).collect::<BTreeSet<_>>(), ODD_USERS.into());
+        assert_eq!(state.decided.len(), ODD_USERS.len() + 1);
+        for (slip, user) in (0..).zip(ODD_USERS) {
+            assert_eq!(rig.grab(&packet, user).await, GrabAnswer::Confirmed(claim_of(slip)));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_other_parts_of_a_packet_have_their_own_slips() {
     on_both(async |rig| {
         let packet = Packet::in_parts(3, 10);

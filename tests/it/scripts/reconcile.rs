@@ -303,6 +303,32 @@ async fn more_decisions_than_fit_in_one_call_are_all_reconciled() {
     .await;
 }
 
+/// As many as the largest part has. Each call asserts that it has no more arguments than a serverless Redis takes.
+#[tokio::test]
+async fn an_outbox_with_thousands_of_holds_is_reconciled() {
+    let rig = Rig::on_one_node().await;
+    let packet = Packet::in_parts(1, 6_250);
+    rig.load(&packet, &[]).await;
+    let users: Vec<String> = (0..6_250).map(|n| format!("user-{n}")).collect();
+    let mut holds = Vec::new();
+    for some in users.chunks(64) {
+        let grabbers: Vec<_> = some.iter().map(|user| grabber(user)).collect();
+        for (found, grabber) in rig.store.grab(packet.part, &grabbers).await.unwrap().unwrap().into_iter().zip(grabbers)
+        {
+            let GrabAnswer::Held { slip, at, .. } = found else { panic!("{found:?}") };
+            holds.push(Hold { slip, user: grabber.user, at });
+        }
+    }
+    // The ledger gave each tenth slip to somebody else.
+    let owner =
+        |hold: &Hold| if hold.slip.is_multiple_of(10) { format!("other-{}", hold.slip) } else { hold.user.to_string() };
+    let decisions: Vec<Decision> = holds.iter().map(|hold| won(hold.slip, &owner(hold))).collect();
+    assert_eq!(rig.reconcile(&packet, &decisions, &holds).await, Reconciled::Final);
+    let state = rig.state(packet.part).await;
+    assert_eq!((state.held.len(), state.claims.len(), state.is_pending), (0, 6_250, false));
+    assert!(state.claims.contains_key("other-10") && !state.claims.contains_key(holds[10].user.as_str()));
+}
+
 #[tokio::test]
 async fn a_later_view_shows_a_new_hold_despite_freed_slips() {
     on_both(async |rig| {

@@ -56,6 +56,11 @@ impl Call {
         self
     }
 
+    /// The number of its arguments, with the command's name.
+    pub(in crate::redis) fn argument_count(&self) -> usize {
+        self.command.args_iter().count()
+    }
+
     pub(super) fn command(&self) -> &Cmd {
         &self.command
     }

@@ -24,7 +24,7 @@
 -- the outbox. Their number is `next_free` less `hold_base`, so that a win counts itself.
 --
 -- Scripts do not roll back. So everything that can refuse a part comes before its first write, and Redis refuses that write when
--- its memory is full. If one part is refused, users of other parts may have a hold by then; their next grab finds it.
+-- its memory is full. If one part is refused, users before may have a hold by then; their next grab finds it.
 
 local call, format, sub, KEYS, ARGV = redis.call, string.format, string.sub, KEYS, ARGV
 local TRIES_MAX, TRIES_MS = 10, 60000

@@ -11,7 +11,7 @@
 --       6   the guard, as the field of that name has it
 --       7   the number of recipients
 --       8…  the recipients
---       …   then the decisions known so far: "<slip> <amount> <at> <owner>;" for each, owner '' for a refund
+--       …   then the decisions known so far: a line "<slip> <amount> <at> <owner>" for each, owner '' for a refund
 --
 -- Returns
 --   0  it is expired: an expired part is not loaded again
@@ -38,7 +38,8 @@ local function entry(field, value)
   entries[#entries + 1] = field
   entries[#entries + 1] = value
 end
-for slip, amount, at, owner in ARGV[8 + recipients]:gmatch('(%d+) (%d+) (%d+) ([^;]*);') do
+for line in ARGV[8 + recipients]:gmatch('[^\n]+') do
+  local slip, amount, at, owner = line:match('(%d+) (%d+) (%d+) (.*)')
   if tonumber(slip) >= first and tonumber(slip) < past and not is_decided[slip] then
     is_decided[slip], count = true, count + 1
   end

@@ -13,7 +13,7 @@
 --       3   the slip after its last
 --       4   the number of decisions
 --       5…  the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part tells what its owner has
---       …   then the holds that these decisions resolve: "<slip> <user>"
+--       …   then the holds whose slip one of these decisions gives to somebody else: "<slip> <user>"
 --
 -- Returns
 --   0  the part is not loaded: it was only taken out of the queue
@@ -43,11 +43,10 @@ local held = next_slip - terms[3]
 
 -- The fast path: nearly every decision confirms the hold of its owner. Others are left for the functions below, which are not
 -- even set up otherwise: making a function costs as much as calling it.
-local owners, are_kept, changes, has_news, left = {}, {}, {}, false, nil
+local changes, has_news, left = {}, false, nil
 for i = 1, count do
   local slip, owner, claim = slips[i], fields[TERMS + i], terms[TERMS + i]
   local place, number = slip - first, #changes
-  owners[slip], are_kept[slip .. ' ' .. owner] = owner, true
   -- As text: Redis formats a number from Lua as a fraction, which costs more.
   if claim and sub(claim, 1, #slip + 2) == 'h' .. slip .. ':'
     and place >= 0 and place < past - first and call('SETBIT', known, format('%d', place), '1') == 0
@@ -59,21 +58,10 @@ for i = 1, count do
     left[#left + 1] = i
   end
 end
--- Holds that give way to another user's decision.
-local lost
-for i = 5 + count, #ARGV do
-  if not are_kept[ARGV[i]] then
-    local slip, user = ARGV[i]:match('(%d+) (.+)')
-    if owners[slip] then
-      lost = lost or {}
-      lost[#lost + 1] = {slip, user}
-    end
-  end
-end
 
 -- A call without decisions tidies up: it counts the holds that exist, and trusts no counter.
 local is_tidying = #ARGV == 4
-if left or lost or is_tidying then
+if left or #ARGV > 4 + count or is_tidying then
   if has_news then call('HSET', part, unpack(changes)) end
   local rest = call('HMGET', part, '$range_end', '$open_until')
   local end_of_range = tonumber(rest[1])
@@ -178,7 +166,10 @@ if left or lost or is_tidying then
       call('HSET', part, owner, confirmed[i])
     end
   end
-  for _, hold in ipairs(lost or {}) do retract(hold[1], hold[2]) end
+  for i = 5 + count, #ARGV do
+    local slip, user = ARGV[i]:match('(%d+) (.+)')
+    retract(slip, user)
+  end
 
   changes = {'$next_free', format('%d', next_slip)}
   if others then
