@@ -121,7 +121,7 @@ impl HotStore for RedisStore {
             for decision in decisions {
                 call = call.arg(decision_text(decision));
             }
-            // The script needs no others: their decision confirms them, or is in another call.
+            // The script needs no others: their decision confirms them, is in another call, or is still to come.
             let owners: HashMap<u32, &Owner> =
                 decisions.iter().map(|decision| (decision.slip, &decision.owner)).collect();
             let gives_way = |hold: &&Hold| owners.get(&hold.slip).is_some_and(|owner| owner.user() != Some(&hold.user));

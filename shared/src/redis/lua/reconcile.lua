@@ -13,7 +13,7 @@
 --       3   the slip after its last
 --       4   the number of decisions
 --       5…  the decisions: "<slip> <amount> <at> <owner>", owner '' for a refund; a slip of another part tells what its owner has
---       …   then the holds whose slip one of these decisions gives to somebody else: "<slip> <user>"
+--       …   then the holds whose slip one of these decisions gives to another user or back: "<slip> <user>"
 --
 -- Returns
 --   0  the part is not loaded: it was only taken out of the queue
