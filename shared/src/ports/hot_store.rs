@@ -242,9 +242,9 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these may end: those whose
-    /// slip went to somebody else.
-    /// A part that is not loaded is only taken out of its partition's queue of pending parts.
+    /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these may end. A hold ends
+    /// if its slip went to another user, or back. A part that is not loaded is only taken out of its partition's queue of pending
+    /// parts.
     fn reconcile(
         &self,
         part: PartId,

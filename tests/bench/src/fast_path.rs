@@ -22,7 +22,7 @@ pub const GRAB: &str = include_str!("../../../shared/src/redis/lua/grab.lua");
 
 /// One user a call, who wins, asks again, or comes too late.
 const CASES: [&str; 3] = ["winner", "repeat", "loser"];
-/// A user who asks twice costs the sum of the first two.
+/// The first two together: a user grabs, and repeats the grab.
 const TWICE: &str = "winner and repeat";
 
 /// A call by its number and its user.
