@@ -18,6 +18,8 @@ mod operator;
 mod packet;
 mod paths;
 mod replay;
+mod reported;
 mod send;
+mod start;
 mod users;
 mod wallets;
