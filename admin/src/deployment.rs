@@ -45,9 +45,6 @@ pub enum Failed {
     /// The ledger did not answer; where it is.
     #[error("{0}")]
     Table(String, #[source] Box<Self>),
-    /// The timelines could not be completed.
-    #[error("the timelines are not complete")]
-    Timeline(#[source] ::audit::ReadError),
     /// No such packet.
     #[error("there is no packet {0}")]
     NoPacket(PacketId),
@@ -107,7 +104,7 @@ impl Failed {
     #[must_use]
     pub fn in_table(self, place: &str) -> Self {
         match self {
-            Self::Audit(_) | Self::Journal(_) | Self::Timeline(_) | Self::Store(_) => {
+            Self::Audit(_) | Self::Journal(_) | Self::Store(_) => {
                 Self::Table(place.to_owned(), Box::new(self))
             }
             other => other,
@@ -151,8 +148,6 @@ pub struct Deployed {
     /// The connection for reads that the hot store's port does not offer.
     pub(crate) connection: Connection,
     pub(crate) auditor: Auditor,
-    /// The table, for reads that the ledger does not offer.
-    pub(crate) reader: Reader,
     /// The table's name and where it is, for people.
     pub(crate) place: String,
 }
@@ -185,10 +180,9 @@ impl Deployed {
         }
         let connection = Connection::new(redis)?;
         let auditor = Auditor::new(client.clone(), config.table.clone());
-        let reader = Reader::new(client.clone(), config.table.clone());
         let Table { client, place, .. } = Table::new(client, config.table.clone(), endpoint);
         let stores = Wiring::new(config, client)?.stores().clone();
-        Ok(Self { stores, connection, auditor, reader, place })
+        Ok(Self { stores, connection, auditor, place })
     }
 }
 

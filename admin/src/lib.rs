@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis, complete timelines and deliver webhooks again. Some write and reconcile the accounts of a day, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis and deliver webhooks again. Some write and reconcile the accounts of a day, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -16,7 +16,6 @@ mod reconcile;
 mod remote;
 mod sort;
 mod text;
-mod timeline;
 mod verify;
 mod webhooks;
 
@@ -67,7 +66,6 @@ async fn run_in(deployed: &Deployed, command: Command, json: bool, by: Option<Si
         Command::Packet { id } => packet::run(deployed, id, json).await,
         Command::Parked => parked::list(deployed, json).await,
         Command::Replay(options) => parked::replay(deployed, &options, by, json).await,
-        Command::Timeline(options) => timeline::run(&deployed.reader, &deployed.stores.ledger, &options, json).await,
         Command::Rebuild { id } => rebuild::run(deployed, id, json).await,
         Command::Audit(_)
         | Command::Verify(_)

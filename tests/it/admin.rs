@@ -10,7 +10,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::AttributeValue;
 use redis::cmd;
 use serde_json::{Value, json};
-use shared::domain::{AckMode, Amount, Hold, MovementFilter, PartId, Terms, Timestamp};
+use shared::domain::{AckMode, Hold, PartId, Terms, Timestamp};
 use shared::ports::HotStore;
 use shared::redis::{PartKeys, fields};
 use shared::service::{GrabOutcome, NewPacket};
@@ -120,43 +120,6 @@ async fn an_error_names_the_store_and_where_it_is() {
     let single = admin(&world, &["parked", "--redis-cluster"]).await.with(2);
     assert!(single.errors.starts_with("error: the hot store at 127.0.0.1:"), "{single:?}");
     assert!(single.errors.ends_with(" is no cluster: leave out --redis-cluster, or set REDIS_CLUSTER=false\n"));
-}
-
-#[tokio::test]
-async fn movements_of_before_timelines_are_entered_in_them() {
-    let world = World::single().await;
-    let process = world.process();
-    let sam = user("sam");
-    let mut short = packet(&sam, 1_000, 10);
-    short.expires_in = Duration::from_millis(500);
-    let terms = process.send_funded(short).await;
-    process.wallets.withdraw(&sam, &"w".parse().unwrap(), Amount::new(0), None).await.unwrap();
-    world.expired(&terms).await;
-    process.settle().await;
-    let movements = async || {
-        let all = process.wallets.movements(&sam, MovementFilter::default(), None, 100).await.unwrap().rows;
-        all.into_iter().map(|row| (row.kind.name(), row.id, row.at)).collect::<Vec<_>>()
-    };
-    let before = movements().await;
-    assert_eq!(before.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>(), ["refund", "withdrawal", "sent", "deposit"]);
-    admin(&world, &["audit"]).await.with(0);
-
-    // As the version before wrote them.
-    let items = world.dynamodb.scan().table_name(world.table()).send().await.unwrap().items.unwrap();
-    let copies = items.iter().filter(|item| item["SK"].as_s().unwrap().starts_with("AT#"));
-    for item in copies.clone() {
-        let delete = world.dynamodb.delete_item().table_name(world.table());
-        delete.key("PK", item["PK"].clone()).key("SK", item["SK"].clone()).send().await.unwrap();
-    }
-    assert_eq!((copies.count(), movements().await.len()), (3, 1));
-    let wrong = admin(&world, &["audit"]).await.with(1);
-    assert_eq!(wrong.line("timeline"), "timeline USER#sam / AT#");
-    for entered in [3, 0] {
-        let said = admin(&world, &["timeline", "--json"]).await.with(0).json();
-        assert_eq!(said, json!({"movements": 3, "entered": entered}));
-    }
-    assert_eq!(movements().await, before);
-    admin(&world, &["audit"]).await.with(0);
 }
 
 #[tokio::test]

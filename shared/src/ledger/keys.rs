@@ -145,7 +145,7 @@ pub fn day(sender: &UserId, day: &str) -> Key {
 }
 
 /// The copy of a deposit, a refund or a withdrawal in its user's timeline, where those of a kind sort by time. Written with the movement,
-/// never changed. Missing: a version without timelines wrote the movement.
+/// never changed.
 pub fn in_timeline(movement: &Key, at: Timestamp) -> Key {
     let (kind, name) = movement.sk.split_once('#').unwrap_or((&movement.sk, ""));
     Key { pk: movement.pk.clone(), sk: format!("AT#{kind}#{}#{name}", time(at)) }

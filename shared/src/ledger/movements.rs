@@ -192,17 +192,6 @@ impl<T: Table> Ledger<T> {
         }
         Ok(newest.into_iter().collect())
     }
-
-    /// Puts a deposit, a refund or a withdrawal into its user's timeline, if a version without timelines wrote it. Returns whether it
-    /// was missing there.
-    pub async fn enter_in_timeline(&self, movement: &Key, at: Timestamp) -> Result<bool, LedgerError> {
-        let Some(mut item) = self.table.get(movement.clone()).await? else { return Ok(false) };
-        for name in [keys::PK, keys::SK] {
-            item.inner_mut().remove(name);
-        }
-        let copy = Write::PutNew { key: keys::in_timeline(movement, at), item };
-        Ok(matches!(self.commit(&[copy]).await?, Committed::Yes))
-    }
 }
 
 /// The packet of a claim or a send, from the name in its sort key.

@@ -233,7 +233,6 @@ impl Walk {
         self.operate("operate-read", &["parked"]).await;
         self.operate("operate-repair", &["replay", "--all"]).await;
         self.operate("operate-repair", &["rebuild", &promised]).await;
-        self.operate("operate-repair", &["timeline"]).await;
         self.operate("operate-read", &["packet", &promised]).await;
         self.operate("operate-read", &["audit"]).await;
 

@@ -282,19 +282,6 @@ async fn an_item_without_a_sort_key_or_a_packet_is_a_defect() {
 }
 
 #[tokio::test]
-async fn a_movement_of_before_timelines_is_entered_once() {
-    let ledger = ledger_with_movements();
-    let key = keys::deposit(&user("alice"), &"d1".parse().unwrap());
-    assert!(ledger.enter_in_timeline(&key, at(NOW - 5)).await.unwrap());
-    let item = OutsideItem { id: "d1".to_owned(), amount: Amount::new(300), at: at(NOW - 5), by: Some(signer()) };
-    assert_eq!(ledger.written(), [put(keys::in_timeline(&key, at(NOW - 5)), &item)]);
-    ledger.answer(Err(TransactError::Cancelled(vec![there(&item)])));
-    assert!(!ledger.enter_in_timeline(&key, at(NOW - 5)).await.unwrap());
-    let none = keys::deposit(&user("alice"), &"d2".parse().unwrap());
-    assert!(!ledger.enter_in_timeline(&none, at(NOW)).await.unwrap());
-}
-
-#[tokio::test]
 async fn claims_are_read_as_far_as_they_can_belong_to_the_page() {
     let claims = MovementFilter { kind: Some(MovementKind::Claim), ..MovementFilter::default() };
     let queries = async |ledger: &Ledger<Told>, filter: &MovementFilter| {
