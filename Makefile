@@ -9,7 +9,7 @@ export HONGBAO_REDIS_SERVER := $(shell scripts/install-tools.sh server '$(SERVER
 $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
-.PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
+.PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate mutants chaos drill pressure bench journal size
 .PHONY: fuzz fuzz-api mutants-code mutants-lua sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
 .PHONY: growth record-actions instructions watch prose nightly preflight smoke
 
@@ -164,13 +164,8 @@ SEEDS ?= 10000
 simulate: ## Run the use cases over in-memory stores that fail by seed
 	cargo run --profile measured -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-# make conformance SEEDS=500; repeat one with: make conformance SEED=17
-conformance: ## Replay the simulation's steps in the model, which must accept them
-	cargo run --profile measured -p simulation --bin conformance -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
-
-mutants: ## Check that the simulation finds every mutant, and which ones the model rejects
+mutants: ## Check that the simulation finds every mutant
 	cargo run --profile measured -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
-	cargo run --profile measured -p simulation --bin conformance -- --mutants --seeds 1000
 
 # Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
 # The report is in target/chaos. Add up several: target/harness/chaos sum target/chaos/run-*.json
@@ -199,7 +194,6 @@ drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
 nightly: ## Run the long tests: model, simulation, mutants, page, chaos, drills, fuzzing, a shard of mutants-code
 	$(MAKE) model
 	$(MAKE) simulate SEEDS=100000
-	$(MAKE) conformance
 	$(MAKE) mutants
 	$(MAKE) mutants-lua
 	$(MAKE) instructions

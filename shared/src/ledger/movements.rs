@@ -13,12 +13,11 @@ use std::time::Duration;
 use futures::future::try_join_all;
 use serde_dynamo::AttributeValue;
 
-use super::commit::Committed;
 use super::history::{Slice, cut};
 use super::items::{self, ClaimItem, OutsideItem, RefundItem, SentItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Limits, Movement, MovementFilter, MovementKind, PacketId, RequestKey, Timestamp, UserId};
-use crate::ports::{Item, Key, Query, Table, Write};
+use crate::ports::{Item, Query, Table};
 
 /// How long after a packet's creation a claim of it can be, at most: it starts later, and stays open for a while.
 const CLAIMED_WITHIN: Duration = Duration::from_secs(Limits::START_AHEAD_MAX.as_secs() + Limits::EXPIRY_MAX.as_secs());

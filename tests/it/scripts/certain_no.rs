@@ -127,29 +127,6 @@ async fn a_slip_that_comes_back_to_a_part_with_a_wrong_count_of_holds_is_not_hel
     .await;
 }
 
-/// During a rollout, processes of the version before call their own script.
-#[tokio::test]
-async fn the_script_before_finds_nothing_in_a_part_that_said_no() {
-    let before = fields::embed(include_str!("before/grab.lua"));
-    on_both(async |rig| {
-        let lost = Packet::of(1);
-        rig.load(&lost, &[won(0, "ann")]).await;
-        let held = Packet::of(1).acknowledged_by_redis();
-        rig.load(&held, &[]).await;
-        rig.hold(&held, "ann").await;
-        for packet in [lost, held] {
-            assert_eq!(rig.grab(&packet, "eve").await, SOLD_OUT);
-            let (keys, state) = (packet.keys(), rig.state(packet.part).await);
-            let one: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "bob"]).await;
-            let two: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "2", "bob", "fay"]).await;
-            let answers = [one, two].map(|answer| answer.split_once(';').unwrap().1.to_owned());
-            assert_eq!(answers, ["s1", "s1,s1"]);
-            assert_eq!(rig.state(packet.part).await, state);
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn a_final_part_says_a_certain_no_also_if_its_count_of_holds_is_wrong() {
     on_both(async |rig| {

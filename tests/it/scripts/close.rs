@@ -99,37 +99,3 @@ async fn after_a_close_losers_of_a_part_that_was_sold_out_get_another_answer() {
     })
     .await;
 }
-
-/// During a rollout, processes of the version before call their own script.
-#[tokio::test]
-async fn a_script_that_does_not_know_of_closed_parts_gives_out_nothing() {
-    let before = fields::embed(include_str!("before/grab.lua"));
-    on_both(async |rig| {
-        for (passphrase, has_recipients) in [(None, false), (Some("open"), false), (Some("open"), true)] {
-            let mut packet = Packet::of(3);
-            if let Some(passphrase) = passphrase {
-                packet = packet.with_passphrase(passphrase);
-            }
-            if has_recipients {
-                packet = packet.for_recipients(&["ann", "bob"]);
-            }
-            rig.load(&packet, &[]).await;
-            let held = rig.grab_as(&packet, &packet.saying("bob", "open")).await;
-            assert!(matches!(held, GrabAnswer::Held { fresh: true, .. }), "{held:?}");
-            assert!(rig.store.close(packet.part).await.unwrap());
-            let (keys, state) = (packet.keys(), rig.state(packet.part).await);
-            let digest = hex::encode(digest(packet.terms.id, "open").0);
-            let plain: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "ann"]).await;
-            let with_passphrase: String =
-                rig.run(["EVAL", &before, "3", &keys.part, &keys.pending, &keys.tries, "1p", "ann", &digest]).await;
-            for answer in [plain, with_passphrase] {
-                assert_eq!(answer.split_once(';').unwrap().1, "p", "it refuses");
-            }
-            let winner: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "bob"]).await;
-            assert!(winner.contains(";h"), "{winner}");
-            let after = rig.state(packet.part).await;
-            assert_eq!((after.held, after.free), (state.held, state.free));
-        }
-    })
-    .await;
-}

@@ -82,29 +82,3 @@ async fn the_first_grab_from_the_start_on_takes_the_start_away() {
     })
     .await;
 }
-
-/// During a rollout, processes of the version before call their own script.
-#[tokio::test]
-async fn a_script_that_does_not_know_of_starts_gives_out_nothing() {
-    let before = fields::embed(include_str!("before/grab.lua"));
-    on_both(async |rig| {
-        for passphrase in [None, Some("open")] {
-            let mut packet = Packet::of(3).starting_at(now().after(AHEAD));
-            if let Some(passphrase) = passphrase {
-                packet = packet.with_passphrase(passphrase);
-            }
-            rig.load(&packet, &[]).await;
-            let (keys, state) = (packet.keys(), rig.state(packet.part).await);
-            let digest = hex::encode(digest(packet.terms.id, "open").0);
-            let plain: String = rig.run(["EVAL", &before, "2", &keys.part, &keys.pending, "ann"]).await;
-            let with_passphrase: String =
-                rig.run(["EVAL", &before, "3", &keys.part, &keys.pending, &keys.tries, "1p", "ann", &digest]).await;
-            for answer in [plain, with_passphrase] {
-                assert_eq!(answer.split_once(';').unwrap().1, "p", "it refuses");
-            }
-            let after = rig.state(packet.part).await;
-            assert_eq!((after.held, after.free), (state.held, state.free));
-        }
-    })
-    .await;
-}

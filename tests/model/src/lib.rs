@@ -44,9 +44,6 @@
 //! For each state the model also checks recovery: if all actors died now and the packet expired, one run of settle leaves
 //! nothing behind. Of symmetric states, which differ only in the users' names, the checker visits one ([`symmetry`]).
 //!
-//! `model-wide` is the same model with larger [`bounds`]: the simulation replays its histories in it
-//! (`tests/simulation/src/conformance`).
-//!
 //! [`properties`] lists the properties of each state, [`instances`] the checked bounds, and [`instance::Mutant`] the
 //! mistakes that the checker must find.
 

@@ -45,8 +45,6 @@ pub struct Asked {
     pub user: UserId,
     /// Whether the user gave the right passphrase, or none is needed.
     pub is_right: bool,
-    /// Whether the process is of the version before, and the packet has a start, of which it does not know.
-    is_unread: bool,
     invoked: u64,
     at: Timestamp,
     /// Start of the unbroken period in which someone was asking. A call that joins a running one may share its earlier
@@ -121,20 +119,19 @@ impl AnswerCounts {
 
 impl History {
     /// A user starts a grab.
-    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool, is_older: bool) -> Asked {
+    pub fn ask(&self, world: &World, packet: PacketId, user: &UserId, is_right: bool) -> Asked {
         let invoked = world.note(format_args!("{user} grabs {packet}, right passphrase: {is_right}"));
         let mut asking = self.asking.lock().unwrap();
         let asking = asking.entry(packet).or_default();
         let since = asking.values().copied().min().unwrap_or(invoked);
         asking.insert(invoked, since);
-        let is_unread = is_older && world.terms(packet).is_some_and(|terms| terms.guard.starts_at.is_some());
-        Asked { packet, user: user.clone(), is_right, is_unread, invoked, at: world.now(), since }
+        Asked { packet, user: user.clone(), is_right, invoked, at: world.now(), since }
     }
 
     /// A user receives an answer, or none. Checks at once whatever it can. No clock is more than `ahead` ahead of
     /// another.
     pub fn answer(&self, world: &World, asked: Asked, answer: Option<Result<GrabOutcome, Failure>>, ahead: Duration) {
-        let Asked { packet, user, is_right, is_unread, invoked, at, since } = asked;
+        let Asked { packet, user, is_right, invoked, at, since } = asked;
         let returned = world.note(format_args!("{user} of {packet} receives {answer:?}"));
         let terms = world.terms(packet);
         let is_ending = terms.as_ref().is_some_and(|terms| world.now().after(LENIENCE) >= terms.expires_at);
@@ -147,7 +144,7 @@ impl History {
         }
         let answer = match answer {
             Some(Ok(outcome)) => Some(outcome),
-            Some(Err(Failure::Defect(error))) if !is_unread => {
+            Some(Err(Failure::Defect(error))) => {
                 world.violated(Kind::Answer, format!("{user} met a defect: {}", shared::error_chain(&*error)));
                 None
             }
@@ -165,8 +162,6 @@ impl History {
                         world.violated(Kind::Answer, format!("{user} of {packet} asked at {at}: {answer:?}"));
                     }
                 }
-                // A process of the version before refuses all users of a part that has its start.
-                GrabOutcome::Refused(Refusal::WrongPassphrase | Refusal::TooManyTries { .. }) if is_unread => {}
                 _ => judge(world, terms, &user, is_right, answer, ahead),
             }
         }

@@ -3,19 +3,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use shared::domain::{Decision, Hold, PartId, Partition, Terms, UserId};
+use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
     Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
     SnapshotResult, ViewResult,
 };
 
-use crate::conformance::log::{Actor, Event, Script};
 use crate::faults::Fault;
 use crate::history::judge_start;
 use crate::mutants::HotMutant;
-use crate::older;
-use crate::process::Setup;
+use crate::process::{Setup, is_settling};
 use crate::world::{Life, SkewedClock, World};
 
 const SNAPSHOT: &str = "rest";
@@ -44,52 +42,23 @@ impl SimHot {
         V: fmt::Debug + Send + 'static,
         F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
     {
-        self.step(part, what, script, |_| Script::Other).await.map(|(answer, _)| answer)
-    }
-
-    /// A call that is a step of the protocol, and tells its caller the answer at once.
-    async fn tell<V, F, S>(&self, part: PartId, what: &'static str, script: F, step: S) -> Answer<V>
-    where
-        V: fmt::Debug + Send + 'static,
-        F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
-        S: Fn(&V) -> Script + Send + Sync + 'static,
-    {
-        let (answer, of) = self.step(part, what, script, step).await?;
-        self.told(of, Vec::new());
-        Ok(answer)
-    }
-
-    /// A call, with the number under which `step` is written down.
-    async fn step<V, F, S>(&self, part: PartId, what: &'static str, script: F, step: S) -> Answer<(V, Option<usize>)>
-    where
-        V: fmt::Debug + Send + 'static,
-        F: Fn(&MemoryHot) -> Answer<V> + Send + Sync + 'static,
-        S: Fn(&V) -> Script + Send + Sync + 'static,
-    {
-        let (world, slot, actor) = (&self.world, self.slot, Actor::here(self.life.process));
+        let (world, slot) = (&self.world, self.slot);
         world.travel(&self.life).await;
         if world.strikes(Fault::HotRequestLost) {
             return Err(lost());
         }
-        let script = Arc::new((script, step));
+        let script = Arc::new(script);
         let late = world.strikes(Fault::HotLate);
-        let answer = if late { Err(lost()) } else { execute(world, actor, slot, part, what, &script.0, &script.1) };
+        let answer = if late { Err(lost()) } else { execute(world, slot, part, what, &*script) };
         if late || world.strikes(Fault::HotTwice) {
             let (world, pause) = (Arc::clone(world), world.late());
             tokio::spawn(async move {
                 tokio::time::sleep(pause).await;
-                let _ = execute(&world, actor, slot, part, what, &script.0, &script.1);
+                let _ = execute(&world, slot, part, what, &*script);
             });
         }
         world.travel(&self.life).await;
         if world.strikes(Fault::HotReplyLost) { Err(lost()) } else { answer }
-    }
-
-    /// The caller receives the answer that was written down as `of`, with `lies` in it.
-    fn told(&self, of: Option<usize>, lies: Vec<(UserId, u32)>) {
-        if let Some(of) = of {
-            self.world.write(Actor::here(self.life.process), || Event::Told { of, lies });
-        }
     }
 }
 
@@ -102,13 +71,11 @@ impl fmt::Debug for SimHot {
 /// Runs a script.
 fn execute<V: fmt::Debug>(
     world: &World,
-    actor: Actor,
     slot: u32,
     part: PartId,
     what: &str,
     script: &dyn Fn(&MemoryHot) -> Answer<V>,
-    step: &dyn Fn(&V) -> Script,
-) -> Answer<(V, Option<usize>)> {
+) -> Answer<V> {
     world.operated();
     world.before_script(part);
     let answer = script(world.primary(slot));
@@ -116,10 +83,7 @@ fn execute<V: fmt::Debug>(
     // The owners are a `HashMap`, which prints in a different order every time.
     let shown: &dyn fmt::Debug = if what == SNAPSHOT { &answer.is_ok() } else { &answer };
     world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
-    answer.map(|answer| {
-        let number = world.write_script(actor, slot, part, || step(&answer));
-        (answer, number)
-    })
+    answer
 }
 
 fn lost() -> HotStoreError {
@@ -134,25 +98,20 @@ pub fn now<V>(future: impl Future<Output = V>) -> V {
 impl HotStore for SimHot {
     async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
         let asked = grabbers.to_vec();
-        let users: Vec<UserId> = grabbers.iter().map(|grabber| grabber.user.clone()).collect();
-        let step = move |found: &Option<Vec<GrabAnswer>>| Script::Hold(users.clone(), found.clone());
         let (world, setup) = (Arc::clone(&self.world), self.setup);
         let grab = move |hot: &MemoryHot| {
             HotMutant::before_grab(&world, hot, part, setup.skew_ms);
-            let found =
-                if setup.is_older { older::grab(hot, part, &asked, world.mutant) } else { now(hot.grab(part, &asked)) };
+            let found = now(hot.grab(part, &asked));
             judge_start(&world, part.packet, found.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
             found
         };
-        let (mut found, of) = self.step(part, "grab", grab, step).await?;
-        let mut lies = Vec::new();
+        let mut found = self.call(part, "grab", grab).await?;
         for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
             self.mutant.before_lie(part, grabber, found);
-            lies.extend(self.lie(part, found).map(|slip| (grabber.user.clone(), slip)));
+            self.lie(part, found);
             self.mutant.after_grab(part, found);
             self.judge_by_its_clock(part, found);
         }
-        self.told(of, lies);
         Ok(found)
     }
 
@@ -164,9 +123,7 @@ impl HotStore for SimHot {
         resolved: &[Hold],
     ) -> Answer<Reconciled> {
         let (decisions, resolved) = (decisions.to_vec(), resolved.to_vec());
-        let (known, ended) = (decisions.clone(), resolved.clone());
-        let step = move |reconciled: &_| Script::Reconcile(known.clone(), ended.clone(), *reconciled);
-        self.tell(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved)), step).await
+        self.call(part, "reconcile", move |hot| now(hot.reconcile(part, count, &decisions, &resolved))).await
     }
 
     async fn load(&self, part: PartId, terms: &Terms, is_closed: bool, decisions: &[Decision]) -> Answer<Loaded> {
@@ -175,20 +132,19 @@ impl HotStore for SimHot {
         }
         let is_closed = self.mutant.load(is_closed);
         let (terms, decisions, mutant) = (terms.clone(), decisions.to_vec(), self.world.mutant);
-        let known = decisions.clone();
         let load = move |hot: &MemoryHot| {
             HotMutant::before_load(mutant, hot, part);
             now(hot.load(part, &terms, is_closed, &decisions))
         };
-        self.tell(part, "load", load, move |loaded| Script::Load(known.clone(), is_closed, *loaded)).await
+        self.call(part, "load", load).await
     }
 
     async fn close(&self, part: PartId) -> Answer<bool> {
-        let (mutant, is_settle) = (self.world.mutant, Actor::here(self.life.process).run.is_some());
+        let (mutant, is_settle) = (self.world.mutant, is_settling());
         let close = move |hot: &MemoryHot| {
             HotMutant::close(mutant, hot, part, is_settle).unwrap_or_else(|| now(hot.close(part)))
         };
-        self.tell(part, "close", close, |is_loaded| Script::Close(*is_loaded)).await
+        self.call(part, "close", close).await
     }
 
     async fn acquire_load_lease(&self, part: PartId, lease: Duration) -> Answer<bool> {
@@ -204,17 +160,10 @@ impl HotStore for SimHot {
         let help = move |hot: &MemoryHot| {
             HotMutant::help(mutant, least_age).unwrap_or_else(|| now(hot.help(part, least_age, most, lease)))
         };
-        let step = |help: &_| match help {
-            Help::Acquired { holds, .. } => Script::Outbox(holds.clone()),
-            _ => Script::Other,
-        };
-        self.tell(part, "help", help, step).await
+        self.call(part, "help", help).await
     }
 
     async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Answer<()> {
-        if let Some((Doubt::Blocked, _)) = doubt {
-            self.world.write(Actor::here(self.life.process), || Event::Blocked(part.packet));
-        }
         self.call(part, "end_help", move |hot| now(hot.end_help(part, doubt))).await
     }
 
@@ -224,7 +173,7 @@ impl HotStore for SimHot {
             HotMutant::snapshot(mutant, hot, part, only_final)
                 .unwrap_or_else(|| now(HotStore::snapshot(hot, part, only_final)))
         };
-        self.tell(part, SNAPSHOT, snapshot, move |found| Script::Snapshot(only_final, found.clone())).await
+        self.call(part, SNAPSHOT, snapshot).await
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {
@@ -245,8 +194,6 @@ impl HotStore for SimHot {
         let parts = now(self.world.primary(self.slot).pending_parts(partition));
         self.world.note(format_args!("p{} pending {}: {parts:?}", self.slot, partition.index()));
         self.world.travel(&self.life).await;
-        let (actor, found) = (Actor::here(self.life.process), parts.as_deref().unwrap_or_default().to_vec());
-        self.world.write(actor, || Event::Pending(found));
         parts
     }
 
@@ -268,14 +215,13 @@ impl HotStore for SimHot {
             HotMutant::after_outbox(mutant, hot, part);
             held
         };
-        let step = |held: &Vec<OutboxEntry>| Script::Outbox(held.iter().map(|entry| entry.hold.clone()).collect());
-        let held = self.tell(part, "held", outbox, step).await?;
+        let held = self.call(part, "held", outbox).await?;
         Ok(self.mutant.outbox(part, held))
     }
 
     async fn park(&self, part: PartId, hold: &Hold, reason: &str) -> Answer<()> {
         let (hold, reason) = (hold.clone(), reason.to_owned());
-        self.tell(part, "park", move |hot| now(hot.park(part, &hold, &reason)), |()| Script::Park).await
+        self.call(part, "park", move |hot| now(hot.park(part, &hold, &reason))).await
     }
 }
 
@@ -284,21 +230,20 @@ impl SimHot {
     /// that a wrong `sold_out` shows there.
     fn judge_by_its_clock(&self, part: PartId, found: &mut GrabAnswer) {
         let GrabAnswer::Nothing { expired, certain: true } = found else { return };
-        if self.setup.is_older || part.packet.created_at().ms().is_multiple_of(2) {
+        if part.packet.created_at().ms().is_multiple_of(2) {
             return;
         }
         let now = SkewedClock::new(self.world.start(), self.setup.skew_ms).now();
         *expired = self.world.terms(part.packet).map_or(*expired, |terms| terms.expires_at <= now);
     }
 
-    /// Lets the hot store name another slip than the one that it holds for a user. Returns that slip.
-    fn lie(&self, part: PartId, found: &mut GrabAnswer) -> Option<u32> {
-        let GrabAnswer::Held { slip, .. } = found else { return None };
-        let terms = self.world.terms(part.packet)?;
-        self.world.strikes(Fault::Lie).then(|| {
+    /// Lets the hot store name another slip than the one that it holds for a user.
+    fn lie(&self, part: PartId, found: &mut GrabAnswer) {
+        let GrabAnswer::Held { slip, .. } = found else { return };
+        let Some(terms) = self.world.terms(part.packet) else { return };
+        if self.world.strikes(Fault::Lie) {
             let slips = part.slips(terms.count);
             *slip = self.world.chance.between(slips.start..=slips.end - 1);
-            *slip
-        })
+        }
     }
 }

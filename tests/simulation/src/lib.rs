@@ -5,12 +5,10 @@
 
 mod audit;
 mod chance;
-pub mod conformance;
 mod faults;
 mod history;
 mod hot;
 mod mutants;
-mod older;
 mod plan;
 mod process;
 mod run;

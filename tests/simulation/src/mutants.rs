@@ -63,13 +63,11 @@ pub enum Mutant {
     SeedAtExpiry,
     /// A packet starts by the process' clock.
     StartByProcessClock,
-    /// A packet's start is not in the guard, so that processes of the version before don't refuse.
-    StartNotInGuard,
 }
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 23] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -93,7 +91,6 @@ impl Mutant {
         Self::SuspensionReadBefore,
         Self::CountedApart,
         Self::StartByProcessClock,
-        Self::StartNotInGuard,
     ];
 
     /// A label, as in the table of docs/RELIABILITY.md.
@@ -122,7 +119,6 @@ impl Mutant {
             Self::SuspensionReadBefore => "a suspension that is no condition of the transaction",
             Self::CountedApart => "a day's sum outside the transaction of the send",
             Self::StartByProcessClock => "a start by the process' clock",
-            Self::StartNotInGuard => "a start that older processes do not meet",
         }
     }
 }

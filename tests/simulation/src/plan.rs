@@ -98,16 +98,13 @@ impl Plan {
         }
     }
 
-    /// Gives some packets a start, at most twice as long after `now` as the run takes. Then some processes, but not all, may be of
-    /// the version before. It draws from a source of its own, so that the rest of the plan is as before.
+    /// Gives some packets a start, at most twice as long after `now` as the run takes. It draws from a source
+    /// of its own, so that the rest of the plan is as before.
     pub fn schedule(&mut self, chance: &Chance, now: Timestamp) {
         for packet in &mut self.packets {
             if chance.happens(150) {
                 packet.new.starts_at = Some(now.after(self.active * chance.between(1..=2_000) / 1_000));
             }
-        }
-        if self.packets.iter().any(|packet| packet.new.starts_at.is_some()) {
-            self.setups.iter_mut().skip(1).for_each(|setup| setup.is_older = chance.happens(500));
         }
     }
 
@@ -171,7 +168,7 @@ fn setups(chance: &Chance) -> Vec<Setup> {
         let redis = mode >= 8 && chance.happens(500) || (5..8).contains(&mode);
         let ack = if redis { AckMode::Redis } else { AckMode::Ledger };
         let (runs_on, claims_at_once) = (chance.happens(500), chance.pick(&[1, 1, 2, 8]));
-        Setup { ack, grace, skew_ms, runs_on, claims_at_once, is_older: false }
+        Setup { ack, grace, skew_ms, runs_on, claims_at_once }
     };
     skews.into_iter().map(setup).collect()
 }

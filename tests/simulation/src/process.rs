@@ -1,6 +1,5 @@
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
@@ -25,6 +24,21 @@ const CALLER_WAITS: Duration = Duration::from_secs(29);
 /// A dropped call is polled at most this often before.
 const POLLS_MAX: u32 = 40;
 
+tokio::task_local! {
+    /// Set in a run of settle.
+    static SETTLING: ();
+}
+
+/// Runs settle, so that [`is_settling`] is true in it.
+pub fn settling<F: Future>(run: F) -> impl Future<Output = F::Output> {
+    SETTLING.scope((), run)
+}
+
+/// Whether a run of settle asks.
+pub fn is_settling() -> bool {
+    SETTLING.try_with(|()| ()).is_ok()
+}
+
 /// How a process is configured.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
@@ -39,8 +53,6 @@ pub struct Setup {
     pub runs_on: bool,
     /// Transactions of one packet's claims that run at once before claims are batched.
     pub claims_at_once: usize,
-    /// Whether it is of the version before, until the rollout is over.
-    pub is_older: bool,
 }
 
 /// One process: the use cases, with caches of their own.
@@ -69,11 +81,11 @@ pub struct Process {
 
 impl Process {
     fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
-        let life = Arc::new(Life::of(world.new_process()));
+        let life = Arc::<Life>::default();
         let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
         let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
-        let table = SimTable::new(Arc::clone(world), Arc::clone(&life), slot, setup.is_older);
+        let table = SimTable::new(Arc::clone(world), Arc::clone(&life), slot);
         let ledger = Arc::new(Ledger::new(table, entropy()));
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot, setup));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
@@ -94,11 +106,6 @@ impl Process {
             world: Arc::clone(world),
             life,
         })
-    }
-
-    /// The process' number.
-    pub fn number(&self) -> u64 {
-        self.life.process
     }
 
     /// The answer that a caller receives for `work`; `None`: none, because the process was killed or the caller went
@@ -129,7 +136,6 @@ pub struct Slots {
     world: Arc<World>,
     setups: Vec<Setup>,
     running: Mutex<Vec<Arc<Process>>>,
-    is_rolled_out: AtomicBool,
 }
 
 impl Slots {
@@ -137,7 +143,7 @@ impl Slots {
     pub fn start(world: &Arc<World>, setups: Vec<Setup>) -> Self {
         let numbered = (0_u32..).zip(&setups);
         let running = numbered.map(|(slot, setup)| Process::start(world, slot, *setup)).collect();
-        Self { world: Arc::clone(world), setups, running: Mutex::new(running), is_rolled_out: AtomicBool::new(false) }
+        Self { world: Arc::clone(world), setups, running: Mutex::new(running) }
     }
 
     /// Any process. A dead one has been replaced.
@@ -165,21 +171,9 @@ impl Slots {
         }
     }
 
-    /// Replaces the processes of the version before.
-    pub fn finish_rollout(&self) {
-        self.is_rolled_out.store(true, Ordering::SeqCst);
-        for (slot, setup) in (0_u32..).zip(&self.setups) {
-            if setup.is_older {
-                self.kill(slot);
-            }
-        }
-    }
-
     fn kill(&self, slot: u32) {
         self.world.note(format_args!("p{slot} is killed"));
-        let mut setup = self.setups[slot as usize];
-        setup.is_older &= !self.is_rolled_out.load(Ordering::SeqCst);
-        let successor = Process::start(&self.world, slot, setup);
+        let successor = Process::start(&self.world, slot, self.setups[slot as usize]);
         let killed = std::mem::replace(&mut self.running.lock().unwrap()[slot as usize], successor);
         killed.life.end();
     }

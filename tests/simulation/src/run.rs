@@ -16,12 +16,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::audit::{Books, audit};
 use crate::chance::Chance;
-use crate::conformance::log::{Actor, Entry, Event, Log};
 use crate::faults::Fault;
 use crate::history::{AnswerCounts, History};
 use crate::mutants::Mutant;
 use crate::plan::{EXTRA, GrabPlan, PacketPlan, Plan};
-use crate::process::{CURRENCY, Process, Setup, Slots};
+use crate::process::{CURRENCY, Process, Setup, Slots, settling};
 use crate::violation::Kind;
 use crate::world::{Known, Tally, World};
 
@@ -46,20 +45,10 @@ pub struct Outcome {
 /// # Panics
 /// If the simulation itself is wrong.
 pub fn run(seed: u64, mutant: Option<Mutant>, readable: bool) -> Outcome {
-    run_with(seed, mutant, readable, Log::default()).0
-}
-
-/// Runs `seed`, and writes down each step of the protocol. Returns the steps, and the packets that users tried to send.
-pub fn run_logged(seed: u64, mutant: Option<Mutant>) -> (Vec<Entry>, Vec<Known>) {
-    let (_, world) = run_with(seed, mutant, false, Log::kept());
-    (world.log.take(), world.known())
-}
-
-fn run_with(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> (Outcome, Arc<World>) {
     note_panics();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
-        let world = World::new(seed, mutant, readable, log);
+        let world = World::new(seed, mutant, readable);
         let mut plan = Plan::draw(&world.chance);
         plan.schedule(&Chance::new(!seed), world.now());
         plan.restrain(&Chance::new(seed.rotate_left(32)));
@@ -67,7 +56,7 @@ fn run_with(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> (Out
         world.note(format_args!("{plan:?}"));
         let slots = Slots::start(&world, plan.setups.clone());
         let run = Run { world: Arc::clone(&world), slots, plan, history: History::default(), keys: Mutex::default() };
-        (Arc::new(run).go().await, world)
+        Arc::new(run).go().await
     })
 }
 
@@ -110,8 +99,6 @@ enum Sent {
     Packet(PacketId),
     /// By the process' clock the packet's start is past.
     TooLate,
-    /// The process is of the version before, which does not know that packets can start later.
-    UnknownField,
     /// The sender is suspended.
     Suspended,
     /// Insufficient balance, the day's limit, or the key is another request's.
@@ -127,7 +114,6 @@ impl Run {
         self.trouble().await;
         self.world.heal();
         sleep(ALL_ARRIVED).await;
-        self.slots.finish_rollout();
         if self.world.chance.happens(500) {
             self.slots.restart();
         }
@@ -308,7 +294,7 @@ impl Run {
                     self.world.violated(Kind::Answer, format!("packet {number} is funded and was not sent"));
                 }
                 Some(Err(failure)) => self.defect("a send", &failure),
-                Some(Ok(Sent::No | Sent::UnknownField)) | None => {}
+                Some(Ok(Sent::No)) | None => {}
             }
             if is_quiet {
                 self.world.violated(Kind::Liveness, format!("packet {number} can't be sent: {funded:?}"));
@@ -320,9 +306,6 @@ impl Run {
     /// Sends a packet through one process.
     async fn send_by(&self, process: &Process, number: usize) -> Result<Sent, Failure> {
         let PacketPlan { new, parts, .. } = &self.plan.packets[number];
-        if process.setup.is_older && new.starts_at.is_some() {
-            return Ok(Sent::UnknownField);
-        }
         let mut new = new.clone();
         // The hot store's clock gives it the planned lifetime.
         let skew = u64::try_from(-process.setup.skew_ms).unwrap_or_default();
@@ -429,16 +412,9 @@ impl Run {
         let process = self.slots.any();
         let words = if grab.is_right { "open" } else { "shut" };
         let digest = PassphraseDigest::new(id, &Passphrase::new(words));
-        let actor = Actor { process: process.number(), run: None };
-        let begun = self.world.write(actor, || Event::Ask(id, grab.user.clone()));
-        let is_older = process.setup.is_older;
-        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right, is_older);
+        let asked = self.history.ask(&self.world, id, &grab.user, grab.is_right);
         let answer = process.call(process.grab.grab(id, &grab.user, Some(digest))).await;
         let outcome = answer.as_ref().and_then(|answer| answer.as_ref().ok()).cloned();
-        if let Some(asked) = begun {
-            let answer = answer.as_ref().map(|answer| answer.clone().map_err(drop));
-            self.world.write(actor, || Event::Answer { asked, answer });
-        }
         self.history.answer(&self.world, asked, answer, self.plan.skew());
         outcome
     }
@@ -446,7 +422,7 @@ impl Run {
     async fn settle(&self) -> Option<Report> {
         let process = self.slots.any();
         let deadline = Instant::now() + SETTLE_TIMEOUT;
-        let answer = process.call(self.world.log.as_run(process.settle.run(0..=255, deadline))).await;
+        let answer = process.call(settling(process.settle.run(0..=255, deadline))).await;
         self.world.note(format_args!("settle: {answer:?}"));
         let _ = self.audit();
         match answer? {

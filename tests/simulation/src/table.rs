@@ -1,16 +1,14 @@
 use std::sync::Arc;
 
-use shared::domain::{PacketId, Terms};
+use shared::domain::Terms;
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
 use shared::ports::{Entropy, Item, Key, Query, Reason, Table, TableError, TransactError, Write};
 
 use crate::chance::Chance;
-use crate::conformance::log::{self, Actor, Event, Outcome, Read};
 use crate::faults::Fault;
 use crate::hot::now;
 use crate::mutants::TableMutant;
-use crate::older;
 use crate::violation::Kind;
 use crate::world::{Life, World};
 
@@ -20,19 +18,13 @@ pub struct SimTable {
     life: Arc<Life>,
     slot: u32,
     mutant: TableMutant,
-    is_older: bool,
 }
 
 impl SimTable {
     /// The world's table, for the process in `slot`.
-    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32, is_older: bool) -> Self {
+    pub fn new(world: Arc<World>, life: Arc<Life>, slot: u32) -> Self {
         let mutant = TableMutant::new(Arc::clone(&world), slot);
-        Self { world, life, slot, mutant, is_older }
-    }
-
-    /// An item as the process reads it.
-    fn shown(&self, item: Item) -> Item {
-        if self.is_older { older::read(item) } else { item }
+        Self { world, life, slot, mutant }
     }
 
     /// A read. It sees the table at one moment between request and answer.
@@ -40,32 +32,22 @@ impl SimTable {
         &self,
         what: &str,
         read: impl FnOnce() -> V,
-        step: impl FnOnce(&V) -> Option<(PacketId, Read)>,
     ) -> Result<V, TableError> {
-        let (world, actor) = (&self.world, Actor::here(self.life.process));
+        let world = &self.world;
         world.travel(&self.life).await;
         world.operated();
         world.note(format_args!("p{} reads {what}", self.slot));
         let value = read();
-        let of = step(&value).and_then(|(packet, read)| world.write(actor, || Event::Read(packet, read)));
         world.travel(&self.life).await;
         if world.strikes(Fault::ReadLost) {
             return Err(lost());
         }
-        self.told(of);
         Ok(value)
-    }
-
-    /// The caller receives the answer that was written down as `of`.
-    fn told(&self, of: Option<usize>) {
-        if let Some(of) = of {
-            self.world.write(Actor::here(self.life.process), || Event::Told { of, lies: Vec::new() });
-        }
     }
 
     /// The outcome of a transaction that reaches the table.
     async fn answer(&self, writes: Vec<Write>, token: &str) -> Result<(), TransactError> {
-        let (world, slot, actor) = (&self.world, self.slot, Actor::here(self.life.process));
+        let (world, slot) = (&self.world, self.slot);
         if world.strikes(Fault::RequestLost) {
             return Err(lost().into());
         }
@@ -77,7 +59,7 @@ impl SimTable {
         }
         if world.strikes(Fault::TokenSpent) {
             if world.chance.happens(500) {
-                let _ = commit(world, actor, slot, &writes, token);
+                let _ = commit(world, slot, &writes, token);
             }
             return Err(TransactError::TokenSpent("the simulation says so".into()));
         }
@@ -85,17 +67,16 @@ impl SimTable {
             let (world, token, pause) = (Arc::clone(world), token.to_owned(), world.late());
             tokio::spawn(async move {
                 tokio::time::sleep(pause).await;
-                let _ = commit(&world, actor, slot, &writes, &token);
+                let _ = commit(&world, slot, &writes, &token);
             });
             self.world.travel(&self.life).await;
             return Err(lost().into());
         }
-        let (answer, of) = commit(world, actor, slot, &writes, token);
+        let answer = commit(world, slot, &writes, token);
         world.travel(&self.life).await;
         if world.strikes(Fault::ReplyLost) {
             return Err(lost().into());
         }
-        self.told(of);
         match answer {
             Err(TransactError::Cancelled(reasons)) => Err(TransactError::Cancelled(self.garbled(reasons))),
             answer => answer,
@@ -130,11 +111,10 @@ impl SimTable {
 /// Executes a transaction.
 fn commit(
     world: &World,
-    actor: Actor,
     slot: u32,
     writes: &[Write],
     token: &str,
-) -> (Result<(), TransactError>, Option<usize>) {
+) -> Result<(), TransactError> {
     world.operated();
     TableMutant::before_commit(world, writes);
     let suspended = suspended_payer(world, writes);
@@ -161,15 +141,7 @@ fn commit(
             }
         }
     }
-    let count = |packet| world.terms(packet).map(|terms| terms.count);
-    let step = log::transaction(&world.table, writes, count).filter(|_| log::outcome(&answer) != Outcome::Nothing);
-    let number = step.and_then(|(packet, what)| {
-        world.write(actor, || {
-            let (decided, settled, closed) = world.books(packet);
-            Event::Transaction { packet, what, outcome: log::outcome(&answer), decided, settled, closed }
-        })
-    });
-    (answer, number)
+    answer
 }
 
 /// The owner of a wallet that a transaction takes money out of although they are suspended.
@@ -243,21 +215,19 @@ fn cancelled(chance: &Chance, writes: usize, code: &str) -> TransactError {
 impl Table for SimTable {
     async fn get(&self, key: Key) -> Result<Option<Item>, TableError> {
         let read = || now(self.world.table.get(key.clone()));
-        let step = |item: &Result<Option<Item>, TableError>| log::get(&key, item.as_ref().ok()?.as_ref());
-        let item = self.read(&format!("{}/{}", key.pk, key.sk), read, step).await??;
-        Ok(self.mutant.after_get(&key, item).map(|item| self.shown(item)))
+        let item = self.read(&format!("{}/{}", key.pk, key.sk), read).await??;
+        Ok(self.mutant.after_get(&key, item))
     }
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
         let read = || now(self.world.table.batch_get(keys));
-        Ok(self.read("some", read, |_| None).await??.into_iter().map(|item| self.shown(item)).collect())
+        Ok(self.read("some", read).await??)
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {
         let pk = query.pk.clone();
-        let read = || now(self.world.table.query(query.clone()));
-        let step = |items: &Result<Vec<Item>, TableError>| log::query(&query, items.as_deref().unwrap_or_default());
-        let items = self.read(&pk, read, step).await??;
+        let read = || now(self.world.table.query(query));
+        let items = self.read(&pk, read).await??;
         self.mutant.after_query(&pk, &items);
         Ok(items)
     }
@@ -277,7 +247,7 @@ impl Table for SimTable {
             return Ok(items);
         }
         self.mutant.after_due(&items);
-        let items = self.read("the index", || items, |_| None).await?;
+        let items = self.read("the index", || items).await?;
         // An index lags: new items may be missing.
         Ok(if is_first && self.world.strikes(Fault::StaleIndex) { Vec::new() } else { items })
     }

@@ -12,7 +12,6 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::chance::Chance;
-use crate::conformance::log::{Actor, Event, Log, Script, books};
 use crate::faults::{Fault, Rates, Struck};
 use crate::mutants::Mutant;
 use crate::trace::Trace;
@@ -51,19 +50,12 @@ impl Clock for SkewedClock {
 /// Whether a process lives. Calls of a dead process have no effect and never return.
 #[derive(Debug, Default)]
 pub struct Life {
-    /// The process' number.
-    pub process: u64,
     is_over: AtomicBool,
     // Wakes its waiters in order; a `watch` wakes them in a random one.
     end: Notify,
 }
 
 impl Life {
-    /// The life of process `process`.
-    pub fn of(process: u64) -> Self {
-        Self { process, ..Self::default() }
-    }
-
     /// Ends the process.
     pub fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
@@ -92,8 +84,6 @@ pub struct World {
     pub table: MemoryTable,
     /// The mutant that runs, if any.
     pub mutant: Option<Mutant>,
-    /// The steps of the protocol.
-    pub log: Log,
     start: Instant,
     primaries: [MemoryHot; 2],
     state: Mutex<State>,
@@ -109,10 +99,6 @@ struct State {
     violations: Vec<Violation>,
     /// Older states of the first primary.
     older: VecDeque<HotSnapshot>,
-    /// Scripts that were executed: as many states have been kept.
-    scripts: u64,
-    /// Processes that were started.
-    processes: u64,
     /// The most that a user may send on a day.
     daily_max: Option<Amount>,
     /// During a split: one bit per slot, set if its process reaches the second primary.
@@ -148,7 +134,7 @@ pub struct Known {
 
 impl World {
     /// A new world for a seed.
-    pub fn new(seed: u64, mutant: Option<Mutant>, readable: bool, log: Log) -> Arc<Self> {
+    pub fn new(seed: u64, mutant: Option<Mutant>, readable: bool) -> Arc<Self> {
         let chance = Arc::new(Chance::new(seed));
         let start = Instant::now();
         let rates = Rates::draw(&chance);
@@ -161,8 +147,6 @@ impl World {
             operations: 0,
             violations: Vec::new(),
             older: VecDeque::new(),
-            scripts: 0,
-            processes: 0,
             daily_max: None,
             split: None,
             has_lost: false,
@@ -181,7 +165,6 @@ impl World {
             chance,
             table: MemoryTable::default(),
             mutant,
-            log,
             start,
             primaries,
             state: Mutex::new(state),
@@ -290,51 +273,9 @@ impl World {
         self.state().daily_max
     }
 
-    /// The number of a new process.
-    pub fn new_process(&self) -> u64 {
-        let mut state = self.state();
-        state.processes += 1;
-        state.processes
-    }
-
     /// The primary that a process reaches.
     pub fn primary(&self, slot: u32) -> &MemoryHot {
-        &self.primaries[self.primary_of(slot)]
-    }
-
-    fn primary_of(&self, slot: u32) -> usize {
-        usize::from(self.state().split.is_some_and(|second| second >> slot & 1 == 1))
-    }
-
-    /// Writes an event down. See [`Log::write`].
-    pub fn write(&self, actor: Actor, event: impl FnOnce() -> Event) -> Option<usize> {
-        self.log.write(|| self.now(), actor, event)
-    }
-
-    /// Writes down what befell the hot store.
-    fn write_alone(&self, event: impl FnOnce() -> Event) {
-        self.write(Actor { process: 0, run: None }, event);
-    }
-
-    /// Writes down a script that the process in `slot` has executed.
-    pub fn write_script(
-        &self,
-        actor: Actor,
-        slot: u32,
-        part: PartId,
-        script: impl FnOnce() -> Script,
-    ) -> Option<usize> {
-        self.write(actor, || {
-            let primary = self.primary_of(slot);
-            let (seen, pending) = (self.primaries[primary].part(part), self.primaries[primary].is_pending(part));
-            Event::Script { primary, part, script: script(), seen: Box::new(seen), pending }
-        })
-    }
-
-    /// The decided slips of a packet, whether it is settled, and whether it is closed.
-    pub fn books(&self, packet: PacketId) -> (Vec<(u32, Option<UserId>)>, bool, bool) {
-        let count = self.terms(packet).map_or(0, |terms| terms.count);
-        books(&self.table, packet, count)
+        &self.primaries[usize::from(self.state().split.is_some_and(|second| second >> slot & 1 == 1))]
     }
 
     /// Runs before a script: keeps the state for rollbacks, and notes which slips are held.
@@ -345,7 +286,6 @@ impl World {
             state.older.pop_front();
         }
         state.older.push_back(snapshot);
-        state.scripts += 1;
         drop(state);
         self.see_held(part);
     }
@@ -383,32 +323,30 @@ impl World {
     pub fn wipe(&self) {
         self.struck(Fault::Wiped);
         self.see_all_held();
-        self.restore(&HotSnapshot::default(), None);
+        self.restore(&HotSnapshot::default());
     }
 
     /// The hot store, or one node of it, goes back by some operations.
     pub fn roll_back(&self) {
         self.struck(Fault::RolledBack);
         self.see_all_held();
-        let (older, number) = {
+        let older = {
             let state = self.state();
             let most = state.older.len().saturating_sub(1);
             if most == 0 {
                 return;
             }
             let steps = self.chance.between(1..=u32::try_from(most).unwrap()) as usize;
-            (state.older[most - steps].clone(), state.scripts - 1 - steps as u64)
+            state.older[most - steps].clone()
         };
-        self.restore(&older, Some(number));
+        self.restore(&older);
     }
 
-    fn restore(&self, snapshot: &HotSnapshot, to: Option<u64>) {
+    fn restore(&self, snapshot: &HotSnapshot) {
         if self.chance.happens(500) {
-            self.write_alone(|| Event::Lost { to, node: None });
             self.primaries[0].restore(snapshot);
         } else {
             let (nodes, lost) = (self.chance.between(2..=3), self.chance.between(0..=2));
-            self.write_alone(|| Event::Lost { to, node: Some((nodes, lost)) });
             self.primaries[0].restore_some(snapshot, |partition: Partition| partition.index() % nodes == lost);
         }
     }
@@ -417,7 +355,6 @@ impl World {
     pub fn forget_all(&self) {
         self.see_all_held();
         self.note(format_args!("the hot store forgets everything"));
-        self.write_alone(|| Event::Lost { to: None, node: None });
         self.primaries[0].restore(&HotSnapshot::default());
     }
 
@@ -479,7 +416,6 @@ impl World {
     pub fn split_primaries(&self) {
         self.struck(Fault::Split);
         self.join_primaries();
-        self.write_alone(|| Event::Split);
         self.primaries[1].restore(&self.primaries[0].snapshot());
         let second = self.chance.between(1..=6);
         self.state().split = Some(second);
@@ -493,7 +429,6 @@ impl World {
         self.see_all_held();
         let second_wins = self.chance.happens(500);
         self.note(format_args!("the split ends; the second primary wins: {second_wins}"));
-        self.write_alone(|| Event::Joined { second_wins });
         if second_wins {
             self.primaries[0].restore(&self.primaries[1].snapshot());
         }

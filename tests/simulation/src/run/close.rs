@@ -41,9 +41,6 @@ impl Run {
     pub(super) async fn close_half(&self, number: usize) {
         let Some(id) = self.any_id(number) else { return };
         let (Some(terms), process) = (self.world.terms(id), self.slots.any()) else { return };
-        if process.setup.is_older {
-            return;
-        }
         self.world.closing(id);
         let closing =
             Intervention { reason: "a simulation".parse().expect("a reason"), at: process.clock.now(), by: None };
@@ -63,10 +60,6 @@ impl Run {
     /// The operator closes a packet. Returns whether that was answered.
     async fn close(&self, id: PacketId) -> bool {
         let process = self.slots.any();
-        if process.setup.is_older {
-            // The version before has no such route.
-            return false;
-        }
         self.world.closing(id);
         let answer = process.call(process.close.close(id, "a simulation".parse().expect("a reason"), None)).await;
         self.world.note(format_args!("the operator closes {id}: {answer:?}"));
