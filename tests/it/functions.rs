@@ -135,12 +135,15 @@ fn http_answer(event: &Value, response: &Value) -> Answer {
     let headers = response["headers"].as_object().unwrap().iter().map(|(name, value)| {
         (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value.as_str().unwrap()).unwrap())
     });
+    let method = event["requestContext"]["http"]["method"].as_str().unwrap().to_owned();
+    // The gateway sends no body after a HEAD.
+    let body = if method == "HEAD" { "" } else { response["body"].as_str().unwrap() };
     Answer {
-        method: event["requestContext"]["http"]["method"].as_str().unwrap().to_owned(),
+        method,
         target: event["rawPath"].as_str().unwrap().to_owned(),
         status: status.try_into().unwrap(),
         headers: headers.collect::<HeaderMap>(),
-        bytes: response["body"].as_str().unwrap().as_bytes().to_vec(),
+        bytes: body.as_bytes().to_vec(),
     }
 }
 

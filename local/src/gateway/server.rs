@@ -206,8 +206,8 @@ async fn answer<S: Invoke>(
 ) -> Response<Body> {
     match (parts.uri.path(), &parts.method) {
         // The health route answers even under overload.
-        (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
-        (HEALTH, _) => return problem::method_not_allowed(request_id, "GET"),
+        (HEALTH, &(Method::GET | Method::HEAD)) => return json_response(&json!({"status": "ok"})),
+        (HEALTH, _) => return problem::method_not_allowed(request_id, "GET, HEAD"),
         _ => {}
     }
     let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long(request_id) };
