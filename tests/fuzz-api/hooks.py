@@ -74,10 +74,11 @@ def make_acceptable(case):
             count, total = case.body["count"], case.body["total_amount"]
             if not count <= total <= count * SLIP_AMOUNT_MAX:
                 case.body["total_amount"] = count + total % (count * (SLIP_AMOUNT_MAX - 1) + 1)
-            normal = unicodedata.normalize("NFKC", case.body.get("passphrase", "")).strip()
+            # A field that is null counts as left out.
+            normal = unicodedata.normalize("NFKC", case.body.get("passphrase") or "").strip()
             if len(normal) > PASSPHRASE_CHARS_MAX:
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
-            if "starts_at" in case.body:
+            if case.body.get("starts_at") is not None:
                 case.body["starts_at"] = soon(case.body["starts_at"])
 
 
