@@ -72,7 +72,11 @@ impl Name {
             }
             ["USER", user, ref own @ ..] => {
                 let user = user.parse().ok()?;
-                let (own, spelling) = Own::of(&user, own)?;
+                let (own, spelling) = match key.sk.strip_prefix(keys::SEND_KEY) {
+                    // All the rest is the key of a send, which can have a `#`.
+                    Some(rest) => (Own::SendKey, keys::send_key(&user, &rest.parse().ok()?)),
+                    None => Own::of(&user, own)?,
+                };
                 (Self::Of(user, own), spelling)
             }
             _ => return None,
@@ -86,7 +90,6 @@ impl Own {
         Some(match *fields {
             ["WALLET"] => (Self::Wallet, keys::wallet(user)),
             ["DAY", day] if is_day(day) => (Self::Day, keys::day(user, day)),
-            ["KEY", key] => (Self::SendKey, keys::send_key(user, &key.parse().ok()?)),
             ["DEPOSIT", id] => (Self::Deposit, keys::deposit(user, &id.parse().ok()?)),
             ["WITHDRAW", id] => (Self::Withdrawal, keys::withdrawal(user, &id.parse().ok()?)),
             ["CLAIM", id] => {

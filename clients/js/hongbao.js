@@ -47,6 +47,7 @@ export const PROBLEM_CODES = Object.freeze([
   'not-a-recipient',
   'wrong-passphrase',
   'forbidden',
+  'user-id-unsupported',
   'account-suspended',
   'daily-limit-exceeded',
   'packet-not-found',
@@ -159,7 +160,8 @@ export class Hongbao {
   }
 
   /**
-   * Sends a packet. The same key and body again return the first answer and move no money.
+   * Sends a packet. The same key and body again return the first answer and move no money. A key is 1 to 255 visible ASCII characters,
+   * as `newKey` makes it or as your system has it.
    * @param {SendRequest} body
    * @param {Call & {key: string}} call
    * @returns {Promise<{packet: Packet, replayed: boolean}>}

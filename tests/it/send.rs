@@ -1,14 +1,16 @@
 //! Money that must move once, however often a request is repeated.
 
+use std::fmt::Debug;
+use std::str::FromStr;
 use std::time::Duration;
 
 use futures::future::join_all;
-use shared::domain::{Amount, Labels, Passphrase, RequestKey};
+use shared::domain::{Amount, Labels, Passphrase};
 use shared::ledger::MovementOutcome;
 use shared::service::{NewPacket, SendOutcome};
 use tests::{Setup, World, audit, packet, user};
 
-fn key(name: &str) -> RequestKey {
+fn key<K: FromStr<Err: Debug>>(name: &str) -> K {
     name.parse().unwrap()
 }
 

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,8 +12,7 @@ use std::time::Duration;
 use local::dynamodb::DynamoDb;
 use redis::{Cmd, FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, RequestKey, Split, Terms, Timestamp,
-    UserId,
+    AckMode, Amount, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, Split, Terms, Timestamp, UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ledger::{Ledger, MovementOutcome};
@@ -315,8 +316,8 @@ pub struct Process {
     pub clock: Arc<SkewedClock>,
 }
 
-/// A new idempotency key.
-fn fresh_key() -> RequestKey {
+/// A new key of a send, or a new id of a deposit.
+fn fresh_key<K: FromStr<Err: Debug>>() -> K {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed)).parse().unwrap()
 }

@@ -37,6 +37,9 @@ export function explain(error) {
       case 'not-a-recipient':
       case 'forbidden':
         return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');
+      case 'user-id-unsupported':
+        // A new token would have the same user id, so there is nothing to retry.
+        return said('unsupported', 'signin.unsupported', 'signin.unsupported.text');
       case 'account-suspended':
         return said('suspended', 'send.suspended', 'send.suspended.text');
       case 'daily-limit-exceeded':

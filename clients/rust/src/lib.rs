@@ -142,7 +142,8 @@ impl<T: Transport> Client<T> {
         Self { retries, ..self }
     }
 
-    /// Sends a packet. The same key and body again, also after an error, return the first answer and move no money.
+    /// Sends a packet. The same key and body again, also after an error, return the first answer and move no money. A key is 1 to 255
+    /// visible ASCII characters.
     pub async fn send(&self, key: &str, body: &SendRequest) -> Result<Sent, Error> {
         let path = format!("{}/packets", self.of(""));
         let request = self.request(Method::POST, &path).header("idempotency-key", key);

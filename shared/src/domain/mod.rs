@@ -17,7 +17,7 @@ mod time;
 mod wallet;
 
 pub use amounts::{Amounts, AmountsError};
-pub use id::{IdError, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
+pub use id::{IdError, IdempotencyKey, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
 pub use labels::{Cover, LabelError, Labels, Reference};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
 pub use money::Amount;

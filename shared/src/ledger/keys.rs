@@ -1,8 +1,11 @@
-//! Every key name of the table. A user id has no `#`, so no user's text can reach out of its place in a key.
+//! Every key name of the table. A user id has no `#`, so no user's text can reach out of its place in a key. An idempotency key can
+//! have one, and is always the end of a key.
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
-use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId};
+use crate::domain::{
+    IdempotencyKey, PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId,
+};
 use crate::ports::Key;
 
 /// The primary key's attributes.
@@ -40,6 +43,8 @@ pub const CLAIM: &str = "CLAIM#";
 pub const DAY: &str = "DAY#";
 /// The beginning of the sort keys of deposits.
 pub const DEPOSIT: &str = "DEPOSIT#";
+/// The beginning of the sort keys of idempotency keys. All that follows is the key, which can have a `#`.
+pub const SEND_KEY: &str = "KEY#";
 /// The beginning of the sort keys of refunds.
 pub const REFUND: &str = "REFUND#";
 /// The beginning of the sort keys of debits.
@@ -157,6 +162,6 @@ pub fn time(at: Timestamp) -> String {
 }
 
 /// An idempotency key of a send. Written by send, never changed. Missing: the key has sent nothing and is free.
-pub fn send_key(sender: &UserId, key: &RequestKey) -> Key {
-    Key { pk: user(sender), sk: format!("KEY#{key}") }
+pub fn send_key(sender: &UserId, key: &IdempotencyKey) -> Key {
+    Key { pk: user(sender), sk: format!("{SEND_KEY}{key}") }
 }

@@ -7,7 +7,7 @@ use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, Se
 use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
-    Amount, Amounts, Best, Decision, Intervention, OperatorReason, PacketId, PartId, RequestKey, Signer, Summary,
+    Amount, Amounts, Best, Decision, IdempotencyKey, Intervention, OperatorReason, PacketId, PartId, Signer, Summary,
     Terms, Timestamp,
 };
 use crate::ports::{Bound, Expect, Key, Query, Reason, Table, Write};
@@ -24,7 +24,7 @@ pub struct SendRequest<'a> {
     /// The amounts of each part, in order.
     pub amounts: &'a [Amounts],
     /// The client's idempotency key.
-    pub key: &'a RequestKey,
+    pub key: &'a IdempotencyKey,
     /// A hash of what the client asked for.
     pub body_hash: [u8; 32],
     /// The most that a user may send on a day in UTC, if there is a limit.

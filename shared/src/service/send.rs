@@ -8,8 +8,8 @@ use super::Failure;
 use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
-    AckMode, Amount, Amounts, Guard, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase, PassphraseDigest,
-    RequestKey, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
+    AckMode, Amount, Amounts, Guard, IdempotencyKey, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase,
+    PassphraseDigest, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
 };
 use crate::ledger;
 use crate::ports::{HotStore, Table};
@@ -93,7 +93,7 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
     }
 
     /// Pays for a packet and opens it, once for each key, however often it is called.
-    pub async fn send(&self, request: NewPacket, key: &RequestKey) -> Result<SendOutcome, Failure> {
+    pub async fn send(&self, request: NewPacket, key: &IdempotencyKey) -> Result<SendOutcome, Failure> {
         let body_hash = body_hash(&request, key);
         let starts_at = request.starts_at;
         let terms = self.terms(request);
@@ -177,7 +177,7 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 
 /// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
 /// are part of it, so that equal passphrases don't show as equal hashes.
-fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
+fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
     let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } =
         request;
     let Labels { cover, reference, metadata } = labels;

@@ -204,6 +204,8 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     let suspended =
         vec![send(api, "suspended"), send_for(api, "alice", "suspended"), movement(api, "withdrawals/s", 1)];
     tour.all(403, suspended).await;
+    let unsupported = ["/me/wallet", "/me/packets", "/me/claims", "/me/movements"];
+    tour.all(403, unsupported.map(|path| api.get(path).by("a/b")).into()).await;
     tour.saw(204, &lift_suspension(api, "alice").await);
     let known = vec![
         api.view("bob", open).header("if-none-match", "*"),
@@ -235,7 +237,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         movement(api, "deposits/bad", 0),
         movement(api, "deposits/b.d", 1),
         movement(api, "withdrawals/bad", 0),
-        send_for(api, "alice", "b.d"),
+        send_for(api, "alice", "b d"),
         grab_for(api, "bob", open).body("[]"),
         api.get(format!("/users/a%20b/packets/{open}")),
         api.get(format!("/users/bob/packets/{open}/claims?limit=0")),

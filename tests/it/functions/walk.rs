@@ -148,7 +148,9 @@ impl Walk {
     /// Reads everything about a packet.
     async fn view(&mut self, packet: &str) {
         for path in [format!("/packets/{packet}"), format!("/packets/{packet}/claims")] {
-            self.ask(("view", Some("alice")), ("GET", &path), "", 200).await;
+            for method in ["GET", "HEAD"] {
+                self.ask(("view", Some("alice")), (method, &path), "", 200).await;
+            }
         }
         for path in ["/me/wallet", "/me/packets", "/me/claims", "/me/movements"] {
             for user in ["alice", "u1"] {
@@ -192,7 +194,9 @@ impl Walk {
         }
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w1"), r#"{"amount":1000}"#, 201).await;
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w2"), r#"{"amount":9000}"#, 402).await;
-        self.ask(operator, ("GET", "/wallets/alice"), "", 200).await;
+        for method in ["GET", "HEAD"] {
+            self.ask(operator, (method, "/wallets/alice"), "", 200).await;
+        }
         self.ask(operator, ("GET", "/wallets/alice/movements"), "", 200).await;
         let (suspension, reason) = ("/operator/users/alice/suspension", r#"{"reason":"a test"}"#);
         self.ask(operator, ("PUT", suspension), reason, 200).await;
@@ -218,6 +222,8 @@ impl Walk {
         self.invoke("settle", "{}").await;
         assert_eq!(self.grab("u4", &packet, &words, 200).await["outcome"], "sold_out");
         self.grab("u1", PLACEHOLDER, &words, 404).await;
+        self.ask(("view", Some("u1")), ("HEAD", &format!("/packets/{PLACEHOLDER}")), "", 404).await;
+        self.ask(("view", Some("a/b")), ("GET", "/me/wallet"), "", 403).await;
         self.view(&packet).await;
 
         // A packet in `redis` mode, until settle has persisted it.

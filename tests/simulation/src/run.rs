@@ -1,12 +1,14 @@
 mod close;
 
 use std::cell::Cell;
+use std::fmt::Debug;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed,
-    Terms, Timestamp, split,
+    Amount, Amounts, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, SPLIT_VERSION, Seed, Terms,
+    Timestamp, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -118,7 +120,7 @@ enum Sent {
     No,
 }
 
-fn key(name: &str, number: usize) -> RequestKey {
+fn key<K: FromStr<Err: Debug>>(name: &str, number: usize) -> K {
     format!("{name}-{number}").parse().unwrap()
 }
 

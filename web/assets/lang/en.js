@@ -23,6 +23,8 @@ const english = {
   'signin.cognito': 'Sign in to send and open red packets.',
   'signin.token': 'Waiting for the app to sign you in. Open this page from the app.',
   'signin.again': 'You are no longer signed in.',
+  'signin.unsupported': 'You can’t use this account here',
+  'signin.unsupported.text': 'Its user id has characters that red packets don’t accept. Signing in again won’t help. The operator can tell you more.',
 
   'send.title': 'Send a red packet',
   'send.random': 'Lucky draw',

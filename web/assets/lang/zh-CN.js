@@ -22,6 +22,8 @@ export const texts = {
   'signin.cognito': '登录后就能发红包、抢红包。',
   'signin.token': '正在等待应用为你登录。请从应用里打开这个页面。',
   'signin.again': '登录已失效。',
+  'signin.unsupported': '这个账户不能在这里使用',
+  'signin.unsupported.text': '账户的用户 ID 含有红包服务不接受的字符，重新登录也没有用。有疑问请联系运营方。',
 
   'send.title': '发红包',
   'send.random': '拼手气',

@@ -22,6 +22,8 @@ export const texts = {
   'signin.cognito': '登入後就能發紅包、搶紅包。',
   'signin.token': '正在等待 App 為你登入。請從 App 裡開啟這個頁面。',
   'signin.again': '登入已失效。',
+  'signin.unsupported': '這個帳戶不能在這裡使用',
+  'signin.unsupported.text': '帳戶的使用者 ID 含有紅包服務不接受的字元，重新登入也沒有用。如有疑問，請洽營運方。',
 
   'send.title': '發紅包',
   'send.random': '拼手氣',
