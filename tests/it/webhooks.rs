@@ -336,7 +336,9 @@ async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
             SECRET,
             "--webhook-url: the URL of webhooks must be http:// or https:// with a host, and without a user",
         ),
-        (&*receiver.url, "secret", "--webhook-secret: each secret must be whsec_ and base64"),
+        (&*receiver.url, "secret", "--webhook-secret: each secret must begin with whsec_"),
+        (&*receiver.url, "whsec_MTIzNDU=", "--webhook-secret: each secret must have at least 24 bytes"),
+        (&*receiver.url, "whsec_-/AA", "--webhook-secret: a secret must not mix the two alphabets of base64: + and / with - and _"),
     ] {
         let options = Options {
             webhook_url: Some(url.to_owned()),
