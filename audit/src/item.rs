@@ -331,6 +331,7 @@ impl Closing {
                     let (amount, slip) = (fields.number("best_amount")?, fields.slip("best_slip")?);
                     Ok(Best { amount, slip, user: fields.user("best_user")? })
                 };
+                fields.number("settled_at")?;
                 Ok(Some(Self {
                     claimed: sum("claimed_count", "claimed_amount")?,
                     refunded: sum("refunded_count", "refunded_amount")?,

@@ -91,7 +91,6 @@ pub struct PacketSettled {
     pub claimed_amount: Amount,
     pub total_amount: Amount,
     pub currency: String,
-    /// When the ledger recorded it, to the second.
     #[serde(with = "rfc3339")]
     pub settled_at: Timestamp,
 }
@@ -118,12 +117,11 @@ pub fn concerns(key: &Key) -> bool {
     is_packet(key) || is_claim(key)
 }
 
-/// The events of one change, of an item as it is since. `at` is about the time of the change.
+/// The events of one change, of an item as it is since. They say only what the item says, so they are the same whenever they are made.
 pub fn of_change(
     change: Change,
     key: &Key,
     image: Item,
-    at: Timestamp,
     currency: &str,
 ) -> Result<Vec<Event>, Unreadable> {
     let unreadable = |source| Unreadable { pk: key.pk.clone(), source };
@@ -135,7 +133,7 @@ pub fn of_change(
         Change::Insert if is_packet(key) => {
             Ok(vec![Event::PacketSent(read::<SentImage>(image).map_err(unreadable)?.sent())])
         }
-        Change::Modify if is_packet(key) => read::<StateImage>(image).map_err(unreadable).map(|state| state.events(at)),
+        Change::Modify if is_packet(key) => read::<StateImage>(image).map_err(unreadable).map(StateImage::events),
         Change::Insert | Change::Modify => Ok(Vec::new()),
     }
 }
@@ -271,13 +269,15 @@ struct StateImage {
     refunded_amount: Option<Amount>,
     claimed_count: Option<u32>,
     claimed_amount: Option<Amount>,
+    settled_at: Option<Timestamp>,
 }
 
 impl StateImage {
-    fn events(self, at: Timestamp) -> Vec<Event> {
+    fn events(self) -> Vec<Event> {
         let sums = (self.claimed_count, self.claimed_amount, self.refunded_count, self.refunded_amount);
         if self.status.as_deref() == Some(crate::ledger::SETTLED)
             && let (Some(claimed_count), Some(claimed_amount), Some(refunded_count), Some(refunded_amount)) = sums
+            && let Some(settled_at) = self.settled_at
         {
             let settled = PacketSettled {
                 packet_id: self.packet_id,
@@ -289,7 +289,7 @@ impl StateImage {
                 claimed_amount,
                 total_amount: self.total_amount,
                 currency: self.currency,
-                settled_at: at,
+                settled_at,
             };
             let refunded = (refunded_count > 0).then(|| Event::PacketRefunded(settled.clone()));
             return std::iter::once(Event::PacketSettled(settled)).chain(refunded).collect();
@@ -356,7 +356,6 @@ mod tests {
             let (keys, image) = (&record["dynamodb"]["Keys"], &record["dynamodb"]["NewImage"]);
             let text = |value: &Value| value["S"].as_str().unwrap().to_owned();
             let key = Key { pk: text(&keys["PK"]), sk: text(&keys["SK"]) };
-            let at = Timestamp::from_ms(1000 * record["dynamodb"]["ApproximateCreationDateTime"].as_u64().unwrap());
             let change = match record["eventName"].as_str().unwrap() {
                 "INSERT" => Change::Insert,
                 "MODIFY" => Change::Modify,
@@ -364,7 +363,7 @@ mod tests {
                 _ => continue,
             };
             let events = if concerns(&key) {
-                of_change(change, &key, serde_json::from_value(image.clone()).unwrap(), at, "CNY").unwrap()
+                of_change(change, &key, serde_json::from_value(image.clone()).unwrap(), "CNY").unwrap()
             } else {
                 Vec::new()
             };

@@ -20,7 +20,7 @@ use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
 use shared::events::{self, Change, Event};
 use shared::ledger::keys::{PK, SK};
-use shared::ports::{Clock, Item, Key, System, Table};
+use shared::ports::{Item, Key, System, Table};
 use tokio::sync::{Notify, Semaphore, watch as signal};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -178,7 +178,7 @@ impl Changes {
             image.remove("status");
         }
         let change = if noted.part == Part::Insert { Change::Insert } else { Change::Modify };
-        let events = events::of_change(change, &noted.key, image, System.now(), &self.currency);
+        let events = events::of_change(change, &noted.key, image, &self.currency);
         let events = events.unwrap_or_else(|error| {
             tracing::error!(error = shared::error_chain(&error), "an event is missing");
             Vec::new()
