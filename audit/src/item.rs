@@ -23,6 +23,8 @@ pub enum Name {
     Reference(Reference, PacketId),
     /// A user's item.
     Of(UserId, Own),
+    /// The state of the receiver of webhooks, which says nothing of money.
+    Receiver,
 }
 
 /// The kind of a user's item.
@@ -75,6 +77,7 @@ impl Name {
                 let (own, spelling) = Own::of(&user, own)?;
                 (Self::Of(user, own), spelling)
             }
+            ["WEBHOOK", ..] => (Self::Receiver, keys::receiver()),
             _ => return None,
         };
         (spelling == *key).then_some(name)

@@ -225,6 +225,7 @@ const CASES: [Case; 21] = [
             (Copied("REF#order-18", "{id}"), Reference),
             (Copied("", NO_PACKET), Orphan),
             (Copied("REF#a b", "{id}"), UnknownItem),
+            (Copied("WEBHOOK#ANOTHER", "STATE"), UnknownItem),
         ],
     ),
     (

@@ -17,13 +17,18 @@ use hyper_util::rt::TokioIo;
 use local::dynamodb::DynamoDb;
 use local::{Local, Options};
 use serde_json::{Value, json};
+use shared::domain::Timestamp;
 use shared::dynamodb::create_table;
 use shared::events::{self, Change, Event};
-use shared::ports::{Item, Key};
+use shared::ports::{Clock, Item, Key, System};
 use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
 use standardwebhooks::Webhook;
+use tests::program::switches;
 use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use crate::programs::built;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -389,7 +394,11 @@ async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
         ),
         (&*receiver.url, "secret", "--webhook-secret: each secret must begin with whsec_"),
         (&*receiver.url, "whsec_MTIzNDU=", "--webhook-secret: each secret must have at least 24 bytes"),
-        (&*receiver.url, "whsec_-/AA", "--webhook-secret: a secret must not mix the two alphabets of base64: + and / with - and _"),
+        (
+            &*receiver.url,
+            "whsec_-/AA",
+            "--webhook-secret: a secret must not mix the two alphabets of base64: + and / with - and _",
+        ),
     ] {
         let options = Options {
             webhook_url: Some(url.to_owned()),
@@ -398,4 +407,120 @@ async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
         };
         assert_eq!(Local::start(options).await.unwrap_err().to_string(), message);
     }
+}
+
+/// `hongbao-admin webhooks` with the stack's own file of stores. Returns its exit code and what it prints.
+async fn operate(folder: &Path, arguments: &[&str]) -> (i32, Value) {
+    let stores = std::fs::read_to_string(folder.join("stores.env")).unwrap();
+    let stores =
+        stores.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name, value.trim_matches('\'')));
+    let mut command = Command::new(built("hongbao-admin"));
+    command.args(["webhooks", "--json"]).args(arguments).env_clear().envs(stores).envs(switches());
+    let output = command.output().await.unwrap();
+    let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let shown = serde_json::from_str(&text).unwrap_or_else(|_| json!({"errors": errors}));
+    (output.status.code().unwrap(), shown)
+}
+
+/// Waits until the state is as wanted, and returns it.
+async fn state_of(folder: &Path, what: &str, is_so: impl Fn(&Value) -> bool) -> (i32, Value) {
+    poll(what, async || {
+        let (code, shown) = operate(folder, &[]).await;
+        is_so(&shown).then_some((code, shown))
+    })
+    .await
+}
+
+/// 13. 410 stops all events until an operator enables the receiver. What it missed is delivered from the ledger, as if for the first time.
+#[tokio::test]
+async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let begun = System.now();
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let caller = Caller::of(&local);
+    let (code, shown) = operate(folder.path(), &[]).await;
+    assert_eq!((code, &shown["state"], &shown["waiting"]), (0, &json!("well"), &json!(0)), "{shown}");
+
+    receiver.status.store(410, Ordering::SeqCst);
+    let body = json!({"total_amount": 20, "count": 2});
+    caller.packet(body.clone(), []).await;
+    let (code, shown) = state_of(folder.path(), "disabled", |shown| shown["state"] == "disabled").await;
+    assert_eq!((code, &shown["last_answer"]), (1, &json!("the receiver answered 410 Gone")), "{shown}");
+    assert!(shown["since"].is_string() && shown["oldest_waiting_at"].is_string(), "{shown}");
+    receiver.status.store(204, Ordering::SeqCst);
+    caller.packet(body, ["bob".to_owned()]).await;
+    state_of(folder.path(), "hidden events", |shown| shown["hidden"] == 3).await;
+    assert_eq!(receiver.tried.lock().unwrap().len(), 1, "it is not called any more");
+
+    // The state is the table's, not the process'.
+    local.stop().await;
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let (code, shown) = operate(folder.path(), &[]).await;
+    assert_eq!((code, &shown["state"]), (1, &json!("disabled")), "{shown}");
+    let (code, shown) = operate(folder.path(), &["enable"]).await;
+    assert!(code == 0 && shown["enabled_at"].is_string(), "{shown}");
+    let (from, to) = (begun.to_string(), System.now().after(Duration::from_secs(1)).to_string());
+    assert_eq!(operate(folder.path(), &["deliver", "--from", &from, "--to", &to]).await, (0, json!({"events": 3})));
+    receiver.wait(3).await;
+    let (code, shown) =
+        state_of(folder.path(), "well", |shown| shown["state"] == "well" && shown["waiting"] == 0).await;
+    assert_eq!((code, &shown["since"]), (0, &Value::Null), "{shown}");
+    local.stop().await;
+}
+
+/// 13. Delivered again, an event of long ago has the id and the body of the first time.
+#[tokio::test]
+async fn any_event_is_delivered_again_by_its_id_or_its_time() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let caller = Caller::of(&local);
+    let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
+    let id = caller.packet(body, ["bob".to_owned()]).await;
+    caller.settle_until(&id).await;
+    let events = receiver.wait(4).await;
+    let deliveries = |id: &str| receiver.taken.lock().unwrap().get(id).map_or(0, Vec::len);
+    let all: Vec<String> = receiver.taken.lock().unwrap().keys().cloned().collect();
+    let by_id: Vec<&str> = std::iter::once("deliver").chain(all.iter().map(String::as_str)).collect();
+    assert_eq!(operate(folder.path(), &by_id).await, (0, json!({"events": 4})));
+    poll("again", async || all.iter().all(|id| deliveries(id) == 2).then_some(())).await;
+
+    // From the first moment on, and before the second one.
+    let (from, to) = (
+        events["SlipClaimed"][0]["grabbed_at"].as_str().unwrap(),
+        events["PacketSettled"][0]["settled_at"].as_str().unwrap(),
+    );
+    assert_eq!(operate(folder.path(), &["deliver", "--from", from, "--to", to]).await, (0, json!({"events": 1})));
+    let claimed = all.iter().find(|id| id.contains("_claimed_")).unwrap();
+    poll("once more", async || (deliveries(claimed) == 3).then_some(())).await;
+    for (id, bodies) in &*receiver.bodies.lock().unwrap() {
+        assert_eq!(bodies.len(), 1, "{id}: {bodies:?}");
+    }
+    let unclaimed = (0..3).map(|slip| format!("evt_{id}_claimed_{slip}")).find(|id| id != claimed).unwrap();
+    for unknown in [&unclaimed, "evt_x", &format!("evt_{id}_closed"), "evt_38FS4S83HF3Y07WMYNH727QYT0_sent"] {
+        let (code, shown) = operate(folder.path(), &["deliver", unknown]).await;
+        assert_eq!((code, shown), (2, json!({"errors": format!("error: there is no event {unknown}\n")})));
+    }
+    local.stop().await;
+}
+
+/// 13.
+#[tokio::test]
+async fn retry_after_puts_off_all_events_of_the_stack() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let caller = Caller::of(&local);
+    receiver.status.store(429, Ordering::SeqCst);
+    *receiver.retry_after.lock().unwrap() = Some("7200".to_owned());
+    let body = json!({"total_amount": 20, "count": 2});
+    caller.packet(body.clone(), []).await;
+    let (code, shown) = state_of(folder.path(), "put off", |shown| shown["state"] == "put_off").await;
+    let until: Timestamp = shown["put_off_until"].as_str().unwrap().parse().unwrap();
+    let left = until.since(System.now());
+    assert!(code == 0 && left <= Duration::from_hours(1) && left > Duration::from_mins(58), "an hour at most: {shown}");
+    receiver.status.store(204, Ordering::SeqCst);
+    caller.packet(body, ["bob".to_owned()]).await;
+    state_of(folder.path(), "hidden events", |shown| shown["hidden"] == 3).await;
+    assert_eq!(receiver.tried.lock().unwrap().len(), 1);
+    assert_eq!(operate(folder.path(), &["replay"]).await, (0, json!({"status": "COMPLETED", "count": 0})));
+    local.stop().await;
 }

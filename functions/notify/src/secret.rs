@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn each_of_several_secrets_obeys_the_rule() {
         let wrapped = format!("whsec_{}\n{}", "A".repeat(64), "A".repeat(22));
-        let sizes = |text: &str| Secrets::parse(text).map(|Secrets(secrets)| secrets.iter().map(Vec::len).collect::<Vec<_>>());
+        let sizes =
+            |text: &str| Secrets::parse(text).map(|Secrets(secrets)| secrets.iter().map(Vec::len).collect::<Vec<_>>());
         assert_eq!(sizes(&format!("{wrapped}\n{SECRET}")), Ok(vec![64, 24]));
         assert_eq!(sizes(&format!("{SECRET}, {wrapped}\r\n")), Ok(vec![24, 64]));
         for (text, error) in [

@@ -1,11 +1,15 @@
 //! One webhook: an event as a signed request, after the Standard Webhooks specification.
 
-use http::{HeaderName, HeaderValue};
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use shared::domain::Timestamp;
 use shared::events::Event;
+use shared::ports::Clock;
 
 use crate::client::{PostError, Receiver};
+use crate::retry;
 use crate::secret::{SecretSource, Secrets};
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
@@ -24,6 +28,25 @@ pub enum Undelivered {
     /// The receiver does not have it, as far as is known.
     #[error(transparent)]
     Post(#[from] PostError),
+}
+
+impl Undelivered {
+    /// Whether another event would not have been delivered either, as far as is known.
+    pub const fn is_the_receivers(&self) -> bool {
+        !matches!(self, Self::NoEvent(_) | Self::Post(PostError::Request(_)))
+    }
+
+    /// Whether the receiver says that it is gone.
+    pub fn is_gone(&self) -> bool {
+        matches!(self, Self::Post(PostError::Status { status, .. }) if *status == StatusCode::GONE)
+    }
+
+    /// How long the receiver asks not to be called, from `now` on.
+    pub fn retry_after(&self, now: Timestamp) -> Option<Duration> {
+        let Self::Post(PostError::Status { status, retry_after: Some(header) }) = self else { return None };
+        let is_busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(status);
+        is_busy.then(|| retry::retry_after(header, now)).flatten()
+    }
 }
 
 /// The body of a request.
@@ -89,16 +112,16 @@ impl Webhook {
     }
 
     /// Tries once to deliver a message.
-    pub async fn deliver(&self, message: &Message, now: Timestamp) -> Result<(), Undelivered> {
+    pub async fn deliver(&self, message: &Message, clock: &dyn Clock) -> Result<(), Undelivered> {
         let secrets = self.secrets.current().await.map_err(Undelivered::NoSecret)?;
-        let Signed { headers, body } = message.sign(&secrets, now)?;
+        let Signed { headers, body } = message.sign(&secrets, clock.now())?;
         Ok(self.receiver.post(headers, body).await?)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use shared::ports::{Clock, System};
+    use shared::ports::System;
 
     use super::*;
 
