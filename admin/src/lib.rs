@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis, complete timelines, and look after the receiver of webhooks. Some write and reconcile the accounts of a day, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis and complete timelines. Some write and reconcile the accounts of a day, some look after the receiver of webhooks, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 

@@ -1,4 +1,4 @@
-"""Checks of webhooks: the secret that signs them. What it says stays out of every finding."""
+"""Checks of webhooks: the secret that signs them, which no finding shows."""
 
 import base64
 import binascii

@@ -52,9 +52,9 @@ test('15. a secret is read however base64 is spelt, or refused with the reason a
     const verified = verify(secret, headers, body, { now: now * 1_000 });
     if (!refused) assert.equal((await verified).id, 'evt_1', name);
     else {
-      await assert.rejects(verified, ({ constructor, message }) => {
-        assert.equal(constructor, TypeError, name);
-        if (secret.length > 12) assert.ok(!message.includes(secret.slice(6, 12)), name);
+      await assert.rejects(verified, (error) => {
+        assert.ok(error instanceof TypeError, name);
+        if (secret.length > 12) assert.ok(!error.message.includes(secret.slice(6, 12)), name);
         return true;
       });
     }

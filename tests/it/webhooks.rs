@@ -431,7 +431,7 @@ async fn state_of(folder: &Path, what: &str, is_so: impl Fn(&Value) -> bool) -> 
     .await
 }
 
-/// 13. 410 stops all events until an operator enables the receiver. What it missed is delivered from the ledger, as if for the first time.
+/// 13. 410 stops all events until an operator enables the receiver. The missing ones are delivered from the ledger, as if for the first time.
 #[tokio::test]
 async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);

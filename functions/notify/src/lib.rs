@@ -1,5 +1,5 @@
 //! Delivers events to an app's server as webhooks. A queue holds the events; what can't be delivered stays there, and comes again after a
-//! pause. What the server says about itself, that it is busy or gone, holds for all events.
+//! pause. A server that is busy or gone puts off all events.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
