@@ -12,6 +12,7 @@ use hyper_util::rt::TokioIo;
 use notify::RECEIVES_MAX;
 use shared::domain::Timestamp;
 use shared::memory::MemoryTable;
+use shared::ports::Clock;
 use std::sync::Mutex;
 use tokio::net::TcpListener;
 
