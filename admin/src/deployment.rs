@@ -48,6 +48,15 @@ pub enum Failed {
     /// The timelines could not be completed.
     #[error("the timelines are not complete")]
     Timeline(#[source] ::audit::ReadError),
+    /// An item does not read as an event.
+    #[error(transparent)]
+    Unreadable(#[from] shared::events::Unreadable),
+    /// The events could not be read.
+    #[error("not all events are delivered again")]
+    Events(#[source] ::audit::ReadError),
+    /// No such event.
+    #[error("there is no event {0}")]
+    NoEvent(String),
     /// No such packet.
     #[error("there is no packet {0}")]
     NoPacket(PacketId),
@@ -107,7 +116,7 @@ impl Failed {
     #[must_use]
     pub fn in_table(self, place: &str) -> Self {
         match self {
-            Self::Audit(_) | Self::Journal(_) | Self::Timeline(_) | Self::Store(_) => {
+            Self::Audit(_) | Self::Journal(_) | Self::Timeline(_) | Self::Events(_) | Self::Store(_) => {
                 Self::Table(place.to_owned(), Box::new(self))
             }
             other => other,

@@ -23,6 +23,8 @@ pub enum Name {
     Reference(Reference, PacketId),
     /// A user's item.
     Of(UserId, Own),
+    /// The state of the receiver of webhooks, which says nothing of money.
+    Receiver,
 }
 
 /// The kind of a user's item.
@@ -79,6 +81,7 @@ impl Name {
                 };
                 (Self::Of(user, own), spelling)
             }
+            ["WEBHOOK", ..] => (Self::Receiver, keys::receiver()),
             _ => return None,
         };
         (spelling == *key).then_some(name)
@@ -334,6 +337,7 @@ impl Closing {
                     let (amount, slip) = (fields.number("best_amount")?, fields.slip("best_slip")?);
                     Ok(Best { amount, slip, user: fields.user("best_user")? })
                 };
+                fields.number("settled_at")?;
                 Ok(Some(Self {
                     claimed: sum("claimed_count", "claimed_amount")?,
                     refunded: sum("refunded_count", "refunded_amount")?,

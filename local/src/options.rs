@@ -54,7 +54,7 @@ pub struct Options {
     #[arg(long, value_name = "URL", requires = "webhook_secret")]
     pub webhook_url: Option<String>,
 
-    /// The secret that signs webhooks, whsec_ and base64; several, separated by commas, each sign
+    /// The secret that signs webhooks, whsec_ and the base64 of at least 24 bytes; several, separated by commas, each sign
     #[arg(long, value_name = "SECRET", requires = "webhook_url")]
     pub webhook_secret: Option<String>,
 }
@@ -165,7 +165,7 @@ mod tests {
     fn all_options_can_be_given() {
         let options = parse(
             "--port 0 --listen :: --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
-             --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_eA==",
+             --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         )
         .unwrap();
         assert_eq!(options.port, 0);
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!(options.ack, Ack::Redis);
         assert_eq!(options.table, "t");
         assert_eq!(options.webhook_url.as_deref(), Some("http://h:3"));
-        assert_eq!(options.webhook_secret.as_deref(), Some("whsec_eA=="));
+        assert_eq!(options.webhook_secret.as_deref(), Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
     }
 
     #[test]
@@ -196,6 +196,6 @@ mod tests {
         assert!(parse("--port 65536").is_err());
         assert!(parse("--ack both").is_err());
         assert!(parse("--webhook-url http://h").is_err());
-        assert!(parse("--webhook-secret whsec_eA==").is_err());
+        assert!(parse("--webhook-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").is_err());
     }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
+use serde_json::Value;
 use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
@@ -21,7 +22,8 @@ use tokio::time::Instant;
 use crate::gateway::{Function, Invoke, SettleFailed, problem};
 use crate::ledger_file::LedgerWatch;
 use crate::options::Ack;
-use crate::webhooks::Watch;
+use crate::webhooks::sqs::{self, SqsError};
+use crate::webhooks::{Queue, Watch};
 
 /// How long a run of settle may take. One run follows another here, and a packet that expires during a run waits for the next.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -56,6 +58,7 @@ pub struct Stack {
     hot: Arc<RedisStore>,
     limits: Limits,
     ledger: Option<Arc<LedgerWatch>>,
+    webhooks: Option<Arc<Queue>>,
 }
 
 /// Why the functions can't run.
@@ -104,6 +107,7 @@ impl Stack {
     ) -> Result<Self, StackError> {
         let config = settings.config()?;
         let mut client = wiring::dynamodb_at(&settings.dynamodb_url);
+        let queue = webhooks.as_ref().map(|watch| Arc::clone(watch.queue()));
         if let Some(watch) = webhooks {
             client = Client::from_conf(client.config().to_builder().interceptor(watch).build());
         }
@@ -127,6 +131,7 @@ impl Stack {
             hot: Arc::clone(&wiring.stores().hot),
             limits,
             ledger,
+            webhooks: queue,
         })
     }
 
@@ -170,6 +175,10 @@ impl Invoke for Stack {
         let report = report.map_err(|error| SettleFailed(error_chain(&error)))?;
         self.confirm().map_err(SettleFailed)?;
         Ok(report)
+    }
+
+    fn sqs(&self, operation: &str, body: &[u8]) -> Option<Result<Value, SqsError>> {
+        self.webhooks.as_ref().map(|queue| sqs::answer(queue, operation, body))
     }
 
     fn limits(&self) -> Limits {

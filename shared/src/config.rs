@@ -33,7 +33,7 @@ pub struct Config {
     pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
-    /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
+    /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE`, `WEBHOOK_DEAD_LETTERS` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
     pub webhooks: WebhookConfig,
 }
 
@@ -46,6 +46,8 @@ pub struct WebhookConfig {
     pub secret: String,
     /// The URL of the queue that the events come from.
     pub queue: String,
+    /// The URL of the queue for those that were not delivered for a day.
+    pub dead_letters: String,
     /// The addresses that the receiver may have.
     pub addresses: WebhookAddresses,
 }
@@ -189,13 +191,14 @@ impl Reader<'_> {
         let url = self.wanted("WEBHOOK_URL", are_needed);
         let secret = self.wanted("WEBHOOK_SECRET", are_needed);
         let queue = self.wanted("WEBHOOK_QUEUE", are_needed);
+        let dead_letters = self.wanted("WEBHOOK_DEAD_LETTERS", are_needed);
         let addresses =
             self.parsed("WEBHOOK_ADDRESSES", WebhookAddresses::Public, "public or any", |text| match text {
                 "public" => Some(WebhookAddresses::Public),
                 "any" => Some(WebhookAddresses::Any),
                 _ => None,
             });
-        WebhookConfig { url, secret, queue, addresses }
+        WebhookConfig { url, secret, queue, dead_letters, addresses }
     }
 
     fn redis(&mut self) -> RedisConfig {
@@ -320,9 +323,9 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "the configuration is not valid: TABLE_NAME is required; WEBHOOK_URL is required; WEBHOOK_SECRET is required; \
-             WEBHOOK_QUEUE is required; WEBHOOK_ADDRESSES must be public or any"
+             WEBHOOK_QUEUE is required; WEBHOOK_DEAD_LETTERS is required; WEBHOOK_ADDRESSES must be public or any"
         );
-        let needed = ["TABLE_NAME", "WEBHOOK_URL", "WEBHOOK_SECRET", "WEBHOOK_QUEUE"];
+        let needed = ["TABLE_NAME", "WEBHOOK_URL", "WEBHOOK_SECRET", "WEBHOOK_QUEUE", "WEBHOOK_DEAD_LETTERS"];
         let config = Config::for_webhooks(|name| needed.contains(&name).then(|| "x".to_owned())).unwrap();
         assert_eq!(config.webhooks.addresses, WebhookAddresses::Public);
         assert!(read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://a")]).unwrap().webhooks.url.is_empty());

@@ -3,7 +3,7 @@
 import json
 import urllib.error
 
-from faults import fault
+from faults import fault, make_secret
 from moto.acm.models import acm_backends
 from planted import ACCOUNT, ANSWERS, VALKEY
 from transformed import REGION
@@ -327,5 +327,6 @@ def with_all(world):
     make_web_acl(world)
     make_key(world)
     make_provider(world)
+    make_secret(world, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     world.set(Events="true", SettleRanges="4", RedisShards="3")
     return world

@@ -256,8 +256,11 @@ fn the_parameters_defaults_are_those_of_the_functions() {
             // Redis' address depends on its owner; the parameter is for an existing Redis.
             let given = if value["!If"][0] == "RedisExists" { &value["!If"][1] } else { &value };
             let Some(parameter) = given["!Ref"].as_str().and_then(|name| template["Parameters"].get(name)) else {
-                let of_stacks =
-                    [("TABLE_NAME", "State.Outputs.Table"), ("WEBHOOK_QUEUE", "EventStack.Outputs.WebhooksUrl")];
+                let of_stacks = [
+                    ("TABLE_NAME", "State.Outputs.Table"),
+                    ("WEBHOOK_QUEUE", "EventStack.Outputs.WebhooksUrl"),
+                    ("WEBHOOK_DEAD_LETTERS", "EventStack.Outputs.WebhookDeadLettersUrl"),
+                ];
                 let expected = of_stacks
                     .into_iter()
                     .find(|(known, _)| *known == name)

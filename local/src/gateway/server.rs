@@ -28,6 +28,7 @@ use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::rush::{self, Race};
 use super::{Invoke, page, problem, routes};
+use crate::webhooks::sqs::{self, SqsError};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -230,6 +231,17 @@ async fn answer<S: Invoke>(
                 }
             })
             .await;
+        }
+        (path, &Method::POST) if path.trim_end_matches('/') == sqs::PATH => {
+            let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            match shared.stack.sqs(operation, &body) {
+                Some(Ok(answer)) => return json_response(&answer),
+                Some(Err(SqsError::Queue(error))) => {
+                    tracing::error!(error = shared::error_chain(&error), "the queue of webhooks can't be used");
+                    return problem::unavailable(request_id, "The queue of webhooks can't be used.");
+                }
+                Some(Err(SqsError::Unsupported)) | None => {}
+            }
         }
         (SETTLE | RUSH, _) => return problem::method_not_allowed(request_id, "POST"),
         _ => {}

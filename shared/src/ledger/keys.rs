@@ -81,6 +81,11 @@ pub fn references(reference: &Reference) -> String {
     format!("REF#{reference}")
 }
 
+/// The state of the receiver of webhooks. Created and changed by notify, and by an operator. Missing: it has never failed.
+pub fn receiver() -> Key {
+    Key { pk: "WEBHOOK#RECEIVER".to_owned(), sk: "STATE".to_owned() }
+}
+
 /// That a packet has a reference; the sort key is the packet's id. Written by a send with a reference, never changed.
 pub fn reference(reference: &Reference, id: PacketId) -> Key {
     Key { pk: references(reference), sk: id.to_string() }

@@ -99,6 +99,24 @@ impl Walk {
             ];
             functions.insert(name, (stores.function("operate", &variables).await, relay));
         }
+        let relay = Relay::start(stores.dynamodb.url()).await;
+        let url = relay.url();
+        // It finds no secret, and notes that.
+        let nowhere = "http://127.0.0.1:1";
+        let variables = [
+            ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+            ("AWS_ENDPOINT_URL_SECRETS_MANAGER", nowhere),
+            ("AWS_ENDPOINT_URL_SQS", nowhere),
+            ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
+            ("AWS_SESSION_TOKEN", secret("the function's session token")),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("AWS_LAMBDA_LOG_LEVEL", level),
+            ("WEBHOOK_URL", "https://app.example/webhooks"),
+            ("WEBHOOK_SECRET", "webhooks"),
+            ("WEBHOOK_QUEUE", nowhere),
+            ("WEBHOOK_DEAD_LETTERS", nowhere),
+        ];
+        functions.insert("notify", (stores.function("notify", &variables).await, relay));
         Self { stores, functions, promising: promising.unwrap(), requests: Vec::new() }
     }
 
@@ -258,6 +276,8 @@ impl Walk {
         assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
         self.view(&late).await;
 
+        let notified = self.invoke("notify", &notify::batch(&["bob"]).to_string()).await;
+        assert_eq!(notified["batchItemFailures"].as_array().map(Vec::len), Some(1), "{notified}");
         let audit = self.invoke("audit", r#"{"full": true}"#).await;
         assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
         self.invoke("audit", "{}").await;

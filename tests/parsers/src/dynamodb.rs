@@ -127,7 +127,10 @@ pub fn cancellations(data: &[u8]) {
             1 => refund(&scripted).await,
             2 => send(&scripted).await,
             3 => outside(&scripted).await,
-            _ => drop(scripted.ledger.mark_settled(&terms(), &shared::domain::Summary::default()).await),
+            _ => {
+                let sums = shared::domain::Summary::default();
+                drop(scripted.ledger.mark_settled(&terms(), &sums, Timestamp::from_ms(7)).await);
+            }
         }
     });
 }

@@ -217,7 +217,7 @@ async fn a_packet_reads_as_it_was_sent_and_closed() {
             refunded_amount: Amount::new(700),
             best,
         };
-        ledger.mark_settled(&terms(), &summary).await.unwrap();
+        ledger.mark_settled(&terms(), &summary, Timestamp::from_ms(7)).await.unwrap();
         let Some((writes, _)) = ledger.table.transactions.lock().unwrap().pop() else { panic!("no write") };
         let [Write::Change { set, .. }] = &writes[..] else { panic!("{writes:?}") };
         let mut item = items::write(&PacketItem::new(&terms())).unwrap();
