@@ -662,9 +662,18 @@ export interface components {
         /** @description A part of a packet's total, in minor units */
         PartialAmount: number;
         /**
-         * @description Empty if the sender gave none. It has no control characters, no invisible characters (zero-width characters, tags,
-         *     the soft hyphen, the byte order mark), no controls of direction and no characters of private use. Emoji can have
-         *     all their forms except flags made of tags: U+FE0E or U+FE0F may follow a symbol, and U+200D may join emoji.
+         * @description Empty if the sender gave none. It has no control characters, no controls of direction and no characters of private use.
+         *     It has no invisible characters either: zero-width characters, tags, the soft hyphen, the byte order mark. Some may stand
+         *     where Unicode gives them a meaning:
+         *     * U+200C between two letters of a cursive script such as Arabic, U+200D after one;
+         *     * either of them after a virama that a letter has and no vowel sign follows; U+200D also between a letter and a virama
+         *       before another letter;
+         *     * U+180B to U+180D and U+180F after a Mongolian letter, U+180E between two;
+         *     * U+FE00 to U+FE02 and U+E0100 to U+E01EF after an ideograph;
+         *     * U+FE0E or U+FE0F after an emoji or a symbol that has both forms, U+200D between emoji;
+         *     * the tags in the flags of England, Scotland and Wales.
+         *
+         *     The pattern excludes what has no place in any greeting; a pattern for the rest would be longer than the rule.
          */
         Greeting: string;
         /** @description The operator's reason, without control or invisible characters, as in a greeting */

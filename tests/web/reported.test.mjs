@@ -1,2 +1,40 @@
 // What went wrong for users of similar projects, tried on the page: each case has inputs and the right value.
 // tests/it/contract/reported.rs has the cases of the API.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+import { test } from 'node:test';
+
+import { cleanGreeting } from '../../web/assets/greeting.js';
+import { api, browse, person, someone, stack } from './browser.mjs';
+
+// The service's unit test reads the same examples.
+test('4. a greeting keeps the hidden characters that mean something, and loses the others', async () => {
+  /** @type {{why: string, plain?: string[], cleaned?: [string, string][]}[]} */
+  const groups = JSON.parse(await readFile(new URL('../greetings.json', import.meta.url), 'utf8'));
+  for (const { why, plain = [], cleaned = [] } of groups) {
+    for (const text of plain) assert.equal(cleanGreeting(text), text, why);
+    for (const [text, clean] of cleaned) {
+      assert.equal(cleanGreeting(text), clean, why);
+      assert.equal(cleanGreeting(clean), clean, why);
+    }
+  }
+  assert.equal(cleanGreeting('\ud83ea\udeff'), 'a', 'half a character');
+  const long = 'a\u200b'.repeat(100_000);
+  const begun = performance.now();
+  assert.equal(cleanGreeting(long).length, 100_000);
+  assert.ok(performance.now() - begun < 2_000, 'a long paste does not hang the page');
+});
+
+browse('4. the form sends a greeting with its joiners', async () => {
+  const alice = someone('alice');
+  await api(someone(), 'PUT', `/wallets/${alice}/deposits/d`, { amount: 1_000 });
+  const page = await person({ name: alice });
+  await page.goto(stack.url);
+  await page.fill('#total', '8');
+  await page.fill('#greeting', '\ufeffمی\u200cخواهم ක්\u200dරි 葛\u{e0100} 1\u200d2');
+  await page.click('button[type=submit]');
+  await page.waitForSelector('.qr path');
+  const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
+  assert.equal(sent.greeting, 'می\u200cخواهم ක්\u200dරි 葛\u{e0100} 12');
+});
