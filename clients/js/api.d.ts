@@ -624,6 +624,13 @@ export interface components {
          */
         Timestamp: string;
         /**
+         * Format: date-time
+         * @description RFC 3339, with any offset from UTC, in either case, from 1970 on. Fractions of a second have 1 to 9 digits, and are rounded
+         *     down to milliseconds. The second 60 is refused.
+         * @example 2027-01-01T00:00:00+08:00
+         */
+        AskedTime: string;
+        /**
          * @description ISO 4217
          * @example CNY
          */
@@ -712,12 +719,11 @@ export interface components {
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"];
             /**
-             * Format: date-time
-             * @description When grabs begin: a time in the future, at most 7 days ahead, with any offset from UTC. Without it they begin at once. A
-             *     repeated send is answered as before, also after this time.
+             * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
+             *     before, also after this time.
              * @example 2027-01-01T00:00:00+08:00
              */
-            starts_at?: string;
+            starts_at?: components["schemas"]["AskedTime"];
             /**
              * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
@@ -1557,12 +1563,12 @@ export interface components {
          * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
          * @example 2026-11-20T00:00:00.000Z
          */
-        From: string;
+        From: components["schemas"]["AskedTime"];
         /**
          * @description Only movements of before this time.
          * @example 2026-11-21T00:00:00.000Z
          */
-        To: string;
+        To: components["schemas"]["AskedTime"];
         /**
          * @description Only movements of this kind.
          * @example refund

@@ -1,7 +1,11 @@
 //! What went wrong for users of similar projects, tried here: each case has inputs and the right value.
 //! `tests/web/reported.test.mjs` has the cases of the page.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use shared::domain::Timestamp;
+use shared::ports::{Clock, System};
 
 use super::api::{Api, random, with};
 use super::spec::SPEC;
@@ -40,5 +44,61 @@ async fn a_greeting_may_have_the_hidden_characters_that_mean_something() {
         let body = with(random(2, 1), &json!({"greeting": pair[0]}));
         let refused = api.post("/packets").by("alice").key("k").json(&body).await;
         assert_eq!(refused.refused(400, "invalid-request"), ["greeting"], "{group}");
+    }
+}
+
+/// 11. Times are read as RFC 3339 says, and rounded down to milliseconds; a second 60 is refused. The unit test of `Timestamp` has
+/// more times.
+#[tokio::test]
+async fn times_are_read_as_rfc_3339_says() {
+    let api = Api::start().await;
+    api.fund("alice", 1_000).await;
+    // A second of the next day, in UTC: `2026-12-31T16:00:00`.
+    let second = System.now().after(Duration::from_hours(24)).to_string()[..19].to_owned();
+    let read = [
+        (format!("{second}Z"), "000"),
+        (format!("{}z", second.replace('T', "t")), "000"),
+        (format!("{second}.1Z"), "100"),
+        (format!("{second}.0129999Z"), "012"),
+        (format!("{second}.123999999z"), "123"),
+        (format!("{second}.5+00:00"), "500"),
+        (format!("{second}.5-00:00"), "500"),
+    ];
+    for (n, (text, fraction)) in read.iter().enumerate() {
+        let body = with(random(2, 1), &json!({"starts_at": text}));
+        let sent = api.send("alice", &format!("k{n}"), &body).await;
+        assert_eq!(sent["starts_at"], format!("{second}.{fraction}Z"), "{text}");
+        let same: Timestamp = text.parse().unwrap();
+        assert_eq!(sent["starts_at"], same.to_string());
+    }
+    let query = |name: &str, text: &str| format!("/me/movements?{name}={}", text.replace('+', "%2B"));
+    for good in ["2026-12-31t16:00:00z", "2027-01-01T00:00:00.000000001+08:00", "2026-12-31T16:00:00-00:00"] {
+        for name in ["from", "to"] {
+            api.get(query(name, good)).by("alice").await.expect(200);
+        }
+    }
+    let minute = &second[..17];
+    let refused = [
+        format!("{minute}60Z"),
+        format!("{minute}60.5Z"),
+        "2016-12-31T23:59:60Z".to_owned(),
+        second.clone(),
+        format!("{second}.Z"),
+        format!("{second},5Z"),
+        format!("{second}.1234567890Z"),
+        format!("{second}+24:00"),
+        format!("{second}+08:60"),
+        format!("{second}+08"),
+        format!("{}T24:00:00Z", &second[..10]),
+        format!("{}Z", second.replace('T', " ")),
+    ];
+    for text in &refused {
+        let body = with(random(2, 1), &json!({"starts_at": text}));
+        let fields = api.post("/packets").by("alice").key("k").json(&body).await.refused(400, "invalid-request");
+        assert_eq!(fields, ["starts_at"], "{text}");
+        for name in ["from", "to"] {
+            let path = query(name, text).replace(' ', "%20");
+            assert_eq!(api.get(path).by("alice").await.refused(400, "invalid-request"), [name], "{text}");
+        }
     }
 }
