@@ -34,4 +34,9 @@ pub trait Invoke: Send + Sync + 'static {
     fn limits(&self) -> Limits {
         Limits::default()
     }
+
+    /// The path before all others, such as `/hongbao`.
+    fn base_path(&self) -> &str {
+        ""
+    }
 }

@@ -108,6 +108,7 @@ impl Local {
             dynamodb_url: dynamodb_url.clone(),
             table: options.table.clone(),
             ack: options.ack,
+            base_path: options.base_path.clone(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
         let stores_file = write_stores_file(data.as_ref(), &settings)?;
@@ -151,7 +152,7 @@ impl Local {
             IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
             _ => {}
         }
-        format!("http://{address}")
+        format!("http://{address}{}", self.stack.base_path())
     }
 
     /// The Redis server's address. A given address may contain a password.

@@ -7,6 +7,7 @@ import { test } from 'node:test';
 
 import { cleanGreeting } from '../../web/assets/greeting.js';
 import { api, browse, person, someone, stack } from './browser.mjs';
+import { apiOf, startStack } from './stack.mjs';
 
 // The service's unit test reads the same examples.
 test('4. a greeting keeps the hidden characters that mean something, and loses the others', async () => {
@@ -37,4 +38,39 @@ browse('4. the form sends a greeting with its joiners', async () => {
   await page.waitForSelector('.qr path');
   const [sent] = (await api(alice, 'GET', '/me/packets')).packets;
   assert.equal(sent.greeting, 'می\u200cخواهم ක්\u200dරි 葛\u{e0100} 12');
+});
+
+browse('10. the page sends, shares and grabs below a base path', async () => {
+  const below = await startStack({}, ['--base-path', '/hongbao']);
+  try {
+    assert.match(below.url, /\/hongbao$/);
+    const [alice, bob] = [someone('alice'), someone('bob')];
+    const call = apiOf(below.url);
+    await call(alice, 'PUT', `/wallets/${alice}/deposits/d`, { amount: 1_000 });
+    const page = await person({ name: alice });
+    /** @type {string[]} */
+    const outside = [];
+    page.on('request', (request) => void (request.url().startsWith(`${below.url}/`) || outside.push(request.url())));
+    await page.goto(`${below.url}/`);
+    await page.fill('#total', '8');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.qr path');
+    const [sent] = (await call(alice, 'GET', '/me/packets')).packets;
+    const link = `${below.url}/p/${sent.packet_id}`;
+    assert.ok((await page.content()).includes(link), 'the link that is shared');
+    await page.goto(`${below.url}/#/mine/sent`);
+    await page.waitForSelector('.history li');
+    await page.goto(`${below.url}/#/rush`);
+    await page.fill('#users', '20');
+    await page.click('button[type=submit]');
+    await page.waitForSelector('.sum[data-balanced=true]', { timeout: 60_000 });
+    const other = await person({ name: bob });
+    other.on('request', (request) => void (request.url().startsWith(`${below.url}/`) || outside.push(request.url())));
+    await other.goto(link);
+    await other.click('#open');
+    await other.waitForSelector('.result[data-outcome=grabbed]');
+    assert.deepEqual(outside, []);
+  } finally {
+    await below.stop();
+  }
 });

@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
+use local::Options;
 use serde_json::{Value, json};
 use shared::domain::Timestamp;
 use shared::ports::{Clock, System};
 
-use super::api::{Api, random, with};
+use super::api::{Api, random, text, with};
 use super::spec::SPEC;
 
 /// 4. A greeting keeps the joiners, selectors and tags that Unicode gives a meaning; others are refused. The unit test of the
@@ -100,5 +101,62 @@ async fn times_are_read_as_rfc_3339_says() {
             let path = query(name, text).replace(' ', "%20");
             assert_eq!(api.get(path).by("alice").await.refused(400, "invalid-request"), [name], "{text}");
         }
+    }
+}
+
+/// 10. Below a base path the API and the page are as without it. Paths that only begin alike are others.
+#[tokio::test]
+async fn everything_works_below_a_base_path() {
+    let options = Options { base_path: Some("/api/hongbao".to_owned()), ..Options::ephemeral() };
+    let api = Api::start_with(options).await;
+    let base = api.local.url();
+    assert!(base.ends_with("/api/hongbao"), "{base}");
+    api.fund("alice", 1_000).await;
+    let packet = api.packet("alice", "k", &with(random(20, 2), &json!({"expires_in_s": 1, "reference": "r"}))).await;
+    assert_eq!(api.grab("bob", &packet).await.expect(200)["outcome"], "grabbed");
+    let grabbed = api.post(format!("/users/carol/packets/{packet}/grab")).await.expect(200);
+    assert_eq!(grabbed["outcome"], "grabbed");
+    assert_eq!(api.all("bob", "/me/claims", "claims", 1).await.len(), 1);
+    assert_eq!(api.all("alice", &format!("/packets/{packet}/claims"), "claims", 1).await.len(), 2);
+    let found = api.get("/operator/packets?reference=r").await.expect(200);
+    assert_eq!(found["packets"].as_array().map(Vec::len), Some(1));
+    api.until("alice", &packet, "settled").await;
+    api.get("/me/wallet").await.refused(401, "unauthenticated");
+    api.get("/nowhere").by("alice").await.refused(404, "route-not-found");
+
+    // As a browser asks: the answers are not those of the document.
+    let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    let get = async |url: String| {
+        let answer = http.get(url).send().await.unwrap();
+        let location = answer.headers().get("location").map(|to| to.to_str().unwrap().to_owned());
+        (answer.status().as_u16(), location, answer.text().await.unwrap())
+    };
+    assert_eq!(get(base.clone()).await.1.as_deref(), Some("/api/hongbao/"));
+    assert_eq!(get(format!("{base}?a=b")).await.1.as_deref(), Some("/api/hongbao/?a=b"));
+    let (_, _, config) = get(format!("{base}/config.json")).await;
+    assert_eq!(serde_json::from_str::<Value>(&config).unwrap()["api"], "/api/hongbao");
+    for (page, up) in [(format!("{base}/"), ""), (format!("{base}/p/{packet}"), "../")] {
+        let (status, _, html) = get(page).await;
+        assert_eq!(status, 200);
+        let script = html.split('"').find(|text| text.ends_with("/assets/app.js")).unwrap();
+        let script = script.strip_prefix(up).unwrap();
+        assert_eq!(get(format!("{base}/{script}")).await.0, 200, "{script}");
+    }
+    assert_eq!(get(format!("{base}/_local/health")).await.0, 200);
+    let host = base.strip_suffix("/api/hongbao").unwrap();
+    for path in [
+        "/",
+        "",
+        "/api",
+        "/api/",
+        "/api/hongbaoX/",
+        "/api/hongbaoX/me/wallet",
+        "/API/hongbao/",
+        "/me/wallet",
+        "/_local/health",
+    ] {
+        let (status, _, body) = get(format!("{host}{path}")).await;
+        let code = serde_json::from_str::<Value>(&body).map(|body| text(&body["code"])).unwrap_or(body);
+        assert_eq!((status, &*code), (404, "route-not-found"), "{path}");
     }
 }
