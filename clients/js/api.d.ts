@@ -630,6 +630,13 @@ export interface components {
          */
         Timestamp: string;
         /**
+         * Format: date-time
+         * @description RFC 3339, with any offset from UTC, in either case, from 1970 on. Fractions of a second have 1 to 9 digits, and are rounded
+         *     down to milliseconds. The second 60 is refused.
+         * @example 2027-01-01T00:00:00+08:00
+         */
+        AskedTime: string;
+        /**
          * @description ISO 4217
          * @example CNY
          */
@@ -668,9 +675,18 @@ export interface components {
         /** @description A part of a packet's total, in minor units */
         PartialAmount: number;
         /**
-         * @description Empty if the sender gave none. It has no control characters, no invisible characters (zero-width characters, tags,
-         *     the soft hyphen, the byte order mark), no controls of direction and no characters of private use. Emoji can have
-         *     all their forms except flags made of tags: U+FE0E or U+FE0F may follow a symbol, and U+200D may join emoji.
+         * @description Empty if the sender gave none. It has no control characters, no controls of direction and no characters of private use.
+         *     It has no invisible characters either: zero-width characters, tags, the soft hyphen, the byte order mark. Some may stand
+         *     where Unicode gives them a meaning:
+         *     * U+200C between two letters of a cursive script such as Arabic, U+200D after one;
+         *     * either of them after a virama that a letter has and no vowel sign follows; U+200D also between a letter and a virama
+         *       before another letter;
+         *     * U+180B to U+180D and U+180F after a Mongolian letter, U+180E between two;
+         *     * U+FE00 to U+FE02 and U+E0100 to U+E01EF after an ideograph;
+         *     * U+FE0E or U+FE0F after an emoji or a symbol that has both forms, U+200D between emoji;
+         *     * the tags in the flags of England, Scotland and Wales.
+         *
+         *     The pattern excludes what has no place in any greeting; a pattern for the rest would be longer than the rule.
          */
         Greeting: string;
         /** @description The operator's reason, without control or invisible characters, as in a greeting */
@@ -719,12 +735,11 @@ export interface components {
             count: components["schemas"]["SlipCount"];
             greeting?: components["schemas"]["Greeting"] | null;
             /**
-             * Format: date-time
-             * @description When grabs begin: a time in the future, at most 7 days ahead, with any offset from UTC. Without it they begin at once. A
-             *     repeated send is answered as before, also after this time.
+             * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
+             *     before, also after this time.
              * @example 2027-01-01T00:00:00+08:00
              */
-            starts_at?: string | null;
+            starts_at?: components["schemas"]["AskedTime"] | null;
             /**
              * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
@@ -1588,12 +1603,12 @@ export interface components {
          * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
          * @example 2026-11-20T00:00:00.000Z
          */
-        From: string;
+        From: components["schemas"]["AskedTime"];
         /**
          * @description Only movements of before this time.
          * @example 2026-11-21T00:00:00.000Z
          */
-        To: string;
+        To: components["schemas"]["AskedTime"];
         /**
          * @description Only movements of this kind.
          * @example refund

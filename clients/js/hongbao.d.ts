@@ -19,7 +19,7 @@ export function newKey(): string;
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /**
  * @typedef {object} Options
- * @property {string} [baseUrl] The API's URL. Default: the page's own origin.
+ * @property {string} [baseUrl] The API's URL, which may have a path. Default: the page's own origin.
  * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
  * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
  * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
@@ -247,7 +247,7 @@ export type Call = {
 };
 export type Options = {
     /**
-     * The API's URL. Default: the page's own origin.
+     * The API's URL, which may have a path. Default: the page's own origin.
      */
     baseUrl?: string;
     /**

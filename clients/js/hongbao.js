@@ -27,7 +27,7 @@
 
 /**
  * @typedef {object} Options
- * @property {string} [baseUrl] The API's URL. Default: the page's own origin.
+ * @property {string} [baseUrl] The API's URL, which may have a path. Default: the page's own origin.
  * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
  * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
  * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
@@ -130,7 +130,7 @@ export class Hongbao {
   /** @param {Options} [options] */
   constructor(options = {}) {
     this.#options = options;
-    this.#baseUrl = (options.baseUrl ?? '').replace(/\/$/, '');
+    this.#baseUrl = (options.baseUrl ?? '').replace(/\/+$/, '');
     this.#headers = options.headers ?? (() => ({}));
     this.#fetch = options.fetch ?? globalThis.fetch;
     this.#triesMax = options.triesMax ?? 4;

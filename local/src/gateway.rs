@@ -42,4 +42,9 @@ pub trait Invoke: Send + Sync + 'static {
     fn limits(&self) -> Limits {
         Limits::default()
     }
+
+    /// The path before all others, such as `/hongbao`.
+    fn base_path(&self) -> &str {
+        ""
+    }
 }

@@ -108,6 +108,7 @@ impl Local {
             dynamodb_url: dynamodb_url.clone(),
             table: options.table.clone(),
             ack: options.ack,
+            base_path: options.base_path.clone(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
         let config = settings.config().map_err(StackError::from)?;
@@ -145,7 +146,7 @@ impl Local {
     /// The address for requests.
     #[must_use]
     pub fn url(&self) -> String {
-        url_of(self.gateway.address())
+        format!("{}{}", url_of(self.gateway.address()), self.stack.base_path())
     }
 
     /// The Redis server's address. A given address may contain a password.

@@ -13,6 +13,7 @@ use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
+use shared::http::without_base_path;
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
@@ -43,6 +44,8 @@ pub struct Settings {
     pub table: String,
     /// The acknowledgement mode.
     pub ack: Ack,
+    /// The path before all others, if it is not that of the environment.
+    pub base_path: Option<String>,
     /// Whether the endpoint is that of the embedded database.
     pub ledger_is_embedded: bool,
 }
@@ -57,6 +60,7 @@ pub struct Stack {
     settle: Settle<SdkTable, RedisStore>,
     hot: Arc<RedisStore>,
     limits: Limits,
+    base_path: String,
     ledger: Option<Arc<LedgerWatch>>,
     webhooks: Option<Arc<Queue>>,
 }
@@ -90,6 +94,7 @@ impl Settings {
             "TABLE_NAME" => Some(self.table.clone()),
             "REDIS_URL" => Some(self.redis_url.clone()),
             "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
+            "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
             "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
             _ => std::env::var(name).ok(),
@@ -114,7 +119,7 @@ impl Stack {
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
-        let limits = config.policy.limits.clone();
+        let (limits, base_path) = (config.policy.limits.clone(), config.base_path.clone());
         let mut table = SdkTable::new(client, settings.table);
         if settings.ledger_is_embedded {
             // For each token it walks through all tokens of the last ten minutes, while everything else waits.
@@ -130,6 +135,7 @@ impl Stack {
             settle: wiring.settle(),
             hot: Arc::clone(&wiring.stores().hot),
             limits,
+            base_path,
             ledger,
             webhooks: queue,
         })
@@ -155,6 +161,7 @@ impl fmt::Debug for Stack {
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
+        let request = without_base_path(request, &self.base_path);
         let request_id = request.lambda_context_ref().map(|context| context.request_id.clone()).unwrap_or_default();
         let response = match function {
             Function::Send => send::handle(&self.send, &self.close, request).await,
@@ -183,5 +190,9 @@ impl Invoke for Stack {
 
     fn limits(&self) -> Limits {
         self.limits.clone()
+    }
+
+    fn base_path(&self) -> &str {
+        &self.base_path
     }
 }

@@ -27,6 +27,8 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
+    /// `BASE_PATH` (none): what a custom domain's mapping puts before every path, such as `/hongbao`.
+    pub base_path: String,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
@@ -124,6 +126,7 @@ impl Config {
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
+        let base_path = reader.parsed("BASE_PATH", String::new(), "a path such as /hongbao, of no route", base_path);
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
         let redis = (needs == Needs::BothStores).then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
@@ -133,12 +136,25 @@ impl Config {
             deposit_max,
             operate_repairs,
             redis,
+            base_path,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
             webhooks,
         };
         if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }
     }
+}
+
+/// A path of a custom domain's mapping. If a route began like it, nobody could tell which of the two a request means.
+fn base_path(text: &str) -> Option<String> {
+    const ROUTES: [&str; 5] = ["packets", "me", "users", "wallets", "operator"];
+    let is_good = |part: &str| {
+        !part.is_empty()
+            && !part.bytes().all(|byte| byte == b'.')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    };
+    let path = text.strip_prefix('/')?;
+    (path.split('/').all(is_good) && !ROUTES.contains(&path)).then(|| text.to_owned())
 }
 
 /// Reads variables and collects what is wrong with them. The value that it returns for a faulty one is never used.

@@ -81,6 +81,7 @@ def test_the_rules_accept_what_the_other_tests_deploy(way):
         {"TableWarmWrites": "40000"},
         {"TableMaxReads": "40000"},
         {"RestoredTable": "restored", "Events": "true"},
+        {"BasePath": "/packets"},
     ],
     ids=str,
 )

@@ -218,6 +218,45 @@ async fn the_sample_events_are_answered_by_the_contract() {
     }
 }
 
+/// At a custom domain API Gateway leaves the path of its mapping in the event; its own address has none.
+#[tokio::test]
+async fn a_base_path_is_left_out_by_every_function_where_it_is() {
+    let stores = Stores::start().await;
+    let below = |event: &Value, base_path: &str| {
+        let mut event = event.clone();
+        let path = format!("{base_path}{}", event["rawPath"].as_str().unwrap());
+        event["rawPath"] = path.clone().into();
+        event["requestContext"]["http"]["path"] = path.into();
+        event
+    };
+    let variables = [("BASE_PATH", "/hongbao")];
+    let (wallet, send, grab, view) = futures::join!(
+        stores.function("wallet", &variables),
+        stores.function("send", &variables),
+        stores.function("grab", &variables),
+        stores.function("view", &variables),
+    );
+    // Each answer below the path is that of the same request without it.
+    let status = async |function: &Function, event: &Value| {
+        http_answer(event, &function.invoke(event.to_string().as_bytes()).await).status
+    };
+    let packet = {
+        assert_eq!(status(&wallet, &below(&sample("wallet", ""), "/hongbao")).await, 201);
+        assert_eq!(status(&send, &below(&sample("send", ""), "/hongbao")).await, 201);
+        send.answer(&sample("send", "")).await.expect(200)["packet_id"].as_str().unwrap().to_owned()
+    };
+    for (function, name) in [(&grab, "grab"), (&view, "view")] {
+        let event = sample(name, &packet);
+        for (base_path, expected) in [("/hongbao", 200), ("", 200), ("/hongbaoX", 404), ("/hongbao/hongbao", 404)] {
+            assert_eq!(status(function, &below(&event, base_path)).await, expected, "{name} {base_path}");
+        }
+    }
+    for bad in ["hongbao", "/", "/hongbao/", "//hongbao", "/a b", "/..", "/packets", "/operator"] {
+        let (output, said) = ends("wallet", &[("TABLE_NAME", "t"), ("BASE_PATH", bad)]);
+        assert!(!output.status.success() && said.contains("BASE_PATH must be"), "{bad}: {said}");
+    }
+}
+
 #[tokio::test]
 async fn settle_reports_what_it_persisted() {
     let stores = Stores::start().await;
@@ -307,6 +346,7 @@ fn all_errors_of_a_configuration_are_reported_at_start() {
         ("MAX_SLIP_AMOUNT", "0"),
         ("MAX_COUNT", "many"),
         ("START_SPREAD_MS", "600001"),
+        ("BASE_PATH", "hongbao/"),
         ("SETTLE_GRACE_MS", "-1"),
     ];
     let of_redis = [

@@ -44,6 +44,21 @@ function serving(answers, options = {}) {
 
 const terms = /** @type {const} */ ({ split: 'random', total_amount: 100, count: 2 });
 
+test('10. the base URL may have a path, with a slash at its end or without', async () => {
+  for (const [baseUrl, url] of /** @type {const} */ ([
+    ['http://hongbao.test', 'http://hongbao.test/me/wallet'],
+    ['http://hongbao.test/hongbao', 'http://hongbao.test/hongbao/me/wallet'],
+    ['http://hongbao.test/api/hongbao/', 'http://hongbao.test/api/hongbao/me/wallet'],
+    ['http://hongbao.test/hongbao//', 'http://hongbao.test/hongbao/me/wallet'],
+    ['/hongbao', '/hongbao/me/wallet'],
+    ['', '/me/wallet'],
+  ])) {
+    const { client, seen } = serving([answer(200, { balance: 5 })], { baseUrl });
+    await client.wallet();
+    assert.equal(seen[0]?.url, url);
+  }
+});
+
 test('a send without an answer is retried with the same key and body', async () => {
   const { client, seen } = serving([cut, refusal('unavailable', 503), answer(200, PACKET, { 'Idempotent-Replayed': 'true' })]);
   const sent = await client.send(terms, { key: 'k-1' });

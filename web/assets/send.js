@@ -7,6 +7,7 @@ import { coverNames, coverOf, dress, loadCover, spoken } from './covers.js';
 import { h, mayMove, say, sleep } from './dom.js';
 import { coin, envelope, redress, sizeOf } from './envelope.js';
 import { glyphs } from './glyphs.js';
+import { cleanGreeting } from './greeting.js';
 import { t } from './i18n.js';
 import { explain } from './problems.js';
 import { isUserId } from './session.js';
@@ -25,9 +26,6 @@ const TOP_UP = 100_000;
 const QUICK = [666, 888, 8_800];
 /** The coin falls and leaves its mark. */
 const SEALING_MS = 420;
-// Emoji, whose joiners and selectors stay; or what the service refuses in a greeting: invisible characters and controls of
-// direction. People paste those without knowing.
-const EMOJI_OR_HIDDEN = /(\p{Emoji}[\ufe0e\ufe0f]?(?:\u200d\p{Emoji}[\ufe0e\ufe0f]?)*)|[\p{Cc}\p{Co}\p{DI}\p{Zl}\p{Zp}]/gu;
 
 // The send that has no answer yet, with its key. After a reload the page retries it with the same key.
 const pendingName = () => `hongbao.sending.${me()}`;
@@ -198,7 +196,7 @@ class Form {
 
   /** The greeting that is sent; empty if the user wrote none. */
   #cleanGreeting() {
-    return this.greeting.value.replace(/[\r\n]+/g, ' ').replace(EMOJI_OR_HIDDEN, '$1');
+    return cleanGreeting(this.greeting.value);
   }
 
   /** Reads the form. `wrong` has a message for each invalid field. */

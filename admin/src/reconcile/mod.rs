@@ -11,7 +11,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::Serialize;
-use shared::domain::MovementKind;
+use shared::domain::{MovementKind, Timestamp};
 
 use self::difference::{Difference, Differences, Kind};
 use self::matching::{Found, Matching, Side};
@@ -114,7 +114,7 @@ fn read_journal(options: &Reconcile, summary: &Summary, sorter: &mut Sorter) -> 
         let line: Line = serde_json::from_str(&text).map_err(|error| damaged(number, &error))?;
         let kind = MovementKind::ALL.into_iter().find(|kind| kind.name() == line.kind);
         let kind = kind.ok_or_else(|| damaged(number, &"an unknown kind"))?;
-        let time = line.time.parse::<jiff::Timestamp>().map_err(|error| damaged(number, &error))?;
+        let time = line.time.parse::<Timestamp>().map_err(|()| damaged(number, &"a time that is not RFC 3339"))?;
         all[kind] += Sum::new(1, line.amount);
         if options.kinds.contains(&kind) {
             let found = Found {
@@ -124,7 +124,7 @@ fn read_journal(options: &Reconcile, summary: &Summary, sorter: &mut Sorter) -> 
                 side: Side::Ledger,
                 amount: line.amount,
                 currency: line.currency.into_owned(),
-                at: u64::try_from(time.as_millisecond()).unwrap_or_default(),
+                at: time.ms(),
                 row: number,
             };
             found.write(&mut record);

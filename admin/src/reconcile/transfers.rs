@@ -5,7 +5,7 @@ use std::path::Path;
 use csv::{ReaderBuilder, StringRecord, Trim};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use shared::domain::{MovementKind, RequestKey, UserId};
+use shared::domain::{MovementKind, RequestKey, Timestamp, UserId};
 
 use crate::deployment::{Failed, in_file};
 
@@ -115,9 +115,9 @@ fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[Movemen
 
 /// Milliseconds since the epoch of a time in RFC 3339, or of the start of a UTC day.
 fn moment(text: &str) -> Option<u64> {
-    let time = match text.parse::<jiff::Timestamp>() {
-        Ok(time) => time,
-        Err(_) => text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(),
-    };
-    u64::try_from(time.as_millisecond()).ok()
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at.ms());
+    }
+    let midnight = text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?;
+    u64::try_from(midnight.timestamp().as_millisecond()).ok()
 }

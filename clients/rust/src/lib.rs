@@ -112,9 +112,10 @@ pub struct Client<T = reqwest::Client> {
 }
 
 impl<T: Transport> Client<T> {
-    /// A client of the API at `base_url`. The timeouts of `transport` bound each try.
+    /// A client of the API at `base_url`, which may have a path. The timeouts of `transport` bound each try.
     pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
-        Self { transport, base_url: base_url.into(), caller, user_id: None, retries: Retries::default() }
+        let base_url = base_url.into().trim_end_matches('/').to_owned();
+        Self { transport, base_url, caller, user_id: None, retries: Retries::default() }
     }
 
     /// The same client for another caller.

@@ -63,16 +63,20 @@ pub struct Origin<'a> {
     pub client: SocketAddr,
     /// The gateway's own address.
     pub server: SocketAddr,
+    /// The path that stands before that of the route.
+    pub base_path: &'a str,
     /// Unique to the request.
     pub request_id: &'a str,
     /// The time of arrival.
     pub at: Timestamp,
 }
 
-/// Makes the event of a request with this decoded path and route.
+/// Makes the event of a request with this decoded path and route. The event shows the path with the base path, as at a custom
+/// domain of API Gateway.
 #[must_use]
 pub fn event(parts: Parts, raw_path: String, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
     let authorizer = authorizer(&raw_path, &parts.headers);
+    let raw_path = format!("{}{raw_path}", origin.base_path);
     let (headers, cookies) = headers(&parts.headers, origin);
 
     let mut http = ApiGatewayV2httpRequestContextHttpDescription::default();
@@ -195,6 +199,7 @@ mod tests {
         let origin = Origin {
             client: ([127, 0, 0, 1], 40_000).into(),
             server: ([127, 0, 0, 1], 3000).into(),
+            base_path: "",
             request_id: "r1",
             at: Timestamp::from_millisecond(1_763_600_000_000).unwrap(),
         };

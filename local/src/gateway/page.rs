@@ -65,12 +65,17 @@ struct Ready {
 }
 
 /// The answer to a request for a file of the page; `None` for other requests.
-pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) -> Option<Response<Body>> {
+pub fn answer(
+    parts: &Parts,
+    raw_path: &str,
+    base_path: &str,
+    limits: impl FnOnce() -> Limits,
+) -> Option<Response<Body>> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return None;
     }
     if raw_path == CONFIG {
-        return Some(config(&limits()));
+        return Some(config(&limits(), base_path));
     }
     let ready = ready();
     let (name, caching) = file_name(raw_path, &ready.version)?;
@@ -147,10 +152,10 @@ fn protect(headers: &mut HeaderMap) {
 }
 
 /// The deployment's settings for the page.
-fn config(limits: &Limits) -> Response<Body> {
+fn config(limits: &Limits, base_path: &str) -> Response<Body> {
     let config = json!({
         "auth": {"kind": "local", "users": USERS},
-        "api": "",
+        "api": base_path,
         "limits": {"slip_amount_max": limits.slip_amount_max.minor_units(), "count_max": limits.count_max},
         "local": true,
         "links": "path",
@@ -237,7 +242,7 @@ mod tests {
             request = request.header(name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        answer(&parts, path, Limits::default)
+        answer(&parts, path, "", Limits::default)
     }
 
     #[test]
@@ -291,7 +296,7 @@ mod tests {
             assert!(get(path, &[]).is_none(), "{path}");
         }
         let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
-        assert!(answer(&parts, "/", Limits::default).is_none());
+        assert!(answer(&parts, "/", "", Limits::default).is_none());
     }
 
     #[test]

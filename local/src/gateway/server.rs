@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Method, Response};
+use http::{HeaderValue, Method, Response, Uri};
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Bytes, Incoming};
@@ -172,15 +172,19 @@ fn serve_connection<S: Invoke>(
     let service = service_fn(move |request: http::Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
             let arrival = shared.arrival();
+            let below = below(shared.stack.base_path(), &mut parts, &arrival.request_id);
             let response = match shared.names.check(&parts) {
                 Err(NotOurs::Host) => to_hyper(problem::misdirected(&arrival.request_id)),
                 Err(NotOurs::Origin) => to_hyper(problem::other_site(&arrival.request_id)),
-                Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => {
-                    race(&shared, &arrival, body).await
-                }
-                Ok(()) => to_hyper(answer(shared, client, &arrival, parts, body).await),
+                Ok(()) => match below {
+                    Err(elsewhere) => to_hyper(elsewhere),
+                    Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => {
+                        race(&shared, &arrival, body).await
+                    }
+                    Ok(()) => to_hyper(answer(shared, client, &arrival, parts, body).await),
+                },
             };
             Ok::<_, Infallible>(response)
         }
@@ -196,6 +200,21 @@ fn serve_connection<S: Invoke>(
         }
         drop(place);
     });
+}
+
+/// Takes the base path from a request's address, as a mapping of API Gateway does before it chooses a route.
+fn below(base_path: &str, parts: &mut Parts, request_id: &str) -> Result<(), Response<Body>> {
+    let Some(whole) = parts.uri.path_and_query().filter(|_| !base_path.is_empty()) else { return Ok(()) };
+    match whole.as_str().strip_prefix(base_path) {
+        Some(rest) if rest.starts_with('/') => {
+            let mut uri = parts.uri.clone().into_parts();
+            uri.path_and_query = rest.parse().ok();
+            parts.uri = Uri::from_parts(uri).unwrap_or_default();
+            Ok(())
+        }
+        Some(rest) if rest.is_empty() || rest.starts_with('?') => Err(problem::moved(&format!("{base_path}/{rest}"))),
+        _ => Err(problem::outside(request_id)),
+    }
 }
 
 async fn answer<S: Invoke>(
@@ -246,12 +265,13 @@ async fn answer<S: Invoke>(
         (SETTLE | RUSH, _) => return problem::method_not_allowed(request_id, "POST"),
         _ => {}
     }
-    if let Some(file) = page::answer(&parts, &raw_path, || shared.stack.limits()) {
+    if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), || shared.stack.limits()) {
         return file;
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
-    let origin = Origin { client, server: shared.address, request_id, at: *at };
+    let base_path = shared.stack.base_path();
+    let origin = Origin { client, server: shared.address, base_path, request_id, at: *at };
     let event = event::event(parts, raw_path, matched, &body, origin);
     let request = event::request(event, request_id);
     let mut response =

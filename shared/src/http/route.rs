@@ -88,6 +88,17 @@ impl<'a> Route<'a> {
 /// The methods of a path that can only be read.
 const READ: &str = "GET, HEAD";
 
+/// The request without the base path, if its path has that. At a custom domain API Gateway leaves a mapping's path in it; at the
+/// API's own address there is none.
+#[must_use]
+pub fn without_base_path(request: Request, base_path: &str) -> Request {
+    let rest = request.raw_http_path().strip_prefix(base_path).filter(|rest| rest.starts_with('/')).map(str::to_owned);
+    match rest {
+        Some(path) => request.with_raw_http_path(path),
+        None => request,
+    }
+}
+
 /// The route of a request. Every function asks for it: API Gateway's `$default` route sends the requests that match no other
 /// route to one of them.
 pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
@@ -214,6 +225,26 @@ mod tests {
         assert_eq!(route(&of(Method::PUT, "/users/a/packets")).unwrap_err().allow, Some("GET, HEAD, POST"));
         for method in [Method::GET, Method::POST] {
             assert_eq!(route(&of(method, "/operator/users/a/suspension")).unwrap_err().allow, Some("PUT, DELETE"));
+        }
+    }
+
+    #[test]
+    fn a_base_path_is_left_out_where_it_is() {
+        for (base_path, path, expected) in [
+            ("", "/packets/x", "/packets/x"),
+            ("/hongbao", "/hongbao/packets/x", "/packets/x"),
+            ("/hongbao", "/packets/x", "/packets/x"),
+            ("/hongbao", "/hongbaoX/packets/x", "/hongbaoX/packets/x"),
+            ("/hongbao", "/hongbao", "/hongbao"),
+            ("/hongbao", "/hongbao/", "/"),
+            ("/hongbao", "/Hongbao/packets/x", "/Hongbao/packets/x"),
+            ("/hongbao", "/hongbao/hongbao/packets/x", "/hongbao/packets/x"),
+            ("/hongbao", "//hongbao/packets/x", "//hongbao/packets/x"),
+            ("/api/hongbao", "/api/hongbao/me/wallet", "/me/wallet"),
+            ("/api/hongbao", "/api/me/wallet", "/api/me/wallet"),
+        ] {
+            let request = without_base_path(of(Method::GET, path), base_path);
+            assert_eq!(request.raw_http_path(), expected, "{base_path} {path}");
         }
     }
 }
