@@ -144,7 +144,9 @@ impl Node {
                 match fault.failure {
                     Failure::Broken => generation.lose(),
                     Failure::Unfit if !self.connector.is_cluster() => generation.lose(),
-                    Failure::Unfit | Failure::Busy | Failure::Refused => generation.used(),
+                    // Its successor signs in.
+                    Failure::Password => generation.lose(),
+                    Failure::Unfit | Failure::Busy | Failure::Rights | Failure::Refused => generation.used(),
                 }
                 Err(fault)
             }
