@@ -1,6 +1,7 @@
 //! The accounts of a day: `hongbao-admin journal` and `reconcile`, over a real ledger and an export of one.
 
 mod reconcile;
+mod spreadsheet;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -53,9 +54,9 @@ const ENTRIES: &str = r#"
 "#;
 const ENTRIES_AS_CSV: &str = r#"
 time,kind,user,id,packet,debit,credit,amount,currency
-2025-11-23T00:00:00.000Z,claim,"e,""v""e",$P,$P,packet:$P,"wallet:e,""v""e",300,CNY
-2025-11-23T12:00:00.000Z,refund,ann,$P-2,$P,packet:$P,wallet:ann,500,CNY
-2025-11-23T23:59:59.999Z,withdrawal,"e,""v""e",out-1,,"wallet:e,""v""e",external,100,CNY
+2025-11-23T00:00:00.000Z,claim,"'e,""v""e",'$P,'$P,packet:$P,"wallet:e,""v""e",300,CNY
+2025-11-23T12:00:00.000Z,refund,'ann,'$P-2,'$P,packet:$P,wallet:ann,500,CNY
+2025-11-23T23:59:59.999Z,withdrawal,"'e,""v""e",'out-1,,"wallet:e,""v""e",external,100,CNY
 "#;
 
 fn of_packet(text: &str) -> String {
@@ -184,7 +185,7 @@ async fn an_export_and_its_table_have_the_same_journal() {
     assert_eq!(said.line("closing"), "closing -9900 9900 0");
     assert!(said.text.contains("\nthe wallets and the undecided slips equal the movements\n"), "{said:?}");
     assert_eq!(desk.read("a/journal.jsonl"), of_packet(ENTRIES));
-    assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV));
+    assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV).replace('\n', "\r\n"));
     let summary = desk.summary("a");
     assert_eq!((&summary["final"], &summary["read"]["items"]), (&json!(true), &json!(16)));
     assert_eq!(summary["opening"]["accounts"], json!({"external": -10_000, "wallets": 9_200, "packets": 800}));

@@ -21,7 +21,7 @@ use jiff::tz::TimeZone;
 use shared::domain::Timestamp;
 use shared::ports::{Clock, System};
 
-pub use book::{LINES, Summary, Verdict, read_summary};
+pub use book::{LINES, Summary, Verdict, read_summary, unmarked};
 pub use entry::{KINDS, Line, Movements, Sum};
 pub use tally::{Day, Problem, Problems};
 

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use shared::domain::{MovementKind, RequestKey, UserId};
 
 use crate::deployment::{Failed, in_file};
+use crate::journal::unmarked;
 
 /// The columns, in any order. Others are left out.
 const COLUMNS: [&str; 6] = ["id", "kind", "user", "amount", "currency", "time"];
@@ -76,6 +77,7 @@ pub fn each(
             Err(error) => return Err(unreadable(error)),
         };
         let id = if row.len() == header.len() { row.get(places[0]).unwrap_or_default() } else { "" };
+        let id = unmarked(id).unwrap_or(id);
         take(number, id, read)?;
     }
     Ok(())
@@ -88,6 +90,8 @@ pub fn shown(text: &str) -> String {
 
 fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[MovementKind]) -> Result<Transfer, Unusable> {
     let [id, kind, user, amount, currency, time] = places.map(|place| row.get(place).unwrap_or_default());
+    // No id begins with an apostrophe, but a user's may. So the id tells whether both are marked, as in the journal's CSV.
+    let (id, user) = unmarked(id).map_or((id, user), |id| (id, unmarked(user).unwrap_or(user)));
     let malformed = |name: &str, expected: &str| {
         let value = COLUMNS.iter().zip(places).find(|(column, _)| **column == name).and_then(|(_, at)| row.get(at));
         let found = format!("{name}: {}", shown(value.unwrap_or_default()));
