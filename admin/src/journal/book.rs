@@ -5,10 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use shared::domain::{DayZone, Timestamp};
 use tempfile::TempDir;
 
 use super::entry::{Classes, Entry, Line, Movements, Sum};
-use super::tally::Problems;
+use super::tally::{Problems, Span};
 use crate::deployment::{Failed, in_file};
 use crate::sort::Sorter;
 
@@ -21,8 +22,15 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// What a day's journal adds up to.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Summary {
-    /// The UTC day.
     pub day: String,
+    /// The time zone of the day.
+    #[serde(default)]
+    pub zone: String,
+    /// The first moment, and the moment after the last one, where the next journal begins.
+    #[serde(default)]
+    pub from: String,
+    #[serde(default)]
+    pub to: String,
     pub currency: String,
     /// Whether the day was over, and its last holds had time to be persisted.
     #[serde(rename = "final")]
@@ -178,5 +186,23 @@ pub fn unmarked(cell: &str) -> Option<&str> {
 pub fn read_summary(folder: &Path) -> Result<Summary, Failed> {
     let path = folder.join(SUMMARY);
     let text = std::fs::read(&path).map_err(in_file(&path))?;
-    serde_json::from_slice(&text).map_err(|error| Failed::Unverifiable(format!("{}: {error}", path.display())))
+    let unusable = |error: &dyn std::fmt::Display| Failed::Unverifiable(format!("{}: {error}", path.display()));
+    let mut summary: Summary = serde_json::from_slice(&text).map_err(|error| unusable(&error))?;
+    if summary.zone.is_empty() {
+        // A version that knew no zones wrote it.
+        let day = summary.day.parse().ok().and_then(|date| DayZone::UTC.day(date));
+        let day = day.ok_or_else(|| unusable(&"no day"))?;
+        summary.zone = DayZone::UTC.to_string();
+        (summary.from, summary.to) = (day.start.to_string(), day.end.to_string());
+    }
+    Ok(summary)
+}
+
+impl Summary {
+    /// The time of its entries.
+    pub fn span(&self) -> Result<Span, Failed> {
+        let ms = |text: &str| text.parse().map(Timestamp::ms);
+        let span = ms(&self.from).and_then(|start| Ok(Span { start, end: ms(&self.to)? }));
+        span.map_err(|()| Failed::Unverifiable(format!("{} to {} is no time of a journal", self.from, self.to)))
+    }
 }

@@ -46,7 +46,12 @@ async fn a_spreadsheet_keeps_each_id_of_the_journal_as_it_is() {
     }
     let folder = export(desk.0.path(), &(ledger + &of_packet(LEDGER)), "2025-11-24T00:28:34.028Z");
     let output = desk.path("out");
-    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(0);
+    admin(
+        &world,
+        &["journal", "--day-zone", "UTC", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output],
+    )
+    .await
+    .with(0);
 
     let text = desk.read("out/journal.csv");
     assert_eq!(text.matches('\n').count(), text.matches("\r\n").count(), "RFC 4180 ends a line with CR LF");

@@ -182,7 +182,8 @@ impl Scene {
             terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
         let key: RequestKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &key, terms.total, None, now).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
 
         let stores =
@@ -210,7 +211,8 @@ impl Scene {
         let amounts = [Amounts::pack(&[SLIP_AMOUNT]).unwrap()];
         let key: RequestKey = format!("k{number}").parse().unwrap();
         self.ledger.deposit(&terms.sender, &key, terms.total, None, self.clock.now()).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(self.ledger.send(&request).await.unwrap(), SendOutcome::Sent);
     }
 
