@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use jiff::civil::Date;
-use shared::domain::{MovementKind, PacketId, Timestamp};
+use shared::domain::{DayZone, MovementKind, PacketId, Timestamp};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
@@ -256,9 +256,13 @@ pub struct Timeline {
 
 #[derive(Args, Debug)]
 pub struct Journal {
-    /// The UTC day, such as 2026-11-23
+    /// The day, such as 2026-11-23
     #[arg(long)]
     pub day: Date,
+
+    /// The deployment's time zone of days
+    #[arg(long, env = "DAY_ZONE", default_value = DayZone::DEFAULT, value_parser = zone)]
+    pub day_zone: DayZone,
 
     /// Read an export of the table instead of the table: the folder with its `manifest-summary.json`
     #[arg(long, value_name = "FOLDER")]
@@ -268,7 +272,7 @@ pub struct Journal {
     #[arg(long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
 
-    /// The journal of the day before, whose closing must be this opening
+    /// The journal of the day before: this one begins where that one ends, and must open with what it closed with
     #[arg(long, value_name = "FOLDER")]
     pub previous: Option<PathBuf>,
 
@@ -342,6 +346,10 @@ pub struct Plan {
     pub check: bool,
 }
 
+fn zone(text: &str) -> Result<DayZone, String> {
+    text.parse().map_err(|()| "expected a time zone of the IANA, such as Asia/Shanghai".to_owned())
+}
+
 fn kind(text: &str) -> Result<MovementKind, String> {
     MovementKind::named(text).ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
 }
@@ -383,6 +391,7 @@ mod tests {
             "verify -",
             "verify p.json --json",
             "journal --day 2026-11-23",
+            "journal --day 2026-11-23 --day-zone America/Sao_Paulo",
             "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
@@ -424,6 +433,7 @@ mod tests {
             "timeline --segments 0",
             "journal",
             "journal --day 2026-02-30",
+            "journal --day 2026-11-23 --day-zone CST",
             "journal --day 2026-11-23 --segments 0",
             "reconcile journal-2026-11-23",
             "reconcile journal-2026-11-23 transfers.csv --kinds gift",

@@ -1020,7 +1020,7 @@ export interface components {
             code: components["schemas"]["ShownCode"];
             /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
-            /** @description When a used-up limit begins anew */
+            /** @description When a used-up limit begins anew, at the next midnight in the deployment's time zone */
             resets_at?: components["schemas"]["Timestamp"];
             /** @description Names the request in the operator's log */
             request_id: string;

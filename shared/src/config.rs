@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Limits, MAX_BALANCE, MAX_MOVEMENT};
+use crate::domain::{AckMode, Amount, DailyLimit, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -17,7 +17,8 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
-    /// `DAILY_SENT_MAX` (0, none): the most that a user can send on a day in UTC, in minor units. It is in `policy`.
+    /// `DAILY_SENT_MAX` (0, none): the most that a user can send on a day, in minor units. `DAY_ZONE` (`Asia/Shanghai`): the time zone in
+    /// whose midnights days begin. They are in `policy`.
     ///
     /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
     pub deposit_max: Amount,
@@ -123,6 +124,8 @@ impl Config {
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let daily_max = reader.number("DAILY_SENT_MAX", 0, 0..=MAX_BALANCE.minor_units());
         let daily_max = Some(Amount::new(daily_max)).filter(|most| *most > Amount::ZERO);
+        let zone = reader.day_zone();
+        let daily_limit = daily_max.map(|most| DailyLimit { most, zone });
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
@@ -132,7 +135,7 @@ impl Config {
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
-            policy: SendPolicy { currency, ack, limits, daily_max },
+            policy: SendPolicy { currency, ack, limits, daily_limit },
             deposit_max,
             operate_repairs,
             redis,
@@ -201,6 +204,14 @@ impl Reader<'_> {
     {
         let expected = format!("an integer from {} to {}", range.start(), range.end());
         self.parsed(name, default, &expected, |text| text.parse().ok().filter(|number| range.contains(number)))
+    }
+
+    fn day_zone(&mut self) -> DayZone {
+        let name = self.get("DAY_ZONE").unwrap_or_else(|| DayZone::DEFAULT.to_owned());
+        name.parse().unwrap_or_else(|()| {
+            self.fault("DAY_ZONE", "must be a time zone of the IANA, such as Asia/Shanghai");
+            DayZone::UTC
+        })
     }
 
     fn webhooks(&mut self, are_needed: bool) -> WebhookConfig {
@@ -291,6 +302,26 @@ mod tests {
         assert_eq!(config.policy.ack, AckMode::Ledger);
         assert_eq!(config.policy.limits, Limits::default());
         assert!(!config.redis.unwrap().cluster);
+    }
+
+    #[test]
+    fn a_limit_is_one_of_the_days_of_a_zone() {
+        let limit = |more: &[(&str, &str)]| {
+            let needed = [("TABLE_NAME", "t"), ("REDIS_URL", "redis://localhost")];
+            read(&[&needed, more].concat()).map(|config| config.policy.daily_limit)
+        };
+        let max = ("DAILY_SENT_MAX", "500");
+        assert_eq!(limit(&[]).unwrap(), None);
+        let default = limit(&[max]).unwrap().unwrap();
+        assert_eq!((default.most, default.zone.name()), (Amount::new(500), "Asia/Shanghai"));
+        let named = limit(&[max, ("DAY_ZONE", "America/Sao_Paulo")]).unwrap().unwrap();
+        assert_eq!(named.zone.name(), "America/Sao_Paulo");
+        for zone in ["Asia/Peking", "CST", "+08:00", "s3cret"] {
+            // A zone is also checked where there is no limit yet.
+            let error = limit(&[("DAY_ZONE", zone)]).unwrap_err().to_string();
+            let expected = "DAY_ZONE must be a time zone of the IANA, such as Asia/Shanghai";
+            assert_eq!(error, format!("the configuration is not valid: {expected}"));
+        }
     }
 
     #[test]

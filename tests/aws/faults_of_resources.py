@@ -314,6 +314,13 @@ def an_issuer_with_another_name(world):
     world.set(JwtIssuer="https://issuer.example")
 
 
+@fault("days", "no time zone of the IANA has this name")
+def a_zone_that_is_none(world):
+    world.set(DayZone="Asia/Peking")
+    yield
+    world.set(DayZone="America/Sao_Paulo")
+
+
 @fault("alarms", "no alarm reaches anybody", "look")
 def no_address(world):
     world.set(AlarmEmail="")

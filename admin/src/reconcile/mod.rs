@@ -15,9 +15,9 @@ use shared::domain::{MovementKind, Timestamp};
 
 use self::difference::{Difference, Differences, Kind};
 use self::matching::{Found, Matching, Side};
-use self::transfers::{Transfer, Unusable, shown};
+use self::transfers::{Dates, Transfer, Unusable, shown};
 use crate::deployment::{Failed, in_file};
-use crate::journal::{self, Day, KINDS, Line, Movements, Problem, Problems, Sum, Summary, Verdict};
+use crate::journal::{self, KINDS, Line, Movements, Problem, Problems, Sum, Summary, Verdict};
 use crate::options::Reconcile;
 use crate::sort::Sorter;
 use crate::text::columns;
@@ -44,7 +44,7 @@ struct Report {
 /// Compares a journal with transfers.
 pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     let summary = journal::read_summary(&options.journal)?;
-    let date = summary.day.parse().map_err(|_| Failed::Unverifiable(format!("{} is no day", summary.day)))?;
+    let span = summary.span()?;
     let folder = tempfile::Builder::new().prefix(".reconcile-").tempdir_in(&options.journal);
     let folder = folder.map_err(in_file(&options.journal))?;
     let mut sorter = Sorter::new(folder.path(), MOVEMENTS_BYTES);
@@ -52,7 +52,7 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     let ledger = read_journal(options, &summary, &mut sorter)?;
     let transfers = read_transfers(options, &summary, &mut sorter, &mut differences)?;
 
-    let mut matching = Matching::new(Day::of(date)?, differences);
+    let mut matching = Matching::new(span, differences);
     let mut movements = sorter.finish().map_err(in_file(folder.path()))?;
     while let Some(record) = movements.advance().map_err(in_file(folder.path()))? {
         let found =
@@ -146,7 +146,8 @@ fn read_transfers(
 ) -> Result<Movements, Failed> {
     let (mut record, mut all) = (Vec::new(), Movements::default());
     let folder: &Path = &options.journal;
-    transfers::each(&options.transfers, &options.kinds, |row, id, transfer| {
+    let dates = Dates::of(summary)?;
+    transfers::each(&options.transfers, &options.kinds, &dates, |row, id, transfer| {
         let (kind, expected, found) = match transfer {
             Ok(Transfer { id, kind, user, amount, currency, at }) => {
                 if currency == summary.currency {

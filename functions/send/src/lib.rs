@@ -85,7 +85,7 @@ async fn send_packet<T: Table, H: HotStore>(
         SendOutcome::Suspended => Err(Problem::account_suspended()),
         SendOutcome::DailyLimitExceeded { resets_at } => Err(Problem {
             resets_at: Some(resets_at),
-            ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day in UTC.")
+            ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day.")
         }),
         SendOutcome::InsufficientBalance => {
             Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the packet's total."))

@@ -148,8 +148,9 @@ pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
 }
 
-/// What a user sent on a day in UTC, if a daily limit applied: `DAY#2027-01-01`. Each send of that day creates or changes it, only ever
-/// by adding. Missing: nothing counts towards that day's limit.
+/// What a user sent on a day, if a daily limit applied: `DAY#2027-01-01`. Each send whose date that was, in the zone of its process, creates
+/// or changes it, only ever by adding. So one send counts towards one date, and a date has one limit, whatever zone gave it its name.
+/// Missing: nothing counts towards that day's limit.
 pub fn day(sender: &UserId, day: &str) -> Key {
     Key { pk: user(sender), sk: format!("{DAY}{day}") }
 }

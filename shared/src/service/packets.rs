@@ -173,7 +173,8 @@ mod tests {
         let amounts = [Amounts::pack(&[300, 20, 680]).unwrap()];
         let key: IdempotencyKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
         (ledger, terms)
     }

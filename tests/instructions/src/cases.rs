@@ -144,8 +144,12 @@ async fn send(stores: &Stores<MemoryTable, MemoryHot>, slips: u32) -> Result<Arc
     let wallets =
         Wallets::new(Arc::clone(&stores.ledger), Arc::clone(&stores.clock), CURRENCY.to_owned(), MAX_MOVEMENT);
     wallets.deposit(&sender, &"deposit".parse()?, total, None).await?;
-    let policy =
-        SendPolicy { currency: CURRENCY.to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_max: None };
+    let policy = SendPolicy {
+        currency: CURRENCY.to_owned(),
+        ack: AckMode::Ledger,
+        limits: Limits::default(),
+        daily_limit: None,
+    };
     let packet = NewPacket {
         sender,
         split: Split::Random,

@@ -377,7 +377,7 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
     }
 }
 
-fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
+pub fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
     let (parts, body) = response.into_parts();
     Answer {
         method: method.to_owned(),
@@ -470,9 +470,9 @@ async fn above_the_daily_limit(tour: &mut Tour) {
     let answer =
         of_handler("POST", "/packets", send::handle(&wiring.send_packet(), &wiring.close_packet(), request).await);
     let resets_at = answer.json()["resets_at"].as_str().unwrap().to_owned();
-    assert!(resets_at.ends_with("T00:00:00.000Z"), "{resets_at}");
+    assert!(resets_at.ends_with("T16:00:00.000Z"), "midnight in Shanghai: {resets_at}");
     // The example is of another day.
     tour.saw(403, &answer);
     let problem = tour.problems.last_mut().unwrap();
-    problem["resets_at"] = "2026-11-21T00:00:00.000Z".into();
+    problem["resets_at"] = "2026-11-20T16:00:00.000Z".into();
 }

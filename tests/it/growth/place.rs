@@ -119,7 +119,7 @@ impl Place {
             currency: CURRENCY.to_owned(),
             ack: AckMode::Ledger,
             limits: Limits::default(),
-            daily_max: None,
+            daily_limit: None,
         };
         Process {
             send: SendPacket::new(stores.clone(), policy),

@@ -59,7 +59,7 @@ async fn a_load_that_has_looked_too_early_is_no_word_on_a_packet() {
     table.0.has_read.notified().await;
     let (key, amounts): (IdempotencyKey, _) = ("k".parse().unwrap(), [Amounts::pack(&[300, 20, 680]).unwrap()]);
     ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
-    let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+    let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
     ledger.send(&request).await.unwrap();
     table.0.goes_on.notify_one();
     let ensured = loading.await.unwrap().unwrap();

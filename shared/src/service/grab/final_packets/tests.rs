@@ -96,7 +96,7 @@ impl Scene {
         let key: IdempotencyKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
         let amounts: Vec<_> = (0..PARTS).map(|_| Amounts::pack(&[1]).unwrap()).collect();
-        let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         ledger.send(&request).await.unwrap();
         for part in terms.id.parts() {
             scene.hot.load(part, terms, false, &[]).await.unwrap();

@@ -184,7 +184,8 @@ impl Scene {
             terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
         let key: IdempotencyKey = "k".parse().unwrap();
         ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, now).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
 
         let stores =
@@ -215,7 +216,8 @@ impl Scene {
             .deposit(&terms.sender, &format!("d{number}").parse().unwrap(), terms.total, None, self.clock.now())
             .await
             .unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(self.ledger.send(&request).await.unwrap(), SendOutcome::Sent);
     }
 

@@ -257,7 +257,7 @@ impl Scene {
         let of_part = |part: PartId| Amounts::pack(&vec![1; part.slips(terms.count).len()]).unwrap();
         let amounts: Vec<Amounts> = terms.id.parts().map(of_part).collect();
         ledger
-            .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None })
+            .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None })
             .await
             .unwrap();
         for part in terms.id.parts() {
