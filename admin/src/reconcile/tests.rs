@@ -2,11 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::difference::Kind;
-use super::matching::{Found, Matching, Side};
 use shared::domain::DayZone;
 
+use super::difference::Kind;
+use super::matching::{Found, Matching, Side};
 use super::*;
+use crate::journal::Span;
 
 const START: u64 = 1_763_856_000_000;
 const DAY: Span = Span { start: START, end: START + 86_400_000 };

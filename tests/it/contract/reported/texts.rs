@@ -17,7 +17,7 @@ async fn a_greeting_may_have_the_hidden_characters_that_mean_something() {
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
     let greeting = SPEC.validator(&SPEC.document["components"]["schemas"]["Greeting"]);
-    let examples: Vec<Value> = serde_json::from_str(include_str!("../../greetings.json")).unwrap();
+    let examples: Vec<Value> = serde_json::from_str(include_str!("../../../greetings.json")).unwrap();
     let of = |kind: &'static str| {
         examples
             .iter()
