@@ -1,12 +1,12 @@
 //! Random journals and transfers with one planted difference each, which must be found.
 
 use proptest::prelude::*;
+use shared::domain::DayZone;
 
 use super::difference::Kind;
 use super::matching::{Found, Matching, Side};
-use shared::domain::DayZone;
-
 use super::*;
+use crate::journal::Span;
 
 const START: u64 = 1_763_856_000_000;
 const DAY: Span = Span { start: START, end: START + 86_400_000 };
