@@ -486,7 +486,8 @@ async fn a_change_of_the_zone_repeats_no_movement_and_drops_none() {
             "PK": {"S": "USER#ann"}, "SK": {"S": format!("{sk}#m{n}")}, "id": {"S": format!("m{n}")},
             "amount": {"N": "5"}, "at": {"N": u64::to_string(&at)},
         }});
-        ledger += &format!("{item}\n");
+        ledger += &item.to_string();
+        ledger += "\n";
     }
     let folder = export(desk.0.path(), &ledger, "2025-11-30T00:00:00.000Z");
     for (before, after) in [

@@ -129,7 +129,7 @@ impl Book {
             let line = entry.line(currency);
             serde_json::to_writer(&mut lines, &line).map_err(|error| in_file(draft)(error.into()))?;
             lines.write_all(b"\n").map_err(in_file(draft))?;
-            table.write_record(&row(&line)).map_err(|error| in_file(draft)(error.into()))?;
+            table.write_record(row(&line)).map_err(|error| in_file(draft)(error.into()))?;
         }
         let lines = lines.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
         let table = table.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
@@ -166,7 +166,7 @@ fn row(line: &Line) -> [String; 9] {
     let Line { time, kind, user, id, packet, debit, credit, amount, currency } = line;
     let packet = packet.as_deref().map(kept).unwrap_or_default();
     // The name of an account begins with its class, so it is no formula and no number.
-    let [time, kind, debit, credit, currency] = [time, kind, debit, credit, currency].map(|text| text.to_string());
+    let [time, kind, debit, credit, currency] = [time, kind, debit, credit, currency].map(ToString::to_string);
     [time, kind, kept(user), kept(id), packet, debit, credit, amount.to_string(), currency]
 }
 

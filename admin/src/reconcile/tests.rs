@@ -1,9 +1,13 @@
 //! Random journals and transfers with one planted difference each, which must be found.
 
 use proptest::prelude::*;
-
 use shared::domain::DayZone;
 
+<<<<<<< HEAD
+use shared::domain::DayZone;
+
+=======
+>>>>>>> t45-days
 use super::difference::Kind;
 use super::matching::{Found, Matching, Side};
 use super::*;

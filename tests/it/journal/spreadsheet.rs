@@ -42,7 +42,8 @@ async fn a_spreadsheet_keeps_each_id_of_the_journal_as_it_is() {
             "PK": {"S": format!("USER#{user}")}, "SK": {"S": format!("{sk}#{id}")}, "id": {"S": id},
             "amount": {"N": "999999999999"}, "at": {"N": "1763899200000"},
         }});
-        ledger += &format!("{item}\n");
+        ledger += &item.to_string();
+        ledger += "\n";
     }
     let folder = export(desk.0.path(), &(ledger + &of_packet(LEDGER)), "2025-11-24T00:28:34.028Z");
     let output = desk.path("out");
