@@ -3,11 +3,8 @@
 use proptest::prelude::*;
 use shared::domain::DayZone;
 
-<<<<<<< HEAD
 use shared::domain::DayZone;
 
-=======
->>>>>>> t45-days
 use super::difference::Kind;
 use super::matching::{Found, Matching, Side};
 use super::*;
