@@ -3,8 +3,6 @@
 use proptest::prelude::*;
 use shared::domain::DayZone;
 
-use shared::domain::DayZone;
-
 use super::difference::Kind;
 use super::matching::{Found, Matching, Side};
 use super::*;
