@@ -138,7 +138,10 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
     if !suffix.is_empty() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    // A copy that is kept for ever is never validated.
+    if caching == VALIDATED
+        && let Ok(tag) = HeaderValue::from_str(&tag)
+    {
         headers.insert(ETAG, tag);
     }
     Some(response)
