@@ -445,19 +445,21 @@ async function problem(response) {
     detail: body?.detail ?? body?.message ?? '',
     errors: body?.errors ?? [],
     requestId: body?.request_id ?? '',
-    retryAfterS: retryAfter(response.headers.get('Retry-After')),
+    retryAfterS: retryAfter(response.headers),
     resetsAt: body?.resets_at ?? null,
   });
 }
 
 /**
- * Parses Retry-After, which holds seconds or a date.
- * @param {string | null} text
+ * Parses Retry-After, which holds seconds or a date. The answer's own date is the time to compare with: this machine's clock may be wrong.
+ * @param {Headers} headers
  * @returns {number | null} seconds
  */
-function retryAfter(text) {
+function retryAfter(headers) {
+  const text = headers.get('Retry-After');
   if (text === null) return null;
-  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  const nowMs = Date.parse(headers.get('Date') ?? '') || Date.now();
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, seconds) : null;
 }
 

@@ -92,6 +92,14 @@ test('Retry-After can be a date', async () => {
   await assert.rejects(client.wallet(), (error) => error instanceof Problem && Number(error.retryAfterS) > 80 && Number(error.retryAfterS) <= 90);
 });
 
+test('a date in Retry-After is compared with the answer’s own date, not with this machine’s clock', async () => {
+  for (const hours of [-5, 0, 5]) {
+    const now = Date.now() + hours * 3_600_000;
+    const { client } = serving([refusal('unavailable', 503, { Date: new Date(now).toUTCString(), 'Retry-After': new Date(now + 90_000).toUTCString() })]);
+    await assert.rejects(client.wallet(), { code: 'unavailable', retryAfterS: 90 });
+  }
+});
+
 test('final refusals are not retried', async () => {
   for (const code of PROBLEM_CODES.filter((code) => code !== 'unavailable' && code !== 'too-many-requests')) {
     const { client, seen } = serving([refusal(code, 400)]);

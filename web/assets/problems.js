@@ -1,7 +1,7 @@
 // Shows failures: one screen for each kind of failure that users can do something about.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
-import { minute, session } from './context.js';
+import { endSession, minute } from './context.js';
 import { h } from './dom.js';
 import { t } from './i18n.js';
 
@@ -69,10 +69,8 @@ export function problemNotice(error, retry, signal) {
   const again = () => {
     if (isDone) return;
     isDone = true;
-    if (error instanceof Problem && error.code === 'unauthenticated') {
-      session?.expired();
-      location.reload();
-    } else retry();
+    if (kind === 'signin') endSession();
+    else retry();
   };
   if (kind === 'offline') addEventListener('online', again, { once: true, ...(signal && { signal }) });
   return h(
@@ -82,7 +80,7 @@ export function problemNotice(error, retry, signal) {
     h('h1', { tabindex: '-1' }, title),
     h('p', null, text),
     canRetry
-      ? h('button', { class: 'button', onClick: again }, t('retry'))
+      ? h('button', { class: 'button', onClick: again }, t(kind === 'signin' ? 'signin.title' : 'retry'))
       : h('a', { class: 'button plain', href: '#/' }, t('notFound.home')),
   );
 }

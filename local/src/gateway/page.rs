@@ -2,6 +2,7 @@
 //!
 //! Replaces S3 and `CloudFront`. Only the page's files are answered here; all other paths belong to the API.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -9,8 +10,8 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -32,6 +33,8 @@ const USERS: [&str; 12] =
 const CONFIG: &str = "/config.json";
 /// The page as a link to a packet shows it, with a title and a picture for chats.
 const PACKET: &str = "packet.html";
+/// How the page names its preview picture. Chats want its whole address.
+const PICTURE: &str = "content=\"../";
 const COVERS: &str = "assets/covers/";
 const CONTENT_TYPES: [(&str, &str); 5] = [
     ("html", "text/html; charset=utf-8"),
@@ -45,6 +48,10 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// For a file that changes under the same name: a browser must validate its copy at each use.
 const VALIDATED: &str = "no-cache";
 
+/// What a proxy in front of the gateway says about the address that the browser knows.
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
 #[derive(RustEmbed)]
 #[folder = "../web"]
 struct Page;
@@ -56,12 +63,44 @@ struct Page;
 struct Client;
 
 /// A file of the page, ready to be sent.
+#[derive(Clone)]
 struct Ready {
     content_type: &'static str,
     tag: String,
     plain: Vec<u8>,
     /// The compressed body, if it is shorter.
     gzip: Option<Vec<u8>>,
+}
+
+impl Ready {
+    fn new(content_type: &'static str, plain: Vec<u8>) -> Self {
+        let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
+        Self { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip }
+    }
+
+    /// The file as it is sent under the request's own address, which the page for links names.
+    fn at(&self, parts: &Parts) -> Cow<'_, Self> {
+        let html = std::str::from_utf8(&self.plain).ok().filter(|html| html.contains(PICTURE));
+        match html.zip(folder_of(parts)) {
+            Some((html, folder)) if self.content_type.starts_with("text/html") => {
+                let html = html.replace(PICTURE, &format!("content=\"{folder}"));
+                Cow::Owned(Self::new(self.content_type, html.into_bytes()))
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+}
+
+/// The address of the page's folder, as the user's browser knows it: behind a proxy that proxy's, if it says so. `None` if it is no
+/// plain address.
+fn folder_of(parts: &Parts) -> Option<String> {
+    let text = |name: &HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = text(&FORWARDED_PROTO).unwrap_or("http");
+    let host = text(&FORWARDED_HOST).or_else(|| text(&HOST))?;
+    let (folder, _) = parts.uri.path().rsplit_once("/p/")?;
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]/".contains(&byte));
+    let is_known = matches!(scheme, "http" | "https") && is_plain(host) && is_plain(folder);
+    is_known.then(|| format!("{scheme}://{host}{folder}/"))
 }
 
 /// The answer to a request for a file of the page; `None` for other requests.
@@ -79,7 +118,7 @@ pub fn answer(
     }
     let ready = ready();
     let (name, caching) = file_name(raw_path, &ready.version)?;
-    let file = ready.files.get(name)?;
+    let file = ready.files.get(name)?.at(parts);
     let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
     let (bytes, suffix) = match &file.gzip {
         Some(gzip) if takes_gzip => (gzip, "-gzip"),
@@ -104,7 +143,10 @@ pub fn answer(
     if !suffix.is_empty() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    // A copy that is kept for ever is never validated.
+    if caching == VALIDATED
+        && let Ok(tag) = HeaderValue::from_str(&tag)
+    {
         headers.insert(ETAG, tag);
     }
     Some(response)
@@ -208,8 +250,7 @@ fn prepare(name: &str, file: &EmbeddedFile, version: &str) -> Option<Ready> {
     let (_, extension) = name.rsplit_once('.')?;
     let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
     let plain = if extension == "html" { versioned(&file.data, version)? } else { file.data.to_vec() };
-    let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
-    Some(Ready { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip })
+    Some(Ready::new(content_type, plain))
 }
 
 /// The HTML with its files in the folder of this version.
@@ -273,6 +314,35 @@ mod tests {
             }
             assert!(!html.contains("<style") && !html.contains("style="), "the policy allows none");
             assert!(!html.contains(&format!("\"{up}assets/")), "every file is in the folder of the version");
+        }
+    }
+
+    #[test]
+    fn the_picture_of_a_link_has_a_whole_address_wherever_the_page_is_served_from() {
+        let (host, proxy, scheme) = (HOST, FORWARDED_HOST, FORWARDED_PROTO);
+        let link = "/p/01JZZZZZZZZZZZZZZZZZZZZZZZ";
+        for (uri, headers, folder) in [
+            (link, vec![(&host, "127.0.0.1:3000")], "http://127.0.0.1:3000/"),
+            (link, vec![(&host, "[::1]:3000")], "http://[::1]:3000/"),
+            ("/hongbao/p/01JZ", vec![(&host, "localhost:3000")], "http://localhost:3000/hongbao/"),
+            (link, vec![(&host, "localhost"), (&proxy, "red.example"), (&scheme, "https")], "https://red.example/"),
+            // Nothing that is no address gets into the page.
+            (link, vec![(&host, "localhost"), (&proxy, "a\"><script>")], "../"),
+            (link, vec![(&host, "localhost"), (&scheme, "javascript")], "../"),
+            (link, vec![], "../"),
+        ] {
+            let mut request = Request::get(uri);
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let page = answer(&parts, link, Limits::default).unwrap();
+            let html = std::str::from_utf8(page.body()).unwrap();
+            let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
+            assert!(html.contains(&picture), "{picture}: {headers:?}");
+            assert_eq!(html.matches("preview.png").count(), 1);
+            let tag = page.headers()[ETAG].to_str().unwrap().trim_matches('"').to_owned();
+            assert_eq!(tag, hex::encode(&Sha256::digest(html)[..16]), "another page has another tag");
         }
     }
 
