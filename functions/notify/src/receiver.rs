@@ -21,7 +21,7 @@ pub fn learn(known: &mut ReceiverState, tried: &[Tried], now: Timestamp) {
             _ => None,
         })
     };
-    if let Some(last) = failures().last() {
+    if let Some(last) = failures().next_back() {
         note_answer(known, last, now);
         known.failing_since.get_or_insert(now);
     }

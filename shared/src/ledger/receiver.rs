@@ -47,17 +47,17 @@ impl ReceiverState {
 
     /// What this has and `before` had not, or not so.
     fn news(&self, before: &Self) -> Self {
-        fn news<V: Clone + PartialEq>(now: &Option<V>, before: &Option<V>) -> Option<V> {
-            now.as_ref().filter(|now| before.as_ref() != Some(*now)).cloned()
+        fn news<V: Clone + PartialEq>(now: Option<&V>, before: Option<&V>) -> Option<V> {
+            now.filter(|now| before != Some(*now)).cloned()
         }
         Self {
-            failing_since: news(&self.failing_since, &before.failing_since),
-            last_answer: news(&self.last_answer, &before.last_answer),
-            last_answer_at: news(&self.last_answer_at, &before.last_answer_at),
-            oldest_at: news(&self.oldest_at, &before.oldest_at),
-            put_off_until: news(&self.put_off_until, &before.put_off_until),
-            disabled_at: news(&self.disabled_at, &before.disabled_at),
-            enabled_at: news(&self.enabled_at, &before.enabled_at),
+            failing_since: news(self.failing_since.as_ref(), before.failing_since.as_ref()),
+            last_answer: news(self.last_answer.as_ref(), before.last_answer.as_ref()),
+            last_answer_at: news(self.last_answer_at.as_ref(), before.last_answer_at.as_ref()),
+            oldest_at: news(self.oldest_at.as_ref(), before.oldest_at.as_ref()),
+            put_off_until: news(self.put_off_until.as_ref(), before.put_off_until.as_ref()),
+            disabled_at: news(self.disabled_at.as_ref(), before.disabled_at.as_ref()),
+            enabled_at: news(self.enabled_at.as_ref(), before.enabled_at.as_ref()),
         }
     }
 }
