@@ -79,9 +79,9 @@ impl Ready {
     }
 
     /// The file as it is sent under the request's own address, which the page for links names.
-    fn at(&self, parts: &Parts) -> Cow<'_, Self> {
+    fn at(&self, parts: &Parts, base_path: &str) -> Cow<'_, Self> {
         let html = std::str::from_utf8(&self.plain).ok().filter(|html| html.contains(PICTURE));
-        match html.zip(folder_of(parts)) {
+        match html.zip(folder_of(parts, base_path)) {
             Some((html, folder)) if self.content_type.starts_with("text/html") => {
                 let html = html.replace(PICTURE, &format!("content=\"{folder}"));
                 Cow::Owned(Self::new(self.content_type, html.into_bytes()))
@@ -93,14 +93,13 @@ impl Ready {
 
 /// The address of the page's folder, as the user's browser knows it: behind a proxy that proxy's, if it says so. `None` if it is no
 /// plain address.
-fn folder_of(parts: &Parts) -> Option<String> {
+fn folder_of(parts: &Parts, base_path: &str) -> Option<String> {
     let text = |name: &HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
     let scheme = text(&FORWARDED_PROTO).unwrap_or("http");
     let host = text(&FORWARDED_HOST).or_else(|| text(&HOST))?;
-    let (folder, _) = parts.uri.path().rsplit_once("/p/")?;
-    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]/".contains(&byte));
-    let is_known = matches!(scheme, "http" | "https") && is_plain(host) && is_plain(folder);
-    is_known.then(|| format!("{scheme}://{host}{folder}/"))
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte));
+    let is_known = matches!(scheme, "http" | "https") && is_plain(host);
+    is_known.then(|| format!("{scheme}://{host}{base_path}/"))
 }
 
 /// The answer to a request for a file of the page; `None` for other requests.
@@ -118,7 +117,7 @@ pub fn answer(
     }
     let ready = ready();
     let (name, caching) = file_name(raw_path, &ready.version)?;
-    let file = ready.files.get(name)?.at(parts);
+    let file = ready.files.get(name)?.at(parts, base_path);
     let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
     let (bytes, suffix) = match &file.gzip {
         Some(gzip) if takes_gzip => (gzip, "-gzip"),
@@ -321,22 +320,23 @@ mod tests {
     fn the_picture_of_a_link_has_a_whole_address_wherever_the_page_is_served_from() {
         let (host, proxy, scheme) = (HOST, FORWARDED_HOST, FORWARDED_PROTO);
         let link = "/p/01JZZZZZZZZZZZZZZZZZZZZZZZ";
-        for (uri, headers, folder) in [
-            (link, vec![(&host, "127.0.0.1:3000")], "http://127.0.0.1:3000/"),
-            (link, vec![(&host, "[::1]:3000")], "http://[::1]:3000/"),
-            ("/hongbao/p/01JZ", vec![(&host, "localhost:3000")], "http://localhost:3000/hongbao/"),
-            (link, vec![(&host, "localhost"), (&proxy, "red.example"), (&scheme, "https")], "https://red.example/"),
+        for (base_path, headers, folder) in [
+            ("", vec![(&host, "127.0.0.1:3000")], "http://127.0.0.1:3000/"),
+            ("", vec![(&host, "[::1]:3000")], "http://[::1]:3000/"),
+            ("/hongbao", vec![(&host, "localhost:3000")], "http://localhost:3000/hongbao/"),
+            ("", vec![(&host, "localhost"), (&proxy, "red.example"), (&scheme, "https")], "https://red.example/"),
             // Nothing that is no address gets into the page.
-            (link, vec![(&host, "localhost"), (&proxy, "a\"><script>")], "../"),
-            (link, vec![(&host, "localhost"), (&scheme, "javascript")], "../"),
-            (link, vec![], "../"),
+            ("", vec![(&host, "localhost"), (&proxy, "a\"><script>")], "../"),
+            ("", vec![(&host, "localhost"), (&proxy, "red.example/evil")], "../"),
+            ("", vec![(&host, "localhost"), (&scheme, "javascript")], "../"),
+            ("", vec![], "../"),
         ] {
-            let mut request = Request::get(uri);
+            let mut request = Request::get(link);
             for (name, value) in &headers {
                 request = request.header(*name, *value);
             }
             let (parts, ()) = request.body(()).unwrap().into_parts();
-            let page = answer(&parts, link, Limits::default).unwrap();
+            let page = answer(&parts, link, base_path, Limits::default).unwrap();
             let html = std::str::from_utf8(page.body()).unwrap();
             let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
             assert!(html.contains(&picture), "{picture}: {headers:?}");

@@ -141,6 +141,9 @@ async fn everything_works_below_a_base_path() {
         let script = script.strip_prefix(up).unwrap();
         assert_eq!(get(format!("{base}/{script}")).await.0, 200, "{script}");
     }
+    let (_, _, link) = get(format!("{base}/p/{packet}")).await;
+    let picture = link.split('"').find(|text| text.ends_with("/assets/preview.png")).unwrap();
+    assert!(picture.starts_with(&format!("{base}/")), "{picture}");
     assert_eq!(get(format!("{base}/_local/health")).await.0, 200);
     let host = base.strip_suffix("/api/hongbao").unwrap();
     for path in [
