@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use shared::domain::{DayZone, Timestamp};
+use shared::domain::Timestamp;
 use tempfile::TempDir;
 
 use super::entry::{Classes, Entry, Line, Movements, Sum};
@@ -24,12 +24,9 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub struct Summary {
     pub day: String,
     /// The time zone of the day.
-    #[serde(default)]
     pub zone: String,
     /// The first moment, and the moment after the last one, where the next journal begins.
-    #[serde(default)]
     pub from: String,
-    #[serde(default)]
     pub to: String,
     pub currency: String,
     /// Whether the day was over, and its last holds had time to be persisted.
@@ -186,16 +183,7 @@ pub fn unmarked(cell: &str) -> Option<&str> {
 pub fn read_summary(folder: &Path) -> Result<Summary, Failed> {
     let path = folder.join(SUMMARY);
     let text = std::fs::read(&path).map_err(in_file(&path))?;
-    let unusable = |error: &dyn std::fmt::Display| Failed::Unverifiable(format!("{}: {error}", path.display()));
-    let mut summary: Summary = serde_json::from_slice(&text).map_err(|error| unusable(&error))?;
-    if summary.zone.is_empty() {
-        // A version that knew no zones wrote it.
-        let day = summary.day.parse().ok().and_then(|date| DayZone::UTC.day(date));
-        let day = day.ok_or_else(|| unusable(&"no day"))?;
-        summary.zone = DayZone::UTC.to_string();
-        (summary.from, summary.to) = (day.start.to_string(), day.end.to_string());
-    }
-    Ok(summary)
+    serde_json::from_slice(&text).map_err(|error| Failed::Unverifiable(format!("{}: {error}", path.display())))
 }
 
 impl Summary {
