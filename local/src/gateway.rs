@@ -44,6 +44,7 @@ pub trait Invoke: Send + Sync + 'static {
     }
 
     /// The path before all others, such as `/hongbao`.
+    #[expect(clippy::unnecessary_literal_bound, reason = "a stack has a base path of its own")]
     fn base_path(&self) -> &str {
         ""
     }

@@ -113,7 +113,7 @@ impl Local {
         };
         let config = settings.config().map_err(StackError::from)?;
         let webhooks = prepare_webhooks(&options, data.as_ref(), config.webhooks.addresses)?;
-        let gateway = url_of(listener.local_addr().map_err(unusable)?);
+        let gateway = format!("{}{}", url_of(listener.local_addr().map_err(unusable)?), config.base_path);
         let stores_file = write_stores_file(data.as_ref(), &settings, webhooks.as_ref().map(|_| &*gateway))?;
         let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
         let watch = webhooks.as_ref().map(Prepared::watch);

@@ -157,7 +157,8 @@ fn base_path(text: &str) -> Option<String> {
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
     };
     let path = text.strip_prefix('/')?;
-    (path.split('/').all(is_good) && !ROUTES.contains(&path)).then(|| text.to_owned())
+    let begins_a_route = path.split('/').next().is_some_and(|first| ROUTES.contains(&first));
+    (path.split('/').all(is_good) && !begins_a_route).then(|| text.to_owned())
 }
 
 /// Reads variables and collects what is wrong with them. The value that it returns for a faulty one is never used.

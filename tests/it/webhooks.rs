@@ -436,7 +436,9 @@ async fn state_of(folder: &Path, what: &str, is_so: impl Fn(&Value) -> bool) -> 
 async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
     let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
     let begun = System.now();
-    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    // The queues that the commands use are below the base path too.
+    let options = || Options { base_path: Some("/hongbao".to_owned()), ..receiver.options(Some(folder.path())) };
+    let local = Local::start(options()).await.unwrap();
     let caller = Caller::of(&local);
     let (code, shown) = operate(folder.path(), &[]).await;
     assert_eq!((code, &shown["state"], &shown["waiting"]), (0, &json!("well"), &json!(0)), "{shown}");
@@ -454,7 +456,7 @@ async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
 
     // The state is the table's, not the process'.
     local.stop().await;
-    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let local = Local::start(options()).await.unwrap();
     let (code, shown) = operate(folder.path(), &[]).await;
     assert_eq!((code, &shown["state"]), (1, &json!("disabled")), "{shown}");
     let (code, shown) = operate(folder.path(), &["enable"]).await;

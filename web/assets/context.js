@@ -38,7 +38,7 @@ export const onRetry = new Set();
 
 /** Returns the address of the page's folder, also where the page is shown as /p/<id>. */
 export function home() {
-  return new URL(/\/p\/[^/]*$/.test(location.pathname) ? '..' : '.', location.href).href;
+  return new URL(/\/p\/[0-9A-Za-z]+$/.test(location.pathname) ? '..' : '.', location.href).href;
 }
 
 export async function loadConfig() {

@@ -20,7 +20,15 @@ const ZWJ = '\u200d';
 
 /** Returns a greeting in one line, as the service accepts it. @param {string} text */
 export function cleanGreeting(text) {
-  const letters = text.replace(/[\r\n]+/g, ' ').match(LETTERS) ?? [];
+  const line = text.replace(/[\r\n]+/g, ' ');
+  const clean = withoutHidden(line);
+  // What meant something beside a character that is gone may mean nothing now.
+  return clean === line ? clean : cleanGreeting(clean);
+}
+
+/** @param {string} text */
+function withoutHidden(text) {
+  const letters = text.match(LETTERS) ?? [];
   /** @type {string[]} */
   const kept = [];
   letters.forEach((letter, place) => {

@@ -40,16 +40,16 @@ pub async fn run(deployment: &Deployment, queues: &Queues, asked: &Deliver, json
     let (ledger, place) = ledger(deployment).await;
     let events =
         Events { ledger, reader: Reader::new(table.client.clone(), table.name.clone()), currency: OnceCell::new() };
-    let queued = match (asked.from, asked.to) {
+    let sent = match (asked.from, asked.to) {
         (Some(from), Some(to)) => {
             table.announce();
             events.queue_between(&sqs, from, to).await
         }
         _ => events.queue_named(&sqs, &asked.ids).await,
     };
-    let queued = queued.map_err(|error| error.in_table(&place))?;
-    let words = || format!("{} events are delivered again", queued.events);
-    Ok(Outcome::new(json, &queued, words, Exit::Good))
+    let sent = sent.map_err(|error| error.in_table(&place))?;
+    let words = || format!("{} events are delivered again", sent.events);
+    Ok(Outcome::new(json, &sent, words, Exit::Good))
 }
 
 impl Events {

@@ -6,6 +6,7 @@ use futures::future::join_all;
 use shared::domain::Timestamp;
 use shared::ledger::{Ledger, ReceiverState};
 use shared::ports::{Clock, Table};
+use tokio::time::timeout;
 
 use crate::retry::{RECEIVES_MAX, pause, spread};
 use crate::webhook::{Message, Undelivered, Webhook};
@@ -13,6 +14,10 @@ use crate::{Answer, Batch, Failure, Handled, Queue, Queued, receiver};
 
 /// How long a receiver that was enabled is tried before an event is set aside. Those that waited have been received often.
 const SET_ASIDE_AFTER: Duration = Duration::from_hours(24);
+
+/// How long the state of the receiver may take to be noted. A batch that meets a hanging receiver has little time left, and the next one
+/// notes the same.
+const NOTE_MAX: Duration = Duration::from_secs(2);
 
 /// A message, and what became of its event.
 pub struct Tried<'a> {
@@ -59,10 +64,14 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
         }
         tried.extend(ended);
     }
-    if let (Ok(before), Some(known)) = (&before, &known)
-        && let Err(error) = ledger.note_receiver(before, known).await
-    {
-        tracing::warn!(error = shared::error_chain(&error), "the state of the receiver can't be noted");
+    if let (Ok(before), Some(known)) = (&before, &known) {
+        match timeout(NOTE_MAX, ledger.note_receiver(before, known)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(error = shared::error_chain(&error), "the state of the receiver can't be noted");
+            }
+            Err(_) => tracing::warn!("the state of the receiver can't be noted in time"),
+        }
     }
     let known = known.unwrap_or_default();
     report(&known, &tried);

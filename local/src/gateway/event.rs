@@ -74,8 +74,8 @@ pub struct Origin<'a> {
 /// Makes the event of a request with this decoded path and route. The event shows the path with the base path, as at a custom
 /// domain of API Gateway.
 #[must_use]
-pub fn event(parts: Parts, raw_path: String, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
-    let authorizer = authorizer(&raw_path, &parts.headers);
+pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
+    let authorizer = authorizer(raw_path, &parts.headers);
     let raw_path = format!("{}{raw_path}", origin.base_path);
     let (headers, cookies) = headers(&parts.headers, origin);
 
@@ -203,7 +203,7 @@ mod tests {
             request_id: "r1",
             at: Timestamp::from_millisecond(1_763_600_000_000).unwrap(),
         };
-        Ok(super::request(event(parts, raw_path, matched, body, origin), "r1"))
+        Ok(super::request(event(parts, &raw_path, matched, body, origin), "r1"))
     }
 
     fn get(target: &str) -> http::request::Builder {

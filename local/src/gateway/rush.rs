@@ -281,7 +281,7 @@ impl<S: Invoke> Caller<S> {
         let path = parts.uri.path().to_owned();
         let matched = routes::find(method, &path);
         let function = matched.function;
-        let event = event::event(parts, path, matched, body.as_bytes(), origin);
+        let event = event::event(parts, &path, matched, body.as_bytes(), origin);
         self.stack.call(function, event::request(event, user)).await
     }
 

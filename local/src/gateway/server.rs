@@ -174,16 +174,16 @@ fn serve_connection<S: Invoke>(
         async move {
             let (mut parts, body) = request.into_parts();
             let arrival = shared.arrival();
-            let below = below(shared.stack.base_path(), &mut parts, &arrival.request_id);
+            let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &arrival.request_id);
             let response = match shared.names.check(&parts) {
                 Err(NotOurs::Host) => to_hyper(problem::misdirected(&arrival.request_id)),
                 Err(NotOurs::Origin) => to_hyper(problem::other_site(&arrival.request_id)),
-                Ok(()) => match below {
-                    Err(elsewhere) => to_hyper(elsewhere),
-                    Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => {
+                Ok(()) => match elsewhere {
+                    Some(elsewhere) => to_hyper(elsewhere),
+                    None if parts.uri.path() == RUSH && parts.method == Method::POST => {
                         race(&shared, &arrival, body).await
                     }
-                    Ok(()) => to_hyper(answer(shared, client, &arrival, parts, body).await),
+                    None => to_hyper(answer(shared, client, &arrival, parts, body).await),
                 },
             };
             Ok::<_, Infallible>(response)
@@ -202,18 +202,19 @@ fn serve_connection<S: Invoke>(
     });
 }
 
-/// Takes the base path from a request's address, as a mapping of API Gateway does before it chooses a route.
-fn below(base_path: &str, parts: &mut Parts, request_id: &str) -> Result<(), Response<Body>> {
-    let Some(whole) = parts.uri.path_and_query().filter(|_| !base_path.is_empty()) else { return Ok(()) };
+/// Takes the base path from a request's address, as a mapping of API Gateway does before it chooses a route. Returns the answer to a
+/// request for another path.
+fn elsewhere(base_path: &str, parts: &mut Parts, request_id: &str) -> Option<Response<Body>> {
+    let whole = parts.uri.path_and_query().filter(|_| !base_path.is_empty())?;
     match whole.as_str().strip_prefix(base_path) {
         Some(rest) if rest.starts_with('/') => {
             let mut uri = parts.uri.clone().into_parts();
             uri.path_and_query = rest.parse().ok();
             parts.uri = Uri::from_parts(uri).unwrap_or_default();
-            Ok(())
+            None
         }
-        Some(rest) if rest.is_empty() || rest.starts_with('?') => Err(problem::moved(&format!("{base_path}/{rest}"))),
-        _ => Err(problem::outside(request_id)),
+        Some(rest) if rest.is_empty() || rest.starts_with('?') => Some(problem::moved(&format!("{base_path}/{rest}"))),
+        _ => Some(problem::outside(request_id)),
     }
 }
 
@@ -272,7 +273,7 @@ async fn answer<S: Invoke>(
     let function = matched.function;
     let base_path = shared.stack.base_path();
     let origin = Origin { client, server: shared.address, base_path, request_id, at: *at };
-    let event = event::event(parts, raw_path, matched, &body, origin);
+    let event = event::event(parts, &raw_path, matched, &body, origin);
     let request = event::request(event, request_id);
     let mut response =
         run(&shared, permit, request_id, |stack| async move { stack.call(function, request).await }).await;
