@@ -41,7 +41,7 @@ browse('the first paint comes within a second; an envelope takes at most 60 KB, 
   console.log(`first paint ${Math.round(paint)} ms; ${first} bytes for the form, ${envelope} for an envelope, ${bytes} for all`);
   assert.deepEqual([...origins], [stack.url], 'the page sends no request to another origin');
   assert.ok(paint < 1_000, `${paint} ms`);
-  assert.ok(first > 5_000 && first <= 66_000 && envelope <= 60_000 && bytes <= 150_000, `${first}, ${envelope} and ${bytes} bytes`);
+  assert.ok(first > 5_000 && first <= 68_000 && envelope <= 60_000 && bytes <= 150_000, `${first}, ${envelope} and ${bytes} bytes`);
 });
 
 browse('on a slow network and a slow processor the coin can be pressed in 2 s, and in 1 s the second time', async () => {
