@@ -18,8 +18,8 @@ export interface paths {
          * @description Creates a packet and takes its money from the caller's wallet, both or neither.
          *
          *     The same key with the same body returns the first answer again, with status 200 and `Idempotent-Replayed: true`. The
-         *     same key with another body is a 422. A refused send leaves its key free. A deployment may limit what a user sends on a day in
-         *     UTC.
+         *     same key with another body is a 422. A refused send leaves its key free. A deployment may limit what a user sends on a day
+         *     of its time zone.
          *
          *     Two bodies are the same if they ask for the same packet. The order of fields and of recipients does not matter, nor
          *     do white space and escapes. An optional field that is left out, or null, equals its default. Passphrases are compared
