@@ -405,7 +405,7 @@ async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
             webhook_secret: Some(secret.to_owned()),
             ..Options::ephemeral()
         };
-        assert_eq!(Local::start(options).await.unwrap_err().to_string(), message);
+        assert_eq!(shared::error_chain(&Local::start(options).await.unwrap_err()), message);
     }
 }
 
@@ -462,6 +462,8 @@ async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
     let (code, shown) = operate(folder.path(), &["enable"]).await;
     assert!(code == 0 && shown["enabled_at"].is_string(), "{shown}");
     let (from, to) = (begun.to_string(), System.now().after(Duration::from_secs(1)).to_string());
+    let (code, shown) = operate(folder.path(), &["deliver", "--from", &to, "--to", &from]).await;
+    assert_eq!((code, &shown["errors"]), (2, &json!("error: --to is before --from\n")), "{shown}");
     assert_eq!(operate(folder.path(), &["deliver", "--from", &from, "--to", &to]).await, (0, json!({"events": 3})));
     receiver.wait(3).await;
     let (code, shown) =

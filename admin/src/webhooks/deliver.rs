@@ -41,6 +41,9 @@ pub async fn run(deployment: &Deployment, queues: &Queues, asked: &Deliver, json
     let events =
         Events { ledger, reader: Reader::new(table.client.clone(), table.name.clone()), currency: OnceCell::new() };
     let sent = match (asked.from, asked.to) {
+        (Some(from), Some(to)) if to < from => {
+            return Err(Failed::Unverifiable("--to is before --from".to_owned()));
+        }
         (Some(from), Some(to)) => {
             table.announce();
             events.queue_between(&sqs, from, to).await

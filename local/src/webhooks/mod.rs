@@ -49,10 +49,10 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum WebhooksError {
     /// The URL.
-    #[error("--webhook-url: {0}")]
+    #[error("--webhook-url")]
     Url(#[from] ReceiverError),
     /// The secret.
-    #[error("--webhook-secret: {0}")]
+    #[error("--webhook-secret")]
     Secret(#[from] SecretError),
     /// The queue's file.
     #[error("the queue of webhooks can't be used")]
