@@ -18,7 +18,11 @@ const VIRAMA =
 const ZWNJ = '\u200c';
 const ZWJ = '\u200d';
 
-/** Returns a greeting in one line, as the service accepts it. @param {string} text */
+/**
+ * Returns a greeting in one line, as the service accepts it.
+ * @param {string} text
+ * @returns {string}
+ */
 export function cleanGreeting(text) {
   const line = text.replace(/[\r\n]+/g, ' ');
   const clean = withoutHidden(line);
