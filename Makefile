@@ -310,13 +310,14 @@ preflight: ## Say what would fail in a deployment, and how to mend it
 # make smoke                                     a local stack of its own
 # make smoke URL=http://127.0.0.1:3000           the stack of a running `make run`; STORES: its stores.env, if not in .local
 # make smoke ENV=dev                             a deployment, with users of its own pool; TOKENS=file: with users of yours
+# make smoke ENV=dev URL=https://api.example/hongbao   the same, at its custom domain
 # make smoke ENV=dev TEARDOWN=1                  and deletes it afterwards, with its table and its user pool
 smoke: PROFILE ?= local
 smoke: SMOKE = $(if $(filter dev,$(PROFILE)),--workspace --bins,-p local -p admin)
 smoke: ## Prove a deployment or the local stack: deposits, sends, grabs, refunds, an audit
 ifeq ($(origin ENV),command line)
 	@scripts/install-tools.sh sam
-	@.tools/sam/bin/python scripts/aws/smoke.py --env $(ENV) $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEARDOWN),--teardown)
+	@.tools/sam/bin/python scripts/aws/smoke.py --env $(ENV) $(if $(URL),--url $(URL)) $(if $(TOKENS),--tokens $(TOKENS)) $(if $(TEARDOWN),--teardown)
 else
 	@scripts/install-tools.sh
 	@$(if $(filter dev,$(PROFILE)),,$(ANNOUNCE_LOCAL))

@@ -16,8 +16,8 @@ measured() {
 }
 
 measured export "$programs/generate-export" export "$movements" "$day"
-measured journal "$programs/hongbao-admin" journal --day "$day" --export export --output books
+measured journal "$programs/hongbao-admin" journal --day "$day" --day-zone UTC --export export --output books
 # The movements as an app that mirrors them would list them.
-awk -F, 'NR == 1 { print "id,kind,user,amount,currency,time"; next } { print $4 "," $2 "," $3 "," $8 "," $9 "," $1 }' \
+awk -F, '{ sub(/\r$/, "") } NR == 1 { print "id,kind,user,amount,currency,time"; next } { print $4 "," $2 "," $3 "," $8 "," $9 "," $1 }' \
     books/journal.csv > transfers.csv
 measured reconcile "$programs/hongbao-admin" reconcile books transfers.csv --kinds deposit,withdrawal,sent,claim,refund

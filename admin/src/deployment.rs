@@ -45,6 +45,15 @@ pub enum Failed {
     /// The ledger did not answer; where it is.
     #[error("{0}")]
     Table(String, #[source] Box<Self>),
+    /// An item does not read as an event.
+    #[error(transparent)]
+    Unreadable(#[from] shared::events::Unreadable),
+    /// The events could not be read.
+    #[error("not all events are delivered again")]
+    Events(#[source] ::audit::ReadError),
+    /// No such event.
+    #[error("there is no event {0}")]
+    NoEvent(String),
     /// No such packet.
     #[error("there is no packet {0}")]
     NoPacket(PacketId),
@@ -104,7 +113,7 @@ impl Failed {
     #[must_use]
     pub fn in_table(self, place: &str) -> Self {
         match self {
-            Self::Audit(_) | Self::Journal(_) | Self::Store(_) => {
+            Self::Audit(_) | Self::Journal(_) | Self::Events(_) | Self::Store(_) => {
                 Self::Table(place.to_owned(), Box::new(self))
             }
             other => other,

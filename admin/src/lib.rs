@@ -1,5 +1,5 @@
 //! The operator's commands: audit the ledger, show a packet in both stores, verify its split, replay parked holds, rebuild packets in
-//! Redis and deliver webhooks again. Some write and reconcile the accounts of a day, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
+//! Redis. Some write and reconcile the accounts of a day, some look after the receiver of webhooks, one plans a rush. `hongbao-admin` runs them where the stores can be reached, and the function `operate` runs them inside the private network.
 
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::panic))]
 
@@ -19,7 +19,7 @@ mod text;
 mod verify;
 mod webhooks;
 
-use options::{Command, Webhooks};
+use options::Command;
 use shared::domain::Signer;
 
 pub use deployment::{Deployed, Failed, aws_config};
@@ -55,7 +55,7 @@ pub async fn run(deployment: &Deployment, asked: Asked, by: Option<Signer>) -> R
         Command::Journal(options) => journal::run(deployment, &options, json).await,
         Command::Reconcile(options) => reconcile::run(&options, json),
         Command::Plan(options) => planning::run(&options, json),
-        Command::Webhooks(Webhooks::Replay(options)) => webhooks::replay(&options, json).await,
+        Command::Webhooks(options) => webhooks::run(deployment, options, json).await,
         command => run_in(&Deployed::connect(deployment).await?, command, json, by).await,
     }
 }

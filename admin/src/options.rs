@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
 use jiff::civil::Date;
-use shared::domain::{MovementKind, PacketId};
+use shared::domain::{DayZone, MovementKind, PacketId, Timestamp};
 
 /// Audits, inspects and repairs a deployment. Options that are not given come from the functions' environment
 /// variables.
@@ -130,22 +130,54 @@ pub enum Command {
     /// Simulate a rush: what its users see, which limit binds, what lifts it, and the cost. It calls nothing. Exits with 1 if users
     /// would give up
     Plan(Plan),
-    /// Commands on the webhooks of a stack
-    #[command(subcommand)]
+    /// Show the state of the receiver of webhooks; exits with 1 if it is disabled or failing, or if there are dead letters
     Webhooks(Webhooks),
 }
 
+#[derive(Args, Debug)]
+pub struct Webhooks {
+    #[command(flatten)]
+    pub queues: Queues,
+
+    #[command(subcommand)]
+    pub command: Option<WebhooksCommand>,
+}
+
+/// The queues of webhooks.
+#[derive(Args, Debug)]
+pub struct Queues {
+    /// The URL of the queue of events: the stack's output `WebhooksUrl`
+    #[arg(long, global = true, value_name = "URL", env = "WEBHOOK_QUEUE")]
+    pub queue: Option<String>,
+
+    /// The URL of the queue of dead letters: the stack's output `WebhookDeadLettersUrl`
+    #[arg(long, global = true, value_name = "URL", env = "WEBHOOK_DEAD_LETTERS")]
+    pub dead_letters: Option<String>,
+}
+
 #[derive(Debug, Subcommand)]
-pub enum Webhooks {
+pub enum WebhooksCommand {
+    /// Call the receiver again, which has said that it is gone
+    Enable,
+    /// Deliver events again, which are made from the ledger: some by their ids, or all of a time
+    Deliver(Deliver),
     /// Deliver the dead letters again: SQS moves them back into the queue
-    Replay(WebhooksReplay),
+    Replay,
 }
 
 #[derive(Args, Debug)]
-pub struct WebhooksReplay {
-    /// The URL of the queue of dead letters: the stack's output `WebhookDeadLettersUrl`
-    #[arg(long, value_name = "URL", env = "WEBHOOK_DEAD_LETTERS")]
-    pub dead_letters: String,
+pub struct Deliver {
+    /// The webhooks' ids, such as `evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7`
+    #[arg(value_name = "WEBHOOK-ID", required_unless_present = "from", conflicts_with = "from")]
+    pub ids: Vec<String>,
+
+    /// Events that happened at this time or later, such as 2026-11-20T13:30:00Z
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "to")]
+    pub from: Option<Timestamp>,
+
+    /// Events that happened before this time
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "from")]
+    pub to: Option<Timestamp>,
 }
 
 impl Command {
@@ -214,9 +246,13 @@ pub struct Replay {
 
 #[derive(Args, Debug)]
 pub struct Journal {
-    /// The UTC day, such as 2026-11-23
+    /// The day, such as 2026-11-23
     #[arg(long)]
     pub day: Date,
+
+    /// The deployment's time zone of days
+    #[arg(long, env = "DAY_ZONE", default_value = DayZone::DEFAULT, value_parser = zone)]
+    pub day_zone: DayZone,
 
     /// Read an export of the table instead of the table: the folder with its `manifest-summary.json`
     #[arg(long, value_name = "FOLDER")]
@@ -226,7 +262,7 @@ pub struct Journal {
     #[arg(long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
 
-    /// The journal of the day before, whose closing must be this opening
+    /// The journal of the day before: this one begins where that one ends, and must open with what it closed with
     #[arg(long, value_name = "FOLDER")]
     pub previous: Option<PathBuf>,
 
@@ -300,8 +336,16 @@ pub struct Plan {
     pub check: bool,
 }
 
+fn zone(text: &str) -> Result<DayZone, String> {
+    text.parse().map_err(|()| "expected a time zone of the IANA, such as Asia/Shanghai".to_owned())
+}
+
 fn kind(text: &str) -> Result<MovementKind, String> {
     MovementKind::named(text).ok_or_else(|| "expected deposit, withdrawal, sent, claim or refund".to_owned())
+}
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    text.parse().map_err(|()| "expected a time such as 2026-11-20T13:30:00Z".to_owned())
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -335,6 +379,7 @@ mod tests {
             "verify -",
             "verify p.json --json",
             "journal --day 2026-11-23",
+            "journal --day 2026-11-23 --day-zone America/Sao_Paulo",
             "journal --day 2026-11-23 --export export --output out --previous before --unfinished",
             "reconcile journal-2026-11-23 transfers.csv",
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
@@ -343,7 +388,12 @@ mod tests {
             "plan --check --report report.md",
             "plan --sizing",
             "plan --inputs --set GrabRate=1",
-            "webhooks replay --dead-letters https://sqs.example/dead --json",
+            "webhooks",
+            "webhooks --queue https://sqs.example/events --dead-letters https://sqs.example/dead --json",
+            "webhooks replay --queue https://sqs.example/events --dead-letters https://sqs.example/dead --json",
+            "webhooks enable",
+            "webhooks deliver evt_38FS4S83HF3Y07WMYNH727QYT0_sent evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_7",
+            "webhooks deliver --from 2026-11-20T13:30:00Z --to 2026-11-21T00:00:00+08:00",
             "packet 38FS4S83HF3Y07WMYNH727QYT0 --json --via hongbao-prod",
         ] {
             parse(good).unwrap_or_else(|error| panic!("{good}: {error}"));
@@ -356,8 +406,11 @@ mod tests {
             "audit --since -1h",
             "audit --since soon",
             "replay",
-            "webhooks",
-            "webhooks replay",
+            "webhooks deliver",
+            "webhooks deliver --from 2026-11-20T13:30:00Z",
+            "webhooks deliver --to 2026-11-20T13:30:00Z",
+            "webhooks deliver --from yesterday --to 2026-11-20T13:30:00Z",
+            "webhooks deliver evt_1 --from 2026-11-20T13:30:00Z --to 2026-11-20T13:30:00Z",
             "plan",
             "plan --users 1 --within 10s",
             "plan --users 1 --within -1s --slips 1",
@@ -367,6 +420,7 @@ mod tests {
             "verify a.json b.json",
             "journal",
             "journal --day 2026-02-30",
+            "journal --day 2026-11-23 --day-zone CST",
             "journal --day 2026-11-23 --segments 0",
             "reconcile journal-2026-11-23",
             "reconcile journal-2026-11-23 transfers.csv --kinds gift",

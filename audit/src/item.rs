@@ -23,6 +23,8 @@ pub enum Name {
     Reference(Reference, PacketId),
     /// A user's item.
     Of(UserId, Own),
+    /// The state of the receiver of webhooks, which says nothing of money.
+    Receiver,
 }
 
 /// The kind of a user's item.
@@ -72,9 +74,14 @@ impl Name {
             }
             ["USER", user, ref own @ ..] => {
                 let user = user.parse().ok()?;
-                let (own, spelling) = Own::of(&user, own)?;
+                let (own, spelling) = match key.sk.strip_prefix(keys::SEND_KEY) {
+                    // All the rest is the key of a send, which can have a `#`.
+                    Some(rest) => (Own::SendKey, keys::send_key(&user, &rest.parse().ok()?)),
+                    None => Own::of(&user, own)?,
+                };
                 (Self::Of(user, own), spelling)
             }
+            ["WEBHOOK", ..] => (Self::Receiver, keys::receiver()),
             _ => return None,
         };
         (spelling == *key).then_some(name)
@@ -86,7 +93,6 @@ impl Own {
         Some(match *fields {
             ["WALLET"] => (Self::Wallet, keys::wallet(user)),
             ["DAY", day] if is_day(day) => (Self::Day, keys::day(user, day)),
-            ["KEY", key] => (Self::SendKey, keys::send_key(user, &key.parse().ok()?)),
             ["DEPOSIT", id] => (Self::Deposit, keys::deposit(user, &id.parse().ok()?)),
             ["WITHDRAW", id] => (Self::Withdrawal, keys::withdrawal(user, &id.parse().ok()?)),
             ["CLAIM", id] => {
@@ -331,6 +337,7 @@ impl Closing {
                     let (amount, slip) = (fields.number("best_amount")?, fields.slip("best_slip")?);
                     Ok(Best { amount, slip, user: fields.user("best_user")? })
                 };
+                fields.number("settled_at")?;
                 Ok(Some(Self {
                     claimed: sum("claimed_count", "claimed_amount")?,
                     refunded: sum("refunded_count", "refunded_amount")?,

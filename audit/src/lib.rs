@@ -27,5 +27,5 @@ pub use auditor::Auditor;
 pub use confirm::Rereads;
 pub use item::{Name, Own};
 pub use progress::{Progress, TooManySegments};
-pub use reader::{Item, Page, ReadError, Reader, Segment};
+pub use reader::{Item, Page, ReadError, Reader, Segment, key_of};
 pub use report::{Figures, Imbalance, Kind, Report};

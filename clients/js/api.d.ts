@@ -18,11 +18,11 @@ export interface paths {
          * @description Creates a packet and takes its money from the caller's wallet, both or neither.
          *
          *     The same key with the same body returns the first answer again, with status 200 and `Idempotent-Replayed: true`. The
-         *     same key with another body is a 422. A refused send leaves its key free. A deployment may limit what a user sends on a day in
-         *     UTC.
+         *     same key with another body is a 422. A refused send leaves its key free. A deployment may limit what a user sends on a day
+         *     of its time zone.
          *
          *     Two bodies are the same if they ask for the same packet. The order of fields and of recipients does not matter, nor
-         *     do white space and escapes. An optional field that is left out equals its default. Passphrases are compared
+         *     do white space and escapes. An optional field that is left out, or null, equals its default. Passphrases are compared
          *     normalised.
          */
         post: operations["sendPacket"];
@@ -603,10 +603,16 @@ export interface components {
          */
         PacketId: string;
         /**
-         * @description The client's id of a request that must take effect only once.
-         * @example new-year-2026-1
+         * @description The operator's id of a deposit or a withdrawal, which takes effect only once.
+         * @example topup-2026-11-20
          */
         RequestKey: string;
+        /**
+         * @description 1 to 255 visible ASCII characters, as they are or in quotes
+         * @example new-year-2026-1
+         * @example "order:17"
+         */
+        IdempotencyKey: string;
         /**
          * @description An opaque position in a list.
          * @example TzeHya0fMw
@@ -623,6 +629,13 @@ export interface components {
          * @example 2026-11-20T13:30:00.120Z
          */
         Timestamp: string;
+        /**
+         * Format: date-time
+         * @description RFC 3339, with any offset from UTC, in either case, from 1970 on. Fractions of a second have 1 to 9 digits, and are rounded
+         *     down to milliseconds. The second 60 is refused.
+         * @example 2027-01-01T00:00:00+08:00
+         */
+        AskedTime: string;
         /**
          * @description ISO 4217
          * @example CNY
@@ -662,9 +675,18 @@ export interface components {
         /** @description A part of a packet's total, in minor units */
         PartialAmount: number;
         /**
-         * @description Empty if the sender gave none. It has no control characters, no invisible characters (zero-width characters, tags,
-         *     the soft hyphen, the byte order mark), no controls of direction and no characters of private use. Emoji can have
-         *     all their forms except flags made of tags: U+FE0E or U+FE0F may follow a symbol, and U+200D may join emoji.
+         * @description Empty if the sender gave none. It has no control characters, no controls of direction and no characters of private use.
+         *     It has no invisible characters either: zero-width characters, tags, the soft hyphen, the byte order mark. Some may stand
+         *     where Unicode gives them a meaning:
+         *     * U+200C between two letters of a cursive script such as Arabic, U+200D after one;
+         *     * either of them after a virama that a letter has and no vowel sign follows; U+200D also between a letter and a virama
+         *       before another letter;
+         *     * U+180B to U+180D and U+180F after a Mongolian letter, U+180E between two;
+         *     * U+FE00 to U+FE02 and U+E0100 to U+E01EF after an ideograph;
+         *     * U+FE0E or U+FE0F after an emoji or a symbol that has both forms, U+200D between emoji;
+         *     * the tags in the flags of England, Scotland and Wales.
+         *
+         *     The pattern excludes what has no place in any greeting; a pattern for the rest would be longer than the rule.
          */
         Greeting: string;
         /** @description The operator's reason, without control or invisible characters, as in a greeting */
@@ -690,6 +712,16 @@ export interface components {
             [key: string]: string;
         };
         /**
+         * @description Data of the sender's app. The limits are those of `Metadata`. A key whose value is null counts as left out.
+         * @example {
+         *       "channel": "app",
+         *       "campaign": null
+         *     }
+         */
+        SendMetadata: {
+            [key: string]: string | null;
+        };
+        /**
          * @description Has no control characters. It is normalised before it is compared: NFKC, without invisible characters, without
          *     white space at its ends. So width and composition do not matter; upper and lower case do. The normalised form has 1
          *     to 64 characters.
@@ -701,30 +733,29 @@ export interface components {
             total_amount: components["schemas"]["TotalAmount"];
             /** @description A deployment can set a lower maximum. */
             count: components["schemas"]["SlipCount"];
-            greeting?: components["schemas"]["Greeting"];
+            greeting?: components["schemas"]["Greeting"] | null;
             /**
-             * Format: date-time
-             * @description When grabs begin: a time in the future, at most 7 days ahead, with any offset from UTC. Without it they begin at once. A
-             *     repeated send is answered as before, also after this time.
+             * @description When grabs begin: a time in the future, at most 7 days ahead. Without it they begin at once. A repeated send is answered as
+             *     before, also after this time.
              * @example 2027-01-01T00:00:00+08:00
              */
-            starts_at?: string;
+            starts_at?: components["schemas"]["AskedTime"] | null;
             /**
              * @description The number of seconds for which the packet can be grabbed, from its start on.
              * @default 86400
              */
-            expires_in_s?: number;
+            expires_in_s?: number | null;
             /** @description Users must give it to grab. It is stored as a digest and never shown. */
-            passphrase?: components["schemas"]["Passphrase"];
+            passphrase?: components["schemas"]["Passphrase"] | null;
             /** @description The only users who may grab. The sender may view the packet, but grabs only if they are among them. */
-            recipients?: components["schemas"]["UserId"][];
-            cover?: components["schemas"]["Cover"];
-            reference?: components["schemas"]["Reference"];
-            metadata?: components["schemas"]["Metadata"];
+            recipients?: components["schemas"]["UserId"][] | null;
+            cover?: components["schemas"]["Cover"] | null;
+            reference?: components["schemas"]["Reference"] | null;
+            metadata?: components["schemas"]["SendMetadata"] | null;
         };
         GrabRequest: {
             /** @description The packet's passphrase. It is normalised as in a send. If the packet has none, any value is ignored. */
-            passphrase?: string;
+            passphrase?: string | null;
         };
         ReasonRequest: {
             reason: components["schemas"]["OperatorReason"];
@@ -976,7 +1007,7 @@ export interface components {
          * @description The kind of problem. It is stable; branch on it.
          * @enum {string}
          */
-        ProblemCode: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+        ProblemCode: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
         /** @description RFC 9457 */
         Problem: {
             /** @description `urn:hongbao:problem:` followed by the code */
@@ -989,7 +1020,7 @@ export interface components {
             code: components["schemas"]["ShownCode"];
             /** @description The invalid fields, if any */
             errors?: components["schemas"]["FieldError"][];
-            /** @description When a used-up limit begins anew */
+            /** @description When a used-up limit begins anew, at the next midnight in the deployment's time zone */
             resets_at?: components["schemas"]["Timestamp"];
             /** @description Names the request in the operator's log */
             request_id: string;
@@ -1054,6 +1085,14 @@ export interface components {
             status?: 403;
             /** @constant */
             code?: "forbidden";
+        } | unknown);
+        UserIdUnsupportedProblem: components["schemas"]["Problem"] & ({
+            /** @constant */
+            type?: "urn:hongbao:problem:user-id-unsupported";
+            /** @constant */
+            status?: 403;
+            /** @constant */
+            code?: "user-id-unsupported";
         } | unknown);
         AccountSuspendedProblem: components["schemas"]["Problem"] & ({
             /** @constant */
@@ -1195,13 +1234,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["InvalidRequestProblem"];
             };
         };
-        /** @description The operator has suspended the user, or the user would have sent more than the limit of a day. No money moved. */
+        /**
+         * @description The operator has suspended the user, or the user would have sent more than the limit of a day. Or the caller's user id is not
+         *     supported. No money moved.
+         */
         SendForbidden: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["AccountSuspendedProblem"] | components["schemas"]["DailyLimitProblem"];
+                "application/problem+json": components["schemas"]["AccountSuspendedProblem"] | components["schemas"]["DailyLimitProblem"] | components["schemas"]["UserIdUnsupportedProblem"];
             };
         };
         /**
@@ -1238,14 +1280,14 @@ export interface components {
         };
         /**
          * @description The packet has recipients, and the caller is not one of them, even if they are its sender. Or the passphrase is
-         *     wrong or missing. Recipients are checked first.
+         *     wrong or missing. Recipients are checked first. Or the caller's user id is not supported.
          */
         GrabForbidden: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"];
+                "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["WrongPassphraseProblem"] | components["schemas"]["UserIdUnsupportedProblem"];
             };
         };
         /** @description A page of claims. */
@@ -1404,13 +1446,22 @@ export interface components {
                 "application/json": components["schemas"]["GatewayMessage"];
             };
         };
-        /** @description The packet has recipients, and the caller is neither one of them nor its sender. */
+        /** @description The caller's user id is not supported. */
+        UserIdUnsupported: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["UserIdUnsupportedProblem"];
+            };
+        };
+        /** @description The packet has recipients, and the caller is neither one of them nor its sender. Or the caller's user id is not supported. */
         NotARecipient: {
             headers: {
                 [name: string]: unknown;
             };
             content: {
-                "application/problem+json": components["schemas"]["NotARecipientProblem"];
+                "application/problem+json": components["schemas"]["NotARecipientProblem"] | components["schemas"]["UserIdUnsupportedProblem"];
             };
         };
         /** @description There is no such packet. If the id contains an encoded slash, there is no such route. */
@@ -1521,9 +1572,13 @@ export interface components {
         WithdrawalId: components["schemas"]["RequestKey"];
         /**
          * @description The client's id of this send. Keys are per user, so two users can use the same key.
+         *
+         *     A key is 1 to 255 visible ASCII characters. In quotes, as a string of structured fields (RFC 9651), it is the same key:
+         *     `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
+         *     it stands. Send the header once: API Gateway joins two with a comma, and a key can have commas.
          * @example new-year-2026-1
          */
-        IdempotencyKey: components["schemas"]["RequestKey"];
+        IdempotencyKey: components["schemas"]["IdempotencyKey"];
         /**
          * @description The reference that the packets were sent with.
          * @example order-17
@@ -1548,12 +1603,12 @@ export interface components {
          * @description Only movements of this time or later. A `+` in an offset is written `%2B`.
          * @example 2026-11-20T00:00:00.000Z
          */
-        From: string;
+        From: components["schemas"]["AskedTime"];
         /**
          * @description Only movements of before this time.
          * @example 2026-11-21T00:00:00.000Z
          */
-        To: string;
+        To: components["schemas"]["AskedTime"];
         /**
          * @description Only movements of this kind.
          * @example refund
@@ -1635,6 +1690,10 @@ export interface operations {
             header: {
                 /**
                  * @description The client's id of this send. Keys are per user, so two users can use the same key.
+                 *
+                 *     A key is 1 to 255 visible ASCII characters. In quotes, as a string of structured fields (RFC 9651), it is the same key:
+                 *     `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
+                 *     it stands. Send the header once: API Gateway joins two with a comma, and a key can have commas.
                  * @example new-year-2026-1
                  */
                 "Idempotency-Key": components["parameters"]["IdempotencyKey"];
@@ -1790,6 +1849,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["UserIdUnsupported"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
@@ -1819,6 +1879,7 @@ export interface operations {
             200: components["responses"]["SentPacketsPage"];
             400: components["responses"]["InvalidPaging"];
             401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["UserIdUnsupported"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
@@ -1871,6 +1932,7 @@ export interface operations {
             };
             400: components["responses"]["InvalidMovementsPaging"];
             401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["UserIdUnsupported"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
@@ -1900,6 +1962,7 @@ export interface operations {
             200: components["responses"]["UserClaimsPage"];
             400: components["responses"]["InvalidPaging"];
             401: components["responses"]["Unauthenticated"];
+            403: components["responses"]["UserIdUnsupported"];
             405: components["responses"]["MethodNotAllowed"];
             429: components["responses"]["TooManyRequests"];
             500: components["responses"]["Internal"];
@@ -2160,6 +2223,10 @@ export interface operations {
             header: {
                 /**
                  * @description The client's id of this send. Keys are per user, so two users can use the same key.
+                 *
+                 *     A key is 1 to 255 visible ASCII characters. In quotes, as a string of structured fields (RFC 9651), it is the same key:
+                 *     `"order:17"` is `order:17`, with `\"` for a quote in it and `\\` for a backslash. A text that is no such string is the key as
+                 *     it stands. Send the header once: API Gateway joins two with a comma, and a key can have commas.
                  * @example new-year-2026-1
                  */
                 "Idempotency-Key": components["parameters"]["IdempotencyKey"];

@@ -19,7 +19,7 @@ export function newKey(): string;
 /** @typedef {{signal?: AbortSignal | undefined}} Call */
 /**
  * @typedef {object} Options
- * @property {string} [baseUrl] The API's URL. Default: the page's own origin.
+ * @property {string} [baseUrl] The API's URL, which may have a path. Default: the page's own origin.
  * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
  * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
  * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
@@ -47,7 +47,7 @@ export class Problem extends Error {
         resetsAt?: string | null;
     });
     status: number;
-    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
+    code: "invalid-request" | "unauthenticated" | "insufficient-balance" | "not-a-recipient" | "wrong-passphrase" | "forbidden" | "user-id-unsupported" | "account-suspended" | "daily-limit-exceeded" | "packet-not-found" | "route-not-found" | "method-not-allowed" | "payload-too-large" | "idempotency-key-reused" | "too-many-requests" | "unavailable" | "internal";
     errors: {
         field: string;
         reason: string;
@@ -74,7 +74,8 @@ export class Hongbao {
      */
     forUser(userId: string): Hongbao;
     /**
-     * Sends a packet. The same key and body again return the first answer and move no money.
+     * Sends a packet. The same key and body again return the first answer and move no money. A key is 1 to 255 visible ASCII characters,
+     * as `newKey` makes it or as your system has it.
      * @param {SendRequest} body
      * @param {Call & {key: string}} call
      * @returns {Promise<{packet: Packet, replayed: boolean}>}
@@ -246,7 +247,7 @@ export type Call = {
 };
 export type Options = {
     /**
-     * The API's URL. Default: the page's own origin.
+     * The API's URL, which may have a path. Default: the page's own origin.
      */
     baseUrl?: string;
     /**

@@ -27,7 +27,7 @@
 
 /**
  * @typedef {object} Options
- * @property {string} [baseUrl] The API's URL. Default: the page's own origin.
+ * @property {string} [baseUrl] The API's URL, which may have a path. Default: the page's own origin.
  * @property {() => HeadersInit | Promise<HeadersInit>} [headers] The headers that identify the caller. Called for each try: a token may have been renewed.
  * @property {typeof globalThis.fetch} [fetch] Replaces `globalThis.fetch`, for example to sign requests.
  * @property {number} [triesMax] The most tries of one request, the first included. Default: 4.
@@ -47,6 +47,7 @@ export const PROBLEM_CODES = Object.freeze([
   'not-a-recipient',
   'wrong-passphrase',
   'forbidden',
+  'user-id-unsupported',
   'account-suspended',
   'daily-limit-exceeded',
   'packet-not-found',
@@ -129,7 +130,7 @@ export class Hongbao {
   /** @param {Options} [options] */
   constructor(options = {}) {
     this.#options = options;
-    this.#baseUrl = (options.baseUrl ?? '').replace(/\/$/, '');
+    this.#baseUrl = (options.baseUrl ?? '').replace(/\/+$/, '');
     this.#headers = options.headers ?? (() => ({}));
     this.#fetch = options.fetch ?? globalThis.fetch;
     this.#triesMax = options.triesMax ?? 4;
@@ -159,7 +160,8 @@ export class Hongbao {
   }
 
   /**
-   * Sends a packet. The same key and body again return the first answer and move no money.
+   * Sends a packet. The same key and body again return the first answer and move no money. A key is 1 to 255 visible ASCII characters,
+   * as `newKey` makes it or as your system has it.
    * @param {SendRequest} body
    * @param {Call & {key: string}} call
    * @returns {Promise<{packet: Packet, replayed: boolean}>}
@@ -443,19 +445,21 @@ async function problem(response) {
     detail: body?.detail ?? body?.message ?? '',
     errors: body?.errors ?? [],
     requestId: body?.request_id ?? '',
-    retryAfterS: retryAfter(response.headers.get('Retry-After')),
+    retryAfterS: retryAfter(response.headers),
     resetsAt: body?.resets_at ?? null,
   });
 }
 
 /**
- * Parses Retry-After, which holds seconds or a date.
- * @param {string | null} text
+ * Parses Retry-After, which holds seconds or a date. The answer's own date is the time to compare with: this machine's clock may be wrong.
+ * @param {Headers} headers
  * @returns {number | null} seconds
  */
-function retryAfter(text) {
+function retryAfter(headers) {
+  const text = headers.get('Retry-After');
   if (text === null) return null;
-  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - Date.now()) / 1000;
+  const nowMs = Date.parse(headers.get('Date') ?? '') || Date.now();
+  const seconds = /^\d+$/.test(text) ? Number(text) : (Date.parse(text) - nowMs) / 1000;
   return Number.isFinite(seconds) ? Math.max(0, seconds) : null;
 }
 

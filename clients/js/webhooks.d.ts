@@ -1,6 +1,7 @@
 /**
- * Returns the event of a delivery, or throws `WebhookError` if the service did not send the request in the last five minutes.
- * @param {string} secret the secret of the webhook: `whsec_` and base64
+ * Returns the event of a delivery, or throws `WebhookError` if the service did not send the request in the last five minutes. It throws
+ * `TypeError` if the secret can't be used, which is a mistake in the receiver's configuration.
+ * @param {string} secret the secret of the webhook: `whsec_` and base64 in either alphabet, with padding or without; it may have line breaks
  * @param {HeadersOfRequest} headers the headers of the request
  * @param {string | Uint8Array} body the body exactly as it came: not parsed and serialised again
  * @param {{now?: number}} [options] `now`: the time in milliseconds, for tests

@@ -22,6 +22,9 @@
 /** The longest time between a delivery's timestamp and now, in seconds. A recorded delivery cannot be repeated later. */
 const TOLERANCE_S = 300;
 const PREFIX = 'whsec_';
+/** The fewest bytes of a secret, by the specification, and the base64 of so many. */
+const SECRET_BYTES_MIN = 24;
+const SECRET_CHARACTERS_MIN = 32;
 
 /** A request that is not a delivery of this service, or that is too old. Answer it with 401. */
 export class WebhookError extends Error {
@@ -37,8 +40,9 @@ export class WebhookError extends Error {
 }
 
 /**
- * Returns the event of a delivery, or throws `WebhookError` if the service did not send the request in the last five minutes.
- * @param {string} secret the secret of the webhook: `whsec_` and base64
+ * Returns the event of a delivery, or throws `WebhookError` if the service did not send the request in the last five minutes. It throws
+ * `TypeError` if the secret can't be used, which is a mistake in the receiver's configuration.
+ * @param {string} secret the secret of the webhook: `whsec_` and base64 in either alphabet, with padding or without; it may have line breaks
  * @param {HeadersOfRequest} headers the headers of the request
  * @param {string | Uint8Array} body the body exactly as it came: not parsed and serialised again
  * @param {{now?: number}} [options] `now`: the time in milliseconds, for tests
@@ -58,8 +62,14 @@ export async function verify(secret, headers, body, { now = Date.now() } = {}) {
 
 /** @param {string} secret */
 async function keyOf(secret) {
-  const bytes = decoded(secret.startsWith(PREFIX) ? secret.slice(PREFIX.length) : secret);
-  if (!bytes?.length) throw new TypeError('the secret is not whsec_ and base64');
+  const [first = '', ...lines] = secret.split(/[\r\n]+/).filter(Boolean);
+  const isAmbiguous = lines.some((line) => line.length >= SECRET_CHARACTERS_MIN);
+  if (isAmbiguous) throw new TypeError('the secret has a line that may be a secret of its own');
+  const encoded = [first.startsWith(PREFIX) ? first.slice(PREFIX.length) : first, ...lines].join('');
+  if (/[+/]/.test(encoded) && /[-_]/.test(encoded)) throw new TypeError('the secret mixes the two alphabets of base64');
+  const bytes = exactly(encoded.replaceAll('-', '+').replaceAll('_', '/'));
+  if (!bytes) throw new TypeError('the secret is not whsec_ and base64');
+  if (bytes.length < SECRET_BYTES_MIN) throw new TypeError('the secret is shorter than 24 bytes');
   return crypto.subtle.importKey('raw', bytes, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify']);
 }
 
@@ -103,6 +113,16 @@ function event(id, bytes) {
   const isEvent = typeof type === 'string' && typeof timestamp === 'string' && typeof data === 'object' && data !== null;
   if (!isEvent) throw new WebhookError('body', 'the body is not an event');
   return { id, type: /** @type {any} */ (type), timestamp, data };
+}
+
+/**
+ * Decodes base64 with its padding or without, and nothing that is only like it: `atob` skips spaces and drops bits.
+ * @param {string} base64
+ */
+function exactly(base64) {
+  const bytes = decoded(base64);
+  const again = bytes && btoa(String.fromCharCode(...bytes));
+  return again === base64 || again?.replace(/=+$/, '') === base64 ? bytes : null;
 }
 
 /**

@@ -11,8 +11,11 @@ mod server;
 
 use http::Response;
 use lambda_http::{Body, Request};
+use serde_json::Value;
 use shared::domain::Limits;
 use shared::service::Report;
+
+use crate::webhooks::sqs::SqsError;
 
 pub use routes::{Function, ROUTES, Route};
 pub use server::{BODY_BYTES_MAX, Gateway};
@@ -30,8 +33,19 @@ pub trait Invoke: Send + Sync + 'static {
     /// Runs settle over all partitions and returns the report.
     fn settle(&self) -> impl Future<Output = Result<Report, SettleFailed>> + Send;
 
+    /// Answers an operation of the protocol of SQS. `None`: there are no webhooks.
+    fn sqs(&self, _operation: &str, _body: &[u8]) -> Option<Result<Value, SqsError>> {
+        None
+    }
+
     /// The limits of a packet, which the page shows.
     fn limits(&self) -> Limits {
         Limits::default()
+    }
+
+    /// The path before all others, such as `/hongbao`.
+    #[expect(clippy::unnecessary_literal_bound, reason = "a stack has a base path of its own")]
+    fn base_path(&self) -> &str {
+        ""
     }
 }

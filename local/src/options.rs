@@ -26,6 +26,10 @@ pub struct Options {
     #[arg(long, conflicts_with = "data_dir")]
     pub ephemeral: bool,
 
+    /// Serve everything below this path, such as `/hongbao`
+    #[arg(long, value_name = "PATH")]
+    pub base_path: Option<String>,
+
     /// Use this Redis or Valkey server instead of starting one
     #[arg(long, value_name = "URL")]
     pub redis_url: Option<String>,
@@ -54,7 +58,7 @@ pub struct Options {
     #[arg(long, value_name = "URL", requires = "webhook_secret")]
     pub webhook_url: Option<String>,
 
-    /// The secret that signs webhooks, whsec_ and base64; several, separated by commas, each sign
+    /// The secret that signs webhooks, whsec_ and the base64 of at least 24 bytes; several, separated by commas, each sign
     #[arg(long, value_name = "SECRET", requires = "webhook_url")]
     pub webhook_secret: Option<String>,
 }
@@ -92,6 +96,7 @@ impl Options {
             listen: Self::LISTEN,
             data_dir: Self::DATA_DIR.into(),
             ephemeral: true,
+            base_path: None,
             redis_url: None,
             redis_cluster: false,
             dynamodb_url: None,
@@ -133,7 +138,7 @@ mod tests {
         assert!(options.listen.is_loopback());
         assert_eq!(options.data_dir, PathBuf::from(".local"));
         assert!(!options.ephemeral && !options.redis_cluster);
-        assert_eq!((options.redis_url, options.dynamodb_url), (None, None));
+        assert_eq!((options.redis_url, options.dynamodb_url, options.base_path), (None, None, None));
         assert_eq!(options.settle_every, Duration::from_secs(5));
         assert_eq!(options.ack, Ack::Ledger);
         assert_eq!(options.table, "hongbao");
@@ -164,20 +169,21 @@ mod tests {
     #[test]
     fn all_options_can_be_given() {
         let options = parse(
-            "--port 0 --listen :: --ephemeral --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
-             --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_eA==",
+            "--port 0 --listen :: --ephemeral --base-path /hongbao --redis-url redis://h:1 --redis-cluster --dynamodb-url http://h:2 \
+             --settle-every 1m30s --ack redis --table t --webhook-url http://h:3 --webhook-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
         )
         .unwrap();
         assert_eq!(options.port, 0);
         assert!(options.listen.is_unspecified());
         assert!(options.ephemeral && options.redis_cluster);
+        assert_eq!(options.base_path.as_deref(), Some("/hongbao"));
         assert_eq!(options.redis_url.as_deref(), Some("redis://h:1"));
         assert_eq!(options.dynamodb_url.as_deref(), Some("http://h:2"));
         assert_eq!(options.settle_every, Duration::from_secs(90));
         assert_eq!(options.ack, Ack::Redis);
         assert_eq!(options.table, "t");
         assert_eq!(options.webhook_url.as_deref(), Some("http://h:3"));
-        assert_eq!(options.webhook_secret.as_deref(), Some("whsec_eA=="));
+        assert_eq!(options.webhook_secret.as_deref(), Some("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"));
     }
 
     #[test]
@@ -196,6 +202,6 @@ mod tests {
         assert!(parse("--port 65536").is_err());
         assert!(parse("--ack both").is_err());
         assert!(parse("--webhook-url http://h").is_err());
-        assert!(parse("--webhook-secret whsec_eA==").is_err());
+        assert!(parse("--webhook-secret whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").is_err());
     }
 }

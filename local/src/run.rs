@@ -1,5 +1,5 @@
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,11 +108,13 @@ impl Local {
             dynamodb_url: dynamodb_url.clone(),
             table: options.table.clone(),
             ack: options.ack,
+            base_path: options.base_path.clone(),
             ledger_is_embedded: dynamodb.as_ref().is_some_and(DynamoDb::is_embedded),
         };
-        let stores_file = write_stores_file(data.as_ref(), &settings)?;
         let config = settings.config().map_err(StackError::from)?;
         let webhooks = prepare_webhooks(&options, data.as_ref(), config.webhooks.addresses)?;
+        let gateway = format!("{}{}", url_of(listener.local_addr().map_err(unusable)?), config.base_path);
+        let stores_file = write_stores_file(data.as_ref(), &settings, webhooks.as_ref().map(|_| &*gateway))?;
         let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
         let watch = webhooks.as_ref().map(Prepared::watch);
         let stack = Arc::new(Stack::connect(settings, ledger.clone(), watch).await?);
@@ -144,14 +146,7 @@ impl Local {
     /// The address for requests.
     #[must_use]
     pub fn url(&self) -> String {
-        let mut address = self.gateway.address();
-        // What listens on every address of the machine is reached at this one.
-        match address.ip() {
-            IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
-            IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
-            _ => {}
-        }
-        format!("http://{address}")
+        format!("{}{}", url_of(self.gateway.address()), self.stack.base_path())
     }
 
     /// The Redis server's address. A given address may contain a password.
@@ -222,6 +217,17 @@ impl Local {
     }
 }
 
+/// The URL of a listener.
+fn url_of(mut address: SocketAddr) -> String {
+    // What listens on every address of the machine is reached at this one.
+    match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => address.set_ip(Ipv4Addr::LOCALHOST.into()),
+        IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
+        _ => {}
+    }
+    format!("http://{address}")
+}
+
 /// The data folder, if data is kept.
 async fn open_data(options: &Options) -> Result<Option<DataDir>, DataDirError> {
     if options.redis_url.is_some() && options.dynamodb_url.is_some() {
@@ -276,9 +282,13 @@ async fn start_dynamodb(options: &Options, data: Option<&DataDir>) -> Result<Opt
 }
 
 /// Writes the stores' addresses into a kept data folder.
-fn write_stores_file(data: Option<&DataDir>, settings: &Settings) -> Result<Option<StoresFile>, DataDirError> {
+fn write_stores_file(
+    data: Option<&DataDir>,
+    settings: &Settings,
+    gateway: Option<&str>,
+) -> Result<Option<StoresFile>, DataDirError> {
     let Some(folder) = data.filter(|data| !data.is_temporary()).map(DataDir::path) else { return Ok(None) };
-    StoresFile::write(folder, settings)
+    StoresFile::write(folder, settings, gateway)
         .map(Some)
         .map_err(|source| DataDirError::Unusable { path: folder.to_owned(), source })
 }

@@ -8,10 +8,12 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use http::Response;
 use lambda_http::{Body, Request, RequestExt};
+use serde_json::Value;
 use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::error_chain;
+use shared::http::without_base_path;
 use shared::ports::HotStore;
 use shared::redis::{RedisConfigError, RedisStore};
 use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPackets, Wallets};
@@ -21,7 +23,8 @@ use tokio::time::Instant;
 use crate::gateway::{Function, Invoke, SettleFailed, problem};
 use crate::ledger_file::LedgerWatch;
 use crate::options::Ack;
-use crate::webhooks::Watch;
+use crate::webhooks::sqs::{self, SqsError};
+use crate::webhooks::{Queue, Watch};
 
 /// How long a run of settle may take. One run follows another here, and a packet that expires during a run waits for the next.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +44,8 @@ pub struct Settings {
     pub table: String,
     /// The acknowledgement mode.
     pub ack: Ack,
+    /// The path before all others, if it is not that of the environment.
+    pub base_path: Option<String>,
     /// Whether the endpoint is that of the embedded database.
     pub ledger_is_embedded: bool,
 }
@@ -55,7 +60,9 @@ pub struct Stack {
     settle: Settle<SdkTable, RedisStore>,
     hot: Arc<RedisStore>,
     limits: Limits,
+    base_path: String,
     ledger: Option<Arc<LedgerWatch>>,
+    webhooks: Option<Arc<Queue>>,
 }
 
 /// Why the functions can't run.
@@ -87,6 +94,7 @@ impl Settings {
             "TABLE_NAME" => Some(self.table.clone()),
             "REDIS_URL" => Some(self.redis_url.clone()),
             "REDIS_CLUSTER" => Some(self.redis_cluster.to_string()),
+            "BASE_PATH" if self.base_path.is_some() => self.base_path.clone(),
             "GRAB_ACK" => Some(self.ack.name().to_owned()),
             "SETTLE_GRACE_MS" => std::env::var(name).ok().or_else(|| Some(SETTLE_GRACE_MS.to_owned())),
             _ => std::env::var(name).ok(),
@@ -104,13 +112,14 @@ impl Stack {
     ) -> Result<Self, StackError> {
         let config = settings.config()?;
         let mut client = wiring::dynamodb_at(&settings.dynamodb_url);
+        let queue = webhooks.as_ref().map(|watch| Arc::clone(watch.queue()));
         if let Some(watch) = webhooks {
             client = Client::from_conf(client.config().to_builder().interceptor(watch).build());
         }
         create_table(&client, &settings.table)
             .await
             .map_err(|error| StackError::Unavailable(error_chain(error.as_ref())))?;
-        let limits = config.policy.limits.clone();
+        let (limits, base_path) = (config.policy.limits.clone(), config.base_path.clone());
         let mut table = SdkTable::new(client, settings.table);
         if settings.ledger_is_embedded {
             // For each token it walks through all tokens of the last ten minutes, while everything else waits.
@@ -126,7 +135,9 @@ impl Stack {
             settle: wiring.settle(),
             hot: Arc::clone(&wiring.stores().hot),
             limits,
+            base_path,
             ledger,
+            webhooks: queue,
         })
     }
 
@@ -150,6 +161,7 @@ impl fmt::Debug for Stack {
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
+        let request = without_base_path(request, &self.base_path);
         let request_id = request.lambda_context_ref().map(|context| context.request_id.clone()).unwrap_or_default();
         let response = match function {
             Function::Send => send::handle(&self.send, &self.close, request).await,
@@ -172,7 +184,15 @@ impl Invoke for Stack {
         Ok(report)
     }
 
+    fn sqs(&self, operation: &str, body: &[u8]) -> Option<Result<Value, SqsError>> {
+        self.webhooks.as_ref().map(|queue| sqs::answer(queue, operation, body))
+    }
+
     fn limits(&self) -> Limits {
         self.limits.clone()
+    }
+
+    fn base_path(&self) -> &str {
+        &self.base_path
     }
 }

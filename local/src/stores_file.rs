@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::stack::Settings;
+use crate::webhooks::sqs;
 
 /// The file's name in the data folder.
 const NAME: &str = "stores.env";
@@ -18,15 +19,20 @@ pub struct StoresFile {
 }
 
 impl StoresFile {
-    /// Writes the stores' addresses into `folder`. A given address may contain a password, so nobody else may read the file.
-    pub fn write(folder: &Path, settings: &Settings) -> io::Result<Self> {
+    /// Writes the stores' addresses into `folder`. A given address may contain a password, so nobody else may read the file. `gateway` is the
+    /// stack's own address if it has webhooks, whose queues are there.
+    pub fn write(folder: &Path, settings: &Settings, gateway: Option<&str>) -> io::Result<Self> {
         let mut text = String::new();
-        for (name, value) in [
-            ("TABLE_NAME", &*settings.table),
-            ("REDIS_URL", &settings.redis_url),
-            ("REDIS_CLUSTER", if settings.redis_cluster { "true" } else { "false" }),
-            ("AWS_ENDPOINT_URL_DYNAMODB", &settings.dynamodb_url),
-        ] {
+        let mut values = vec![
+            ("TABLE_NAME", settings.table.clone()),
+            ("REDIS_URL", settings.redis_url.clone()),
+            ("REDIS_CLUSTER", settings.redis_cluster.to_string()),
+            ("AWS_ENDPOINT_URL_DYNAMODB", settings.dynamodb_url.clone()),
+        ];
+        let queues =
+            [("AWS_ENDPOINT_URL_SQS", sqs::PATH), ("WEBHOOK_QUEUE", sqs::WAITING), ("WEBHOOK_DEAD_LETTERS", sqs::DEAD)];
+        values.extend(gateway.into_iter().flat_map(|url| queues.map(|(name, path)| (name, format!("{url}{path}")))));
+        for (name, value) in values {
             // Writing to a `String` can't fail. The value is quoted because a table's name is user input.
             let _ = writeln!(text, "{name}='{}'", value.replace('\'', r"'\''"));
         }

@@ -113,7 +113,11 @@ async fn the_local_routes_answer_themselves() {
     let settle = client.post(format!("{url}/_local/settle")).send().await.unwrap();
     let report = r#"{"persisted":1,"parked":0,"refunded_packets":0,"refunded_slips":0,"refunded_amount":0,"outbox_left":null,"oldest_outbox_ms":0,"due_left":0,"oldest_due_s":0}"#;
     assert_eq!(settle.text().await.unwrap(), report, "in the contract's order");
-    for (method, path, allow) in [("POST", "health", "GET"), ("GET", "settle", "POST"), ("HEAD", "health", "GET")] {
+    let head = client.head(format!("{url}/_local/health")).send().await.unwrap();
+    assert_eq!((head.status().as_u16(), &head.headers()["content-length"]), (200, &"15".parse().unwrap()));
+    for (method, path, allow) in
+        [("POST", "health", "GET, HEAD"), ("GET", "settle", "POST"), ("HEAD", "settle", "POST")]
+    {
         let answer = client.request(method.parse().unwrap(), format!("{url}/_local/{path}")).send().await.unwrap();
         assert_eq!((answer.status().as_u16(), &answer.headers()["allow"]), (405, &allow.parse().unwrap()));
     }

@@ -4,6 +4,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+import zoneinfo
 
 from findings import absent, check
 
@@ -203,6 +204,15 @@ def issuer(account):
         yield "fails", f"its discovery document names the issuer {names}, not {wanted}", "set JwtIssuer to exactly that text"
     else:
         yield "fine", f"{wanted} has a discovery document"
+
+
+@check("days")
+def days(account):
+    zone = account.value("DayZone", "Asia/Shanghai")
+    if zone in zoneinfo.available_timezones():
+        yield "fine", f"days begin at midnight in {zone}"
+    else:
+        yield "fails", f"DayZone is {zone}, and no time zone of the IANA has this name", "the function Send would not start: name a zone such as Asia/Shanghai"
 
 
 @check("alarms")

@@ -171,7 +171,7 @@ class Deployment:
     # Lambda returns its network interfaces after up to forty minutes.
     deletion_min = 75
 
-    def __init__(self, stack, session, tokens=None, grace_s=30):
+    def __init__(self, stack, session, tokens=None, grace_s=30, url=None):
         self.stack, self.session, self.tokens = stack, session, tokens
         self.refund_s = grace_s + 180
         self.clients, self.made, self.ended = {}, [], None
@@ -182,7 +182,8 @@ class Deployment:
         missing = {"ApiUrl", "TableName", "SettleFunction", "AuditFunction"} - set(self.outputs)
         if missing:
             raise Wrong(f"{stack} has no output {', '.join(sorted(missing))}: deploy it again")
-        self.http = Http(self.outputs["ApiUrl"])
+        # A custom domain's address may have a path, which signatures must cover.
+        self.http = Http(url or self.outputs["ApiUrl"])
         self.name = f"{stack} at {self.http.url}"
 
     def client(self, service):

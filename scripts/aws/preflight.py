@@ -18,6 +18,7 @@ import botocore.parsers
 import account_checks  # noqa: F401
 import network_checks  # noqa: F401
 import redis_checks  # noqa: F401
+import webhook_checks  # noqa: F401
 import name_checks  # isort: skip
 from environment import Environment, session
 from findings import CHECKS, Finding, absent

@@ -4,6 +4,7 @@ suspended, and a packet closed. Each answer is checked.
     make smoke                                    a local stack of its own
     make smoke URL=http://127.0.0.1:3000          the stack of a running `make run`
     make smoke ENV=dev                            a deployment on AWS
+    make smoke ENV=dev URL=https://api.example/hongbao   the same, at its custom domain
     make smoke ENV=dev TEARDOWN=1                 and deletes it afterwards
 
 Exit codes: 0, everything was right; 1, something was not; 2, the deployment can't be used.
@@ -449,7 +450,7 @@ def place_of(options):
     environment = Environment(options.env)
     grace_s = int(environment.parameters.get("SettleGraceMs") or 0) / 1000
     try:
-        return Deployment(environment.stack, session(environment.region), options.tokens, grace_s)
+        return Deployment(environment.stack, session(environment.region), options.tokens, grace_s, options.url)
     except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:
         raise Wrong(f"{environment.stack} can't be read: {error}") from error
 
@@ -465,7 +466,7 @@ def main():
     parser.add_argument(
         "--programs", default="target/local", help="the folder with the programs local and hongbao-admin"
     )
-    parser.add_argument("--url", help="a running local stack")
+    parser.add_argument("--url", help="a running local stack; with --env, the address of its API in place of API Gateway's own")
     parser.add_argument("--stores", default=".local/stores.env", help="the stores of that stack")
     options = parser.parse_args()
     if options.teardown and not options.env:

@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use std::str::FromStr;
 use std::time::Duration;
 
-use crate::domain::{AckMode, Amount, Limits, MAX_BALANCE, MAX_MOVEMENT};
+use crate::domain::{AckMode, Amount, DailyLimit, DayZone, Limits, MAX_BALANCE, MAX_MOVEMENT};
 use crate::redis::{Authorities, Connection, IamAuth, RedisConfig, RedisConfigError};
 use crate::service::SendPolicy;
 
@@ -17,7 +17,8 @@ pub struct Config {
     /// `CURRENCY` (`CNY`), `GRAB_ACK` (`ledger`), `MAX_SLIP_AMOUNT` (20000), `MAX_COUNT` (100000): the terms
     /// that a deployment gives every packet.
     pub policy: SendPolicy,
-    /// `DAILY_SENT_MAX` (0, none): the most that a user can send on a day in UTC, in minor units. It is in `policy`.
+    /// `DAILY_SENT_MAX` (0, none): the most that a user can send on a day, in minor units. `DAY_ZONE` (`Asia/Shanghai`): the time zone in
+    /// whose midnights days begin. They are in `policy`.
     ///
     /// `DEPOSIT_MAX` (1000000000000): the most that one deposit can move, in minor units.
     pub deposit_max: Amount,
@@ -27,13 +28,15 @@ pub struct Config {
     /// `REDIS_AUTH` (`password`, that of the URL, or `iam`), `REDIS_IAM_USER`, `REDIS_IAM_CACHE`, `REDIS_IAM_SERVERLESS`
     /// (`false`): how to sign in to it. `REDIS_SECRET` (none): the secret with the current password, if that of the URL is refused.
     pub redis: Option<RedisConfig>,
+    /// `BASE_PATH` (none): what a custom domain's mapping puts before every path, such as `/hongbao`.
+    pub base_path: String,
     /// `START_SPREAD_MS` (5000): within which time after a packet's start users who asked early should ask again.
     pub start_spread: Duration,
     /// `OPERATE_REPAIRS` (`false`): whether the function operate runs the commands that repair, and only those, or those that read.
     pub operate_repairs: bool,
     /// `SETTLE_GRACE_MS` (30000): how long after its expiry a packet's refund waits.
     pub settle_grace: Duration,
-    /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
+    /// `WEBHOOK_URL`, `WEBHOOK_SECRET`, `WEBHOOK_QUEUE`, `WEBHOOK_DEAD_LETTERS` (required by notify), `WEBHOOK_ADDRESSES` (`public`): where events go.
     pub webhooks: WebhookConfig,
 }
 
@@ -46,6 +49,8 @@ pub struct WebhookConfig {
     pub secret: String,
     /// The URL of the queue that the events come from.
     pub queue: String,
+    /// The URL of the queue for those that were not delivered for a day.
+    pub dead_letters: String,
     /// The addresses that the receiver may have.
     pub addresses: WebhookAddresses,
 }
@@ -119,24 +124,41 @@ impl Config {
         let deposit_max = Amount::new(reader.number("DEPOSIT_MAX", deposit_max, 1..=deposit_max));
         let daily_max = reader.number("DAILY_SENT_MAX", 0, 0..=MAX_BALANCE.minor_units());
         let daily_max = Some(Amount::new(daily_max)).filter(|most| *most > Amount::ZERO);
+        let zone = reader.day_zone();
+        let daily_limit = daily_max.map(|most| DailyLimit { most, zone });
         let settle_grace = reader.number("SETTLE_GRACE_MS", 30_000_u64, 0..=3_600_000);
         let start_spread = reader.number("START_SPREAD_MS", 5_000_u64, 0..=600_000);
         let operate_repairs = reader.parsed("OPERATE_REPAIRS", false, "true or false", |text| text.parse().ok());
+        let base_path = reader.parsed("BASE_PATH", String::new(), "a path such as /hongbao, of no route", base_path);
         let webhooks = reader.webhooks(needs == Needs::Webhooks);
         let redis = (needs == Needs::BothStores).then(|| reader.redis());
         let limits = Limits { slip_amount_max: Amount::new(slip_amount_max), count_max };
         let config = Self {
             table,
-            policy: SendPolicy { currency, ack, limits, daily_max },
+            policy: SendPolicy { currency, ack, limits, daily_limit },
             deposit_max,
             operate_repairs,
             redis,
+            base_path,
             start_spread: Duration::from_millis(start_spread),
             settle_grace: Duration::from_millis(settle_grace),
             webhooks,
         };
         if reader.faults.is_empty() { Ok(config) } else { Err(ConfigError(reader.faults)) }
     }
+}
+
+/// A path of a custom domain's mapping. If a route began like it, nobody could tell which of the two a request means.
+fn base_path(text: &str) -> Option<String> {
+    const ROUTES: [&str; 5] = ["packets", "me", "users", "wallets", "operator"];
+    let is_good = |part: &str| {
+        !part.is_empty()
+            && !part.bytes().all(|byte| byte == b'.')
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+    };
+    let path = text.strip_prefix('/')?;
+    let begins_a_route = path.split('/').next().is_some_and(|first| ROUTES.contains(&first));
+    (path.split('/').all(is_good) && !begins_a_route).then(|| text.to_owned())
 }
 
 /// Reads variables and collects what is wrong with them. The value that it returns for a faulty one is never used.
@@ -185,17 +207,26 @@ impl Reader<'_> {
         self.parsed(name, default, &expected, |text| text.parse().ok().filter(|number| range.contains(number)))
     }
 
+    fn day_zone(&mut self) -> DayZone {
+        let name = self.get("DAY_ZONE").unwrap_or_else(|| DayZone::DEFAULT.to_owned());
+        name.parse().unwrap_or_else(|()| {
+            self.fault("DAY_ZONE", "must be a time zone of the IANA, such as Asia/Shanghai");
+            DayZone::UTC
+        })
+    }
+
     fn webhooks(&mut self, are_needed: bool) -> WebhookConfig {
         let url = self.wanted("WEBHOOK_URL", are_needed);
         let secret = self.wanted("WEBHOOK_SECRET", are_needed);
         let queue = self.wanted("WEBHOOK_QUEUE", are_needed);
+        let dead_letters = self.wanted("WEBHOOK_DEAD_LETTERS", are_needed);
         let addresses =
             self.parsed("WEBHOOK_ADDRESSES", WebhookAddresses::Public, "public or any", |text| match text {
                 "public" => Some(WebhookAddresses::Public),
                 "any" => Some(WebhookAddresses::Any),
                 _ => None,
             });
-        WebhookConfig { url, secret, queue, addresses }
+        WebhookConfig { url, secret, queue, dead_letters, addresses }
     }
 
     fn redis(&mut self) -> RedisConfig {
@@ -275,6 +306,26 @@ mod tests {
     }
 
     #[test]
+    fn a_limit_is_one_of_the_days_of_a_zone() {
+        let limit = |more: &[(&str, &str)]| {
+            let needed = [("TABLE_NAME", "t"), ("REDIS_URL", "redis://localhost")];
+            read(&[&needed, more].concat()).map(|config| config.policy.daily_limit)
+        };
+        let max = ("DAILY_SENT_MAX", "500");
+        assert_eq!(limit(&[]).unwrap(), None);
+        let default = limit(&[max]).unwrap().unwrap();
+        assert_eq!((default.most, default.zone.name()), (Amount::new(500), "Asia/Shanghai"));
+        let named = limit(&[max, ("DAY_ZONE", "America/Sao_Paulo")]).unwrap().unwrap();
+        assert_eq!(named.zone.name(), "America/Sao_Paulo");
+        for zone in ["Asia/Peking", "CST", "+08:00", "s3cret"] {
+            // A zone is also checked where there is no limit yet.
+            let error = limit(&[("DAY_ZONE", zone)]).unwrap_err().to_string();
+            let expected = "DAY_ZONE must be a time zone of the IANA, such as Asia/Shanghai";
+            assert_eq!(error, format!("the configuration is not valid: {expected}"));
+        }
+    }
+
+    #[test]
     fn one_message_names_every_fault_and_shows_no_value() {
         let error = read(&[
             ("CURRENCY", "yuan"),
@@ -320,9 +371,9 @@ mod tests {
         assert_eq!(
             error.to_string(),
             "the configuration is not valid: TABLE_NAME is required; WEBHOOK_URL is required; WEBHOOK_SECRET is required; \
-             WEBHOOK_QUEUE is required; WEBHOOK_ADDRESSES must be public or any"
+             WEBHOOK_QUEUE is required; WEBHOOK_DEAD_LETTERS is required; WEBHOOK_ADDRESSES must be public or any"
         );
-        let needed = ["TABLE_NAME", "WEBHOOK_URL", "WEBHOOK_SECRET", "WEBHOOK_QUEUE"];
+        let needed = ["TABLE_NAME", "WEBHOOK_URL", "WEBHOOK_SECRET", "WEBHOOK_QUEUE", "WEBHOOK_DEAD_LETTERS"];
         let config = Config::for_webhooks(|name| needed.contains(&name).then(|| "x".to_owned())).unwrap();
         assert_eq!(config.webhooks.addresses, WebhookAddresses::Public);
         assert!(read(&[("TABLE_NAME", "t"), ("REDIS_URL", "redis://a")]).unwrap().webhooks.url.is_empty());

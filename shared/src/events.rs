@@ -91,7 +91,6 @@ pub struct PacketSettled {
     pub claimed_amount: Amount,
     pub total_amount: Amount,
     pub currency: String,
-    /// When the ledger recorded it, to the second.
     #[serde(with = "rfc3339")]
     pub settled_at: Timestamp,
 }
@@ -103,6 +102,43 @@ pub enum Change {
     Insert,
     /// It was changed.
     Modify,
+}
+
+/// The attributes of items that events are made of. The seed, the passphrase's digest and the recipients are not among them.
+pub const ATTRIBUTES: [&str; 24] = [
+    keys::PK,
+    keys::SK,
+    "packet_id",
+    "sender_id",
+    "reference",
+    "split",
+    "total_amount",
+    "slip_count",
+    "currency",
+    "greeting",
+    "created_at",
+    "start",
+    "expires_at",
+    "slip",
+    "amount",
+    "at",
+    "status",
+    "closed_at",
+    "close_reason",
+    "claimed_count",
+    "claimed_amount",
+    "refunded_count",
+    "refunded_amount",
+    "settled_at",
+];
+
+/// Where the ledger has an event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Source {
+    /// In the item of the packet.
+    Packet(PacketId),
+    /// In the claim of the slip's owner.
+    Slip(PacketId, u32),
 }
 
 /// An item that is not as the ledger writes it.
@@ -118,14 +154,31 @@ pub fn concerns(key: &Key) -> bool {
     is_packet(key) || is_claim(key)
 }
 
-/// The events of one change, of an item as it is since. `at` is about the time of the change.
-pub fn of_change(
-    change: Change,
-    key: &Key,
-    image: Item,
-    at: Timestamp,
-    currency: &str,
-) -> Result<Vec<Event>, Unreadable> {
+/// Where the ledger has the event of an id, if it is one.
+pub fn source(id: &str) -> Option<Source> {
+    let (packet, what) = id.strip_prefix("evt_")?.split_once('_')?;
+    let packet = packet.parse().ok()?;
+    match what.strip_prefix("claimed_") {
+        Some(slip) => slip.parse().ok().map(|slip| Source::Slip(packet, slip)),
+        None => Some(Source::Packet(packet)),
+    }
+}
+
+/// The events of an item so far. They are the same as those that its changes were.
+pub fn of_item(key: &Key, image: Item, currency: &str) -> Result<Vec<Event>, Unreadable> {
+    if !is_packet(key) {
+        return of_change(Change::Insert, key, image, currency);
+    }
+    let unreadable = |source| Unreadable { pk: key.pk.clone(), source };
+    let state: StateImage = read(image.clone()).map_err(unreadable)?;
+    let mut events = of_change(Change::Insert, key, image, currency)?;
+    events.extend(state.closed());
+    events.extend(state.settled());
+    Ok(events)
+}
+
+/// The events of one change, of an item as it is since. They say only what the item says, so they are the same whenever they are made.
+pub fn of_change(change: Change, key: &Key, image: Item, currency: &str) -> Result<Vec<Event>, Unreadable> {
     let unreadable = |source| Unreadable { pk: key.pk.clone(), source };
     match change {
         Change::Insert if is_claim(key) => {
@@ -135,7 +188,7 @@ pub fn of_change(
         Change::Insert if is_packet(key) => {
             Ok(vec![Event::PacketSent(read::<SentImage>(image).map_err(unreadable)?.sent())])
         }
-        Change::Modify if is_packet(key) => read::<StateImage>(image).map_err(unreadable).map(|state| state.events(at)),
+        Change::Modify if is_packet(key) => read::<StateImage>(image).map_err(unreadable).map(StateImage::events),
         Change::Insert | Change::Modify => Ok(Vec::new()),
     }
 }
@@ -271,37 +324,48 @@ struct StateImage {
     refunded_amount: Option<Amount>,
     claimed_count: Option<u32>,
     claimed_amount: Option<Amount>,
+    settled_at: Option<Timestamp>,
 }
 
 impl StateImage {
-    fn events(self, at: Timestamp) -> Vec<Event> {
+    /// The events of the last change. A packet is closed before it is settled.
+    fn events(self) -> Vec<Event> {
+        let settled = self.settled();
+        if settled.is_empty() { self.closed().into_iter().collect() } else { settled }
+    }
+
+    fn closed(&self) -> Option<Event> {
+        Some(Event::PacketClosed(PacketClosed {
+            packet_id: self.packet_id,
+            sender_id: self.sender_id.clone(),
+            reference: self.reference.clone(),
+            reason: self.close_reason.clone().unwrap_or_default(),
+            closed_at: self.closed_at?,
+        }))
+    }
+
+    fn settled(&self) -> Vec<Event> {
         let sums = (self.claimed_count, self.claimed_amount, self.refunded_count, self.refunded_amount);
         if self.status.as_deref() == Some(crate::ledger::SETTLED)
             && let (Some(claimed_count), Some(claimed_amount), Some(refunded_count), Some(refunded_amount)) = sums
+            && let Some(settled_at) = self.settled_at
         {
             let settled = PacketSettled {
                 packet_id: self.packet_id,
-                sender_id: self.sender_id,
-                reference: self.reference,
+                sender_id: self.sender_id.clone(),
+                reference: self.reference.clone(),
                 refunded_count,
                 refunded_amount,
                 claimed_count,
                 claimed_amount,
                 total_amount: self.total_amount,
-                currency: self.currency,
-                settled_at: at,
+                currency: self.currency.clone(),
+                settled_at,
             };
             let refunded = (refunded_count > 0).then(|| Event::PacketRefunded(settled.clone()));
             return std::iter::once(Event::PacketSettled(settled)).chain(refunded).collect();
         }
-        let Some(closed_at) = self.closed_at else { return Vec::new() };
-        vec![Event::PacketClosed(PacketClosed {
-            packet_id: self.packet_id,
-            sender_id: self.sender_id,
-            reference: self.reference,
-            reason: self.close_reason.unwrap_or_default(),
-            closed_at,
-        })]
+        Vec::new()
     }
 }
 
@@ -356,7 +420,6 @@ mod tests {
             let (keys, image) = (&record["dynamodb"]["Keys"], &record["dynamodb"]["NewImage"]);
             let text = |value: &Value| value["S"].as_str().unwrap().to_owned();
             let key = Key { pk: text(&keys["PK"]), sk: text(&keys["SK"]) };
-            let at = Timestamp::from_ms(1000 * record["dynamodb"]["ApproximateCreationDateTime"].as_u64().unwrap());
             let change = match record["eventName"].as_str().unwrap() {
                 "INSERT" => Change::Insert,
                 "MODIFY" => Change::Modify,
@@ -364,7 +427,7 @@ mod tests {
                 _ => continue,
             };
             let events = if concerns(&key) {
-                of_change(change, &key, serde_json::from_value(image.clone()).unwrap(), at, "CNY").unwrap()
+                of_change(change, &key, serde_json::from_value(image.clone()).unwrap(), "CNY").unwrap()
             } else {
                 Vec::new()
             };
@@ -374,6 +437,49 @@ mod tests {
                 assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event, "it reads as it was written");
                 assert!(event.at().ms() > 0 && text.contains(event.name()));
             }
+        }
+    }
+
+    /// 13. What is delivered again, from the attributes that a scan reads, is what was delivered the first time.
+    #[test]
+    fn an_item_tells_all_events_that_its_changes_were() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/events.json");
+        let cases: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        for case in cases.iter().filter(|case| !case["events"].as_array().unwrap().is_empty()) {
+            let body = &case["record"]["dynamodb"];
+            let text = |value: &Value| value["S"].as_str().unwrap().to_owned();
+            let key = Key { pk: text(&body["Keys"]["PK"]), sk: text(&body["Keys"]["SK"]) };
+            let mut image: Item = serde_json::from_value(body["NewImage"].clone()).unwrap();
+            image.inner_mut().retain(|name, _| ATTRIBUTES.contains(&name.as_str()));
+            let is_closed = image.contains_key("closed_at");
+            let events = of_item(&key, image, "CNY").unwrap();
+            let expected: Vec<Event> = serde_json::from_value(case["events"].clone()).unwrap();
+            assert!(expected.iter().all(|event| events.contains(event)), "{}: {events:?}", case["case"]);
+            let names: Vec<&str> = events.iter().map(Event::name).collect();
+            let is_settled = names.contains(&"PacketSettled");
+            assert_eq!(names.contains(&"PacketSent"), is_packet(&key));
+            assert_eq!(names.contains(&"PacketClosed"), is_closed, "{}", case["case"]);
+            assert_eq!(is_settled, case["events"][0]["type"] == "PacketSettled");
+        }
+    }
+
+    #[test]
+    fn an_id_names_the_place_of_its_event() {
+        let id: PacketId = "38FS4S83HF3Y07WMYNH727QYT0".parse().unwrap();
+        let of = |what: &str| source(&format!("evt_{id}_{what}"));
+        for what in ["sent", "closed", "settled", "refunded"] {
+            assert_eq!(of(what), Some(Source::Packet(id)));
+        }
+        assert_eq!(of("claimed_7"), Some(Source::Slip(id, 7)));
+        for bad in [
+            "",
+            "evt_",
+            "evt_x_sent",
+            "38FS4S83HF3Y07WMYNH727QYT0",
+            &format!("evt_{id}_claimed_x"),
+            &format!("evt_{id}"),
+        ] {
+            assert_eq!(source(bad), None, "{bad}");
         }
     }
 

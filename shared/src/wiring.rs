@@ -87,9 +87,14 @@ pub fn dynamodb(aws: &SdkConfig) -> Client {
     Client::from_conf(config.build())
 }
 
-/// A client for another implementation of the `DynamoDB` API at `url`. Where the environment names no credentials or no
-/// region, it gets made-up ones, which such an implementation does not look at.
+/// A client for another implementation of the `DynamoDB` API at `url`.
 pub fn dynamodb_at(url: &str) -> Client {
+    dynamodb(&stand_in_at(url))
+}
+
+/// The configuration for another implementation of an API of AWS at `url`. Where the environment names no credentials or no
+/// region, it gets made-up ones, which such an implementation does not look at.
+pub fn stand_in_at(url: &str) -> SdkConfig {
     let mut aws = environment().into_builder().endpoint_url(url);
     if env("AWS_ACCESS_KEY_ID").is_none() {
         let credentials = Credentials::new("local", "local", None, None, "local");
@@ -98,7 +103,7 @@ pub fn dynamodb_at(url: &str) -> Client {
     if env("AWS_REGION").is_none() {
         aws = aws.region(Region::new("local"));
     }
-    dynamodb(&aws.build())
+    aws.build()
 }
 
 fn env(name: &str) -> Option<String> {

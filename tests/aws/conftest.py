@@ -98,11 +98,12 @@ def repository():
 
 @pytest.fixture(scope="session")
 def operations(repository):
-    """The operations of openapi.yaml, by method and path."""
+    """The operations of openapi.yaml, by method and path. Each GET is one for HEAD too."""
     document = yaml.safe_load((repository / "openapi.yaml").read_text())
     return {
         f"{method.upper()} {path}": operation
         for path, item in document["paths"].items()
-        for method, operation in item.items()
-        if method in ("get", "put", "post", "delete", "patch")
+        for documented, operation in item.items()
+        if documented in ("get", "put", "post", "delete", "patch")
+        for method in (("get", "head") if documented == "get" else (documented,))
     }

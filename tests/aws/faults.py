@@ -287,3 +287,23 @@ def a_zone_without_graviton(world):
     world.answers["DescribeInstanceTypeOfferings"] = {"InstanceTypeOfferings": offered}
     yield
     world.set(Redis="serverless")
+
+
+def make_secret(world, text):
+    """Webhooks with a secret of this text."""
+    arn = world.client("secretsmanager").create_secret(Name="webhooks", SecretString=text)["ARN"]
+    world.set(WebhookUrl="https://app.example/webhooks", WebhookSecretArn=arn)
+
+
+@fault("webhooks", "there is no secret")
+def no_secret_of_webhooks(world):
+    world.set(WebhookUrl="https://app.example/webhooks", WebhookSecretArn=f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:x-abcdef")
+    yield
+    make_secret(world, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+
+
+@fault("webhooks", "less than 24 bytes")
+def a_short_secret_of_webhooks(world):
+    make_secret(world, "whsec_MTIzNDU=")
+    yield
+    world.client("secretsmanager").put_secret_value(SecretId="webhooks", SecretString="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")

@@ -3,7 +3,7 @@
 import json
 import urllib.error
 
-from faults import fault
+from faults import fault, make_secret
 from moto.acm.models import acm_backends
 from planted import ACCOUNT, ANSWERS, VALKEY
 from transformed import REGION
@@ -314,6 +314,13 @@ def an_issuer_with_another_name(world):
     world.set(JwtIssuer="https://issuer.example")
 
 
+@fault("days", "no time zone of the IANA has this name")
+def a_zone_that_is_none(world):
+    world.set(DayZone="Asia/Peking")
+    yield
+    world.set(DayZone="America/Sao_Paulo")
+
+
 @fault("alarms", "no alarm reaches anybody", "look")
 def no_address(world):
     world.set(AlarmEmail="")
@@ -327,5 +334,6 @@ def with_all(world):
     make_web_acl(world)
     make_key(world)
     make_provider(world)
+    make_secret(world, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
     world.set(Events="true", SettleRanges="4", RedisShards="3")
     return world

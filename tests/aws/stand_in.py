@@ -229,6 +229,8 @@ class Api:
 
     def __init__(self, engine, region, keys, client_id=None):
         self.engine, self.region, self.keys, self.client_id = engine, region, keys, client_id
+        # What the mapping of a custom domain puts before each path.
+        self.base_path = ""
         api = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -237,7 +239,8 @@ class Api:
 
             def handle_one(self):
                 data = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                path = urllib.parse.urlsplit(self.path)
+                assert self.path.startswith(f"{api.base_path}/"), self.path
+                path = urllib.parse.urlsplit(self.path.removeprefix(api.base_path))
                 body = json.loads(data) if data else {}
                 status, answer, *more = api.engine.answer(
                     self.command,

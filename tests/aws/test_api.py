@@ -7,6 +7,7 @@ from emulated import ACCOUNT, REGION, STACK, client
 from policies import allows, listed, matches, parsed
 
 PREFLIGHT = "OPTIONS /{proxy+}"
+READS = ("GET ", "HEAD ")
 USER, OPERATOR = [{"userToken": []}], [{"operatorSignature": []}]
 
 
@@ -91,8 +92,8 @@ def test_each_route_is_throttled_and_the_stage_has_no_other(stack, operations):
     for settings in (default, *special.values()):
         assert int(settings["ThrottlingRateLimit"]) > 0 and int(settings["ThrottlingBurstLimit"]) > 0
     # Routes that cost or move money have their own limits, and so have the operator's own views.
-    own = ("GET /wallets/", "GET /operator/")
-    assert set(special) == {key for key in operations if not key.startswith("GET") or key.startswith(own)}
+    own = ("GET /wallets/", "GET /operator/", "HEAD /wallets/", "HEAD /operator/")
+    assert set(special) == {key for key in operations if not key.startswith(READS) or key.startswith(own)}
 
 
 def test_the_access_log_is_json_without_tokens_or_users(stack):
@@ -119,7 +120,7 @@ def test_pages_may_call_only_from_the_given_origins(stack, body):
         return
     assert cors["allowOrigins"] == ["https://a.example", "https://b.example"]
     assert set(cors["allowHeaders"]) == {"Authorization", "Content-Type", "Idempotency-Key", "If-None-Match"}
-    assert cors["allowMethods"] == ["GET", "POST"] and "allowCredentials" not in cors
+    assert cors["allowMethods"] == ["GET", "HEAD", "POST"] and "allowCredentials" not in cors
 
 
 RIGHTS = ("Read", "Money", "Users", "Repair", "Books")
@@ -142,7 +143,7 @@ def test_the_operators_rights_are_five(stack, operations, rights):
             return set()
         if key.split(" ")[1].startswith("/users/"):
             return {"Users"}
-        return {"Read"} if key.startswith("GET ") else {"Money"}
+        return {"Read"} if key.startswith(READS) else {"Money"}
 
     def having(action, resource):
         return {right for right in RIGHTS if allows(rights[right], action, resource)}

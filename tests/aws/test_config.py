@@ -89,6 +89,15 @@ def test_the_rules_refuse_half_a_configuration(given):
     assert len(broken(**given)) == 1
 
 
+def test_a_base_path_begins_like_no_route():
+    parameter = source()["Parameters"]["BasePath"]
+    accepts = lambda text: bool(re.fullmatch(parameter["AllowedPattern"], text))
+    for good in ["", "/hongbao", "/api/v1", "/packets-of-us", "/shop/packets", "/me.v1"]:
+        assert accepts(good), good
+    for bad in ["/", "hongbao", "/hongbao/", "/a//b", "/.", "/packets", "/packets/v1", "/me", "/users/a", "/wallets/x", "/operator", "/紅"]:
+        assert not accepts(bad), bad
+
+
 def test_each_allowed_network_has_room_for_its_subnets():
     parameter = source()["Parameters"]["VpcCidr"]
     accepts = lambda text: bool(re.fullmatch(parameter["AllowedPattern"], text))

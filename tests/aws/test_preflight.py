@@ -1,5 +1,6 @@
 """`make preflight` names each planted fault, is quiet once it is mended, and only reads."""
 
+import json
 import re
 
 import moto
@@ -12,6 +13,7 @@ from planted import ACCOUNT, World, preflight
 from transformed import MAIN, nested, source
 
 import name_checks
+import webhook_checks
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +51,15 @@ def test_a_planted_fault_is_named_until_it_is_mended(name):
     assert not named()
     # The fault was the only one, and mending it broke nothing.
     assert not [one for one in worries(world, subject) if one.kind == "fails"]
+
+
+def test_the_secret_of_webhooks_obeys_the_rule_of_the_function(repository):
+    cases = json.loads((repository / "tests/clients/secrets.json").read_text())
+    for case in cases:
+        secret, is_good = case["secret"], "refused" not in case and "whsec_" in case["secret"]
+        fault = webhook_checks.secret_fault(secret)
+        assert (fault is None) == is_good, case["name"]
+        assert not fault or secret[6:12] not in fault or len(secret) < 12, case["name"]
 
 
 def test_it_only_reads():

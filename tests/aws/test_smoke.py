@@ -90,10 +90,10 @@ class Deployed:
         cloudwatch.put_metric_alarm(AlarmName=name, ComparisonOperator="GreaterThanThreshold", **given)
         cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="planted")
 
-    def place(self, tokens=None):
+    def place(self, tokens=None, base_path=None):
         session = boto3.session.Session(region_name=REGION)
         session.events.register("before-call.lambda.Invoke", self.invoke)
-        return places.Deployment(STACK, session, tokens, grace_s=-178)
+        return places.Deployment(STACK, session, tokens, grace_s=-178, url=base_path and self.api.url + base_path)
 
     def invoke(self, params, **_):
         """moto has no such functions; the request is as botocore would send it."""
@@ -144,6 +144,15 @@ def test_a_deployment_that_is_right_passes(deploy):
     assert not any(deployed.engine.balances.values()) and not deployed.users()
     audits = [event for name, event in deployed.events if name == "audit-function"]
     assert [list(event) for event in audits] == [["since_ms"]]
+
+
+@pytest.mark.parametrize("base_path", ["/hongbao", "/api/hongbao/"])
+def test_a_deployment_passes_at_a_custom_domain_with_a_base_path(deploy, base_path):
+    deployed = deploy()
+    deployed.api.base_path = base_path.rstrip("/")
+    right, text = prove(deployed.place(base_path=base_path))
+    assert right, text
+    assert base_path.rstrip("/") in text
 
 
 # The step that must name it.

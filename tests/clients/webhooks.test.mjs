@@ -1,6 +1,7 @@
 // The check of webhooks in JavaScript, on the cases that the Rust client passes too.
 
 import assert from 'node:assert/strict';
+import { createHmac } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { test } from 'node:test';
 
@@ -36,4 +37,26 @@ test('the headers may be those of fetch or of Node, and the body bytes', async (
   }
   assert.deepEqual(await verify(secret, headers, Buffer.from(body), { now: now * 1_000 }), expected);
   await assert.rejects(verify(secret, headers, body), { reason: 'timestamp' }, 'without `now` it reads the clock');
+});
+
+test('15. a secret is read however base64 is spelt, or refused with the reason and not shown', async () => {
+  /** @type {{name: string, secret: string, base64?: string, refused?: string}[]} */
+  const secrets = JSON.parse(await readFile(new URL('secrets.json', import.meta.url), 'utf8'));
+  assert.ok(secrets.length > 25);
+  const now = 1_614_265_330;
+  const body = '{"type":"PacketThawed","timestamp":"2021-02-25T15:02:10.000Z","data":{}}';
+  for (const { name, secret, base64, refused } of secrets) {
+    const key = Buffer.from(base64 ?? 'x', 'base64');
+    const signature = createHmac('sha256', key).update(`evt_1.${now}.${body}`).digest('base64');
+    const headers = { 'webhook-id': 'evt_1', 'webhook-timestamp': String(now), 'webhook-signature': `v1,${signature}` };
+    const verified = verify(secret, headers, body, { now: now * 1_000 });
+    if (!refused) assert.equal((await verified).id, 'evt_1', name);
+    else {
+      await assert.rejects(verified, (error) => {
+        assert.ok(error instanceof TypeError, name);
+        if (secret.length > 12) assert.ok(!error.message.includes(secret.slice(6, 12)), name);
+        return true;
+      });
+    }
+  }
 });

@@ -9,6 +9,7 @@ import datetime
 import functools
 import json
 import pathlib
+import re
 import unicodedata
 import zlib
 
@@ -17,6 +18,7 @@ import schemathesis
 USERS = ["alice", "bob", "carol", "dave"]
 SLIP_AMOUNT_MAX = 20_000
 PASSPHRASE_CHARS_MAX = 64
+HIDDEN = re.compile("[\u180b-\u180f\ufe00-\ufe0f\U000e0000-\U0010ffff]")
 WORK = pathlib.Path("target/fuzz-api")
 ANSWERS = WORK / "answers.json"
 # The user whom a suspension meets.
@@ -65,7 +67,8 @@ def after_call(context, case, response):
 def make_acceptable(case):
     """Makes a valid body acceptable: writes its integers as integers, chooses a total that the slips can hold and a start to come.
 
-    The maximum of a passphrase holds for its normalised form, so a longer one is cut. It runs before each call, because the hook
+    The maximum of a passphrase holds for its normalised form, so a longer one is cut. The pattern of a greeting allows hidden
+    characters, which mean something beside certain others only, so they are left out. It runs before each call, because the hook
     `map_case` does not meet each case that comes from the document's examples.
     """
     if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict):
@@ -74,11 +77,16 @@ def make_acceptable(case):
             count, total = case.body["count"], case.body["total_amount"]
             if not count <= total <= count * SLIP_AMOUNT_MAX:
                 case.body["total_amount"] = count + total % (count * (SLIP_AMOUNT_MAX - 1) + 1)
-            normal = unicodedata.normalize("NFKC", case.body.get("passphrase", "")).strip()
+            # A field that is null counts as left out.
+            normal = unicodedata.normalize("NFKC", case.body.get("passphrase") or "").strip()
             if len(normal) > PASSPHRASE_CHARS_MAX:
                 case.body["passphrase"] = normal[:PASSPHRASE_CHARS_MAX]
-            if "starts_at" in case.body:
+            if case.body.get("starts_at") is not None:
                 case.body["starts_at"] = soon(case.body["starts_at"])
+        if case.body.get("greeting"):
+            case.body["greeting"] = visible(case.body["greeting"])
+        if "reason" in case.body:
+            case.body["reason"] = visible(case.body["reason"]) or "fuzz"
 
 
 def spare_most(case):
@@ -103,6 +111,11 @@ def soon(text):
     ahead = datetime.timedelta(minutes=2 + zlib.crc32(text.encode()) % (6 * 24 * 60))
     zone = datetime.timezone(datetime.timedelta(hours=8)) if "+" in text else datetime.UTC
     return (now + ahead).astimezone(zone).isoformat(timespec="milliseconds")
+
+
+def visible(text):
+    """The text without characters that can be hidden: formats, private use, selectors, and all of plane 14."""
+    return "".join(one for one in text if not HIDDEN.match(one) and unicodedata.category(one) not in ("Cf", "Co"))
 
 
 def whole(value):

@@ -209,6 +209,8 @@ const CASES: [Case; 21] = [
             (More("best_amount"), Closing),
             (Says("best_user", "zoe"), Closing),
             (Without("best_slip"), Closing),
+            (Without("settled_at"), Malformed),
+            (Says("settled_at", "soon"), Malformed),
             (Says("status", "open"), Malformed),
         ],
     ),
@@ -223,6 +225,7 @@ const CASES: [Case; 21] = [
             (Copied("REF#order-18", "{id}"), Reference),
             (Copied("", NO_PACKET), Orphan),
             (Copied("REF#a b", "{id}"), UnknownItem),
+            (Copied("WEBHOOK#ANOTHER", "STATE"), UnknownItem),
         ],
     ),
     (

@@ -135,12 +135,15 @@ fn http_answer(event: &Value, response: &Value) -> Answer {
     let headers = response["headers"].as_object().unwrap().iter().map(|(name, value)| {
         (name.parse::<HeaderName>().unwrap(), HeaderValue::from_str(value.as_str().unwrap()).unwrap())
     });
+    let method = event["requestContext"]["http"]["method"].as_str().unwrap().to_owned();
+    // The gateway sends no body after a HEAD.
+    let body = if method == "HEAD" { "" } else { response["body"].as_str().unwrap() };
     Answer {
-        method: event["requestContext"]["http"]["method"].as_str().unwrap().to_owned(),
+        method,
         target: event["rawPath"].as_str().unwrap().to_owned(),
         status: status.try_into().unwrap(),
         headers: headers.collect::<HeaderMap>(),
-        bytes: response["body"].as_str().unwrap().as_bytes().to_vec(),
+        bytes: body.as_bytes().to_vec(),
     }
 }
 
@@ -212,6 +215,45 @@ async fn the_sample_events_are_answered_by_the_contract() {
         event["requestContext"]["http"]["method"] = method.into();
         let answer = http_answer(&event, &view.invoke(event.to_string().as_bytes()).await);
         assert_eq!(answer.status, status, "{}", answer.describe());
+    }
+}
+
+/// At a custom domain API Gateway leaves the path of its mapping in the event; its own address has none.
+#[tokio::test]
+async fn a_base_path_is_left_out_by_every_function_where_it_is() {
+    let stores = Stores::start().await;
+    let below = |event: &Value, base_path: &str| {
+        let mut event = event.clone();
+        let path = format!("{base_path}{}", event["rawPath"].as_str().unwrap());
+        event["rawPath"] = path.clone().into();
+        event["requestContext"]["http"]["path"] = path.into();
+        event
+    };
+    let variables = [("BASE_PATH", "/hongbao")];
+    let (wallet, send, grab, view) = futures::join!(
+        stores.function("wallet", &variables),
+        stores.function("send", &variables),
+        stores.function("grab", &variables),
+        stores.function("view", &variables),
+    );
+    // Each answer below the path is that of the same request without it.
+    let status = async |function: &Function, event: &Value| {
+        http_answer(event, &function.invoke(event.to_string().as_bytes()).await).status
+    };
+    let packet = {
+        assert_eq!(status(&wallet, &below(&sample("wallet", ""), "/hongbao")).await, 201);
+        assert_eq!(status(&send, &below(&sample("send", ""), "/hongbao")).await, 201);
+        send.answer(&sample("send", "")).await.expect(200)["packet_id"].as_str().unwrap().to_owned()
+    };
+    for (function, name) in [(&grab, "grab"), (&view, "view")] {
+        let event = sample(name, &packet);
+        for (base_path, expected) in [("/hongbao", 200), ("", 200), ("/hongbaoX", 404), ("/hongbao/hongbao", 404)] {
+            assert_eq!(status(function, &below(&event, base_path)).await, expected, "{name} {base_path}");
+        }
+    }
+    for bad in ["hongbao", "/", "/hongbao/", "//hongbao", "/a b", "/..", "/packets", "/users/a", "/operator"] {
+        let (output, said) = ends("wallet", &[("TABLE_NAME", "t"), ("BASE_PATH", bad)]);
+        assert!(!output.status.success() && said.contains("BASE_PATH must be"), "{bad}: {said}");
     }
 }
 
@@ -304,6 +346,7 @@ fn all_errors_of_a_configuration_are_reported_at_start() {
         ("MAX_SLIP_AMOUNT", "0"),
         ("MAX_COUNT", "many"),
         ("START_SPREAD_MS", "600001"),
+        ("BASE_PATH", "hongbao/"),
         ("SETTLE_GRACE_MS", "-1"),
     ];
     let of_redis = [

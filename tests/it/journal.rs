@@ -1,6 +1,7 @@
 //! The accounts of a day: `hongbao-admin journal` and `reconcile`, over a real ledger and an export of one.
 
 mod reconcile;
+mod spreadsheet;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -53,9 +54,9 @@ const ENTRIES: &str = r#"
 "#;
 const ENTRIES_AS_CSV: &str = r#"
 time,kind,user,id,packet,debit,credit,amount,currency
-2025-11-23T00:00:00.000Z,claim,"e,""v""e",$P,$P,packet:$P,"wallet:e,""v""e",300,CNY
-2025-11-23T12:00:00.000Z,refund,ann,$P-2,$P,packet:$P,wallet:ann,500,CNY
-2025-11-23T23:59:59.999Z,withdrawal,"e,""v""e",out-1,,"wallet:e,""v""e",external,100,CNY
+2025-11-23T00:00:00.000Z,claim,"'e,""v""e",'$P,'$P,packet:$P,"wallet:e,""v""e",300,CNY
+2025-11-23T12:00:00.000Z,refund,'ann,'$P-2,'$P,packet:$P,wallet:ann,500,CNY
+2025-11-23T23:59:59.999Z,withdrawal,"'e,""v""e",'out-1,,"wallet:e,""v""e",external,100,CNY
 "#;
 
 fn of_packet(text: &str) -> String {
@@ -178,13 +179,16 @@ async fn an_export_and_its_table_have_the_same_journal() {
     let (world, desk, ledger) = (World::single().await, Desk::new(), of_packet(LEDGER));
     let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
     let (folder, from_export, from_table) = (folder.to_str().unwrap(), desk.path("a"), desk.path("b"));
-    let said = admin(&world, &["journal", "--day", DAY, "--export", folder, "--output", &from_export]).await.with(0);
+    let said =
+        admin(&world, &["journal", "--day-zone", "UTC", "--day", DAY, "--export", folder, "--output", &from_export])
+            .await
+            .with(0);
     assert_eq!(said.line("opening"), "opening -10000 9200 800");
     assert_eq!(said.line("claim"), "claim 1 0 300 -300");
     assert_eq!(said.line("closing"), "closing -9900 9900 0");
     assert!(said.text.contains("\nthe wallets and the undecided slips equal the movements\n"), "{said:?}");
     assert_eq!(desk.read("a/journal.jsonl"), of_packet(ENTRIES));
-    assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV));
+    assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV).replace('\n', "\r\n"));
     let summary = desk.summary("a");
     assert_eq!((&summary["final"], &summary["read"]["items"]), (&json!(true), &json!(16)));
     assert_eq!(summary["opening"]["accounts"], json!({"external": -10_000, "wallets": 9_200, "packets": 800}));
@@ -192,12 +196,14 @@ async fn an_export_and_its_table_have_the_same_journal() {
     assert_eq!(summary["state"]["movements"], json!({"external": -9_950, "wallets": 9_950, "packets": 0}));
 
     write(&world, &ledger).await;
-    admin(&world, &["journal", "--day", DAY, "--output", &from_table, "--segments", "3"]).await.with(0);
+    admin(&world, &["journal", "--day-zone", "UTC", "--day", DAY, "--output", &from_table, "--segments", "3"])
+        .await
+        .with(0);
     for file in ["journal.jsonl", "journal.csv"] {
         assert_eq!(desk.read(&format!("a/{file}")), desk.read(&format!("b/{file}")), "{file}");
     }
     // The books of a day are not overwritten.
-    let again = admin(&world, &["journal", "--day", DAY, "--output", &from_table]).await.with(2);
+    let again = admin(&world, &["journal", "--day-zone", "UTC", "--day", DAY, "--output", &from_table]).await.with(2);
     assert!(again.errors.ends_with("b exists already\n"), "{again:?}");
 }
 
@@ -209,7 +215,8 @@ async fn an_incomplete_export_and_an_unfinished_day_are_refused() {
         let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
         spoil(&folder);
         let output = desk.path("out");
-        let arguments = ["journal", "--day", day, "--export", folder.to_str().unwrap(), "--output", &output];
+        let arguments =
+            ["journal", "--day-zone", "UTC", "--day", day, "--export", folder.to_str().unwrap(), "--output", &output];
         let said = admin(&world, &arguments).await.with(2);
         assert!(said.errors.contains(words), "{words}: {said:?}");
         desk.has_only(&["01693685827463-2d8752fd"]);
@@ -259,7 +266,8 @@ async fn what_contradicts_itself_is_named() {
         assert_ne!(changed, ledger, "{from}");
         let folder = export(desk.0.path(), &changed, "2025-11-26T00:00:00.000Z");
         let output = desk.path("out");
-        let arguments = ["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output];
+        let arguments =
+            ["journal", "--day-zone", "UTC", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output];
         let said = admin(&world, &arguments).await.with(1);
         let problems = desk.summary("out")["problems"].clone();
         let found: Vec<String> = problems
@@ -333,11 +341,11 @@ async fn a_wrong_option_is_refused_before_anything_is_written() {
     write(&world, &of_packet(LEDGER)).await;
     let journal = async |more: &[&str]| {
         let output = desk.path("out");
-        let arguments = [&["journal", "--day", DAY, "--output", &output][..], more].concat();
+        let arguments = [&["journal", "--day-zone", "UTC", "--day", DAY, "--output", &output][..], more].concat();
         admin(&world, &arguments).await
     };
     for (name, day) in [("before", BEFORE), ("same", DAY)] {
-        admin(&world, &["journal", "--day", day, "--output", &desk.path(name)]).await.with(0);
+        admin(&world, &["journal", "--day-zone", "UTC", "--day", day, "--output", &desk.path(name)]).await.with(0);
     }
     let (before, same) = (desk.path("before"), desk.path("same"));
     for (more, words) in [
@@ -368,12 +376,13 @@ async fn a_claim_that_is_persisted_late_changes_its_own_day_and_the_next_day_say
     write(&world, &open.join("\n").replace(r#""balance":{"N":"9500"}"#, r#""balance":{"N":"9000"}"#)).await;
     let journal = async |day: &str, name: &str, previous: &str| {
         let (output, previous) = (desk.path(name), desk.path(previous));
-        admin(&world, &["journal", "--day", day, "--output", &output, "--previous", &previous]).await
+        admin(&world, &["journal", "--day-zone", "UTC", "--day", day, "--output", &output, "--previous", &previous])
+            .await
     };
-    admin(&world, &["journal", "--day", BEFORE, "--output", &desk.path("before")]).await.with(0);
+    admin(&world, &["journal", "--day-zone", "UTC", "--day", BEFORE, "--output", &desk.path("before")]).await.with(0);
     journal(DAY, "day", "before").await.with(0);
     // Written again, a closed day has the same bytes.
-    admin(&world, &["journal", "--day", BEFORE, "--output", &desk.path("again")]).await.with(0);
+    admin(&world, &["journal", "--day-zone", "UTC", "--day", BEFORE, "--output", &desk.path("again")]).await.with(0);
     for file in ["journal.jsonl", "journal.csv"] {
         assert_eq!(desk.read(&format!("before/{file}")), desk.read(&format!("again/{file}")));
     }
@@ -384,7 +393,7 @@ async fn a_claim_that_is_persisted_late_changes_its_own_day_and_the_next_day_say
     assert_eq!((&*said.line("expected"), &*said.line("found")), ("expected 1 of 200", "found 2 of 700"));
     // The day's own entries are the same; those of the day before have one more.
     assert_eq!(desk.read("day/journal.jsonl"), desk.read("day-2/journal.jsonl"));
-    admin(&world, &["journal", "--day", BEFORE, "--output", &desk.path("before-2")]).await.with(0);
+    admin(&world, &["journal", "--day-zone", "UTC", "--day", BEFORE, "--output", &desk.path("before-2")]).await.with(0);
     let (old, new) = (desk.lines("before"), desk.lines("before-2"));
     let more: Vec<&Value> = new.iter().filter(|line| !old.contains(line)).collect();
     assert_eq!((new.len(), more.len(), &more[0]["user"]), (old.len() + 1, 1, &json!("zoe")));
@@ -432,9 +441,11 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
     let (books, figures) = (audit(&world).await, full_report(&world).await.figures);
 
     let today = &Timestamp::from_ms(world.now_ms()).to_string()[..10];
-    admin(&world, &["journal", "--day", today, "--output", &desk.path("refused")]).await.with(2);
+    admin(&world, &["journal", "--day-zone", "UTC", "--day", today, "--output", &desk.path("refused")]).await.with(2);
     let output = desk.path("out");
-    let said = admin(&world, &["journal", "--day", today, "--unfinished", "--output", &output]).await.with(0);
+    let said = admin(&world, &["journal", "--day-zone", "UTC", "--day", today, "--unfinished", "--output", &output])
+        .await
+        .with(0);
     assert!(said.line("day").ends_with(", not final"), "{said:?}");
     let summary = desk.summary("out");
     let external = i128::from(figures.withdrawn) - i128::from(figures.deposited);
@@ -460,4 +471,80 @@ async fn the_journal_of_a_rush_is_that_of_the_audit_and_of_every_wallet() {
     let sorted = |lines: &[Value]| lines.iter().map(key).collect::<BTreeSet<_>>();
     assert_eq!((lines.len(), sorted(&lines)), (listed.len(), sorted(&listed)));
     assert_eq!(desk.read("out/journal.csv").lines().count(), lines.len() + 1);
+}
+
+/// 9. Journals in a row have each movement once, also where the zone of days was changed between them.
+#[tokio::test]
+async fn a_change_of_the_zone_repeats_no_movement_and_drops_none() {
+    let (world, desk) = (World::single().await, Desk::new());
+    let mut ledger = String::new();
+    // As much comes in as goes out, so the ledger balances without wallets. A movement at each hour, and just before it.
+    let times = (0..6 * 24).map(|hour| 1_763_683_200_000 + hour * 3_600_000).flat_map(|at| [at - 1, at]);
+    for (n, at) in times.enumerate() {
+        let sk = ["DEPOSIT", "WITHDRAW"][n % 2];
+        let item = json!({"Item": {
+            "PK": {"S": "USER#ann"}, "SK": {"S": format!("{sk}#m{n}")}, "id": {"S": format!("m{n}")},
+            "amount": {"N": "5"}, "at": {"N": u64::to_string(&at)},
+        }});
+        ledger += &item.to_string();
+        ledger += "\n";
+    }
+    let folder = export(desk.0.path(), &ledger, "2025-11-30T00:00:00.000Z");
+    for (before, after) in [
+        ("UTC", "Asia/Shanghai"),
+        ("Asia/Shanghai", "UTC"),
+        ("Pacific/Pago_Pago", "Pacific/Kiritimati"),
+        ("Pacific/Kiritimati", "America/Sao_Paulo"),
+    ] {
+        let name = |day: &str| format!("{before}-{after}-{day}").replace('/', "_");
+        let (mut previous, mut found) = (None::<String>, Vec::new());
+        for (day, zone) in [("2025-11-22", before), ("2025-11-23", after), ("2025-11-24", after)] {
+            let output = desk.path(&name(day));
+            let mut arguments =
+                vec!["journal", "--day", day, "--export", folder.to_str().unwrap(), "--output", &output];
+            arguments.extend(["--day-zone", zone]);
+            arguments.extend(previous.iter().flat_map(|previous| ["--previous", previous]));
+            let said = admin(&world, &arguments).await.with(0);
+            let is_changed = said.text.contains("begins where the one before it ended");
+            assert_eq!(
+                is_changed,
+                day == "2025-11-23" || zone == "Pacific/Kiritimati" && day == "2025-11-24",
+                "{said:?}"
+            );
+            let summary = desk.summary(&name(day));
+            assert_eq!(summary["zone"], zone);
+            if let Some(previous) = &previous {
+                let before = desk.summary(previous.rsplit('/').next().unwrap());
+                assert_eq!((&before["to"], &before["closing"]), (&summary["from"], &summary["opening"]));
+            }
+            found.extend(desk.lines(&name(day)).into_iter().map(|line| line["time"].as_str().unwrap().to_owned()));
+            previous = Some(output);
+        }
+        let (first, last) = (desk.summary(&name("2025-11-22")), desk.summary(&name("2025-11-24")));
+        let (from, to) = (first["from"].as_str().unwrap(), last["to"].as_str().unwrap());
+        let moments = ledger.lines().map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            Timestamp::from_ms(line["Item"]["at"]["N"].as_str().unwrap().parse().unwrap()).to_string()
+        });
+        let expected: Vec<String> = moments.filter(|at| (from..to).contains(&&**at)).collect();
+        assert_eq!(found, expected, "{before} {after}");
+        assert!(found.len() > 90, "{}", found.len());
+    }
+}
+
+/// 9. Without an option, a day is one of Shanghai.
+#[tokio::test]
+async fn a_day_begins_at_midnight_in_shanghai_unless_a_zone_is_named() {
+    let (world, desk) = (World::single().await, Desk::new());
+    let folder = export(desk.0.path(), &of_packet(LEDGER), "2025-11-25T00:00:00.000Z");
+    let output = desk.path("out");
+    let said =
+        admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await;
+    let time = "time 2025-11-22T16:00:00.000Z to 2025-11-23T16:00:00.000Z, Asia/Shanghai";
+    assert_eq!(said.with(0).line("time"), time);
+    let zone = |zone: &'static str| ["journal", "--day", DAY, "--day-zone", zone, "--output", "never"];
+    for unknown in ["Asia/Peking", "CST", ""] {
+        let said = admin(&world, &zone(unknown)).await.with(2);
+        assert!(said.errors.contains("DAY_ZONE") && said.errors.contains("time zone of the IANA"), "{said:?}");
+    }
 }

@@ -363,7 +363,7 @@ async fn a_packet_keeps_the_parts_that_its_id_names() {
     process.fund(&sender, 2_560).await;
     let amounts: Vec<Amounts> = terms.id.parts().map(|_| Amounts::pack(&[10; 4]).unwrap()).collect();
     let key = "earlier".parse().unwrap();
-    let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+    let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
     let ledger = Ledger::new(SdkTable::new(world.dynamodb.clone(), world.table().to_owned()), Arc::new(System));
     assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
 

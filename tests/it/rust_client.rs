@@ -24,6 +24,17 @@ fn by(user: &str) -> Caller {
 }
 
 #[tokio::test]
+async fn the_base_url_may_have_a_path_and_end_with_a_slash() {
+    let options = Options { base_path: Some("/hongbao".to_owned()), ..Options::ephemeral() };
+    let local = Local::start(options).await.unwrap();
+    for end in ["", "/"] {
+        let operator = client(&format!("{}{end}", local.url()), Caller::Nobody);
+        assert_eq!(operator.deposit("alice", "d", 1_000).await.unwrap().balance, 1_000);
+        assert_eq!(operator.by(by("alice")).wallet().await.unwrap().balance, 1_000);
+    }
+}
+
+#[tokio::test]
 async fn every_operation_is_called_and_its_answer_reads() {
     let local = Local::start(Options::ephemeral()).await.unwrap();
     let operator = client(&local.url(), Caller::Nobody);

@@ -115,7 +115,7 @@ fn each_delivery_of_a_webhook_has_its_outcome() {
                     other => panic!("{other:?}"),
                 }
             }
-            Err(WebhookError::Secret) => "secret".to_owned(),
+            Err(WebhookError::Secret(_)) => "secret".to_owned(),
             Err(WebhookError::Header(_)) => "header".to_owned(),
             Err(WebhookError::Timestamp) => "timestamp".to_owned(),
             Err(WebhookError::Signature) => "signature".to_owned(),
@@ -124,7 +124,33 @@ fn each_delivery_of_a_webhook_has_its_outcome() {
         assert_eq!(outcome, text("outcome"), "{}", text("name"));
         // Without a time it reads the clock.
         let late = verify(text("secret"), &headers, text("body").as_bytes());
-        assert!(matches!(late, Err(WebhookError::Timestamp | WebhookError::Header(_) | WebhookError::Secret)));
+        assert!(matches!(late, Err(WebhookError::Timestamp | WebhookError::Header(_) | WebhookError::Secret(_))));
+    }
+}
+
+/// 15. The same texts as in the JavaScript client and in the function.
+#[test]
+fn a_secret_is_read_however_base64_is_spelt_or_refused_with_the_reason_and_not_shown() {
+    let cases = std::fs::read_to_string(repository("tests/clients/secrets.json")).unwrap();
+    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    let body = r#"{"type":"PacketThawed","timestamp":"2021-02-25T15:02:10.000Z","data":{}}"#;
+    for case in &cases {
+        let (name, secret) = (case["name"].as_str().unwrap(), case["secret"].as_str().unwrap());
+        let known = case["base64"].as_str().unwrap_or("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+        let signature = standardwebhooks::Webhook::new(known).unwrap().sign("evt_1", 1_614_265_330, body.as_bytes());
+        let mut headers = HeaderMap::new();
+        headers.insert("webhook-id", "evt_1".parse().unwrap());
+        headers.insert("webhook-timestamp", "1614265330".parse().unwrap());
+        headers.insert("webhook-signature", signature.unwrap().parse().unwrap());
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_614_265_330);
+        match verify_at(secret, &headers, body.as_bytes(), now) {
+            Ok(event) => assert!(event.id == "evt_1" && case.get("refused").is_none(), "{name}"),
+            Err(error @ WebhookError::Secret(_)) => {
+                assert!(case["refused"].is_string(), "{name}: {error}");
+                assert!(secret.len() < 12 || !error.to_string().contains(&secret[6..12]), "{name}");
+            }
+            Err(error) => panic!("{name}: {error}"),
+        }
     }
 }
 

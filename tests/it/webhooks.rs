@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::ops::Deref;
 use std::path::Path;
-use std::sync::atomic::{AtomicU16, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -19,11 +20,15 @@ use serde_json::{Value, json};
 use shared::domain::Timestamp;
 use shared::dynamodb::create_table;
 use shared::events::{self, Change, Event};
-use shared::ports::{Item, Key};
+use shared::ports::{Clock, Item, Key, System};
 use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
 use standardwebhooks::Webhook;
+use tests::program::switches;
 use tokio::net::TcpListener;
+use tokio::process::Command;
+
+use crate::programs::built;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
@@ -31,37 +36,61 @@ const OTHER_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 /// A receiver that checks each request, and answers with a status that a test can change.
 struct Receiver {
     url: String,
-    status: Arc<AtomicU16>,
+    seen: Arc<Seen>,
+}
+
+/// What a receiver answers, and what it saw.
+#[derive(Default)]
+struct Seen {
+    status: AtomicU16,
+    retry_after: Mutex<Option<String>>,
     /// The events that were answered with a success, by their ids.
-    taken: Arc<Mutex<BTreeMap<String, Vec<Value>>>>,
-    tried: Arc<Mutex<Vec<String>>>,
+    taken: Mutex<BTreeMap<String, Vec<Value>>>,
+    tried: Mutex<Vec<String>>,
+    /// The different bodies of each id, taken or not.
+    bodies: Mutex<BTreeMap<String, BTreeSet<Bytes>>>,
+}
+
+impl Seen {
+    fn answer(&self, headers: &HeaderMap, body: Bytes) -> Response<Full<Bytes>> {
+        let (id, event) = checked(headers, &body);
+        let status = self.status.load(Ordering::SeqCst);
+        self.tried.lock().unwrap().push(id.clone());
+        self.bodies.lock().unwrap().entry(id.clone()).or_default().insert(body);
+        let mut answer = Response::builder().status(status);
+        if status < 300 {
+            self.taken.lock().unwrap().entry(id).or_default().push(event);
+        } else if let Some(retry_after) = &*self.retry_after.lock().unwrap() {
+            answer = answer.header("retry-after", retry_after);
+        }
+        answer.body(Full::default()).unwrap()
+    }
+}
+
+impl Deref for Receiver {
+    type Target = Seen;
+
+    fn deref(&self) -> &Seen {
+        &self.seen
+    }
 }
 
 impl Receiver {
     async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/webhooks", listener.local_addr().unwrap());
-        let receiver =
-            Self { url, status: Arc::new(AtomicU16::new(204)), taken: Arc::default(), tried: Arc::default() };
-        let (status, taken, tried) =
-            (Arc::clone(&receiver.status), Arc::clone(&receiver.taken), Arc::clone(&receiver.tried));
+        let seen = Arc::new(Seen { status: AtomicU16::new(204), ..Seen::default() });
+        let receiver = Self { url, seen: Arc::clone(&seen) };
         tokio::spawn(async move {
             loop {
                 let (socket, _) = listener.accept().await.unwrap();
-                let (status, taken, tried) = (Arc::clone(&status), Arc::clone(&taken), Arc::clone(&tried));
+                let seen = Arc::clone(&seen);
                 let service = service_fn(move |request: Request<Incoming>| {
-                    let (status, taken, tried) = (Arc::clone(&status), Arc::clone(&taken), Arc::clone(&tried));
+                    let seen = Arc::clone(&seen);
                     async move {
                         let (head, body) = request.into_parts();
                         let body = body.collect().await.unwrap().to_bytes();
-                        let (id, event) = checked(&head.headers, &body);
-                        let status = status.load(Ordering::SeqCst);
-                        tried.lock().unwrap().push(id.clone());
-                        if status < 300 {
-                            taken.lock().unwrap().entry(id).or_default().push(event);
-                        }
-                        let answer = Response::builder().status(status).body(Full::<Bytes>::default()).unwrap();
-                        Ok::<_, Infallible>(answer)
+                        Ok::<_, Infallible>(seen.answer(&head.headers, body))
                     }
                 });
                 tokio::spawn(
@@ -109,6 +138,12 @@ fn checked(headers: &HeaderMap, body: &[u8]) -> (String, Value) {
     (event.id(), body["data"].clone())
 }
 
+/// A key that no other request has.
+fn unique() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    COUNT.fetch_add(1, Ordering::Relaxed).to_string()
+}
+
 /// A stack and its callers.
 struct Caller {
     http: reqwest::Client,
@@ -122,7 +157,7 @@ impl Caller {
 
     async fn post(&self, path: &str, user: &str, body: Value) -> Value {
         let request = self.http.post(format!("{}{path}", self.url)).header("X-User-Id", user);
-        let request = request.header("Idempotency-Key", "first").body(body.to_string());
+        let request = request.header("Idempotency-Key", unique()).body(body.to_string());
         let answer = request.send().await.unwrap();
         let status = answer.status();
         let answer = answer.text().await.unwrap();
@@ -150,9 +185,13 @@ impl Caller {
         id
     }
 
+    async fn settle(&self) {
+        self.http.post(format!("{}/_local/settle", self.url)).send().await.unwrap();
+    }
+
     async fn settle_until(&self, id: &str) {
         poll("settled", async || {
-            self.http.post(format!("{}/_local/settle", self.url)).send().await.unwrap();
+            self.settle().await;
             let seen = self.http.get(format!("{}/packets/{id}", self.url)).header("X-User-Id", "alice").send().await;
             (seen.unwrap().json::<Value>().await.unwrap()["status"] == "settled").then_some(())
         })
@@ -188,6 +227,29 @@ async fn each_commit_is_an_event_with_the_packets_reference() {
     assert!(claimed.iter().all(|event| event["amount"] == 300 && event["currency"] == "CNY"));
     for event in [&settled[0], &refunded[0]] {
         assert_eq!((&event["claimed_amount"], &event["refunded_amount"]), (&json!(600), &json!(300)));
+    }
+    local.stop().await;
+}
+
+/// 14. Two runs of settle at once tell of the same settlement twice, and so may any repeated delivery.
+#[tokio::test]
+async fn an_event_that_comes_twice_has_the_same_bytes() {
+    let receiver = Receiver::start().await;
+    let local = Local::start(receiver.options(None)).await.unwrap();
+    let caller = Caller::of(&local);
+    let body = json!({"total_amount": 900, "count": 3, "expires_in_s": 1});
+    for _ in 0..12 {
+        caller.packet(body.clone(), []).await;
+    }
+    poll("settled", async || {
+        futures::join!(caller.settle(), caller.settle(), caller.settle());
+        let is_settled = |id: &&String| id.ends_with("_refunded");
+        (receiver.taken.lock().unwrap().keys().filter(is_settled).count() == 12).then_some(())
+    })
+    .await;
+    receiver.wait(36).await;
+    for (id, bodies) in &*receiver.bodies.lock().unwrap() {
+        assert_eq!(bodies.len(), 1, "{id}: {bodies:?}");
     }
     local.stop().await;
 }
@@ -253,12 +315,10 @@ fn event_of(record: &Value) -> Vec<Event> {
     let text = |name: &str| body["Keys"][name]["S"].as_str().unwrap().to_owned();
     let key = Key { pk: text("PK"), sk: text("SK") };
     let image: Item = serde_json::from_value(body["NewImage"].clone()).unwrap();
-    let at = Duration::from_secs_f64(body["ApproximateCreationDateTime"].as_f64().unwrap());
-    let at = Timestamp::from_ms(at.as_millis().try_into().unwrap());
     if !events::concerns(&key) {
         return Vec::new();
     }
-    events::of_change(change, &key, image, at, "CNY").unwrap()
+    events::of_change(change, &key, image, "CNY").unwrap()
 }
 
 #[tokio::test]
@@ -276,16 +336,12 @@ async fn the_stream_of_the_table_has_the_events_that_webhooks_deliver() {
     let id = caller.packet(body, ["bob".to_owned(), "carol".to_owned()]).await;
     caller.settle_until(&id).await;
     receiver.wait(5).await;
-    let mut delivered: BTreeMap<String, Value> =
+    let delivered: BTreeMap<String, Value> =
         receiver.taken.lock().unwrap().iter().map(|(id, events)| (id.clone(), events[0].clone())).collect();
 
     let records: Vec<Value> = records(&ledger.url(), &stream).await;
-    let mut published: BTreeMap<String, Value> =
+    let published: BTreeMap<String, Value> =
         records.iter().flat_map(event_of).map(|event| (event.id(), serde_json::to_value(event).unwrap())).collect();
-    // The stream and the local stack each take the time of a settlement from a clock of their own.
-    for event in published.values_mut().chain(delivered.values_mut()) {
-        event.as_object_mut().unwrap().remove("settled_at");
-    }
     assert_eq!(published, delivered);
     let known: Vec<Value> =
         serde_json::from_str(&std::fs::read_to_string(crate::repository("tests/events.json")).unwrap()).unwrap();
@@ -336,13 +392,139 @@ async fn a_stack_refuses_a_url_or_a_secret_that_it_can_not_use() {
             SECRET,
             "--webhook-url: the URL of webhooks must be http:// or https:// with a host, and without a user",
         ),
-        (&*receiver.url, "secret", "--webhook-secret: each secret must be whsec_ and base64"),
+        (&*receiver.url, "secret", "--webhook-secret: each secret must begin with whsec_"),
+        (&*receiver.url, "whsec_MTIzNDU=", "--webhook-secret: each secret must have at least 24 bytes"),
+        (
+            &*receiver.url,
+            "whsec_-/AA",
+            "--webhook-secret: a secret must not mix the two alphabets of base64: + and / with - and _",
+        ),
     ] {
         let options = Options {
             webhook_url: Some(url.to_owned()),
             webhook_secret: Some(secret.to_owned()),
             ..Options::ephemeral()
         };
-        assert_eq!(Local::start(options).await.unwrap_err().to_string(), message);
+        assert_eq!(shared::error_chain(&Local::start(options).await.unwrap_err()), message);
     }
+}
+
+/// `hongbao-admin webhooks` with the stack's own file of stores. Returns its exit code and what it prints.
+async fn operate(folder: &Path, arguments: &[&str]) -> (i32, Value) {
+    let stores = std::fs::read_to_string(folder.join("stores.env")).unwrap();
+    let stores =
+        stores.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name, value.trim_matches('\'')));
+    let mut command = Command::new(built("hongbao-admin"));
+    command.args(["webhooks", "--json"]).args(arguments).env_clear().envs(stores).envs(switches());
+    let output = command.output().await.unwrap();
+    let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let shown = serde_json::from_str(&text).unwrap_or_else(|_| json!({"errors": errors}));
+    (output.status.code().unwrap(), shown)
+}
+
+/// Waits until the state is as wanted, and returns it.
+async fn state_of(folder: &Path, what: &str, is_so: impl Fn(&Value) -> bool) -> (i32, Value) {
+    poll(what, async || {
+        let (code, shown) = operate(folder, &[]).await;
+        is_so(&shown).then_some((code, shown))
+    })
+    .await
+}
+
+/// 13. 410 stops all events until an operator enables the receiver. The missing ones are delivered from the ledger, as if for the first time.
+#[tokio::test]
+async fn a_receiver_that_is_gone_gets_nothing_until_an_operator_enables_it() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let begun = System.now();
+    // The queues that the commands use are below the base path too.
+    let options = || Options { base_path: Some("/hongbao".to_owned()), ..receiver.options(Some(folder.path())) };
+    let local = Local::start(options()).await.unwrap();
+    let caller = Caller::of(&local);
+    let (code, shown) = operate(folder.path(), &[]).await;
+    assert_eq!((code, &shown["state"], &shown["waiting"]), (0, &json!("well"), &json!(0)), "{shown}");
+
+    receiver.status.store(410, Ordering::SeqCst);
+    let body = json!({"total_amount": 20, "count": 2});
+    caller.packet(body.clone(), []).await;
+    let (code, shown) = state_of(folder.path(), "disabled", |shown| shown["state"] == "disabled").await;
+    assert_eq!((code, &shown["last_answer"]), (1, &json!("the receiver answered 410 Gone")), "{shown}");
+    assert!(shown["since"].is_string() && shown["oldest_waiting_at"].is_string(), "{shown}");
+    receiver.status.store(204, Ordering::SeqCst);
+    caller.packet(body, ["bob".to_owned()]).await;
+    state_of(folder.path(), "hidden events", |shown| shown["hidden"] == 3).await;
+    assert_eq!(receiver.tried.lock().unwrap().len(), 1, "it is not called any more");
+
+    // The state is the table's, not the process'.
+    local.stop().await;
+    let local = Local::start(options()).await.unwrap();
+    let (code, shown) = operate(folder.path(), &[]).await;
+    assert_eq!((code, &shown["state"]), (1, &json!("disabled")), "{shown}");
+    let (code, shown) = operate(folder.path(), &["enable"]).await;
+    assert!(code == 0 && shown["enabled_at"].is_string(), "{shown}");
+    let (from, to) = (begun.to_string(), System.now().after(Duration::from_secs(1)).to_string());
+    let (code, shown) = operate(folder.path(), &["deliver", "--from", &to, "--to", &from]).await;
+    assert_eq!((code, &shown["errors"]), (2, &json!("error: --to is before --from\n")), "{shown}");
+    assert_eq!(operate(folder.path(), &["deliver", "--from", &from, "--to", &to]).await, (0, json!({"events": 3})));
+    receiver.wait(3).await;
+    let (code, shown) =
+        state_of(folder.path(), "well", |shown| shown["state"] == "well" && shown["waiting"] == 0).await;
+    assert_eq!((code, &shown["since"]), (0, &Value::Null), "{shown}");
+    local.stop().await;
+}
+
+/// 13. Delivered again, an event of long ago has the id and the body of the first time.
+#[tokio::test]
+async fn any_event_is_delivered_again_by_its_id_or_its_time() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let caller = Caller::of(&local);
+    let body = json!({"total_amount": 900, "count": 3, "greeting": "恭喜", "expires_in_s": 2, "reference": "order-17"});
+    let id = caller.packet(body, ["bob".to_owned()]).await;
+    caller.settle_until(&id).await;
+    let events = receiver.wait(4).await;
+    let deliveries = |id: &str| receiver.taken.lock().unwrap().get(id).map_or(0, Vec::len);
+    let all: Vec<String> = receiver.taken.lock().unwrap().keys().cloned().collect();
+    let by_id: Vec<&str> = std::iter::once("deliver").chain(all.iter().map(String::as_str)).collect();
+    assert_eq!(operate(folder.path(), &by_id).await, (0, json!({"events": 4})));
+    poll("again", async || all.iter().all(|id| deliveries(id) == 2).then_some(())).await;
+
+    // From the first moment on, and before the second one.
+    let (from, to) = (
+        events["SlipClaimed"][0]["grabbed_at"].as_str().unwrap(),
+        events["PacketSettled"][0]["settled_at"].as_str().unwrap(),
+    );
+    assert_eq!(operate(folder.path(), &["deliver", "--from", from, "--to", to]).await, (0, json!({"events": 1})));
+    let claimed = all.iter().find(|id| id.contains("_claimed_")).unwrap();
+    poll("once more", async || (deliveries(claimed) == 3).then_some(())).await;
+    for (id, bodies) in &*receiver.bodies.lock().unwrap() {
+        assert_eq!(bodies.len(), 1, "{id}: {bodies:?}");
+    }
+    let unclaimed = (0..3).map(|slip| format!("evt_{id}_claimed_{slip}")).find(|id| id != claimed).unwrap();
+    for unknown in [&unclaimed, "evt_x", &format!("evt_{id}_closed"), "evt_38FS4S83HF3Y07WMYNH727QYT0_sent"] {
+        let (code, shown) = operate(folder.path(), &["deliver", unknown]).await;
+        assert_eq!((code, shown), (2, json!({"errors": format!("error: there is no event {unknown}\n")})));
+    }
+    local.stop().await;
+}
+
+/// 13.
+#[tokio::test]
+async fn retry_after_puts_off_all_events_of_the_stack() {
+    let (folder, receiver) = (tempfile::tempdir().unwrap(), Receiver::start().await);
+    let local = Local::start(receiver.options(Some(folder.path()))).await.unwrap();
+    let caller = Caller::of(&local);
+    receiver.status.store(429, Ordering::SeqCst);
+    *receiver.retry_after.lock().unwrap() = Some("7200".to_owned());
+    let body = json!({"total_amount": 20, "count": 2});
+    caller.packet(body.clone(), []).await;
+    let (code, shown) = state_of(folder.path(), "put off", |shown| shown["state"] == "put_off").await;
+    let until: Timestamp = shown["put_off_until"].as_str().unwrap().parse().unwrap();
+    let left = until.since(System.now());
+    assert!(code == 0 && left <= Duration::from_hours(1) && left > Duration::from_mins(58), "an hour at most: {shown}");
+    receiver.status.store(204, Ordering::SeqCst);
+    caller.packet(body, ["bob".to_owned()]).await;
+    state_of(folder.path(), "hidden events", |shown| shown["hidden"] == 3).await;
+    assert_eq!(receiver.tried.lock().unwrap().len(), 1);
+    assert_eq!(operate(folder.path(), &["replay"]).await, (0, json!({"status": "COMPLETED", "count": 0})));
+    local.stop().await;
 }

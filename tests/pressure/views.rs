@@ -35,7 +35,7 @@ pub async fn run() {
     };
     let (writer, sender) = (process(), user("sender"));
     let policy =
-        SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_max: None };
+        SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_limit: None };
     let total = u64::from(SLIPS) * 100;
     ledger.deposit(&sender, &"d".parse().unwrap(), Amount::new(total), None, System.now()).await.unwrap();
     let send = SendPacket::new(writer.clone(), policy);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
+use std::fmt::Debug;
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,8 +12,8 @@ use std::time::Duration;
 use local::dynamodb::DynamoDb;
 use redis::{Cmd, FromRedisValue, cmd};
 use shared::domain::{
-    AckMode, Amount, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, RequestKey, Split, Terms, Timestamp,
-    UserId,
+    AckMode, Amount, DailyLimit, DayZone, Limits, MAX_MOVEMENT, PacketId, Passphrase, PassphraseDigest, Split, Terms,
+    Timestamp, UserId,
 };
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ledger::{Ledger, MovementOutcome};
@@ -128,6 +130,8 @@ pub struct Setup {
     pub runs_on: bool,
     /// The most that a user may send on a day.
     pub daily_max: Option<Amount>,
+    /// The zone of its days, if it is not the default.
+    pub day_zone: Option<&'static str>,
 }
 
 /// The data of a Redis server at one moment.
@@ -196,7 +200,9 @@ impl World {
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let (currency, limits) = (CURRENCY.to_owned(), Limits::default());
-        let policy = SendPolicy { currency, ack: setup.ack, limits, daily_max: setup.daily_max };
+        let zone = setup.day_zone.unwrap_or(DayZone::DEFAULT).parse().unwrap();
+        let daily_limit = setup.daily_max.map(|most| DailyLimit { most, zone });
+        let policy = SendPolicy { currency, ack: setup.ack, limits, daily_limit };
         let send = SendPacket::new(stores.clone(), policy);
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned());
         let grab = if setup.runs_on { grab.running_on() } else { grab };
@@ -315,8 +321,8 @@ pub struct Process {
     pub clock: Arc<SkewedClock>,
 }
 
-/// A new idempotency key.
-fn fresh_key() -> RequestKey {
+/// A new key of a send, or a new id of a deposit.
+fn fresh_key<K: FromStr<Err: Debug>>() -> K {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed)).parse().unwrap()
 }

@@ -52,8 +52,11 @@ export function browse(name, run) {
   });
 }
 
-/** Opens a page for a user. @param {Person} [person] */
-export async function person({ name = 'alice', locale = 'zh-CN', width = 390, height = 844, scale = 1, dark = false, still = false, allow, using = browser } = {}) {
+/**
+ * Opens a page for a user. `storage` breaks the browser's storages. `aheadMs` is how far its clock is ahead; `window.aheadMs` sets it again.
+ * @param {Person} [person]
+ */
+export async function person({ name = 'alice', locale = 'zh-CN', width = 390, height = 844, scale = 1, dark = false, still = false, allow, storage, aheadMs = 0, using = browser } = {}) {
   const context = await using.newContext({
     locale,
     viewport: { width, height },
@@ -64,10 +67,34 @@ export async function person({ name = 'alice', locale = 'zh-CN', width = 390, he
   /** @type {string[]} */
   const faults = [];
   opened.push({ context, faults });
-  await context.addInitScript((user) => {
-    if (!sessionStorage.getItem('hongbao.user')) sessionStorage.setItem('hongbao.user', user);
-    addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
-  }, name);
+  await context.addInitScript(
+    ({ user, broken, ahead }) => {
+      addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+      const real = Date;
+      const here = /** @type {any} */ (window);
+      here.aheadMs = ahead;
+      const now = () => real.now() + here.aheadMs;
+      globalThis.Date = /** @type {any} */ (class extends real {
+        /** @param {any[]} given */
+        constructor(...given) {
+          super(.../** @type {[]} */ (given.length > 0 ? given : [now()]));
+        }
+        static now() {
+          return now();
+        }
+      });
+      const begin = performance.timeOrigin + ahead;
+      Object.defineProperty(performance, 'timeOrigin', { value: begin });
+      const refuse = () => {
+        throw new DOMException('refused', 'SecurityError');
+      };
+      const get = broken === 'null' ? () => null : refuse;
+      if (broken === 'null' || broken === 'throws') for (const area of ['localStorage', 'sessionStorage']) Object.defineProperty(window, area, { get });
+      else if (broken) Storage.prototype.setItem = broken === 'full' ? refuse : () => {};
+      else if (!sessionStorage.getItem('hongbao.user')) sessionStorage.setItem('hongbao.user', user);
+    },
+    { user: name, broken: storage, ahead: aheadMs },
+  );
   const page = await context.newPage();
   const add = (/** @type {string} */ fault) => {
     if (!allow?.test(fault)) faults.push(fault);

@@ -44,6 +44,21 @@ function serving(answers, options = {}) {
 
 const terms = /** @type {const} */ ({ split: 'random', total_amount: 100, count: 2 });
 
+test('10. the base URL may have a path, with a slash at its end or without', async () => {
+  for (const [baseUrl, url] of /** @type {const} */ ([
+    ['http://hongbao.test', 'http://hongbao.test/me/wallet'],
+    ['http://hongbao.test/hongbao', 'http://hongbao.test/hongbao/me/wallet'],
+    ['http://hongbao.test/api/hongbao/', 'http://hongbao.test/api/hongbao/me/wallet'],
+    ['http://hongbao.test/hongbao//', 'http://hongbao.test/hongbao/me/wallet'],
+    ['/hongbao', '/hongbao/me/wallet'],
+    ['', '/me/wallet'],
+  ])) {
+    const { client, seen } = serving([answer(200, { balance: 5 })], { baseUrl });
+    await client.wallet();
+    assert.equal(seen[0]?.url, url);
+  }
+});
+
 test('a send without an answer is retried with the same key and body', async () => {
   const { client, seen } = serving([cut, refusal('unavailable', 503), answer(200, PACKET, { 'Idempotent-Replayed': 'true' })]);
   const sent = await client.send(terms, { key: 'k-1' });
@@ -75,6 +90,14 @@ test('Retry-After can be a date', async () => {
   const at = new Date(Date.now() + 90_000).toUTCString();
   const { client } = serving([refusal('unavailable', 503, { 'Retry-After': at })]);
   await assert.rejects(client.wallet(), (error) => error instanceof Problem && Number(error.retryAfterS) > 80 && Number(error.retryAfterS) <= 90);
+});
+
+test('a date in Retry-After is compared with the answer’s own date, not with this machine’s clock', async () => {
+  for (const hours of [-5, 0, 5]) {
+    const now = Date.now() + hours * 3_600_000;
+    const { client } = serving([refusal('unavailable', 503, { Date: new Date(now).toUTCString(), 'Retry-After': new Date(now + 90_000).toUTCString() })]);
+    await assert.rejects(client.wallet(), { code: 'unavailable', retryAfterS: 90 });
+  }
 });
 
 test('final refusals are not retried', async () => {

@@ -10,7 +10,7 @@ import { chromium } from 'playwright-core';
 
 /** @typedef {import('playwright-core').Page} Page */
 /** @typedef {import('playwright-core').BrowserContext} Context */
-/** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp, using?: import('playwright-core').Browser}} Person */
+/** @typedef {{name?: string, locale?: string, width?: number, height?: number, scale?: number, dark?: boolean, still?: boolean, allow?: RegExp, storage?: 'null' | 'throws' | 'full' | 'silent', aheadMs?: number, using?: import('playwright-core').Browser}} Person */
 
 const target = process.env['CARGO_TARGET_DIR'] ?? new URL('../../target', import.meta.url).pathname;
 const profile = process.env['HONGBAO_PROFILE'] ?? 'debug';

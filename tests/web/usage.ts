@@ -56,6 +56,7 @@ export function isFinal(code: ProblemCode): boolean {
     case 'not-a-recipient':
     case 'wrong-passphrase':
     case 'forbidden':
+    case 'user-id-unsupported':
     case 'account-suspended':
     case 'daily-limit-exceeded':
     case 'packet-not-found':

@@ -5,7 +5,8 @@ import { byId, h } from './dom.js';
 import { glyph } from './glyphs.js';
 import { LANGUAGES, language, loadTexts, switchLanguage, t } from './i18n.js';
 import { forgetPeople, isolated, meet, preparePeople } from './people.js';
-import { chooseLocalUser, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
+import { chooseLocalUser, isFlowLost, isUserId, localUsers, openSession, startCodeFlow, tokenFromEmbedder } from './session.js';
+import { device, tab } from './storage.js';
 
 /** @typedef {(root: HTMLElement, signal: AbortSignal, ...parts: string[]) => void | Promise<void>} Screen */
 
@@ -25,6 +26,7 @@ const SLOW_MS = 400;
 
 let shown = new AbortController();
 let isFirst = true;
+let isNoted = false;
 
 /** Returns the screen's path: of the fragment, or of a link /p/<id>. */
 function route() {
@@ -47,7 +49,7 @@ async function show() {
   straighten();
   frame();
   const root = byId('main');
-  if (!session) return signIn(root);
+  if (!session) return signIn(root, signal);
   const path = route();
   const [title, load, parts] = match(path);
   document.title = t(title);
@@ -127,21 +129,25 @@ function focusTitle(root, signal) {
   signal.addEventListener('abort', () => waiting.disconnect());
 }
 
-/** @param {HTMLElement} root */
-async function signIn(root) {
+/** @param {HTMLElement} root @param {AbortSignal} signal */
+async function signIn(root, signal) {
   const { auth } = config;
   const isCognito = auth.kind === 'cognito';
+  // Cognito's page sends the user back to a page that remembers what it asked. Without that it would only send them there again.
+  const comesBack = !isCognito || tab.lasts;
   root.replaceChildren(
     h(
       'section',
       { class: 'notice' },
       h('h1', { tabindex: '-1' }, t('signin.title')),
-      h('p', null, t(isCognito ? 'signin.cognito' : 'signin.token')),
-      isCognito && h('button', { class: 'button', onClick: () => void startCodeFlow(auth) }, t('signin.title')),
+      h('p', null, t(!isCognito ? 'signin.token' : comesBack && !isFlowLost ? 'signin.cognito' : 'signin.storage')),
+      isCognito && comesBack && h('button', { class: 'button', onClick: () => void startCodeFlow(auth) }, t('signin.title')),
     ),
   );
   if (isCognito) return;
-  useSession(await tokenFromEmbedder(auth));
+  const opened = await tokenFromEmbedder(auth, signal);
+  if (opened === null || signal.aborted) return;
+  await open();
   await show();
 }
 
@@ -159,6 +165,18 @@ function frame() {
     h('nav', { class: 'tabs', 'aria-label': t('nav.main') }, link('/', 'nav.send'), link('/mine', 'nav.mine'), config.local && link('/rush', 'nav.rush')),
     h('div', { class: 'tools' }, session && userChoice(), languageChoice()),
   );
+  note();
+}
+
+/** Says what the browser does not keep for the page, until the user has read it. */
+function note() {
+  byId('note').hidden = isNoted || !session || (tab.lasts && device.lasts);
+  if (byId('note').hidden) return;
+  const done = () => {
+    isNoted = true;
+    note();
+  };
+  byId('note').replaceChildren(h('p', null, t(tab.lasts ? 'storage.language' : 'storage.none')), h('button', { class: 'link', onClick: done }, t('storage.done')));
 }
 
 function languageChoice() {
@@ -212,6 +230,12 @@ for (const icon of /** @type {NodeListOf<HTMLLinkElement>} */ (document.querySel
 addEventListener('popstate', () => {
   // The embedding app may hand over another token while the page is open.
   void (/^#token=/.test(location.hash) ? open().then(show) : show());
+});
+
+// The service has refused the user's token.
+addEventListener('hongbao-signin', () => {
+  if (config.auth.kind === 'cognito' && tab.lasts) void startCodeFlow(config.auth);
+  else void open().then(show);
 });
 
 Promise.all([prepare(), loadTexts()])

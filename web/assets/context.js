@@ -2,6 +2,7 @@
 
 import { Hongbao } from '../client/hongbao.js';
 import { language } from './i18n.js';
+import { heard, serverNow } from './time.js';
 
 export { number } from './i18n.js';
 
@@ -37,11 +38,11 @@ export const onRetry = new Set();
 
 /** Returns the address of the page's folder, also where the page is shown as /p/<id>. */
 export function home() {
-  return new URL(/\/p\/[^/]*$/.test(location.pathname) ? '..' : '.', location.href).href;
+  return new URL(/\/p\/[0-9A-Za-z]+$/.test(location.pathname) ? '..' : '.', location.href).href;
 }
 
 export async function loadConfig() {
-  const response = await fetch(`${home()}config.json`);
+  const response = heard(await fetch(`${home()}config.json`));
   if (!response.ok) throw new Error(`config.json: ${response.status}`);
   config = { ...config, ...(await response.json()) };
 }
@@ -51,11 +52,18 @@ export function useSession(opened) {
   session = opened;
   api = new Hongbao({
     baseUrl: config.api,
-    headers: () => opened.headers(),
+    fetch: async (input, init) => heard(await opened.fetch(input, init)),
     onRetry: () => {
       for (const listener of onRetry) listener();
     },
   });
+}
+
+/** Ends the session, so that the user can sign in again. The service no longer accepts them. */
+export function endSession() {
+  session?.end();
+  session = null;
+  dispatchEvent(new Event('hongbao-signin'));
 }
 
 /** Packets that were asked for while the modules of their screen were on their way. @type {Map<string, Promise<import('../client/hongbao.js').Packet>>} */
@@ -116,22 +124,11 @@ export function symbol() {
 }
 
 /** @param {number} minor */
-export function decimal(minor) {
+function decimal(minor) {
   const digits = minorDigits();
   const text = String(Math.abs(minor)).padStart(digits + 1, '0');
   const cut = text.length - digits;
   return (minor < 0 ? '-' : '') + text.slice(0, cut) + (digits ? `.${text.slice(cut)}` : '');
-}
-
-/**
- * Parses an amount that a user typed, to minor units; null if it is not an amount.
- * @param {string} text
- */
-export function minorUnits(text) {
-  const digits = minorDigits();
-  const match = /^(\d{1,12})(?:[.．](\d*))?$/.exec(text.trim().replace(/[,，\s]/g, ''));
-  if (!match || (match[2] ?? '').length > digits) return null;
-  return Number(match[1] + (match[2] ?? '').padEnd(digits, '0'));
 }
 
 /** @param {string} at @param {Intl.DateTimeFormatOptions} parts */
@@ -155,7 +152,7 @@ export function minute(at) {
 
 /** Returns the time of day, with the date unless that is today. @param {string} at */
 export function clock(at) {
-  return new Date(at).toDateString() === new Date().toDateString() ? time(at, SECOND) : moment(at);
+  return new Date(at).toDateString() === new Date(serverNow()).toDateString() ? time(at, SECOND) : moment(at);
 }
 
 /** @param {string} at */

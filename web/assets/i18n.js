@@ -1,5 +1,7 @@
 // The texts of the page in the user's language: one file a language, of which one is loaded.
 
+import { device } from './storage.js';
+
 /** @typedef {import('./lang/en.js').Key} Key */
 /** @typedef {import('./lang/en.js').Text} Text */
 
@@ -16,7 +18,7 @@ const FILES = {
 };
 
 let current = (() => {
-  const chosen = localStorage.getItem(LANGUAGE) ?? '';
+  const chosen = device.get(LANGUAGE) ?? '';
   return LANGUAGES.has(chosen) ? chosen : languageOf(navigator.languages[0] ?? navigator.language);
 })();
 /** @type {Partial<Record<Key, Text>>} */
@@ -51,7 +53,7 @@ export async function switchLanguage(wanted) {
   if (!LANGUAGES.has(wanted)) return;
   texts = (await read(wanted)).texts;
   current = wanted;
-  localStorage.setItem(LANGUAGE, wanted);
+  device.set(LANGUAGE, wanted);
 }
 
 /** @param {number} value */

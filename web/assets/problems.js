@@ -1,7 +1,7 @@
 // Shows failures: one screen for each kind of failure that users can do something about.
 
 import { Problem, Unreachable } from '../client/hongbao.js';
-import { minute, session } from './context.js';
+import { endSession, minute } from './context.js';
 import { h } from './dom.js';
 import { t } from './i18n.js';
 
@@ -37,6 +37,9 @@ export function explain(error) {
       case 'not-a-recipient':
       case 'forbidden':
         return said('not-for-you', 'grab.notForYou', 'grab.notForYou.text');
+      case 'user-id-unsupported':
+        // A new token would have the same user id, so there is nothing to retry.
+        return said('unsupported', 'signin.unsupported', 'signin.unsupported.text');
       case 'account-suspended':
         return said('suspended', 'send.suspended', 'send.suspended.text');
       case 'daily-limit-exceeded':
@@ -66,10 +69,8 @@ export function problemNotice(error, retry, signal) {
   const again = () => {
     if (isDone) return;
     isDone = true;
-    if (error instanceof Problem && error.code === 'unauthenticated') {
-      session?.expired();
-      location.reload();
-    } else retry();
+    if (kind === 'signin') endSession();
+    else retry();
   };
   if (kind === 'offline') addEventListener('online', again, { once: true, ...(signal && { signal }) });
   return h(
@@ -79,7 +80,7 @@ export function problemNotice(error, retry, signal) {
     h('h1', { tabindex: '-1' }, title),
     h('p', null, text),
     canRetry
-      ? h('button', { class: 'button', onClick: again }, t('retry'))
+      ? h('button', { class: 'button', onClick: again }, t(kind === 'signin' ? 'signin.title' : 'retry'))
       : h('a', { class: 'button plain', href: '#/' }, t('notFound.home')),
   );
 }

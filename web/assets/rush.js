@@ -1,8 +1,10 @@
 // The rush screen, on the local stack only: many users grab one packet at once, and the screen draws it live.
 
-import { config, minorUnits, money, number, setCurrency } from './context.js';
+import { readAmount, readCount, writeAmount } from './amounts.js';
+import { api, config, minorDigits, money, number, setCurrency } from './context.js';
 import { h, s, say } from './dom.js';
 import { t } from './i18n.js';
+import { misread } from './misread.js';
 
 /**
  * @typedef {object} Tick
@@ -30,15 +32,22 @@ const OVER_DEFAULT_MS = 4_000;
 /** More slips are not drawn one by one. */
 const DRAWN_MOST = 200;
 
+/** The total that the form begins with, in hundredths of the currency's main unit. */
+const TOTAL = 88_800;
+
 /** @param {HTMLElement} root @param {AbortSignal} signal */
-export function rushScreen(root, signal) {
+export async function rushScreen(root, signal) {
+  // The wallet names the currency, which decides how the total is read.
+  setCurrency((await api.wallet({ signal })).currency);
+  if (signal.aborted) return;
+  const digits = minorDigits();
   const field = (/** @type {string} */ id, /** @type {string} */ label, /** @type {string} */ value) => {
     const control = h('input', { id, value, inputmode: 'decimal', autocomplete: 'off' });
     return { control, node: h('div', { class: 'field' }, h('label', { for: id }, label), control) };
   };
   const users = field('users', t('rush.users'), '1000');
   const slips = field('slips', t('rush.slips'), '100');
-  const total = field('total', t('rush.total'), '888.00');
+  const total = field('total', t('rush.total'), writeAmount(Math.round((TOTAL * 10 ** digits) / 100), digits));
   const over = h('select', { id: 'over' }, ...OVER_MS.map((ms) => h('option', { value: ms, selected: ms === OVER_DEFAULT_MS }, t(/** @type {import('./i18n.js').Key} */ (`rush.over.${ms}`)))));
   const start = h('button', { class: 'button', type: 'submit' }, t('rush.start'));
   const form = h('form', { class: 'card form race' }, users.node, slips.node, total.node, h('div', { class: 'field' }, h('label', { for: 'over' }, t('rush.over')), over), start);
@@ -47,10 +56,12 @@ export function rushScreen(root, signal) {
   root.append(h('section', { class: 'rush' }, h('h1', null, t('rush.title')), h('p', { class: 'lead' }, t('rush.lead')), form, bad, board));
   form.addEventListener('submit', (event) => {
     event.preventDefault();
-    const request = { users: Number(users.control.value), count: Number(slips.control.value), total_amount: minorUnits(total.control.value) ?? 0, over_ms: Number(over.value) };
-    const { users: u, count: c, total_amount: a } = request;
-    const fits = Number.isInteger(u) && Number.isInteger(c) && u >= 1 && u <= 5000 && c >= 1 && c <= 1000 && a >= c && a <= c * config.limits.slip_amount_max;
-    bad.textContent = fits ? '' : t('rush.bad');
+    const reading = readAmount(total.control.value, digits);
+    const amount = 'minor' in reading ? reading.minor : 0;
+    const request = { users: readCount(users.control.value) ?? 0, count: readCount(slips.control.value) ?? 0, total_amount: amount, over_ms: Number(over.value) };
+    const { users: u, count: c } = request;
+    const fits = u >= 1 && u <= 5000 && c >= 1 && c <= 1000 && amount >= c && amount <= c * config.limits.slip_amount_max;
+    bad.textContent = fits ? '' : 'wrong' in reading ? misread(reading, writeAmount(10 ** digits, digits)) : t('rush.bad');
     if (!fits || start.disabled) return;
     start.disabled = true;
     start.textContent = t('rush.running');

@@ -2,14 +2,20 @@
 // view. A send takes effect once.
 
 import { Problem, newKey } from '../client/hongbao.js';
-import { api, config, decimal, me, minorUnits, money, number, setCurrency, symbol } from './context.js';
+import { readAmount, readCount, writeAmount } from './amounts.js';
+import { api, config, currency, endSession, me, minorDigits, money, number, setCurrency, symbol } from './context.js';
 import { coverNames, coverOf, dress, loadCover, spoken } from './covers.js';
 import { h, mayMove, say, sleep } from './dom.js';
 import { coin, envelope, redress, sizeOf } from './envelope.js';
 import { glyphs } from './glyphs.js';
-import { t } from './i18n.js';
+import { cleanGreeting } from './greeting.js';
+import { language, t } from './i18n.js';
+import { misread } from './misread.js';
 import { explain } from './problems.js';
 import { isUserId } from './session.js';
+import { tab } from './storage.js';
+import { serverNow } from './time.js';
+import { inWords } from './words.js';
 
 /** @typedef {import('../client/hongbao.js').SendRequest} SendRequest */
 /** @typedef {{key: string, body: SendRequest}} Pending */
@@ -25,17 +31,19 @@ const TOP_UP = 100_000;
 const QUICK = [666, 888, 8_800];
 /** The coin falls and leaves its mark. */
 const SEALING_MS = 420;
-// Emoji, whose joiners and selectors stay; or what the service refuses in a greeting: invisible characters and controls of
-// direction. People paste those without knowing.
-const EMOJI_OR_HIDDEN = /(\p{Emoji}[\ufe0e\ufe0f]?(?:\u200d\p{Emoji}[\ufe0e\ufe0f]?)*)|[\p{Cc}\p{Co}\p{DI}\p{Zl}\p{Zp}]/gu;
 
-// The send that has no answer yet, with its key. After a reload the page retries it with the same key.
+// The send that has no answer yet, with its key. After a reload the page retries it with the same key, if the browser has kept it.
 const pendingName = () => `hongbao.sending.${me()}`;
 /** @returns {Pending | null} */
-const pending = () => JSON.parse(sessionStorage.getItem(pendingName()) ?? 'null');
-/** @param {Pending} send */
-const keep = (send) => sessionStorage.setItem(pendingName(), JSON.stringify(send));
-const drop = () => sessionStorage.removeItem(pendingName());
+const pending = () => JSON.parse(tab.get(pendingName()) ?? 'null');
+/** @param {Pending} send @returns {boolean} whether a reload finds it */
+const keep = (send) => tab.set(pendingName(), JSON.stringify(send));
+const drop = () => tab.remove(pendingName());
+
+/** An amount as users type it. @param {number} minor */
+const typed = (minor) => writeAmount(minor, minorDigits());
+/** A number of hundredths of the currency's main unit, in minor units. @param {number} hundredths */
+const hundredthsOf = (hundredths) => Math.round((hundredths * 10 ** minorDigits()) / 100);
 
 /** What the user wrote, while they look at another screen or choose another language. Only in memory: it may hold a passphrase. */
 const draft = { user: '', split: /** @type {'random' | 'equal'} */ ('random'), cover: 'plain', fields: /** @type {Partial<Record<Field, string>>} */ ({}) };
@@ -62,8 +70,9 @@ class Form {
     this.isBusy = false;
     /** @type {HTMLFormElement | undefined} */
     this.form = undefined;
-    this.count = input('count', { inputmode: 'numeric', value: '10', maxlength: 6 });
-    this.total = input('total', { inputmode: 'decimal', placeholder: decimal(8800), maxlength: 16, size: 6 });
+    // Without a `maxlength`: it would cut digits off a number that is pasted.
+    this.count = input('count', { inputmode: 'numeric', value: '10' });
+    this.total = input('total', { inputmode: 'decimal', placeholder: typed(hundredthsOf(8_800)), size: 6 });
     this.greeting = h('textarea', { id: 'greeting', name: 'greeting', class: 'greeting', rows: 2, placeholder: t('send.greeting.default'), 'aria-label': t('send.greeting'), 'aria-describedby': 'greeting-hint', dir: 'auto', autocomplete: 'off', enterkeyhint: 'done' });
     this.passphrase = input('passphrase', {});
     this.recipients = h('textarea', { id: 'recipients', name: 'recipients', rows: 2, spellcheck: 'false', autocapitalize: 'off' });
@@ -103,7 +112,7 @@ class Form {
 
   /** @param {HTMLElement} root */
   #draw(root) {
-    const quick = QUICK.map((hundredths) => Math.round((hundredths * (minorUnits('1') ?? 100)) / 100)).filter((minor) => minor > 0);
+    const quick = QUICK.map(hundredthsOf).filter((minor) => minor > 0);
     const more = h(
       'details',
       { class: 'more' },
@@ -122,7 +131,7 @@ class Form {
         'div',
         { class: 'card form' },
         h('p', { class: 'hint', id: 'total-hint' }),
-        h('div', { class: 'chips quick', role: 'group', 'aria-label': t('send.quick') }, ...quick.map((minor) => this.#chip(money(minor), this.total, decimal(minor)))),
+        h('div', { class: 'chips quick', role: 'group', 'aria-label': t('send.quick') }, ...quick.map((minor) => this.#chip(money(minor), this.total, typed(minor)))),
         this.#choice('split', 'segments', t('send.split'), /** @type {const} */ (['random', 'equal']).map((kind) => [kind, h('span', null, t(`send.${kind}`))]), draft.split, (kind) => {
           draft.split = kind;
         }),
@@ -198,7 +207,7 @@ class Form {
 
   /** The greeting that is sent; empty if the user wrote none. */
   #cleanGreeting() {
-    return this.greeting.value.replace(/[\r\n]+/g, ' ').replace(EMOJI_OR_HIDDEN, '$1');
+    return cleanGreeting(this.greeting.value);
   }
 
   /** Reads the form. `wrong` has a message for each invalid field. */
@@ -207,14 +216,14 @@ class Form {
     const wrong = new Map();
     const { slip_amount_max: slipMax, count_max: countMax } = config.limits;
     const isEqual = draft.split === 'equal';
-    const countText = this.count.value.trim();
-    const count = /^\d+$/.test(countText) ? Number(countText) : Number.NaN;
+    const count = readCount(this.count.value) ?? Number.NaN;
     const isCount = count >= 1 && count <= countMax;
     if (!isCount) wrong.set('count', t('send.bad.count', { most: countMax }));
-    const written = minorUnits(this.total.value);
+    const reading = readAmount(this.total.value, minorDigits());
+    const written = 'minor' in reading ? reading.minor : null;
     const total = written === null ? null : isEqual ? written * (isCount ? count : 1) : written;
     if (written === null || total === null) {
-      if (this.total.value.trim()) wrong.set('total', t('send.bad.amount', { example: decimal(8880) }));
+      if (this.total.value.trim() && 'wrong' in reading) wrong.set('total', misread(reading, typed(hundredthsOf(8_880))));
     } else if (isEqual && (written < 1 || written > slipMax)) {
       wrong.set('total', t('send.bad.each', { least: money(1), slip: money(slipMax) }));
     } else if (isCount && total < count) {
@@ -234,7 +243,7 @@ class Form {
     if (bad !== undefined) wrong.set('recipients', t('send.bad.recipients', { name: bad }));
     else if (recipients.length > RECIPIENTS_MAX) wrong.set('recipients', t('send.bad.recipients.many'));
     const startsMs = this.starts.value ? Date.parse(this.starts.value) : null;
-    if (startsMs !== null && !(startsMs > Date.now() && startsMs < Date.now() + AHEAD_MAX_MS)) wrong.set('starts', t('send.bad.starts'));
+    if (startsMs !== null && !(startsMs > serverNow() && startsMs < serverNow() + AHEAD_MAX_MS)) wrong.set('starts', t('send.bad.starts'));
     return { wrong, total, count: isCount ? count : null, passphrase, recipients, startsAt: startsMs === null || wrong.has('starts') ? null : new Date(startsMs).toISOString() };
   }
 
@@ -261,7 +270,7 @@ class Form {
     this.splitHint.textContent = t(`send.${draft.split}.hint`);
     this.greeting.className = `greeting ${sizeOf(this.greeting.value)}`;
     const isReady = total !== null && total > 0 && wrong.size === 0;
-    this.submit.textContent = isReady ? t('send.submit', { amount: money(total) }) : t('send.submit.empty');
+    this.submit.replaceChildren(...(isReady ? [t('send.submit', { amount: money(total) }), h('small', null, inWords(total, minorDigits(), currency, language()))] : [t('send.submit.empty')]));
     this.submit.disabled = !isReady || this.isBusy;
     this.#showBalance(isReady ? total : 0);
     this.#showBlessings();
@@ -339,9 +348,9 @@ class Form {
     this.isBusy = true;
     this.submit.disabled = true;
     this.submit.textContent = t('send.sending');
-    this.state.replaceChildren();
     this.drawn.classList.add('sealing');
-    keep(send);
+    const isKept = keep(send);
+    this.state.replaceChildren(isKept ? '' : h('p', { class: 'hint' }, t('send.unkept')));
     try {
       const sealed = sleep(mayMove() ? SEALING_MS : 0);
       // Without the screen's signal: the page needs the answer of a send even if another screen is shown.
@@ -352,12 +361,12 @@ class Form {
       // Replaces the form in the history, so that "back" does not return to a filled form.
       location.replace(`#/sent/${packet.packet_id}`);
     } catch (error) {
-      this.#failed(send, error);
+      this.#failed(send, error, isKept);
     }
   }
 
-  /** @param {Pending} send @param {unknown} error */
-  #failed(send, error) {
+  /** @param {Pending} send @param {unknown} error @param {boolean} isKept */
+  #failed(send, error, isKept) {
     this.drawn.classList.remove('sealing');
     const { title, text } = explain(error);
     if (error instanceof Problem && error.status < 500 && error.code !== 'too-many-requests') {
@@ -367,6 +376,7 @@ class Form {
       const reasons = error.errors.map(({ field: name, reason }) => `${name}: ${reason}`).join('; ');
       const isPoor = error.code === 'insufficient-balance';
       this.state.replaceChildren(h('p', { class: 'bad' }, isPoor ? t('send.bad.poor') : reasons || title), isPoor || reasons ? '' : h('p', { class: 'hint' }, text));
+      if (error.code === 'unauthenticated') this.state.append(h('button', { class: 'button', type: 'button', onClick: endSession }, t('signin.title')));
       this.#update();
       if (isPoor) void this.#readBalance();
       return;
@@ -381,6 +391,7 @@ class Form {
         h('button', { class: 'link', type: 'button', title: t('send.forget.hint'), onClick: () => this.#forget() }, t('send.forget')),
       ),
       h('p', { class: 'hint' }, t('send.forget.hint')),
+      isKept ? '' : h('p', { class: 'hint' }, t('send.unkept')),
     );
   }
 

@@ -6,7 +6,8 @@
 //
 // `cognito`: Cognito's authorization code flow with PKCE.
 //
-// A token stays in sessionStorage, which ends with the tab. No other tab and no later visitor can read it.
+// A token stays in the tab's storage. No other tab and no later visitor can read it. The page does not judge its age, since the
+// machine's clock may be wrong: it sends the token, and believes a 401. Then it asks once for another one.
 
 /**
  * @typedef {object} Auth
@@ -20,18 +21,24 @@
 /**
  * @typedef {object} Session
  * @property {string} userId
- * @property {() => Promise<Record<string, string>>} headers The headers that identify the user.
- * @property {() => void} expired To call when the service no longer accepts the token.
+ * @property {typeof globalThis.fetch} fetch Sends a request as the user.
+ * @property {() => void} end Forgets what the service no longer accepts.
  */
 
 import { home } from './context.js';
+import { device, tab } from './storage.js';
 
 const TOKEN = 'hongbao.token';
 const REFRESH = 'hongbao.refresh';
 const USER = 'hongbao.user';
 const FLOW = 'hongbao.flow';
-/** A token is renewed this long before it expires. */
-const RENEW_BEFORE_S = 60;
+/** The embedding app has this long to answer while a request waits for another token. */
+const EMBEDDER_WITHIN_MS = 4_000;
+/** Tokens that the service refused. The page does not take them again. @type {Set<string>} */
+const refused = new Set();
+
+/** Whether Cognito sent the user back to a page that no longer knows that it asked. */
+export let isFlowLost = false;
 
 /** Returns the names that the local stack offers. @param {Auth} auth */
 export function localUsers(auth) {
@@ -41,8 +48,8 @@ export function localUsers(auth) {
 /** Chooses a name, on the local stack. @param {string} userId */
 export function chooseLocalUser(userId) {
   // Each tab may have another user. A new tab starts with the last choice.
-  sessionStorage.setItem(USER, userId);
-  localStorage.setItem(USER, userId);
+  tab.set(USER, userId);
+  device.set(USER, userId);
 }
 
 /** Whether the API accepts this user id. @param {string} userId */
@@ -59,55 +66,80 @@ export async function openSession(auth) {
   if (auth.kind === 'local') return localSession(auth);
   if (auth.kind === 'cognito') await finishCodeFlow(auth);
   else takeTokenOfFragment();
-  const token = sessionStorage.getItem(TOKEN);
-  return token && isFresh(token) ? tokenSession(auth, token) : renewed(auth);
+  const token = tab.get(TOKEN) ?? (auth.kind === 'cognito' ? await refresh(auth) : null);
+  return token && subjectOf(token) !== null ? tokenSession(auth, token) : null;
 }
 
 /** @param {Auth} auth @returns {Session} */
 function localSession(auth) {
-  const userId = sessionStorage.getItem(USER) ?? localStorage.getItem(USER) ?? localUsers(auth)[0] ?? 'alice';
-  sessionStorage.setItem(USER, userId);
-  return { userId, headers: async () => ({ 'X-User-Id': userId }), expired: () => {} };
+  const userId = tab.get(USER) ?? device.get(USER) ?? localUsers(auth)[0] ?? 'alice';
+  tab.set(USER, userId);
+  return { userId, fetch: (input, init) => fetchWith('X-User-Id', userId, input, init), end: () => {} };
 }
 
-/** @param {Auth} auth @param {string} token @returns {Session} */
-function tokenSession(auth, token) {
-  let current = token;
+/** @param {string} name @param {string} value @param {RequestInfo | URL} input @param {RequestInit} [init] */
+function fetchWith(name, value, input, init = {}) {
+  const headers = new Headers(init.headers);
+  headers.set(name, value);
+  return fetch(input, { ...init, headers });
+}
+
+/** @param {Auth} auth @param {string} first @returns {Session} */
+function tokenSession(auth, first) {
+  // Only for display: the service verifies the token itself.
+  const userId = subjectOf(first) ?? '';
+  let token = first;
+  // Not again before the service has accepted a token: where it accepts none, each request would ask.
+  let mayAsk = true;
+  /** @type {Promise<void> | undefined} */
+  let asking;
+  const renew = async () => {
+    mayAsk = false;
+    try {
+      const other = await (auth.kind === 'cognito' ? refresh(auth) : tokenFromEmbedder(auth, AbortSignal.timeout(EMBEDDER_WITHIN_MS)));
+      // Another user's token must not repeat this user's request.
+      if (other !== null && subjectOf(other) === userId) token = other;
+    } catch (error) {
+      mayAsk = true;
+      throw error;
+    } finally {
+      asking = undefined;
+    }
+  };
+  /** @type {(input: RequestInfo | URL, init?: RequestInit) => Promise<Response>} */
+  const send = async (input, init) => {
+    const answer = await fetchWith('Authorization', `Bearer ${token}`, input, init);
+    if (answer.ok) mayAsk = true;
+    return answer;
+  };
   return {
-    // Only for display: the service verifies the token itself.
-    userId: String(claimsOf(token)?.['sub'] ?? ''),
-    headers: async () => {
-      if (!isFresh(current) && auth.kind === 'cognito') current = (await refresh(auth)) ?? current;
-      return { Authorization: `Bearer ${sessionStorage.getItem(TOKEN) ?? current}` };
+    userId,
+    fetch: async (input, init) => {
+      const sent = token;
+      const answer = await send(input, init);
+      if (answer.status !== 401) return answer;
+      refused.add(sent);
+      // Requests that are refused at the same time wait for the same token.
+      if (token === sent && mayAsk) asking ??= renew();
+      await asking;
+      return token === sent ? answer : send(input, init);
     },
-    expired: () => {
-      sessionStorage.removeItem(TOKEN);
+    end: () => {
+      tab.remove(TOKEN);
+      tab.remove(REFRESH);
     },
   };
 }
 
-/** @param {Auth} auth */
-async function renewed(auth) {
-  const token = auth.kind === 'cognito' ? await refresh(auth) : null;
-  return token ? tokenSession(auth, token) : null;
-}
-
-/** @param {string} token @returns {Record<string, unknown> | null} */
-function claimsOf(token) {
+/** Returns the user that a token names; null if it is none that the page can read. @param {string} token @returns {string | null} */
+function subjectOf(token) {
   try {
     const part = (token.split('.')[1] ?? '').replace(/-/g, '+').replace(/_/g, '/');
     const bytes = Uint8Array.from(atob(part), (letter) => letter.charCodeAt(0));
-    return JSON.parse(new TextDecoder().decode(bytes));
+    return String(JSON.parse(new TextDecoder().decode(bytes)).sub ?? '');
   } catch {
     return null;
   }
-}
-
-/** @param {string} token */
-function isFresh(token) {
-  const claims = claimsOf(token);
-  if (!claims) return false;
-  return typeof claims['exp'] !== 'number' || claims['exp'] - RENEW_BEFORE_S > Date.now() / 1000;
 }
 
 /** Returns the fragment that shows the packet of a link /p/<id>. */
@@ -122,7 +154,7 @@ function takeTokenOfFragment() {
   const given = new URLSearchParams(location.hash.replace(/^#/, ''));
   const token = given.get('token');
   if (!token) return;
-  sessionStorage.setItem(TOKEN, token);
+  tab.set(TOKEN, token);
   // Removed from the address at once: otherwise it would stay in the history and in links that users copy.
   const to = given.get('to');
   history.replaceState(null, '', `${home()}${to === null ? packetFragment() || '#/' : `#${to}`}`);
@@ -131,22 +163,29 @@ function takeTokenOfFragment() {
 /**
  * Asks the embedding app for a token and waits for the message `{type: 'hongbao-token', token}` from a configured origin.
  * @param {Auth} auth
- * @returns {Promise<Session>}
+ * @param {AbortSignal} signal
+ * @returns {Promise<string | null>} null if nobody can answer, or if the signal came first
  */
-export function tokenFromEmbedder(auth) {
+export function tokenFromEmbedder(auth, signal) {
   const origins = auth.origins ?? [];
+  const embedders = [parent, opener].filter((embedder) => embedder && embedder !== window);
+  if (embedders.length === 0) return Promise.resolve(null);
   return new Promise((resolve) => {
+    const stop = new AbortController();
+    const end = (/** @type {string | null} */ token) => {
+      stop.abort();
+      resolve(token);
+    };
+    signal.addEventListener('abort', () => end(null), { signal: stop.signal });
     const listen = (/** @type {MessageEvent} */ event) => {
       const { type, token } = event.data ?? {};
       const trusted = origins.includes(event.origin) && (event.source === parent || event.source === opener);
-      if (!trusted || type !== 'hongbao-token' || typeof token !== 'string' || !isFresh(token)) return;
-      removeEventListener('message', listen);
-      sessionStorage.setItem(TOKEN, token);
-      resolve(tokenSession(auth, token));
+      if (!trusted || type !== 'hongbao-token' || typeof token !== 'string' || refused.has(token) || subjectOf(token) === null) return;
+      tab.set(TOKEN, token);
+      end(token);
     };
-    addEventListener('message', listen);
-    for (const embedder of [parent, opener]) {
-      if (!embedder || embedder === window) continue;
+    addEventListener('message', listen, { signal: stop.signal });
+    for (const embedder of embedders) {
       // Sent only to the configured origins: another site that frames the page does not receive it.
       for (const origin of origins) embedder.postMessage({ type: 'hongbao-token-wanted' }, origin);
     }
@@ -166,7 +205,7 @@ const redirectUri = () => home();
 export async function startCodeFlow(auth) {
   const random = () => base64Url(crypto.getRandomValues(new Uint8Array(32)));
   const flow = { verifier: random(), state: random(), to: location.hash || packetFragment() };
-  sessionStorage.setItem(FLOW, JSON.stringify(flow));
+  tab.set(FLOW, JSON.stringify(flow));
   const digest = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(flow.verifier));
   const parameters = new URLSearchParams({
     response_type: 'code',
@@ -185,17 +224,18 @@ async function finishCodeFlow(auth) {
   const parameters = new URLSearchParams(location.search);
   const [code, state] = [parameters.get('code'), parameters.get('state')];
   if (!code || !state) return;
-  const flow = JSON.parse(sessionStorage.getItem(FLOW) ?? 'null');
-  sessionStorage.removeItem(FLOW);
+  const flow = JSON.parse(tab.get(FLOW) ?? 'null');
+  tab.remove(FLOW);
   history.replaceState(null, '', `${home()}${flow?.to ?? ''}`);
   // This tab did not ask for a code with another state.
-  if (!flow || flow.state !== state) return;
+  isFlowLost = !flow || flow.state !== state;
+  if (isFlowLost) return;
   await exchange(auth, { grant_type: 'authorization_code', code, redirect_uri: redirectUri(), code_verifier: flow.verifier });
 }
 
 /** @param {Auth} auth @returns {Promise<string | null>} */
 function refresh(auth) {
-  const token = sessionStorage.getItem(REFRESH);
+  const token = tab.get(REFRESH);
   return token ? exchange(auth, { grant_type: 'refresh_token', refresh_token: token }) : Promise.resolve(null);
 }
 
@@ -203,10 +243,12 @@ function refresh(auth) {
 async function exchange(auth, grant) {
   const body = new URLSearchParams({ ...grant, client_id: auth.client_id ?? '' });
   const response = await fetch(`${auth.domain}/oauth2/token`, { method: 'POST', body });
+  // Cognito is busy: that says nothing about the user.
+  if (response.status === 429 || response.status >= 500) throw new Error(`sign-in: ${response.status}`);
   if (!response.ok) return null;
   const tokens = await response.json();
   // The id token, since the API's authorizer checks the audience, which is the client here.
-  sessionStorage.setItem(TOKEN, tokens.id_token);
-  if (tokens.refresh_token) sessionStorage.setItem(REFRESH, tokens.refresh_token);
+  tab.set(TOKEN, tokens.id_token);
+  if (tokens.refresh_token) tab.set(REFRESH, tokens.refresh_token);
   return tokens.id_token;
 }

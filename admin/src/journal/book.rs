@@ -5,10 +5,11 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use shared::domain::Timestamp;
 use tempfile::TempDir;
 
-use super::entry::{Classes, Entry, Movements, Sum};
-use super::tally::Problems;
+use super::entry::{Classes, Entry, Line, Movements, Sum};
+use super::tally::{Problems, Span};
 use crate::deployment::{Failed, in_file};
 use crate::sort::Sorter;
 
@@ -21,8 +22,12 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// What a day's journal adds up to.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Summary {
-    /// The UTC day.
     pub day: String,
+    /// The time zone of the day.
+    pub zone: String,
+    /// The first moment, and the moment after the last one, where the next journal begins.
+    pub from: String,
+    pub to: String,
     pub currency: String,
     /// Whether the day was over, and its last holds had time to be persisted.
     #[serde(rename = "final")]
@@ -111,7 +116,8 @@ impl Book {
         let mut entries = entries.finish().map_err(in_file(draft))?;
         let file = |name| File::create(draft.join(name)).map_err(in_file(draft));
         let mut lines = BufWriter::with_capacity(BUFFER_BYTES, file(LINES)?);
-        let mut table = csv::WriterBuilder::new().buffer_capacity(BUFFER_BYTES).from_writer(file(TABLE)?);
+        let mut table = sheet().from_writer(file(TABLE)?);
+        table.write_record(HEADER).map_err(|error| in_file(draft)(error.into()))?;
         let mut movements = Movements::default();
         while let Some(record) = entries.advance().map_err(in_file(draft))? {
             let entry =
@@ -120,10 +126,7 @@ impl Book {
             let line = entry.line(currency);
             serde_json::to_writer(&mut lines, &line).map_err(|error| in_file(draft)(error.into()))?;
             lines.write_all(b"\n").map_err(in_file(draft))?;
-            table.serialize(&line).map_err(|error| in_file(draft)(error.into()))?;
-        }
-        if movements == Movements::default() {
-            table.write_record(HEADER).map_err(|error| in_file(draft)(error.into()))?;
+            table.write_record(row(&line)).map_err(|error| in_file(draft)(error.into()))?;
         }
         let lines = lines.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
         let table = table.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
@@ -148,9 +151,46 @@ impl Book {
 /// The columns of the CSV file.
 const HEADER: [&str; 9] = ["time", "kind", "user", "id", "packet", "debit", "credit", "amount", "currency"];
 
+/// How CSV is written: by RFC 4180.
+fn sheet() -> csv::WriterBuilder {
+    let mut sheet = csv::WriterBuilder::new();
+    sheet.buffer_capacity(BUFFER_BYTES).terminator(csv::Terminator::CRLF);
+    sheet
+}
+
+/// An entry as a row of the CSV file. A spreadsheet keeps its ids as texts.
+fn row(line: &Line) -> [String; 9] {
+    let Line { time, kind, user, id, packet, debit, credit, amount, currency } = line;
+    let packet = packet.as_deref().map(kept).unwrap_or_default();
+    // The name of an account begins with its class, so it is no formula and no number.
+    let [time, kind, debit, credit, currency] = [time, kind, debit, credit, currency].map(ToString::to_string);
+    [time, kind, kept(user), kept(id), packet, debit, credit, amount.to_string(), currency]
+}
+
+/// What precedes each id in a file for spreadsheets. They would compute the id `=1+1`, and round one of 19 digits.
+const MARK: char = '\'';
+
+fn kept(id: &str) -> String {
+    format!("{MARK}{id}")
+}
+
+/// The id in a cell that [`kept`] wrote; none if it is not marked.
+pub fn unmarked(cell: &str) -> Option<&str> {
+    cell.strip_prefix(MARK)
+}
+
 /// Reads the summary of the journal in `folder`.
 pub fn read_summary(folder: &Path) -> Result<Summary, Failed> {
     let path = folder.join(SUMMARY);
     let text = std::fs::read(&path).map_err(in_file(&path))?;
     serde_json::from_slice(&text).map_err(|error| Failed::Unverifiable(format!("{}: {error}", path.display())))
+}
+
+impl Summary {
+    /// The time of its entries.
+    pub fn span(&self) -> Result<Span, Failed> {
+        let ms = |text: &str| text.parse().map(Timestamp::ms);
+        let span = ms(&self.from).and_then(|start| Ok(Span { start, end: ms(&self.to)? }));
+        span.map_err(|()| Failed::Unverifiable(format!("{} to {} is no time of a journal", self.from, self.to)))
+    }
 }

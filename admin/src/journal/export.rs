@@ -75,8 +75,7 @@ impl Export {
             let what = format!("its files have {listed} items, but the summary has {}", summary.item_count);
             return Err(unreadable(&path, what));
         }
-        let at = summary.export_time.parse::<jiff::Timestamp>().map_err(|error| unreadable(&path, error))?;
-        let at = Timestamp::from_ms(u64::try_from(at.as_millisecond()).unwrap_or(0));
+        let at = summary.export_time.parse().map_err(|()| unreadable(&path, "its exportTime is not RFC 3339"))?;
         Ok(Self { arn: summary.export_arn, at, folder: folder.to_owned(), files })
     }
 

@@ -101,7 +101,7 @@ pub fn read<'a>(item: &'a Attributes<'_>) -> Result<Fact<'a>, String> {
     let amount = || whole("amount", &item.amount);
     let at = || whole("at", &item.at);
     Ok(match name {
-        Name::Amounts(_) | Name::Reference(..) | Name::Of(_, Own::SendKey | Own::Day) => Fact::Silent,
+        Name::Amounts(_) | Name::Reference(..) | Name::Receiver | Name::Of(_, Own::SendKey | Own::Day) => Fact::Silent,
         Name::Packet(_) => Fact::Packet {
             total: whole("total_amount", &item.total_amount)?,
             at: whole("created_at", &item.created_at)?,

@@ -1,9 +1,12 @@
 //! The journal of a day: every movement as an entry of double-entry bookkeeping, with what the accounts held before and
 //! after the day.
 //!
-//! A movement belongs to the UTC day of its own time, which users and the operator's API see too. The time of a claim is that
+//! A movement belongs to the day of its own time, which users and the operator's API see too. The time of a claim is that
 //! of its grab. So a claim that is persisted after midnight changes the day before. Movements are never changed or deleted:
 //! once no hold of a day is left, its journal is the same whenever it is written.
+//!
+//! Days are those of the deployment's zone. If that was changed, the first day after it overlaps the day before or leaves a gap. So a
+//! journal begins where the one before it ended: no movement is in two of them, and none is left out.
 
 mod book;
 mod entry;
@@ -17,13 +20,12 @@ use std::time::Duration;
 
 use ::audit::Reader;
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use shared::domain::Timestamp;
+use shared::domain::{DayZone, Timestamp};
 use shared::ports::{Clock, System};
 
-pub use book::{LINES, Summary, Verdict, read_summary};
+pub use book::{LINES, Summary, Verdict, read_summary, unmarked};
 pub use entry::{KINDS, Line, Movements, Sum};
-pub use tally::{Day, Problem, Problems};
+pub use tally::{Problem, Problems, Span};
 
 use self::book::{Balance, Book, Read, State};
 use self::entry::Classes;
@@ -45,26 +47,21 @@ const ENTRIES_BYTES: usize = 24 << 20;
 /// For how long before a reading the state can still differ from the movements.
 const MOVING: Duration = Duration::from_mins(1);
 
-impl Day {
-    /// The milliseconds of a UTC day.
-    pub fn of(date: Date) -> Result<Self, Failed> {
-        let start = |date: Date| {
-            let start = date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond();
-            u64::try_from(start).ok()
-        };
-        let day = start(date).zip(date.tomorrow().ok().and_then(start));
-        let (start, end) = day.ok_or_else(|| Failed::Unverifiable(format!("{date} is no day of this ledger")))?;
-        Ok(Self { start, end })
-    }
+/// The time of a day's journal that follows `previous`.
+fn span(zone: &DayZone, date: Date, previous: Option<Span>) -> Result<Span, Failed> {
+    let day = zone.day(date).ok_or_else(|| Failed::Unverifiable(format!("{date} is no day of this ledger")))?;
+    let start = previous.map_or(day.start.ms(), |previous| previous.end);
+    // A zone far to the east of the one before may have a day that ended before its journal begins. That one is empty.
+    Ok(Span { start, end: day.end.ms().max(start) })
 }
 
 /// Writes the journal of a day.
 pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Result<Outcome, Failed> {
-    let day = Day::of(options.day)?;
     let previous = options.previous.as_deref().map(read_summary).transpose()?;
     if let Some(previous) = &previous {
         is_of_the_day_before(previous, options)?;
     }
+    let day = span(&options.day_zone, options.day, previous.as_ref().map(Summary::span).transpose()?)?;
     let path = options.output.clone().unwrap_or_else(|| PathBuf::from(format!("journal-{}", options.day)));
     let export = options.export.as_deref().map(Export::open).transpose()?;
     let at = export.as_ref().map_or_else(|| System.now(), |export| export.at);
@@ -93,7 +90,7 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
     }
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();
-    let (entries, mut summary) = summary(options, read, is_final, is_moving, tally);
+    let (entries, mut summary) = summary(options, day, read, is_final, is_moving, tally);
     if let Some(previous) = previous {
         follows(&mut summary, &previous);
     }
@@ -111,7 +108,14 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
 }
 
 /// Adds up a tally, and names what contradicts itself.
-fn summary(options: &Journal, read: Read, is_final: bool, is_moving: bool, tally: Tally) -> (Sorter, Summary) {
+fn summary(
+    options: &Journal,
+    span: Span,
+    read: Read,
+    is_final: bool,
+    is_moving: bool,
+    tally: Tally,
+) -> (Sorter, Summary) {
     let Tally { before, within, after, wallets, has_timelines, mut problems, entries, .. } = tally;
     for (when, period) in [("before the day", before), ("in the day", within)] {
         for (what, movements, copies) in period.differences(has_timelines) {
@@ -129,6 +133,9 @@ fn summary(options: &Journal, read: Read, is_final: bool, is_moving: bool, tally
     let state = state(&[before, within, after], wallets, is_moving, &mut problems);
     let summary = Summary {
         day: options.day.to_string(),
+        zone: options.day_zone.to_string(),
+        from: Timestamp::from_ms(span.start).to_string(),
+        to: Timestamp::from_ms(span.end).to_string(),
         currency: options.currency.clone(),
         is_final,
         read,
@@ -190,10 +197,20 @@ fn follows(summary: &mut Summary, previous: &Summary) {
     }
 }
 
+/// What to say of a journal that does not begin with its day.
+fn begins_elsewhere(summary: &Summary) -> Option<String> {
+    let zone: DayZone = summary.zone.parse().ok()?;
+    let start = zone.day(summary.day.parse().ok()?)?.start.to_string();
+    (start != summary.from).then(|| {
+        format!("the day began at {start}, but this journal begins where the one before it ended: the zone of days was changed")
+    })
+}
+
 fn in_words(summary: &Summary, path: &Path) -> String {
-    let Summary { day, currency, is_final, read, opening, entries, closing, state, problems } = summary;
+    let Summary { day, zone, from, to, currency, is_final, read, opening, entries, closing, state, problems } = summary;
     let about = [
         ("day", format!("{day}, {}", if *is_final { "final" } else { "not final" })),
+        ("time", format!("{from} to {to}, {zone}")),
         ("read", format!("{} items of {} at {}", read.items, read.source, read.at)),
         ("currency", currency.clone()),
     ];
@@ -210,18 +227,17 @@ fn in_words(summary: &Summary, path: &Path) -> String {
     let rows = std::iter::once(balance("opening", opening.accounts))
         .chain(KINDS.map(of_kind))
         .chain([balance("closing", closing.accounts)]);
-    let mut paragraphs = vec![
-        columns(&[], about.map(|(name, value)| vec![name.to_owned(), value])),
+    let mut paragraphs = vec![columns(&[], about.map(|(name, value)| vec![name.to_owned(), value]))];
+    paragraphs.extend(begins_elsewhere(summary));
+    paragraphs.extend([
         columns(&["", "entries", "external", "wallets", "packets"], rows),
-    ];
-    paragraphs.push(
         match state.verdict {
             Verdict::Equal => "the wallets and the undecided slips equal the movements",
             Verdict::Moving => "money moved during the read, so wallets and undecided slips were not compared",
             Verdict::Differs => "the wallets or the undecided slips differ from the movements",
         }
         .to_owned(),
-    );
+    ]);
     let Problems { problem_count, problems } = problems;
     if *problem_count > 0 {
         paragraphs.push(match problems.len() as u64 {

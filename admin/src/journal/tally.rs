@@ -84,11 +84,11 @@ impl Problems {
     }
 }
 
-/// A UTC day, in milliseconds since the epoch.
+/// The time of a journal, in milliseconds since the epoch: a day, from the end of the journal before it on.
 #[derive(Clone, Copy, Debug)]
-pub struct Day {
+pub struct Span {
     pub start: u64,
-    /// The start of the next day.
+    /// Where the next journal begins.
     pub end: u64,
 }
 
@@ -117,7 +117,7 @@ pub struct Copies {
 
 /// All that a pass has found.
 pub struct Tally {
-    day: Day,
+    day: Span,
     currency: String,
     /// The day's entries.
     pub entries: Sorter,
@@ -141,7 +141,7 @@ pub struct Tally {
 
 impl Tally {
     /// An empty tally of `day`, which keeps `memory` bytes of entries in memory and the others in `folder`.
-    pub fn new(day: Day, currency: &str, folder: &Path, memory: usize) -> Self {
+    pub fn new(day: Span, currency: &str, folder: &Path, memory: usize) -> Self {
         Self {
             day,
             currency: currency.to_owned(),

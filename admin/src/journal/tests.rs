@@ -122,13 +122,14 @@ impl Ledger {
     }
 }
 
-fn day() -> Day {
-    Day::of(DAY.parse().unwrap()).unwrap()
+fn day() -> Span {
+    span(&DayZone::UTC, DAY.parse().unwrap(), None).unwrap()
 }
 
 fn options() -> Journal {
     Journal {
         day: DAY.parse().unwrap(),
+        day_zone: DayZone::UTC,
         export: None,
         output: None,
         previous: None,
@@ -150,7 +151,7 @@ fn journal(ledger: &Ledger) -> (Summary, Vec<Line<'static>>) {
     let [mut tally, other] = tallies;
     tally.append(other).unwrap();
     let read = Read { source: "t".to_owned(), at: String::new(), items: tally.items };
-    let (entries, summary) = summary(&options(), read, true, false, tally);
+    let (entries, summary) = summary(&options(), day(), read, true, false, tally);
     assert_eq!(book.write_entries(entries, "CNY").unwrap(), summary.entries);
     book.close(&summary).unwrap();
     let text = std::fs::read_to_string(folder.path().join("book").join(LINES)).unwrap();
@@ -239,9 +240,30 @@ fn a_reading_of_moving_money_is_not_judged_by_its_state() {
             tally.enter(&serde_json::from_str(&item.to_string()).unwrap()).unwrap();
         }
         let read = Read { source: "t".to_owned(), at: String::new(), items: 0 };
-        let (_, summary) = summary(&options(), read, true, is_moving, tally);
+        let (_, summary) = summary(&options(), day(), read, true, is_moving, tally);
         let states = summary.problems.problems.iter().filter(|problem| problem.kind == ProblemKind::State).count();
         (summary.state.verdict, states)
     };
     assert_eq!((verdict(true), verdict(false)), ((Verdict::Moving, 0), (Verdict::Differs, 1)));
+}
+
+#[test]
+fn a_journal_begins_where_the_one_before_it_ended() {
+    let at = |text: &str| text.parse::<Timestamp>().unwrap().ms();
+    let day_in =
+        |zone: &str, date: &str, previous| span(&zone.parse().unwrap(), date.parse().unwrap(), previous).unwrap();
+    for (before, after, from, to) in [
+        ("UTC", "UTC", "2026-11-23T00:00:00Z", "2026-11-24T00:00:00Z"),
+        ("UTC", "Asia/Shanghai", "2026-11-23T00:00:00Z", "2026-11-23T16:00:00Z"),
+        ("Asia/Shanghai", "UTC", "2026-11-22T16:00:00Z", "2026-11-24T00:00:00Z"),
+        ("Pacific/Kiritimati", "Pacific/Pago_Pago", "2026-11-22T10:00:00Z", "2026-11-24T11:00:00Z"),
+        // The whole day in the east was over before the day in the west ended: its journal is empty.
+        ("Pacific/Pago_Pago", "Pacific/Kiritimati", "2026-11-23T11:00:00Z", "2026-11-23T11:00:00Z"),
+    ] {
+        let previous = day_in(before, "2026-11-22", None);
+        let journal = day_in(after, DAY, Some(previous));
+        assert_eq!((journal.start, journal.end), (at(from), at(to)), "{before} {after}");
+        let next = day_in(after, "2026-11-24", Some(journal));
+        assert_eq!((next.start, next.end), (journal.end, day_in(after, "2026-11-24", None).end), "{before} {after}");
+    }
 }

@@ -6,7 +6,7 @@ use shared::domain::{MovementKind, Timestamp};
 
 use super::difference::{Difference, Differences, Kind};
 use crate::deployment::Failed;
-use crate::journal::Day;
+use crate::journal::Span;
 
 /// Movements of one id that wait for a counterpart, on each side. Further ones are compared with nothing.
 const WAITING_MAX: usize = 1_000;
@@ -93,7 +93,7 @@ fn text(record: &[u8]) -> Option<(String, &[u8])> {
 
 /// Takes movements in order and names their differences.
 pub struct Matching {
-    day: Day,
+    day: Span,
     pub differences: Differences,
     /// The entry and the transfers of the movement that is read.
     entry: Option<Found>,
@@ -106,7 +106,7 @@ pub struct Matching {
 }
 
 impl Matching {
-    pub const fn new(day: Day, differences: Differences) -> Self {
+    pub const fn new(day: Span, differences: Differences) -> Self {
         Self {
             day,
             differences,

@@ -11,13 +11,13 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use serde::Serialize;
-use shared::domain::MovementKind;
+use shared::domain::{MovementKind, Timestamp};
 
 use self::difference::{Difference, Differences, Kind};
 use self::matching::{Found, Matching, Side};
-use self::transfers::{Transfer, Unusable, shown};
+use self::transfers::{Dates, Transfer, Unusable, shown};
 use crate::deployment::{Failed, in_file};
-use crate::journal::{self, Day, KINDS, Line, Movements, Problem, Problems, Sum, Summary, Verdict};
+use crate::journal::{self, KINDS, Line, Movements, Problem, Problems, Sum, Summary, Verdict};
 use crate::options::Reconcile;
 use crate::sort::Sorter;
 use crate::text::columns;
@@ -44,7 +44,7 @@ struct Report {
 /// Compares a journal with transfers.
 pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     let summary = journal::read_summary(&options.journal)?;
-    let date = summary.day.parse().map_err(|_| Failed::Unverifiable(format!("{} is no day", summary.day)))?;
+    let span = summary.span()?;
     let folder = tempfile::Builder::new().prefix(".reconcile-").tempdir_in(&options.journal);
     let folder = folder.map_err(in_file(&options.journal))?;
     let mut sorter = Sorter::new(folder.path(), MOVEMENTS_BYTES);
@@ -52,7 +52,7 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
     let ledger = read_journal(options, &summary, &mut sorter)?;
     let transfers = read_transfers(options, &summary, &mut sorter, &mut differences)?;
 
-    let mut matching = Matching::new(Day::of(date)?, differences);
+    let mut matching = Matching::new(span, differences);
     let mut movements = sorter.finish().map_err(in_file(folder.path()))?;
     while let Some(record) = movements.advance().map_err(in_file(folder.path()))? {
         let found =
@@ -114,7 +114,7 @@ fn read_journal(options: &Reconcile, summary: &Summary, sorter: &mut Sorter) -> 
         let line: Line = serde_json::from_str(&text).map_err(|error| damaged(number, &error))?;
         let kind = MovementKind::ALL.into_iter().find(|kind| kind.name() == line.kind);
         let kind = kind.ok_or_else(|| damaged(number, &"an unknown kind"))?;
-        let time = line.time.parse::<jiff::Timestamp>().map_err(|error| damaged(number, &error))?;
+        let time = line.time.parse::<Timestamp>().map_err(|()| damaged(number, &"a time that is not RFC 3339"))?;
         all[kind] += Sum::new(1, line.amount);
         if options.kinds.contains(&kind) {
             let found = Found {
@@ -124,7 +124,7 @@ fn read_journal(options: &Reconcile, summary: &Summary, sorter: &mut Sorter) -> 
                 side: Side::Ledger,
                 amount: line.amount,
                 currency: line.currency.into_owned(),
-                at: u64::try_from(time.as_millisecond()).unwrap_or_default(),
+                at: time.ms(),
                 row: number,
             };
             found.write(&mut record);
@@ -146,7 +146,8 @@ fn read_transfers(
 ) -> Result<Movements, Failed> {
     let (mut record, mut all) = (Vec::new(), Movements::default());
     let folder: &Path = &options.journal;
-    transfers::each(&options.transfers, &options.kinds, |row, id, transfer| {
+    let dates = Dates::of(summary)?;
+    transfers::each(&options.transfers, &options.kinds, &dates, |row, id, transfer| {
         let (kind, expected, found) = match transfer {
             Ok(Transfer { id, kind, user, amount, currency, at }) => {
                 if currency == summary.currency {

@@ -1,13 +1,15 @@
 //! Random journals and transfers with one planted difference each, which must be found.
 
 use proptest::prelude::*;
+use shared::domain::DayZone;
 
 use super::difference::Kind;
 use super::matching::{Found, Matching, Side};
 use super::*;
+use crate::journal::Span;
 
 const START: u64 = 1_763_856_000_000;
-const DAY: Day = Day { start: START, end: START + 86_400_000 };
+const DAY: Span = Span { start: START, end: START + 86_400_000 };
 
 /// Deposits and withdrawals of few users under few ids. No two have the same id, kind and user.
 fn entries(seeds: &[(u8, u8, bool)]) -> Vec<Found> {
@@ -148,12 +150,32 @@ fn very_many_transfers_of_one_id_take_little_memory_and_are_all_counted() {
     assert_eq!(differences.listed.len(), 50);
 }
 
+/// What dates mean beside a journal of the day in UTC.
+fn dates() -> Dates {
+    Dates { zone: DayZone::UTC, day: "2025-11-23".parse().unwrap(), start: START }
+}
+
+#[test]
+fn a_date_is_a_day_of_the_journals_zone_and_its_own_day_begins_with_it() {
+    let dates = Dates { zone: "Asia/Shanghai".parse().unwrap(), ..dates() };
+    let hours = |hours: i64| Some(START.checked_add_signed(hours * 3_600_000).unwrap());
+    for (text, expected) in [
+        ("2025-11-23", hours(0)),
+        ("2025-11-22", hours(-32)),
+        ("2025-11-24", hours(16)),
+        ("2025-11-23T00:00:00+08:00", hours(-8)),
+        ("23.11.2025", None),
+    ] {
+        assert_eq!(dates.moment(text), expected, "{text}");
+    }
+}
+
 /// The rows of a file of transfers: what was expected of those that are unusable.
 fn rows(text: &[u8]) -> Vec<(u64, String)> {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
     let mut rows = Vec::new();
-    transfers::each(file.path(), &[MovementKind::Deposit], |number, _, row| {
+    transfers::each(file.path(), &[MovementKind::Deposit], &dates(), |number, _, row| {
         rows.push((
             number,
             match row {
@@ -189,7 +211,7 @@ fn a_row_that_is_no_transfer_says_why() {
         ("5", "+5", "amount: minor units, 1 or more, digits only"),
         ("5", "5.00", "amount: minor units, 1 or more, digits only"),
         ("CNY", "cny", "currency: three capital letters"),
-        ("2025-11-23", "23.11.2025", "time: RFC 3339, or a UTC day such as 2026-11-23"),
+        ("2025-11-23", "23.11.2025", "time: RFC 3339, or a day such as 2026-11-23"),
         ("2025-11-23", "2025-11-23,more", "6 fields, as in the header"),
         (",2025-11-23", "", "6 fields, as in the header"),
         ("deposit", "withdrawal", "kind withdrawal"),
@@ -222,7 +244,7 @@ fn an_unusable_row_shows_its_id_and_what_is_wrong_in_it() {
         }
         Ok(())
     };
-    transfers::each(file.path(), &[MovementKind::Deposit], &mut take).unwrap();
+    transfers::each(file.path(), &[MovementKind::Deposit], &dates(), &mut take).unwrap();
     let cut = format!("d3 amount: {}", "9".repeat(100));
     assert_eq!(shown, ["d1 amount: -5", "d2 gi\\nft", &cut, " 3 fields: d4,deposit,ann"]);
 }
@@ -231,6 +253,6 @@ fn an_unusable_row_shows_its_id_and_what_is_wrong_in_it() {
 fn a_file_without_a_column_can_not_be_compared() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "id,kind,user,amount,time\n").unwrap();
-    let error = transfers::each(file.path(), &[], |_, _, _| Ok(())).unwrap_err();
+    let error = transfers::each(file.path(), &[], &dates(), |_, _, _| Ok(())).unwrap_err();
     assert!(error.to_string().ends_with("there is no column currency"), "{error}");
 }

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use csv::{ReaderBuilder, StringRecord, Trim};
 use jiff::civil::Date;
-use jiff::tz::TimeZone;
-use shared::domain::{MovementKind, RequestKey, UserId};
+use shared::domain::{DayZone, MovementKind, RequestKey, Timestamp, UserId};
 
 use crate::deployment::{Failed, in_file};
+use crate::journal::{Summary, unmarked};
 
 /// The columns, in any order. Others are left out.
 const COLUMNS: [&str; 6] = ["id", "kind", "user", "amount", "currency", "time"];
@@ -46,6 +46,7 @@ pub enum Unusable {
 pub fn each(
     path: &Path,
     kinds: &[MovementKind],
+    dates: &Dates,
     mut take: impl FnMut(u64, &str, Result<Transfer, Unusable>) -> Result<(), Failed>,
 ) -> Result<(), Failed> {
     let unreadable = |error: csv::Error| in_file(path)(error.into());
@@ -63,7 +64,7 @@ pub fn each(
     for number in 2.. {
         let read = match reader.read_record(&mut row) {
             Ok(false) => return Ok(()),
-            Ok(true) if row.len() == header.len() => transfer(&row, places, kinds),
+            Ok(true) if row.len() == header.len() => transfer(&row, places, kinds, dates),
             Ok(true) => {
                 let found = shown(&row.iter().collect::<Vec<_>>().join(","));
                 let found = format!("{} fields: {found}", row.len());
@@ -76,6 +77,7 @@ pub fn each(
             Err(error) => return Err(unreadable(error)),
         };
         let id = if row.len() == header.len() { row.get(places[0]).unwrap_or_default() } else { "" };
+        let id = unmarked(id).unwrap_or(id);
         take(number, id, read)?;
     }
     Ok(())
@@ -86,8 +88,15 @@ pub fn shown(text: &str) -> String {
     text.chars().flat_map(char::escape_debug).take(SHOWN_MAX).collect()
 }
 
-fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[MovementKind]) -> Result<Transfer, Unusable> {
+fn transfer(
+    row: &StringRecord,
+    places: [usize; COLUMNS.len()],
+    kinds: &[MovementKind],
+    dates: &Dates,
+) -> Result<Transfer, Unusable> {
     let [id, kind, user, amount, currency, time] = places.map(|place| row.get(place).unwrap_or_default());
+    // No id begins with an apostrophe, but a user's may. So the id tells whether both are marked, as in the journal's CSV.
+    let (id, user) = unmarked(id).map_or((id, user), |id| (id, unmarked(user).unwrap_or(user)));
     let malformed = |name: &str, expected: &str| {
         let value = COLUMNS.iter().zip(places).find(|(column, _)| **column == name).and_then(|(_, at)| row.get(at));
         let found = format!("{name}: {}", shown(value.unwrap_or_default()));
@@ -109,15 +118,34 @@ fn transfer(row: &StringRecord, places: [usize; COLUMNS.len()], kinds: &[Movemen
         } else {
             return Err(malformed("currency", "three capital letters"));
         },
-        at: moment(time).ok_or_else(|| malformed("time", "RFC 3339, or a UTC day such as 2026-11-23"))?,
+        at: dates.moment(time).ok_or_else(|| malformed("time", "RFC 3339, or a day such as 2026-11-23"))?,
     })
 }
 
-/// Milliseconds since the epoch of a time in RFC 3339, or of the start of a UTC day.
-fn moment(text: &str) -> Option<u64> {
-    let time = match text.parse::<jiff::Timestamp>() {
-        Ok(time) => time,
-        Err(_) => text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp(),
-    };
-    u64::try_from(time.as_millisecond()).ok()
+/// What a date without a time means.
+pub struct Dates {
+    pub zone: DayZone,
+    /// The journal's day, and its first moment, in milliseconds since the epoch.
+    pub day: Date,
+    pub start: u64,
+}
+
+impl Dates {
+    /// Those of the journal with this summary.
+    pub fn of(summary: &Summary) -> Result<Self, Failed> {
+        let Summary { day, zone, .. } = summary;
+        let unknown = || Failed::Unverifiable(format!("{day} in {zone} is no day of a journal"));
+        let (zone, day) = zone.parse().ok().zip(day.parse().ok()).ok_or_else(unknown)?;
+        Ok(Self { zone, day, start: summary.span()?.start })
+    }
+
+    /// Milliseconds since the epoch of a time in RFC 3339, or of the start of a day.
+    pub fn moment(&self, text: &str) -> Option<u64> {
+        if let Ok(at) = text.parse::<Timestamp>() {
+            return Some(at.ms());
+        }
+        // The journal of a day may begin elsewhere than the day.
+        let date = text.parse().ok()?;
+        if date == self.day { Some(self.start) } else { Some(self.zone.day(date)?.start.ms()) }
+    }
 }

@@ -47,6 +47,8 @@ pub enum ProblemCode {
     WrongPassphrase,
     /// The route is not for this caller.
     Forbidden,
+    /// The token is valid, but its subject is no user id of this API. A new token has the same subject.
+    UserIdUnsupported,
     /// The operator has suspended the user.
     AccountSuspended,
     /// The user would have sent more than the limit of a day.
@@ -71,13 +73,14 @@ pub enum ProblemCode {
 
 impl ProblemCode {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
         Self::NotARecipient,
         Self::WrongPassphrase,
         Self::Forbidden,
+        Self::UserIdUnsupported,
         Self::AccountSuspended,
         Self::DailyLimitExceeded,
         Self::PacketNotFound,

@@ -112,9 +112,10 @@ pub struct Client<T = reqwest::Client> {
 }
 
 impl<T: Transport> Client<T> {
-    /// A client of the API at `base_url`. The timeouts of `transport` bound each try.
+    /// A client of the API at `base_url`, which may have a path. The timeouts of `transport` bound each try.
     pub fn new(transport: T, base_url: impl Into<String>, caller: Caller) -> Self {
-        Self { transport, base_url: base_url.into(), caller, user_id: None, retries: Retries::default() }
+        let base_url = base_url.into().trim_end_matches('/').to_owned();
+        Self { transport, base_url, caller, user_id: None, retries: Retries::default() }
     }
 
     /// The same client for another caller.
@@ -142,7 +143,8 @@ impl<T: Transport> Client<T> {
         Self { retries, ..self }
     }
 
-    /// Sends a packet. The same key and body again, also after an error, return the first answer and move no money.
+    /// Sends a packet. The same key and body again, also after an error, return the first answer and move no money. A key is 1 to 255
+    /// visible ASCII characters.
     pub async fn send(&self, key: &str, body: &SendRequest) -> Result<Sent, Error> {
         let path = format!("{}/packets", self.of(""));
         let request = self.request(Method::POST, &path).header("idempotency-key", key);

@@ -26,7 +26,7 @@
 use std::time::{Duration, SystemTime};
 
 use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
@@ -35,13 +35,16 @@ use sha2::Sha256;
 
 /// The longest time between a delivery's timestamp and now. A recorded delivery cannot be repeated later.
 const TOLERANCE: Duration = Duration::from_mins(5);
+/// The fewest bytes of a secret, by the specification, and the base64 of so many.
+const SECRET_BYTES_MIN: usize = 24;
+const SECRET_CHARACTERS_MIN: usize = SECRET_BYTES_MIN / 3 * 4;
 
 /// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The secret is not `whsec_` and base64: a mistake in the receiver's configuration.
-    #[error("the secret is not whsec_ and base64")]
-    Secret,
+    /// The secret can't be used, for this reason: a mistake in the receiver's configuration.
+    #[error("the secret {0}")]
+    Secret(&'static str),
     /// The request lacks a header.
     #[error("the header {0} is missing")]
     Header(&'static str),
@@ -150,7 +153,8 @@ pub struct PacketSettled {
 
 /// Returns the event of a delivery that the service sent in the last five minutes.
 ///
-/// `secret` is that of the webhook, `body` the body exactly as it came: not parsed and serialised again.
+/// `secret` is that of the webhook: `whsec_` and base64 in either alphabet, with padding or without; it may have line breaks. `body` is the
+/// body exactly as it came: not parsed and serialised again.
 ///
 /// # Errors
 /// If the request is not such a delivery: answer it with 401. [`WebhookError::Secret`] is a mistake of the receiver.
@@ -160,8 +164,7 @@ pub fn verify(secret: &str, headers: &HeaderMap, body: &[u8]) -> Result<Event, W
 
 /// The same as [`verify`] at another time, for tests.
 pub fn verify_at(secret: &str, headers: &HeaderMap, body: &[u8], now: SystemTime) -> Result<Event, WebhookError> {
-    let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap_or(secret)).map_err(|_| WebhookError::Secret)?;
-    let mac = Hmac::<Sha256>::new_from_slice(&key).ok().filter(|_| !key.is_empty()).ok_or(WebhookError::Secret)?;
+    let mac = Hmac::<Sha256>::new_from_slice(&key_of(secret)?).map_err(|_| WebhookError::Secret("is no key"))?;
     let header = |name: &'static str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.filter(|value| !value.is_empty()).ok_or(WebhookError::Header(name))
@@ -179,6 +182,31 @@ pub fn verify_at(secret: &str, headers: &HeaderMap, body: &[u8], now: SystemTime
         return Err(WebhookError::Signature);
     }
     event(id, body).map_err(WebhookError::Body)
+}
+
+/// The bytes of a secret. An error never shows them.
+fn key_of(secret: &str) -> Result<Vec<u8>, WebhookError> {
+    let mut lines = secret.split(['\n', '\r']).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default();
+    let mut encoded = first.strip_prefix("whsec_").unwrap_or(first).to_owned();
+    for line in lines {
+        if line.len() >= SECRET_CHARACTERS_MIN {
+            return Err(WebhookError::Secret("has a line that may be a secret of its own"));
+        }
+        encoded += line;
+    }
+    let is_whole = !encoded.ends_with('=') || encoded.len().is_multiple_of(4);
+    let characters = encoded.strip_suffix("==").or_else(|| encoded.strip_suffix('=')).unwrap_or(&encoded);
+    let engine = match (characters.contains(['+', '/']), characters.contains(['-', '_'])) {
+        (true, true) => return Err(WebhookError::Secret("mixes the two alphabets of base64")),
+        (_, true) => URL_SAFE_NO_PAD,
+        (_, false) => STANDARD_NO_PAD,
+    };
+    match engine.decode(characters) {
+        Ok(key) if is_whole && key.len() >= SECRET_BYTES_MIN => Ok(key),
+        Ok(_) if is_whole => Err(WebhookError::Secret("is shorter than 24 bytes")),
+        _ => Err(WebhookError::Secret("is not whsec_ and base64")),
+    }
 }
 
 fn is_recent(timestamp: &str, now: SystemTime) -> bool {

@@ -10,7 +10,7 @@ use std::time::Instant;
 use lambda_http::{Body, Request, Response};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, Passphrase, PassphraseDigest, Refusal};
-use shared::http::{Answer, Code, Problem, Route, before_deadline, given, parse_body, respond, route, user_of};
+use shared::http::{Answer, Code, Problem, Route, before_deadline, parse_body, respond, route, user_of};
 use shared::ports::{HotStore, Table};
 use shared::service::{GrabOutcome, GrabSlip};
 use shared::telemetry::{GrabEnd, Meter};
@@ -23,7 +23,6 @@ const BODY_BYTES_MAX: usize = 16 * 1_024;
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GrabBody {
-    #[serde(default, deserialize_with = "given")]
     passphrase: Option<String>,
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use grab::Telemetry;
 use lambda_http::{Error, run_concurrent, service_fn};
 use shared::config::Config;
+use shared::http::without_base_path;
 use shared::wiring::{self, Wiring};
 
 fn main() -> Result<(), Error> {
@@ -14,7 +15,7 @@ fn main() -> Result<(), Error> {
 
 async fn serve() -> Result<(), Error> {
     let config = Config::for_both_stores(|name| std::env::var(name).ok())?;
-    let table = config.table.clone();
+    let (table, base_path) = (config.table.clone(), config.base_path.clone());
     let wiring = Wiring::new(config, wiring::dynamodb(&wiring::environment()))?;
     wiring.connect().await;
     let grab = wiring.grab_slip();
@@ -31,6 +32,7 @@ async fn serve() -> Result<(), Error> {
     let to_tell = Arc::clone(&telemetry);
     grab::at_end(move || to_tell.at_end()).await;
     run_concurrent(service_fn(move |request| {
+        let request = without_base_path(request, &base_path);
         let (grab, telemetry) = (Arc::clone(&grab), Arc::clone(&telemetry));
         async move {
             if !is_concurrent {

@@ -45,8 +45,13 @@ pub enum PostError {
     #[error("the receiver did not answer within {} s", ANSWER_MAX.as_secs())]
     Late,
     /// It answered something other than 2xx. A redirect is no delivery either.
-    #[error("the receiver answered {0}")]
-    Status(StatusCode),
+    #[error("the receiver answered {status}")]
+    Status {
+        /// What it answered.
+        status: StatusCode,
+        /// The header `retry-after` of the answer.
+        retry_after: Option<String>,
+    },
     /// The request can't be written: a header has a character that none may have.
     #[error("the request can't be written")]
     Request(#[from] http::Error),
@@ -109,7 +114,8 @@ impl Receiver {
         let answer = timeout_at(until, self.client.request(request)).await.map_err(|_| PostError::Late)??;
         let status = answer.status();
         if !status.is_success() {
-            return Err(PostError::Status(status));
+            let retry_after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok());
+            return Err(PostError::Status { status, retry_after: retry_after.map(str::to_owned) });
         }
         let _ = timeout(BODY_MAX, drain(answer.into_body())).await;
         Ok(())

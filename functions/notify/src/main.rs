@@ -1,6 +1,5 @@
 //! The notify function on AWS Lambda: wiring only.
 
-use std::error::Error as StdError;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,25 +7,34 @@ use std::time::Duration;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
-use notify::{Batch, Handled, Queue, Receiver, SecretSource, Webhook};
+use notify::{Batch, Queue, QueueError, Queued, Receiver, SecretSource, Webhook};
 use shared::config::Config;
+use shared::dynamodb::SdkTable;
+use shared::ledger::Ledger;
 use shared::ports::{Clock, System};
 use shared::wiring;
 
 /// How long a call to the queue or to Secrets Manager may take, with its retries.
 const CALL_MAX: Duration = Duration::from_secs(5);
 
-/// The queue behind the AWS SDK.
+/// The queues behind the AWS SDK.
 struct Sqs {
     client: aws_sdk_sqs::Client,
     url: String,
+    dead_letters: String,
 }
 
 impl Queue for Sqs {
-    async fn hide(&self, receipt: &str, pause: Duration) -> Result<(), Box<dyn StdError + Send + Sync>> {
-        let seconds = i32::try_from(pause.as_secs()).unwrap_or(i32::MAX);
-        let asked = self.client.change_message_visibility().queue_url(&self.url).receipt_handle(receipt);
+    async fn hide(&self, queued: &Queued, pause: Duration) -> Result<(), QueueError> {
+        // Not a moment too early.
+        let seconds = i32::try_from(pause.as_millis().div_ceil(1000)).unwrap_or(i32::MAX);
+        let asked = self.client.change_message_visibility().queue_url(&self.url).receipt_handle(&queued.receipt_handle);
         asked.visibility_timeout(seconds).send().await.map(drop).map_err(Into::into)
+    }
+
+    async fn set_aside(&self, queued: &Queued) -> Result<(), QueueError> {
+        let asked = self.client.send_message().queue_url(&self.dead_letters).message_body(&queued.body);
+        asked.send().await.map(drop).map_err(Into::into)
     }
 }
 
@@ -44,20 +52,25 @@ async fn serve() -> Result<(), Error> {
     let secrets = aws_sdk_secretsmanager::Client::from_conf(secrets.build());
     let aws = wiring::environment_for("AWS_ENDPOINT_URL_SQS");
     let sqs = aws_sdk_sqs::config::Builder::from(&aws).timeout_config(bounds).retry_config(RetryConfig::standard());
-    let sqs = Sqs { client: aws_sdk_sqs::Client::from_conf(sqs.build()), url: webhooks.queue };
+    let sqs = Sqs {
+        client: aws_sdk_sqs::Client::from_conf(sqs.build()),
+        url: webhooks.queue,
+        dead_letters: webhooks.dead_letters,
+    };
+    let dynamodb = wiring::dynamodb(&wiring::environment());
+    let ledger = Ledger::new(SdkTable::new(dynamodb, table.clone()), Arc::new(System));
     let receiver = Receiver::new(&webhooks.url, webhooks.addresses, false)?;
     let webhook = Webhook::new(receiver, SecretSource::stored(secrets, webhooks.secret));
-    let shared = Arc::new((webhook, sqs, table));
+    let shared = Arc::new((webhook, ledger, sqs, table));
     run_concurrent(service_fn(move |event: LambdaEvent<Batch>| {
         let shared = Arc::clone(&shared);
         async move {
-            let (webhook, sqs, table) = &*shared;
-            let now = System.now();
-            let Handled { answer, failed_age } = notify::handle(webhook, sqs, event.payload, now).await;
-            if let Some(age) = failed_age {
-                writeln!(std::io::stdout(), "{}", notify::metric(age, table, now))?;
+            let (webhook, ledger, sqs, table) = &*shared;
+            let handled = notify::handle(webhook, ledger, sqs, event.payload, &System).await;
+            if let Some(metric) = handled.metric(table, System.now()) {
+                writeln!(std::io::stdout(), "{metric}")?;
             }
-            Ok::<_, Error>(answer)
+            Ok::<_, Error>(handled.answer)
         }
     }))
     .await

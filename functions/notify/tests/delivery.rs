@@ -2,23 +2,34 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::error::Error;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use notify::{
-    ANSWER_MAX, Attributes, Batch, Handled, Message, Queue, Queued, Receiver, SecretSource, Secrets, Undelivered,
-    Webhook, pause,
+    ANSWER_MAX, Answer, Attributes, Batch, Handled, Message, Queue, QueueError, Queued, RECEIVES_MAX, Receiver,
+    SecretSource, Secrets, Undelivered, Webhook, pause,
 };
 use shared::config::WebhookAddresses;
 use shared::domain::Timestamp;
+use shared::ledger::{Ledger, ReceiverState};
+use shared::memory::MemoryTable;
+use shared::ports::{Clock, System};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const NOW: Timestamp = Timestamp::from_ms(1_795_181_410_000);
+
+/// A clock that stands still.
+struct At(Timestamp);
+
+impl Clock for At {
+    fn now(&self) -> Timestamp {
+        self.0
+    }
+}
 
 /// How a receiver answers a request.
 #[derive(Clone)]
@@ -60,6 +71,12 @@ impl Stand {
 
     fn answering(status: u16) -> impl Future<Output = Self> {
         Self::start(Manner::Says(format!("HTTP/1.1 {status} Text\r\ncontent-length: 2\r\n\r\nok")))
+    }
+
+    /// With this status and this header `retry-after`.
+    fn asking(status: u16, retry_after: &str) -> impl Future<Output = Self> {
+        let head = format!("HTTP/1.1 {status} Text\r\nretry-after: {retry_after}\r\ncontent-length: 0\r\n\r\n");
+        Self::start(Manner::Says(head))
     }
 
     fn webhook(&self) -> Webhook {
@@ -128,7 +145,7 @@ fn event(slip: u32) -> String {
 async fn deliver(webhook: &Webhook) -> Result<(), String> {
     let text = event(7);
     let message = Message::read(&text).unwrap();
-    webhook.deliver(&message, NOW).await.map_err(|error: Undelivered| shared::error_chain(&error))
+    webhook.deliver(&message, &At(NOW)).await.map_err(|error: Undelivered| shared::error_chain(&error))
 }
 
 #[tokio::test]
@@ -256,17 +273,29 @@ fn only_a_local_stack_accepts_http() {
     }
 }
 
-/// A queue that keeps what is hidden.
+/// A queue that keeps what is hidden or set aside.
 #[derive(Default)]
-struct Hidden {
-    until: Mutex<Vec<(String, Duration)>>,
+struct Kept {
+    hidden: Mutex<Vec<(String, Duration)>>,
+    aside: Mutex<Vec<String>>,
     fails: bool,
 }
 
-impl Queue for Hidden {
-    async fn hide(&self, receipt: &str, pause: Duration) -> Result<(), Box<dyn Error + Send + Sync>> {
-        self.until.lock().unwrap().push((receipt.to_owned(), pause));
+impl Kept {
+    fn answer(&self) -> Result<(), QueueError> {
         if self.fails { Err("away".into()) } else { Ok(()) }
+    }
+}
+
+impl Queue for Kept {
+    async fn hide(&self, queued: &Queued, pause: Duration) -> Result<(), QueueError> {
+        self.hidden.lock().unwrap().push((queued.receipt_handle.clone(), pause));
+        self.answer()
+    }
+
+    async fn set_aside(&self, queued: &Queued) -> Result<(), QueueError> {
+        self.aside.lock().unwrap().push(queued.body.clone());
+        self.answer()
     }
 }
 
@@ -279,29 +308,184 @@ fn queued(name: &str, body: &str, receives: u32) -> Queued {
     }
 }
 
+fn ledger() -> Ledger<MemoryTable> {
+    Ledger::new(MemoryTable::default(), Arc::new(System))
+}
+
+/// A batch of this many events, each received so often before.
+async fn handle(
+    stand: &Stand,
+    ledger: &Ledger<MemoryTable>,
+    count: u32,
+    receives: u32,
+    at: Timestamp,
+) -> (Handled, Kept) {
+    let records = (0..count).map(|slip| queued(&format!("m{slip}"), &event(slip), receives)).collect();
+    let queue = Kept::default();
+    (notify::handle(&stand.webhook(), ledger, &queue, Batch { records }, &At(at)).await, queue)
+}
+
 #[tokio::test]
 async fn what_was_not_delivered_stays_hidden_in_the_queue_and_the_rest_does_not() {
     let stand = Stand::answering(200).await;
     for fails in [false, true] {
-        let queue = Hidden { fails, ..Hidden::default() };
+        let queue = Kept { fails, ..Kept::default() };
         let records = vec![queued("a", &event(1), 1), queued("b", "no event", 3), queued("c", &event(2), 9)];
-        let Handled { answer, failed_age } = notify::handle(&stand.webhook(), &queue, Batch { records }, NOW).await;
+        let Handled { answer, waiting, .. } =
+            notify::handle(&stand.webhook(), &ledger(), &queue, Batch { records }, &At(NOW)).await;
         assert_eq!(serde_json::to_string(&answer).unwrap(), r#"{"batchItemFailures":[{"itemIdentifier":"b"}]}"#);
-        assert_eq!(failed_age, Some(Duration::ZERO));
-        assert_eq!(*queue.until.lock().unwrap(), [("receipt-b".to_owned(), pause(3, "b"))]);
+        assert_eq!(waiting, Some(Duration::ZERO));
+        assert_eq!(*queue.hidden.lock().unwrap(), [("receipt-b".to_owned(), pause(3, "b"))]);
     }
     assert_eq!(stand.requests().len(), 4);
 
     let away = Stand::answering(503).await;
-    let queue = Hidden::default();
+    let queue = Kept::default();
     let records = vec![queued("a", &event(1), 1), queued("c", &event(2), 9)];
-    let Handled { answer, failed_age } = notify::handle(&away.webhook(), &queue, Batch { records }, NOW).await;
-    assert_eq!((answer.batch_item_failures.len(), failed_age), (2, Some(Duration::from_secs(10))));
-    let pauses: Vec<Duration> = queue.until.lock().unwrap().iter().map(|(_, pause)| *pause).collect();
+    let Handled { answer, waiting, .. } =
+        notify::handle(&away.webhook(), &ledger(), &queue, Batch { records }, &At(NOW)).await;
+    assert_eq!((answer.batch_item_failures.len(), waiting), (2, Some(Duration::from_secs(10))));
+    let pauses: Vec<Duration> = queue.hidden.lock().unwrap().iter().map(|(_, pause)| *pause).collect();
     assert_eq!(
         pauses,
         [1, 2].map(|slip| pause([1, 9][slip - 1], &format!("evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_{slip}")))
     );
+}
+
+/// 13. What a busy receiver asks for holds for all events, not only for the one that it answered.
+#[tokio::test]
+async fn retry_after_puts_off_the_whole_receiver_and_no_other_answer_does() {
+    for (status, header, seconds) in [
+        (429, "60", 60),
+        (503, "7", 7),
+        (503, "Fri, 20 Nov 2026 13:31:10 GMT", 60),
+        (429, "86400", 3600),
+        (503, "Sat, 21 Nov 2026 13:30:10 GMT", 3600),
+    ] {
+        let (busy, well, ledger) = (Stand::asking(status, header).await, Stand::answering(200).await, ledger());
+        let until = NOW.after(Duration::from_secs(seconds));
+        let (handled, queue) = handle(&busy, &ledger, 2, 1, NOW).await;
+        assert_eq!((handled.answer.batch_item_failures.len(), handled.is_disabled), (2, false), "{status} {header}");
+        assert!(queue.hidden.lock().unwrap().iter().all(|(_, pause)| pause.as_secs() >= seconds), "{status} {header}");
+        assert_eq!(ledger.receiver().await.unwrap().put_off_until, Some(until));
+
+        // Other events wait too, whatever process receives them, and are not tried.
+        let early = until.before(Duration::from_millis(1));
+        let (handled, queue) = handle(&well, &ledger, 3, 40, early).await;
+        assert_eq!((handled.answer.batch_item_failures.len(), well.requests().len()), (3, 0), "{status} {header}");
+        assert!(queue.aside.lock().unwrap().is_empty(), "what was not tried is not set aside");
+        let (handled, _) = handle(&well, &ledger, 3, 1, until).await;
+        assert_eq!((handled.answer.batch_item_failures.len(), well.requests().len()), (0, 3), "{status} {header}");
+        assert_eq!(ledger.receiver().await.unwrap().failing_since, None);
+    }
+    for (status, header) in [
+        (429, "soon"),
+        (503, "-5"),
+        (503, "0"),
+        (429, "Sun, 06 Nov 1994 08:49:37 GMT"),
+        (500, "60"),
+        (502, "60"),
+        (301, "60"),
+    ] {
+        let (stand, ledger) = (Stand::asking(status, header).await, ledger());
+        let (_, queue) = handle(&stand, &ledger, 1, 1, NOW).await;
+        assert_eq!(queue.hidden.lock().unwrap()[0].1, pause(1, "evt_38FS4S83HF3Y07WMYNH727QYT0_claimed_0"));
+        let state = ledger.receiver().await.unwrap();
+        assert_eq!((state.put_off_until, state.disabled_at, state.failing_since), (None, None, Some(NOW)), "{status}");
+    }
+}
+
+/// 13.
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_not_called_until_an_operator_enables_it() {
+    let (gone, well, ledger) = (Stand::answering(410).await, Stand::answering(200).await, ledger());
+    let (handled, queue) = handle(&gone, &ledger, 1, RECEIVES_MAX + 5, NOW).await;
+    assert!(handled.is_disabled && queue.aside.lock().unwrap().is_empty());
+    assert_eq!(ledger.receiver().await.unwrap().disabled_at, Some(NOW));
+    for days in 1..13 {
+        let now = NOW.after(Duration::from_hours(24) * days);
+        let (handled, queue) = handle(&well, &ledger, 2, RECEIVES_MAX * days, now).await;
+        assert_eq!((handled.answer.batch_item_failures.len(), handled.is_disabled), (2, true));
+        assert!(queue.aside.lock().unwrap().is_empty());
+        // So often is an event received in two weeks that SQS itself must not set it aside.
+        let pause = queue.hidden.lock().unwrap()[0].1;
+        assert!(Duration::from_hours(24 * 14).as_secs() / pause.as_secs() < 1000, "{pause:?}");
+        assert_eq!(handled.metric("hongbao", now).unwrap()["WebhooksDisabled"], 1);
+    }
+    assert_eq!((gone.requests().len(), well.requests().len()), (1, 0));
+    let now = NOW.after(Duration::from_hours(24 * 13));
+    ledger.enable_receiver(now).await.unwrap();
+    let (handled, _) = handle(&well, &ledger, 2, RECEIVES_MAX * 10, now).await;
+    assert_eq!((handled.answer.batch_item_failures.len(), handled.is_disabled), (0, false));
+    assert!(handled.metric("hongbao", now).is_none());
+}
+
+/// 13.
+#[tokio::test]
+async fn a_receiver_that_failed_is_asked_with_one_event_first() {
+    let (away, busy, ledger) = (Stand::answering(500).await, Stand::asking(429, "60").await, ledger());
+    handle(&away, &ledger, 3, 1, NOW).await;
+    assert_eq!(away.requests().len(), 3, "nothing was known of it");
+    let (handled, _) = handle(&busy, &ledger, 10, 1, NOW).await;
+    assert_eq!((busy.requests().len(), handled.answer.batch_item_failures.len()), (1, 10));
+    let well = Stand::answering(200).await;
+    let (handled, _) = handle(&well, &ledger, 10, 1, NOW.after(Duration::from_mins(1))).await;
+    assert_eq!((well.requests().len(), handled.answer.batch_item_failures.len()), (10, 0));
+}
+
+/// 13. What an operator sees, and what they don't have to: a receiver that takes some events is not failing.
+#[tokio::test]
+async fn the_first_failure_since_a_delivery_and_the_oldest_event_that_waits_are_noted() {
+    let (away, well, ledger) = (Stand::answering(500).await, Stand::answering(200).await, ledger());
+    for hours in 0..3 {
+        handle(&away, &ledger, 2, 1, NOW.after(Duration::from_hours(hours))).await;
+    }
+    let expected = ReceiverState {
+        failing_since: Some(NOW),
+        last_answer: Some("the receiver answered 500 Internal Server Error".to_owned()),
+        last_answer_at: Some(NOW.after(Duration::from_hours(2))),
+        oldest_at: Some(NOW.before(Duration::from_secs(10))),
+        ..ReceiverState::default()
+    };
+    assert_eq!(ledger.receiver().await.unwrap(), expected);
+    handle(&well, &ledger, 1, 1, NOW.after(Duration::from_hours(3))).await;
+    assert_eq!(ledger.receiver().await.unwrap(), ReceiverState { failing_since: None, oldest_at: None, ..expected });
+    // A message that is no event says nothing of the receiver.
+    let records = vec![queued("b", "no event", 1)];
+    let unknown = self::ledger();
+    notify::handle(&well.webhook(), &unknown, &Kept::default(), Batch { records }, &At(NOW)).await;
+    assert_eq!(unknown.receiver().await.unwrap(), ReceiverState::default());
+}
+
+/// 13. Only a failed try sets an event aside: not a receiver that is put off, gone, or was enabled just now.
+#[tokio::test]
+async fn an_event_is_set_aside_after_a_day_of_tries() {
+    let (away, ledger) = (Stand::answering(500).await, ledger());
+    let day = Duration::from_hours(24);
+    for (receives, enabled_at, is_aside) in [
+        (RECEIVES_MAX - 1, None, false),
+        (RECEIVES_MAX, None, true),
+        (RECEIVES_MAX * 9, None, true),
+        (RECEIVES_MAX * 9, Some(NOW.before(day / 24)), false),
+        (RECEIVES_MAX * 9, Some(NOW.before(day)), true),
+    ] {
+        if let Some(at) = enabled_at {
+            ledger.enable_receiver(at).await.unwrap();
+        }
+        let (Handled { answer: Answer { batch_item_failures }, .. }, queue) =
+            handle(&away, &ledger, 1, receives, NOW).await;
+        let aside = queue.aside.lock().unwrap().clone();
+        assert_eq!(aside, if is_aside { vec![event(0)] } else { vec![] }, "{receives} {enabled_at:?}");
+        assert_eq!(batch_item_failures.is_empty(), is_aside);
+    }
+    let queue = Kept { fails: true, ..Kept::default() };
+    let records = vec![queued("a", &event(1), RECEIVES_MAX)];
+    let handled = notify::handle(&away.webhook(), &ledger, &queue, Batch { records }, &At(NOW)).await;
+    assert_eq!(handled.answer.batch_item_failures.len(), 1, "what can't be set aside stays");
+    for busy in [Stand::asking(503, "60").await, Stand::answering(410).await] {
+        let (handled, queue) = handle(&busy, &self::ledger(), 1, RECEIVES_MAX, NOW).await;
+        assert_eq!((handled.answer.batch_item_failures.len(), queue.aside.lock().unwrap().len()), (1, 0));
+    }
 }
 
 #[test]
@@ -318,8 +502,10 @@ fn a_batch_reads_as_sqs_sends_it() {
 }
 
 #[test]
-fn the_age_of_what_failed_is_a_metric() {
-    let line = notify::metric(Duration::from_millis(61_500), "hongbao", NOW);
-    assert_eq!(line["WebhookAge"], 61);
+fn the_age_of_what_waits_is_a_metric() {
+    let handled =
+        Handled { answer: Answer::default(), waiting: Some(Duration::from_millis(61_500)), is_disabled: false };
+    let line = handled.metric("hongbao", NOW).unwrap();
+    assert_eq!((&line["WebhookAge"], &line["WebhooksDisabled"]), (&61.into(), &0.into()));
     assert_eq!(line["_aws"]["CloudWatchMetrics"][0]["Metrics"][0]["Unit"], "Seconds");
 }

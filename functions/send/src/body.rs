@@ -9,7 +9,7 @@ use lambda_http::Request;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use shared::domain::{Amount, Labels, Limits, Passphrase, Split, UserId, is_plain};
-use shared::http::{Code, Fields, Int, Problem, given, parse_body};
+use shared::http::{Code, Fields, Int, Problem, parse_body};
 use shared::service::NewPacket;
 
 const BODY_BYTES_MAX: usize = 128 * 1_024;
@@ -20,26 +20,18 @@ struct SendBody {
     split: String,
     total_amount: Int,
     count: Int,
-    #[serde(default, deserialize_with = "given")]
     greeting: Option<String>,
-    #[serde(default, deserialize_with = "given")]
     starts_at: Option<String>,
-    #[serde(default, deserialize_with = "given")]
     expires_in_s: Option<Int>,
-    #[serde(default, deserialize_with = "given")]
     passphrase: Option<String>,
-    #[serde(default, deserialize_with = "given")]
     recipients: Option<Vec<String>>,
-    #[serde(default, deserialize_with = "given")]
     cover: Option<String>,
-    #[serde(default, deserialize_with = "given")]
     reference: Option<String>,
-    #[serde(default, deserialize_with = "given")]
     metadata: Option<Texts>,
 }
 
-/// The texts of an object in their order. A key that is there twice is there twice.
-struct Texts(Vec<(String, String)>);
+/// The texts of an object in their order; `None` for a `null`. A key that is there twice is there twice.
+struct Texts(Vec<(String, Option<String>)>);
 
 impl<'de> Deserialize<'de> for Texts {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -178,6 +170,7 @@ fn label<V: FromStr<Err: Display>>(field: &str, text: &str, fields: &mut Fields)
     text.parse().map_or_else(|error: V::Err| fields.check(field, None, format!("{error}")), Some)
 }
 
+/// The pairs. A key whose value is `null` counts as left out, as a field does; the limits hold for it all the same.
 fn pairs(Texts(texts): Texts, fields: &mut Fields) -> Option<BTreeMap<String, String>> {
     let most = Labels::METADATA_KEYS_MAX;
     fields.check("metadata", (texts.len() <= most).then_some(()), format!("must have at most {most} keys"))?;
@@ -188,9 +181,9 @@ fn pairs(Texts(texts): Texts, fields: &mut Fields) -> Option<BTreeMap<String, St
         fields.check("metadata", good_key, format!("must have keys of 1 to {most} characters"))?;
         let field = format!("metadata.{key}");
         let most = Labels::METADATA_VALUE_CHARS_MAX;
-        let good_value = (value.chars().count() <= most).then_some(());
+        let good_value = value.as_ref().is_none_or(|value| value.chars().count() <= most).then_some(());
         fields.check(&field, good_value, format!("must be at most {most} characters"))?;
         fields.check(&field, pairs.insert(key, value).is_none().then_some(()), "is given twice")?;
     }
-    Some(pairs)
+    Some(pairs.into_iter().filter_map(|(key, value)| Some((key, value?))).collect())
 }

@@ -8,10 +8,10 @@ use std::time::Instant;
 
 use lambda_http::http::StatusCode;
 use lambda_http::{Body, Request, Response};
-use shared::domain::{Limits, PacketId, RequestKey, Summary, Terms};
+use shared::domain::{Limits, PacketId, Summary, Terms};
 use shared::http::{
-    Answer, Code, Fields, PacketBody, Problem, Route, Viewer, Who, before_deadline, header, operator, reason, respond,
-    route, user_of,
+    Answer, Code, Fields, PacketBody, Problem, Route, Viewer, Who, before_deadline, idempotency_key, operator, reason,
+    respond, route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
 use shared::service::{ClosePacket, PacketView, SendOutcome, SendPacket, Status};
@@ -62,9 +62,7 @@ async fn send_packet<T: Table, H: HotStore>(
     who: Who<'_>,
 ) -> Result<Answer, Problem> {
     let sender = user_of(request, who)?;
-    let key: RequestKey = header(request, "idempotency-key")
-        .and_then(|key| key.parse().ok())
-        .ok_or_else(|| Problem::field("Idempotency-Key", "is required once: 1 to 64 characters of A-Z a-z 0-9 _ -"))?;
+    let key = idempotency_key(request)?;
     let packet = new_packet(request, sender, send.limits())?;
     match send.send(packet, &key).await? {
         SendOutcome::Sent(terms) => {
@@ -87,7 +85,7 @@ async fn send_packet<T: Table, H: HotStore>(
         SendOutcome::Suspended => Err(Problem::account_suspended()),
         SendOutcome::DailyLimitExceeded { resets_at } => Err(Problem {
             resets_at: Some(resets_at),
-            ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day in UTC.")
+            ..Problem::new(Code::DailyLimitExceeded, "The sender would have sent more than the limit of a day.")
         }),
         SendOutcome::InsufficientBalance => {
             Err(Problem::new(Code::InsufficientBalance, "The wallet holds less than the packet's total."))

@@ -63,16 +63,20 @@ pub struct Origin<'a> {
     pub client: SocketAddr,
     /// The gateway's own address.
     pub server: SocketAddr,
+    /// The path that stands before that of the route.
+    pub base_path: &'a str,
     /// Unique to the request.
     pub request_id: &'a str,
     /// The time of arrival.
     pub at: Timestamp,
 }
 
-/// Makes the event of a request with this decoded path and route.
+/// Makes the event of a request with this decoded path and route. The event shows the path with the base path, as at a custom
+/// domain of API Gateway.
 #[must_use]
-pub fn event(parts: Parts, raw_path: String, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
-    let authorizer = authorizer(&raw_path, &parts.headers);
+pub fn event(parts: Parts, raw_path: &str, matched: Match, body: &[u8], origin: Origin) -> ApiGatewayV2httpRequest {
+    let authorizer = authorizer(raw_path, &parts.headers);
+    let raw_path = format!("{}{raw_path}", origin.base_path);
     let (headers, cookies) = headers(&parts.headers, origin);
 
     let mut http = ApiGatewayV2httpRequestContextHttpDescription::default();
@@ -126,8 +130,8 @@ pub fn request(event: ApiGatewayV2httpRequest, request_id: &str) -> Request {
     Request::from(LambdaRequest::ApiGatewayV2(event)).with_lambda_context(context)
 }
 
-/// Replaces the authorizers. The operator's routes count as signed with IAM. On other routes the header names the
-/// caller; without exactly one value there is no caller.
+/// Replaces the authorizers. The operator's routes count as signed with IAM. On other routes the header stands for a token with this
+/// `sub`, which the functions judge. Two headers are like two tokens: nobody's.
 fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAuthorizer> {
     let mut authorizer = ApiGatewayRequestAuthorizer::default();
     if routes::is_operators(raw_path) {
@@ -141,9 +145,8 @@ fn authorizer(raw_path: &str, headers: &HeaderMap) -> Option<ApiGatewayRequestAu
     } else {
         let mut values = headers.get_all(USER_HEADER).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return None };
-        let user = std::str::from_utf8(value.as_bytes()).ok().filter(|user| !user.is_empty())?;
         let mut jwt = ApiGatewayRequestAuthorizerJwtDescription::default();
-        jwt.claims.insert("sub".to_owned(), user.to_owned());
+        jwt.claims.insert("sub".to_owned(), String::from_utf8_lossy(value.as_bytes()).into_owned());
         authorizer.jwt = Some(jwt);
     }
     Some(authorizer)
@@ -196,10 +199,11 @@ mod tests {
         let origin = Origin {
             client: ([127, 0, 0, 1], 40_000).into(),
             server: ([127, 0, 0, 1], 3000).into(),
+            base_path: "",
             request_id: "r1",
             at: Timestamp::from_millisecond(1_763_600_000_000).unwrap(),
         };
-        Ok(super::request(event(parts, raw_path, matched, body, origin), "r1"))
+        Ok(super::request(event(parts, &raw_path, matched, body, origin), "r1"))
     }
 
     fn get(target: &str) -> http::request::Builder {
@@ -301,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_is_one_name_in_utf8() {
+    fn the_header_is_the_subject_of_a_token() {
         let with = |values: &[&[u8]]| {
             let request = values.iter().fold(get("/me/wallet"), |request, value| request.header(USER_HEADER, *value));
             let request = convert(request.body(&b""[..]).unwrap()).unwrap();
@@ -311,9 +315,12 @@ mod tests {
         assert_eq!(with(&[b"alice"]).as_deref(), Some("alice"));
         assert_eq!(with(&["红".as_bytes()]).as_deref(), Some("红"));
         assert_eq!(with(&[]), None);
-        assert_eq!(with(&[b""]), None);
-        assert_eq!(with(&[b"\xff"]), None);
+        assert_eq!(with(&[b"a/b"]).as_deref(), Some("a/b"));
+        assert_eq!(with(&[b"%61lice"]).as_deref(), Some("%61lice"));
+        assert_eq!(with(&[b""]).as_deref(), Some(""));
+        assert_eq!(with(&[b"\xff"]).as_deref(), Some("\u{fffd}"));
         assert_eq!(with(&[b"alice", b"bob"]), None);
+        assert_eq!(with(&[b"alice", b"alice"]), None);
     }
 
     #[test]

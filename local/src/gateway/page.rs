@@ -2,6 +2,7 @@
 //!
 //! Replaces S3 and `CloudFront`. Only the page's files are answered here; all other paths belong to the API.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::Write;
 use std::sync::OnceLock;
@@ -9,8 +10,8 @@ use std::sync::OnceLock;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use http::header::{
-    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, REFERRER_POLICY,
-    VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, HOST,
+    REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
 };
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -32,6 +33,8 @@ const USERS: [&str; 12] =
 const CONFIG: &str = "/config.json";
 /// The page as a link to a packet shows it, with a title and a picture for chats.
 const PACKET: &str = "packet.html";
+/// How the page names its preview picture. Chats want its whole address.
+const PICTURE: &str = "content=\"../";
 const COVERS: &str = "assets/covers/";
 const CONTENT_TYPES: [(&str, &str); 5] = [
     ("html", "text/html; charset=utf-8"),
@@ -45,6 +48,10 @@ const FOR_EVER: &str = "public, max-age=31536000, immutable";
 /// For a file that changes under the same name: a browser must validate its copy at each use.
 const VALIDATED: &str = "no-cache";
 
+/// What a proxy in front of the gateway says about the address that the browser knows.
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
 #[derive(RustEmbed)]
 #[folder = "../web"]
 struct Page;
@@ -56,6 +63,7 @@ struct Page;
 struct Client;
 
 /// A file of the page, ready to be sent.
+#[derive(Clone)]
 struct Ready {
     content_type: &'static str,
     tag: String,
@@ -64,17 +72,52 @@ struct Ready {
     gzip: Option<Vec<u8>>,
 }
 
+impl Ready {
+    fn new(content_type: &'static str, plain: Vec<u8>) -> Self {
+        let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
+        Self { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip }
+    }
+
+    /// The file as it is sent under the request's own address, which the page for links names.
+    fn at(&self, parts: &Parts, base_path: &str) -> Cow<'_, Self> {
+        let html = std::str::from_utf8(&self.plain).ok().filter(|html| html.contains(PICTURE));
+        match html.zip(folder_of(parts, base_path)) {
+            Some((html, folder)) if self.content_type.starts_with("text/html") => {
+                let html = html.replace(PICTURE, &format!("content=\"{folder}"));
+                Cow::Owned(Self::new(self.content_type, html.into_bytes()))
+            }
+            _ => Cow::Borrowed(self),
+        }
+    }
+}
+
+/// The address of the page's folder, as the user's browser knows it: behind a proxy that proxy's, if it says so. `None` if it is no
+/// plain address.
+fn folder_of(parts: &Parts, base_path: &str) -> Option<String> {
+    let text = |name: &HeaderName| parts.headers.get(name).and_then(|value| value.to_str().ok());
+    let scheme = text(&FORWARDED_PROTO).unwrap_or("http");
+    let host = text(&FORWARDED_HOST).or_else(|| text(&HOST))?;
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~:[]".contains(&byte));
+    let is_known = matches!(scheme, "http" | "https") && is_plain(host);
+    is_known.then(|| format!("{scheme}://{host}{base_path}/"))
+}
+
 /// The answer to a request for a file of the page; `None` for other requests.
-pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) -> Option<Response<Body>> {
+pub fn answer(
+    parts: &Parts,
+    raw_path: &str,
+    base_path: &str,
+    limits: impl FnOnce() -> Limits,
+) -> Option<Response<Body>> {
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return None;
     }
     if raw_path == CONFIG {
-        return Some(config(&limits()));
+        return Some(config(&limits(), base_path));
     }
     let ready = ready();
     let (name, caching) = file_name(raw_path, &ready.version)?;
-    let file = ready.files.get(name)?;
+    let file = ready.files.get(name)?.at(parts, base_path);
     let takes_gzip = parts.headers.get_all(ACCEPT_ENCODING).iter().any(names_gzip);
     let (bytes, suffix) = match &file.gzip {
         Some(gzip) if takes_gzip => (gzip, "-gzip"),
@@ -99,7 +142,10 @@ pub fn answer(parts: &Parts, raw_path: &str, limits: impl FnOnce() -> Limits) ->
     if !suffix.is_empty() {
         headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     }
-    if let Ok(tag) = HeaderValue::from_str(&tag) {
+    // A copy that is kept for ever is never validated.
+    if caching == VALIDATED
+        && let Ok(tag) = HeaderValue::from_str(&tag)
+    {
         headers.insert(ETAG, tag);
     }
     Some(response)
@@ -147,10 +193,10 @@ fn protect(headers: &mut HeaderMap) {
 }
 
 /// The deployment's settings for the page.
-fn config(limits: &Limits) -> Response<Body> {
+fn config(limits: &Limits, base_path: &str) -> Response<Body> {
     let config = json!({
         "auth": {"kind": "local", "users": USERS},
-        "api": "",
+        "api": base_path,
         "limits": {"slip_amount_max": limits.slip_amount_max.minor_units(), "count_max": limits.count_max},
         "local": true,
         "links": "path",
@@ -203,8 +249,7 @@ fn prepare(name: &str, file: &EmbeddedFile, version: &str) -> Option<Ready> {
     let (_, extension) = name.rsplit_once('.')?;
     let (_, content_type) = CONTENT_TYPES.into_iter().find(|(known, _)| *known == extension)?;
     let plain = if extension == "html" { versioned(&file.data, version)? } else { file.data.to_vec() };
-    let gzip = compressed(&plain).filter(|gzip| gzip.len() < plain.len());
-    Some(Ready { content_type, tag: hex::encode(&Sha256::digest(&plain)[..16]), plain, gzip })
+    Some(Ready::new(content_type, plain))
 }
 
 /// The HTML with its files in the folder of this version.
@@ -237,7 +282,7 @@ mod tests {
             request = request.header(name, *value);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        answer(&parts, path, Limits::default)
+        answer(&parts, path, "", Limits::default)
     }
 
     #[test]
@@ -272,6 +317,36 @@ mod tests {
     }
 
     #[test]
+    fn the_picture_of_a_link_has_a_whole_address_wherever_the_page_is_served_from() {
+        let (host, proxy, scheme) = (HOST, FORWARDED_HOST, FORWARDED_PROTO);
+        let link = "/p/01JZZZZZZZZZZZZZZZZZZZZZZZ";
+        for (base_path, headers, folder) in [
+            ("", vec![(&host, "127.0.0.1:3000")], "http://127.0.0.1:3000/"),
+            ("", vec![(&host, "[::1]:3000")], "http://[::1]:3000/"),
+            ("/hongbao", vec![(&host, "localhost:3000")], "http://localhost:3000/hongbao/"),
+            ("", vec![(&host, "localhost"), (&proxy, "red.example"), (&scheme, "https")], "https://red.example/"),
+            // Nothing that is no address gets into the page.
+            ("", vec![(&host, "localhost"), (&proxy, "a\"><script>")], "../"),
+            ("", vec![(&host, "localhost"), (&proxy, "red.example/evil")], "../"),
+            ("", vec![(&host, "localhost"), (&scheme, "javascript")], "../"),
+            ("", vec![], "../"),
+        ] {
+            let mut request = Request::get(link);
+            for (name, value) in &headers {
+                request = request.header(*name, *value);
+            }
+            let (parts, ()) = request.body(()).unwrap().into_parts();
+            let page = answer(&parts, link, base_path, Limits::default).unwrap();
+            let html = std::str::from_utf8(page.body()).unwrap();
+            let picture = format!("content=\"{folder}{}/assets/preview.png\"", ready().version);
+            assert!(html.contains(&picture), "{picture}: {headers:?}");
+            assert_eq!(html.matches("preview.png").count(), 1);
+            let tag = page.headers()[ETAG].to_str().unwrap().trim_matches('"').to_owned();
+            assert_eq!(tag, hex::encode(&Sha256::digest(html)[..16]), "another page has another tag");
+        }
+    }
+
+    #[test]
     fn other_paths_are_left_to_the_api() {
         for path in [
             "/index.html",
@@ -291,7 +366,7 @@ mod tests {
             assert!(get(path, &[]).is_none(), "{path}");
         }
         let (parts, ()) = Request::post("/").body(()).unwrap().into_parts();
-        assert!(answer(&parts, "/", Limits::default).is_none());
+        assert!(answer(&parts, "/", "", Limits::default).is_none());
     }
 
     #[test]

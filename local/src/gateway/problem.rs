@@ -1,6 +1,6 @@
 //! The gateway's own errors, in the same form as the functions' errors. Each carries the id of its request.
 
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use lambda_http::Body;
 use serde_json::{Value, json};
@@ -24,6 +24,21 @@ pub fn misdirected(request_id: &str) -> Response<Body> {
     let status = StatusCode::MISDIRECTED_REQUEST;
     let detail = "The local stack answers only under its own address.";
     response(status, &body(request_id, status, "misdirected", "Misdirected request", detail))
+}
+
+/// The request's path is not below the base path.
+pub fn outside(request_id: &str) -> Response<Body> {
+    of(request_id, Code::RouteNotFound, "The local stack answers only below its base path.")
+}
+
+/// The page's address is the base path with a slash, or the names of its files would be others.
+pub fn moved(to: &str) -> Response<Body> {
+    let mut response = Response::new(Body::Empty);
+    *response.status_mut() = StatusCode::PERMANENT_REDIRECT;
+    if let Ok(to) = HeaderValue::from_str(to) {
+        response.headers_mut().insert(LOCATION, to);
+    }
+    with(response, CACHE_CONTROL, "no-store")
 }
 
 /// A page of another site makes the request.

@@ -30,7 +30,7 @@ const fn route(method: &'static str, path: &'static str, function: Function) -> 
     Route { method, path, function }
 }
 
-/// All routes. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
+/// All routes. Beside each GET, template.yaml has a HEAD with the same function. Any other request has the route key [`DEFAULT_KEY`] and goes to [`DEFAULT`].
 pub const ROUTES: [Route; 23] = [
     route("POST", "/packets", Function::Send),
     route("POST", "/packets/{packet_id}/grab", Function::Grab),
@@ -85,12 +85,13 @@ pub struct Match {
 /// Finds the route of a decoded path.
 #[must_use]
 pub fn find(method: &str, path: &str) -> Match {
+    let listed = if method == "HEAD" { "GET" } else { method };
     ROUTES
         .iter()
-        .filter(|route| route.method == method)
+        .filter(|route| route.method == listed)
         .find_map(|route| {
             let parameters = parameters(route.path, path)?;
-            Some(Match { key: format!("{} {}", route.method, route.path), function: route.function, parameters })
+            Some(Match { key: format!("{method} {}", route.path), function: route.function, parameters })
         })
         .unwrap_or_else(|| Match { key: DEFAULT_KEY.to_owned(), function: DEFAULT, parameters: HashMap::new() })
 }
@@ -123,6 +124,10 @@ mod tests {
             assert_eq!((found.key, found.function), (format!("{} {}", route.method, route.path), route.function));
             assert!(found.parameters.iter().all(|(name, value)| name == value));
             assert_eq!(found.parameters.len(), route.path.matches('{').count());
+            if route.method == "GET" {
+                let head = find("HEAD", &path);
+                assert_eq!((head.key, head.function), (format!("HEAD {}", route.path), route.function));
+            }
         }
     }
 
@@ -137,7 +142,9 @@ mod tests {
             ("GET", "/packets/1/"),
             ("GET", "//packets/1"),
             ("DELETE", "/packets/1"),
-            ("HEAD", "/packets/1"),
+            ("HEAD", "/packets"),
+            ("HEAD", "/packets/1/grab"),
+            ("head", "/packets/1"),
             ("get", "/packets/1"),
             ("PUT", "/wallets/u/deposits/a/b"),
             ("GET", "/me"),

@@ -271,11 +271,17 @@ impl<S: Invoke> Caller<S> {
         let request = request.header("idempotency-key", user).body(()).unwrap_or_default();
         let (parts, ()) = request.into_parts();
         let body = body.map(Value::to_string).unwrap_or_default();
-        let origin = Origin { client: self.address, server: self.address, request_id: user, at: Timestamp::now() };
+        let origin = Origin {
+            client: self.address,
+            server: self.address,
+            base_path: "",
+            request_id: user,
+            at: Timestamp::now(),
+        };
         let path = parts.uri.path().to_owned();
         let matched = routes::find(method, &path);
         let function = matched.function;
-        let event = event::event(parts, path, matched, body.as_bytes(), origin);
+        let event = event::event(parts, &path, matched, body.as_bytes(), origin);
         self.stack.call(function, event::request(event, user)).await
     }
 

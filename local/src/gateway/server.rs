@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY};
 use http::request::Parts;
-use http::{HeaderValue, Method, Response};
+use http::{HeaderValue, Method, Response, Uri};
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt, Either, Full};
 use hyper::body::{Bytes, Incoming};
@@ -28,6 +28,7 @@ use super::event::{self, Origin};
 use super::names::{Names, NotOurs};
 use super::rush::{self, Race};
 use super::{Invoke, page, problem, routes};
+use crate::webhooks::sqs::{self, SqsError};
 
 /// The largest body that is passed on: well above any route's limit, so that the functions check their own limits.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
@@ -171,15 +172,19 @@ fn serve_connection<S: Invoke>(
     let service = service_fn(move |request: http::Request<Incoming>| {
         let shared = Arc::clone(&shared);
         async move {
-            let (parts, body) = request.into_parts();
+            let (mut parts, body) = request.into_parts();
             let arrival = shared.arrival();
+            let elsewhere = elsewhere(shared.stack.base_path(), &mut parts, &arrival.request_id);
             let response = match shared.names.check(&parts) {
                 Err(NotOurs::Host) => to_hyper(problem::misdirected(&arrival.request_id)),
                 Err(NotOurs::Origin) => to_hyper(problem::other_site(&arrival.request_id)),
-                Ok(()) if parts.uri.path() == RUSH && parts.method == Method::POST => {
-                    race(&shared, &arrival, body).await
-                }
-                Ok(()) => to_hyper(answer(shared, client, &arrival, parts, body).await),
+                Ok(()) => match elsewhere {
+                    Some(elsewhere) => to_hyper(elsewhere),
+                    None if parts.uri.path() == RUSH && parts.method == Method::POST => {
+                        race(&shared, &arrival, body).await
+                    }
+                    None => to_hyper(answer(shared, client, &arrival, parts, body).await),
+                },
             };
             Ok::<_, Infallible>(response)
         }
@@ -197,6 +202,22 @@ fn serve_connection<S: Invoke>(
     });
 }
 
+/// Takes the base path from a request's address, as a mapping of API Gateway does before it chooses a route. Returns the answer to a
+/// request for another path.
+fn elsewhere(base_path: &str, parts: &mut Parts, request_id: &str) -> Option<Response<Body>> {
+    let whole = parts.uri.path_and_query().filter(|_| !base_path.is_empty())?;
+    match whole.as_str().strip_prefix(base_path) {
+        Some(rest) if rest.starts_with('/') => {
+            let mut uri = parts.uri.clone().into_parts();
+            uri.path_and_query = rest.parse().ok();
+            parts.uri = Uri::from_parts(uri).unwrap_or_default();
+            None
+        }
+        Some(rest) if rest.is_empty() || rest.starts_with('?') => Some(problem::moved(&format!("{base_path}/{rest}"))),
+        _ => Some(problem::outside(request_id)),
+    }
+}
+
 async fn answer<S: Invoke>(
     shared: Arc<Shared<S>>,
     client: SocketAddr,
@@ -206,8 +227,8 @@ async fn answer<S: Invoke>(
 ) -> Response<Body> {
     match (parts.uri.path(), &parts.method) {
         // The health route answers even under overload.
-        (HEALTH, &Method::GET) => return json_response(&json!({"status": "ok"})),
-        (HEALTH, _) => return problem::method_not_allowed(request_id, "GET"),
+        (HEALTH, &(Method::GET | Method::HEAD)) => return json_response(&json!({"status": "ok"})),
+        (HEALTH, _) => return problem::method_not_allowed(request_id, "GET, HEAD"),
         _ => {}
     }
     let Ok(raw_path) = event::raw_path(&parts) else { return problem::uri_too_long(request_id) };
@@ -231,16 +252,28 @@ async fn answer<S: Invoke>(
             })
             .await;
         }
+        (path, &Method::POST) if path.trim_end_matches('/') == sqs::PATH => {
+            let operation = parts.headers.get("x-amz-target").and_then(|value| value.to_str().ok()).unwrap_or_default();
+            match shared.stack.sqs(operation, &body) {
+                Some(Ok(answer)) => return json_response(&answer),
+                Some(Err(SqsError::Queue(error))) => {
+                    tracing::error!(error = shared::error_chain(&error), "the queue of webhooks can't be used");
+                    return problem::unavailable(request_id, "The queue of webhooks can't be used.");
+                }
+                Some(Err(SqsError::Unsupported)) | None => {}
+            }
+        }
         (SETTLE | RUSH, _) => return problem::method_not_allowed(request_id, "POST"),
         _ => {}
     }
-    if let Some(file) = page::answer(&parts, &raw_path, || shared.stack.limits()) {
+    if let Some(file) = page::answer(&parts, &raw_path, shared.stack.base_path(), || shared.stack.limits()) {
         return file;
     }
     let matched = routes::find(parts.method.as_str(), &raw_path);
     let function = matched.function;
-    let origin = Origin { client, server: shared.address, request_id, at: *at };
-    let event = event::event(parts, raw_path, matched, &body, origin);
+    let base_path = shared.stack.base_path();
+    let origin = Origin { client, server: shared.address, base_path, request_id, at: *at };
+    let event = event::event(parts, &raw_path, matched, &body, origin);
     let request = event::request(event, request_id);
     let mut response =
         run(&shared, permit, request_id, |stack| async move { stack.call(function, request).await }).await;

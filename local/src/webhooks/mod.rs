@@ -5,6 +5,7 @@
 //! line.
 
 mod queue;
+pub mod sqs;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -18,9 +19,10 @@ use notify::{Receiver, ReceiverError, SecretError, SecretSource, Secrets, Webhoo
 use serde_dynamo::AttributeValue;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
-use shared::events::{self, Change, Event};
+use shared::events::{self, Event};
+use shared::ledger::Ledger;
 use shared::ledger::keys::{PK, SK};
-use shared::ports::{Clock, Item, Key, System, Table};
+use shared::ports::{Item, Key, System, Table};
 use tokio::sync::{Notify, Semaphore, watch as signal};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -47,10 +49,10 @@ const ENDS_WITHIN: Duration = Duration::from_secs(2);
 #[derive(Debug, thiserror::Error)]
 pub enum WebhooksError {
     /// The URL.
-    #[error("--webhook-url: {0}")]
+    #[error("--webhook-url")]
     Url(#[from] ReceiverError),
     /// The secret.
-    #[error("--webhook-secret: {0}")]
+    #[error("--webhook-secret")]
     Secret(#[from] SecretError),
     /// The queue's file.
     #[error("the queue of webhooks can't be used")]
@@ -93,10 +95,11 @@ impl Prepared {
         let (stop, stopped) = signal::channel(false);
         let Self { queue, webhook, noted } = self;
         let ready = Arc::new(Notify::new());
+        let ledger = Arc::new(Ledger::new(table.clone(), Arc::new(System)));
         let changes = Changes { queue: Arc::clone(&queue), table, currency, noted, ready: Arc::clone(&ready) };
         let tasks = [
             tokio::spawn(until(stopped.clone(), async move { changes.run().await })),
-            tokio::spawn(deliver(queue, Arc::new(webhook), ready, stopped)),
+            tokio::spawn(deliver(queue, Arc::new(webhook), ledger, ready, stopped)),
         ];
         Webhooks { stop, tasks }
     }
@@ -172,22 +175,17 @@ impl Changes {
     /// The events of a change, if the ledger shows it.
     fn judge(&self, noted: Noted, images: &HashMap<Key, Item>) -> Verdict {
         let Some(image) = images.get(&noted.key) else { return Verdict { noted, messages: None } };
-        let mut image = image.clone();
-        if noted.part == Part::Close {
-            // The packet may have been settled since. A stream would show it as the close left it.
-            image.remove("status");
-        }
-        let change = if noted.part == Part::Insert { Change::Insert } else { Change::Modify };
-        let events = events::of_change(change, &noted.key, image, System.now(), &self.currency);
-        let events = events.unwrap_or_else(|error| {
+        let mut events = events::of_item(&noted.key, image.clone(), &self.currency).unwrap_or_else(|error| {
             tracing::error!(error = shared::error_chain(&error), "an event is missing");
             Vec::new()
         });
-        let is_shown = match noted.part {
-            Part::Insert => true,
-            Part::Close => !events.is_empty(),
-            Part::Settle => events.iter().any(|event| matches!(event, Event::PacketSettled(_))),
-        };
+        // More may have happened to the packet since.
+        events.retain(|event| match event {
+            Event::PacketSent(_) | Event::SlipClaimed(_) => noted.part == Part::Insert,
+            Event::PacketClosed(_) => noted.part == Part::Close,
+            Event::PacketSettled(_) | Event::PacketRefunded(_) => noted.part == Part::Settle,
+        });
+        let is_shown = noted.part == Part::Insert || !events.is_empty();
         let messages = events.iter().filter_map(|event| match serde_json::to_string(event) {
             Ok(body) => Some((event.id(), body)),
             Err(error) => {
@@ -208,7 +206,13 @@ fn key_of(item: &Item) -> Option<Key> {
 }
 
 /// Gives messages to the function in batches, as Lambda does.
-async fn deliver(queue: Arc<Queue>, webhook: Arc<Webhook>, ready: Arc<Notify>, mut stopped: signal::Receiver<bool>) {
+async fn deliver(
+    queue: Arc<Queue>,
+    webhook: Arc<Webhook>,
+    ledger: Arc<Ledger<SdkTable>>,
+    ready: Arc<Notify>,
+    mut stopped: signal::Receiver<bool>,
+) {
     let batches = Arc::new(Semaphore::new(BATCHES_AT_ONCE));
     loop {
         let Ok(permit) = Arc::clone(&batches).acquire_owned().await else { return };
@@ -231,9 +235,9 @@ async fn deliver(queue: Arc<Queue>, webhook: Arc<Webhook>, ready: Arc<Notify>, m
             }
         };
         let Some(batch) = batch else { break };
-        let (queue, webhook) = (Arc::clone(&queue), Arc::clone(&webhook));
+        let (queue, webhook, ledger) = (Arc::clone(&queue), Arc::clone(&webhook), Arc::clone(&ledger));
         tokio::spawn(async move {
-            queue.delivered(&webhook, batch).await;
+            queue.delivered(&webhook, &ledger, batch).await;
             drop(permit);
         });
     }

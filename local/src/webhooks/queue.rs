@@ -1,4 +1,4 @@
-//! A small SQS: messages that are hidden while they are tried, and dead after too many tries. Before them, the changes that may become
+//! A small SQS: messages that are hidden while they are tried, and dead letters. Before them, the changes that may become
 //! messages.
 
 use std::collections::HashSet;
@@ -7,10 +7,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use notify::{Attributes, Batch, Queued, RECEIVES_MAX, Webhook};
+use notify::{Attributes, Batch, Queued, Webhook};
 use rusqlite::{Connection, params};
 use shared::domain::Timestamp;
-use shared::ports::{Clock, Key};
+use shared::ledger::Ledger;
+use shared::ports::{Clock, Key, Table};
 
 /// How long a received message is hidden: longer than any try takes.
 const HIDDEN: Duration = Duration::from_mins(1);
@@ -161,7 +162,7 @@ impl Queue {
         Ok(transaction.commit()?)
     }
 
-    /// Receives up to `limit` messages and hides them. Those that were received too often become dead letters instead.
+    /// Receives up to `limit` messages and hides them.
     pub fn receive(&self, limit: usize) -> Result<Batch, QueueError> {
         let now = self.clock.now();
         let mut connection = self.lock();
@@ -176,14 +177,6 @@ impl Queue {
         };
         let mut records = Vec::with_capacity(found.len());
         for (id, body, receives) in found {
-            if receives >= RECEIVES_MAX {
-                tracing::error!(
-                    webhook_id = id,
-                    "a webhook was not delivered for a day; the next start tries it again"
-                );
-                transaction.prepare_cached("UPDATE messages SET is_dead = 1 WHERE id = ?1")?.execute([&id])?;
-                continue;
-            }
             let mut hide = transaction
                 .prepare_cached("UPDATE messages SET receives = receives + 1, visible_ms = ?2 WHERE id = ?1")?;
             hide.execute(params![id, ms(now.after(HIDDEN))])?;
@@ -194,10 +187,41 @@ impl Queue {
         Ok(Batch { records })
     }
 
+    /// Puts messages into the queue, by their ids, or lets those that wait there or are dead be received at once.
+    pub fn put(&self, messages: &[(String, String)]) -> Result<(), QueueError> {
+        let now = self.clock.now();
+        let mut connection = self.lock();
+        let transaction = connection.transaction()?;
+        for (id, body) in messages {
+            let mut insert = transaction.prepare_cached(
+                "INSERT INTO messages (id, body, receives, visible_ms, is_dead) VALUES (?1, ?2, 0, ?3, 0)
+                 ON CONFLICT (id) DO UPDATE SET receives = 0, visible_ms = ?3, is_dead = 0",
+            )?;
+            insert.execute(params![id, body, ms(now)])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Lets the dead letters be received again. Returns how many there were.
+    pub fn revive(&self) -> Result<usize, QueueError> {
+        let revive = "UPDATE messages SET receives = 0, visible_ms = ?1, is_dead = 0 WHERE is_dead = 1";
+        Ok(self.lock().execute(revive, [ms(self.clock.now())])?)
+    }
+
+    /// How many messages can be received, how many are hidden, and how many are dead.
+    pub fn counts(&self) -> Result<[u64; 3], QueueError> {
+        let count = "SELECT COUNT(*) FILTER (WHERE is_dead = 0 AND visible_ms <= ?1),
+                            COUNT(*) FILTER (WHERE is_dead = 0 AND visible_ms > ?1), COUNT(*) FILTER (WHERE is_dead = 1) FROM messages";
+        let counts = self
+            .lock()
+            .query_row(count, [ms(self.clock.now())], |row| Ok([row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?]))?;
+        Ok(counts.map(|count| count.try_into().unwrap_or_default()))
+    }
+
     /// Gives a batch to the function, and deletes what it delivered.
-    pub async fn delivered(&self, webhook: &Webhook, batch: Batch) {
+    pub async fn delivered<T: Table>(&self, webhook: &Webhook, ledger: &Ledger<T>, batch: Batch) {
         let ids: Vec<String> = batch.records.iter().map(|queued| queued.message_id.clone()).collect();
-        let answer = notify::handle(webhook, self, batch, self.clock.now()).await.answer;
+        let answer = notify::handle(webhook, ledger, self, batch, &*self.clock).await.answer;
         let stay: HashSet<String> =
             answer.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect();
         if let Err(error) = self.delete(ids.iter().filter(|id| !stay.contains(*id))) {
@@ -209,7 +233,7 @@ impl Queue {
         let mut connection = self.lock();
         let transaction = connection.transaction()?;
         for id in ids {
-            transaction.prepare_cached("DELETE FROM messages WHERE id = ?1")?.execute([id])?;
+            transaction.prepare_cached("DELETE FROM messages WHERE id = ?1 AND is_dead = 0")?.execute([id])?;
         }
         Ok(transaction.commit()?)
     }
@@ -220,9 +244,15 @@ impl Queue {
 }
 
 impl notify::Queue for Queue {
-    async fn hide(&self, receipt: &str, pause: Duration) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    async fn hide(&self, queued: &Queued, pause: Duration) -> Result<(), notify::QueueError> {
         let until = ms(self.clock.now().after(pause));
-        self.lock().execute("UPDATE messages SET visible_ms = ?2 WHERE id = ?1", params![receipt, until])?;
+        self.lock().execute("UPDATE messages SET visible_ms = ?2 WHERE id = ?1", params![queued.message_id, until])?;
+        Ok(())
+    }
+
+    /// The next start tries dead letters again.
+    async fn set_aside(&self, queued: &Queued) -> Result<(), notify::QueueError> {
+        self.lock().execute("UPDATE messages SET is_dead = 1 WHERE id = ?1", [&queued.message_id])?;
         Ok(())
     }
 }

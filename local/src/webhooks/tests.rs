@@ -11,6 +11,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use notify::RECEIVES_MAX;
 use shared::domain::Timestamp;
+use shared::memory::MemoryTable;
+use shared::ports::Clock;
 use std::sync::Mutex;
 use tokio::net::TcpListener;
 
@@ -105,15 +107,31 @@ fn webhook(receiving: &Receiving) -> Webhook {
     Webhook::new(receiver, SecretSource::Given(Arc::new(Secrets::parse(SECRET).unwrap())))
 }
 
+fn ledger() -> Ledger<MemoryTable> {
+    Ledger::new(MemoryTable::default(), Arc::new(System))
+}
+
+/// What delivers to a receiver.
+struct Delivering<'a> {
+    queue: &'a Queue,
+    webhook: &'a Webhook,
+    ledger: &'a Ledger<MemoryTable>,
+}
+
 /// Delivers what is due, and lets `step` pass, until `until_ms`.
-async fn deliver_until(queue: &Queue, webhook: &Webhook, clock: &FakeClock, step: Duration, until_ms: u64) {
+async fn deliver_until(
+    Delivering { queue, webhook, ledger }: Delivering<'_>,
+    clock: &FakeClock,
+    step: Duration,
+    until_ms: u64,
+) {
     while clock.ms() < until_ms {
         loop {
             let batch = queue.receive(BATCH).unwrap();
             if batch.records.is_empty() {
                 break;
             }
-            queue.delivered(webhook, batch).await;
+            queue.delivered(webhook, ledger, batch).await;
         }
         clock.pass(step);
     }
@@ -124,11 +142,23 @@ async fn nothing_is_missing_after_a_receiver_was_away_for_an_hour() {
     let clock = Arc::new(FakeClock(AtomicU64::new(BEGUN_MS)));
     let queue = Queue::open(None, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     let receiving = Receiving::start(Arc::clone(&clock), HOUR_MS).await;
-    let webhook = webhook(&receiving);
+    let (webhook, ledger) = (webhook(&receiving), ledger());
     queue_claims(&queue, &clock, 0..40);
-    deliver_until(&queue, &webhook, &clock, Duration::from_secs(1), HOUR_MS / 2).await;
+    deliver_until(
+        Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
+        &clock,
+        Duration::from_secs(1),
+        HOUR_MS / 2,
+    )
+    .await;
     queue_claims(&queue, &clock, 40..50);
-    deliver_until(&queue, &webhook, &clock, Duration::from_secs(1), 2 * HOUR_MS + HOUR_MS / 4).await;
+    deliver_until(
+        Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
+        &clock,
+        Duration::from_secs(1),
+        2 * HOUR_MS + HOUR_MS / 4,
+    )
+    .await;
     let expected: BTreeMap<String, u32> = (0..50).map(|slip| (claim(slip).0, 1)).collect();
     assert_eq!(*receiving.taken.lock().unwrap(), expected, "each id arrived once");
     for (id, times) in &*receiving.tried.lock().unwrap() {
@@ -145,16 +175,28 @@ async fn after_a_day_an_event_is_a_dead_letter_which_the_next_start_tries_again(
     let clock = Arc::new(FakeClock(AtomicU64::new(BEGUN_MS)));
     let queue = Queue::open(Some(&file), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     let receiving = Receiving::start(Arc::clone(&clock), 48 * HOUR_MS).await;
-    let webhook = webhook(&receiving);
+    let (webhook, ledger) = (webhook(&receiving), ledger());
     queue_claims(&queue, &clock, 0..1);
-    deliver_until(&queue, &webhook, &clock, Duration::from_mins(1), 40 * HOUR_MS).await;
+    deliver_until(
+        Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
+        &clock,
+        Duration::from_mins(1),
+        40 * HOUR_MS,
+    )
+    .await;
     let times = receiving.tried.lock().unwrap()[&claim(0).0].clone();
     assert_eq!(times.len(), usize::try_from(RECEIVES_MAX).unwrap());
     assert!(times[times.len() - 1] >= 24 * HOUR_MS, "{times:?}");
     drop(queue);
     clock.pass(Duration::from_hours(10));
     let queue = Queue::open(Some(&file), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
-    deliver_until(&queue, &webhook, &clock, Duration::from_mins(1), 50 * HOUR_MS + HOUR_MS / 6).await;
+    deliver_until(
+        Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
+        &clock,
+        Duration::from_mins(1),
+        50 * HOUR_MS + HOUR_MS / 6,
+    )
+    .await;
     assert_eq!(receiving.taken.lock().unwrap().get(&claim(0).0), Some(&1));
 }
 

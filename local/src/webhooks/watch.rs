@@ -26,6 +26,11 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// The queue that the events of the changes go into.
+    pub(crate) fn queue(&self) -> &Arc<Queue> {
+        &self.queue
+    }
+
     pub(super) const fn new(queue: Arc<Queue>, noted: Arc<Notify>) -> Self {
         Self { queue, noted }
     }

@@ -127,8 +127,7 @@ impl FromStr for UserId {
     }
 }
 
-/// The id a client gives to a request that must happen once: an idempotency key, a deposit's or a withdrawal's id.
-/// 1 to 64 of `[A-Za-z0-9_-]`.
+/// The id that the operator gives to a deposit or a withdrawal, which must happen once: 1 to 64 of `[A-Za-z0-9_-]`.
 #[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct RequestKey(Box<str>);
@@ -158,6 +157,41 @@ impl FromStr for RequestKey {
             Ok(Self(text.into()))
         } else {
             Err(IdError { expected: "1 to 64 characters of A-Z a-z 0-9 _ -" })
+        }
+    }
+}
+
+/// The client's name for a send, which must happen once: 1 to 255 visible ASCII characters, as other systems' keys have them.
+///
+/// It can have a `#`, so it is always the last part of a ledger key.
+#[derive(Clone, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct IdempotencyKey(Box<str>);
+
+impl IdempotencyKey {
+    const MAX_LEN: usize = 255;
+
+    /// The key as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for IdempotencyKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl FromStr for IdempotencyKey {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        if (1..=Self::MAX_LEN).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            Ok(Self(text.into()))
+        } else {
+            Err(IdError { expected: "1 to 255 visible ASCII characters" })
         }
     }
 }
@@ -208,7 +242,7 @@ macro_rules! as_string {
     )+};
 }
 
-as_string!(PacketId, UserId, RequestKey, Signer);
+as_string!(PacketId, UserId, RequestKey, IdempotencyKey, Signer);
 
 #[cfg(test)]
 mod tests {
@@ -290,6 +324,17 @@ mod tests {
             ["", "ann", "arn:aws:iam::1:user/a b", "arn:aws:iam::1:user/é", &format!("arn:{}", "x".repeat(2_045))]
         {
             assert!(bad.parse::<Signer>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn idempotency_keys_have_any_visible_characters() {
+        let all: String = ('!'..='~').collect();
+        for good in ["0", "order:17", "a#b", "\"", "\"\"", "a,b", "KEY#", &all, &"k".repeat(255)] {
+            assert_eq!(good.parse::<IdempotencyKey>().map(|key| key.to_string()), Ok(good.to_owned()));
+        }
+        for bad in ["", " ", "a b", " a", "a\t", "a\n", "a\0", "\u{7f}", "ключ", &"k".repeat(256)] {
+            assert!(bad.parse::<IdempotencyKey>().is_err(), "{bad:?}");
         }
     }
 

@@ -2,6 +2,7 @@
 //! of its own: the time and the seed come in as arguments.
 
 mod amounts;
+mod day;
 mod id;
 mod labels;
 mod limits;
@@ -17,7 +18,8 @@ mod time;
 mod wallet;
 
 pub use amounts::{Amounts, AmountsError};
-pub use id::{IdError, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
+pub use day::{DailyLimit, Day, DayZone};
+pub use id::{IdError, IdempotencyKey, MAX_PARTS, PACKET_ID_RANDOM_BYTES, PacketId, RequestKey, Signer, UserId};
 pub use labels::{Cover, LabelError, Labels, Reference};
 pub use limits::{Limits, MAX_BALANCE, MAX_MOVEMENT};
 pub use money::Amount;

@@ -34,11 +34,10 @@ impl Timestamp {
         Self(self.0.saturating_sub(duration_ms(duration)))
     }
 
-    /// The beginning of the next day in UTC.
-    #[must_use]
-    pub const fn next_day(self) -> Self {
-        const DAY_MS: u64 = 86_400_000;
-        Self((self.0 / DAY_MS).saturating_add(1).saturating_mul(DAY_MS))
+    /// The same moment for calendars; those after the year 9999 are its end.
+    pub(super) fn shown(self) -> jiff::Timestamp {
+        let shown = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
+        shown.unwrap_or(jiff::Timestamp::MAX)
     }
 
     /// How long after `earlier` this is; zero where it is not after it.
@@ -55,23 +54,44 @@ fn duration_ms(duration: Duration) -> u64 {
 impl FromStr for Timestamp {
     type Err = ();
 
-    /// Reads RFC 3339, with any offset from UTC. It cuts off parts of a millisecond.
+    /// Reads RFC 3339, with any offset from UTC. It rounds down to milliseconds. A leap second is refused, because no clock of
+    /// this system can show one.
     fn from_str(text: &str) -> Result<Self, ()> {
-        // The parser also reads other forms of ISO 8601.
-        let is_at = |(place, letter): (usize, u8)| text.as_bytes().get(place) == Some(&letter);
-        let has_offset = text.ends_with('Z') || text.len().checked_sub(3).is_some_and(|place| is_at((place, b':')));
-        if !has_offset || ![(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')].into_iter().all(is_at) {
+        if !is_rfc_3339(text) {
             return Err(());
         }
         let at: jiff::Timestamp = text.parse().map_err(drop)?;
-        u64::try_from(at.as_millisecond()).map(Self).map_err(drop)
+        let nanoseconds = u128::try_from(at.as_nanosecond()).map_err(drop)?;
+        u64::try_from(nanoseconds / 1_000_000).map(Self).map_err(drop)
     }
+}
+
+/// Whether a text has the shape of RFC 3339. jiff checks the date, the hours and the minutes. But it also reads other forms of
+/// ISO 8601, longer offsets, and the second 60 as the second 59.
+fn is_rfc_3339(text: &str) -> bool {
+    let Some((date_and_time, rest)) = text.split_at_checked("0000-00-00T00:00:00".len()) else { return false };
+    let (fraction, offset) = rest.split_at(rest.find(['Z', 'z', '+', '-']).unwrap_or(0));
+    let digits = fraction.strip_prefix('.').map(str::as_bytes);
+    let is_offset = |offset: &str| fits(offset, "00:00") && offset < "24:00";
+    fits(date_and_time, "0000-00-00T00:00:00")
+        && !date_and_time.ends_with("60")
+        && (fraction.is_empty()
+            || digits.is_some_and(|digits| (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit)))
+        && (fits(offset, "Z") || offset.strip_prefix(['+', '-']).is_some_and(is_offset))
+}
+
+/// Whether a text has digits where `shape` has zeros, and its other characters in either case.
+fn fits(text: &str, shape: &str) -> bool {
+    let is_as = |(letter, wanted): (u8, u8)| match wanted {
+        b'0' => letter.is_ascii_digit(),
+        _ => letter.eq_ignore_ascii_case(&wanted),
+    };
+    text.len() == shape.len() && text.bytes().zip(shape.bytes()).all(is_as)
 }
 
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let shown = i64::try_from(self.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        write!(f, "{:.3}", shown.unwrap_or(jiff::Timestamp::MAX))
+        write!(f, "{:.3}", self.shown())
     }
 }
 
@@ -93,14 +113,6 @@ mod tests {
     }
 
     #[test]
-    fn a_day_ends_at_midnight_in_utc() {
-        let midnight = 1_798_761_600_000;
-        for (at, next) in [(midnight - 1, midnight), (midnight, midnight + 86_400_000), (0, 86_400_000)] {
-            assert_eq!(Timestamp::from_ms(at).next_day(), Timestamp::from_ms(next), "{at}");
-        }
-    }
-
-    #[test]
     fn time_ends_at_both_ends() {
         let (first, last) = (Timestamp::from_ms(0), Timestamp::from_ms(u64::MAX));
         assert_eq!((first.before(Duration::from_secs(1)), last.after(Duration::from_secs(1))), (first, last));
@@ -110,10 +122,34 @@ mod tests {
     #[test]
     fn is_read_from_rfc_3339_and_nothing_else() {
         let midnight = Timestamp::from_ms(1_798_732_800_000);
-        for text in ["2026-12-31T16:00:00Z", "2026-12-31T16:00:00.000Z", "2027-01-01T00:00:00.0009+08:00"] {
+        for text in [
+            "2026-12-31T16:00:00Z",
+            "2026-12-31T16:00:00.000Z",
+            "2026-12-31t16:00:00z",
+            "2026-12-31T16:00:00.0Z",
+            "2026-12-31T16:00:00.000999999Z",
+            "2027-01-01T00:00:00.0009+08:00",
+            "2027-01-01t00:00:00+08:00",
+            "2026-12-31T16:00:00+00:00",
+            "2026-12-31T16:00:00-00:00",
+            "2026-12-31T10:15:00-05:45",
+            "2027-01-01T15:59:00+23:59",
+            "2026-12-30T16:01:00-23:59",
+        ] {
             assert_eq!(text.parse(), Ok(midnight), "{text}");
         }
-        assert_eq!("1970-01-01T00:00:00.001Z".parse(), Ok(Timestamp::from_ms(1)));
+        for (text, ms) in [
+            ("1970-01-01T00:00:00Z", 0),
+            ("1970-01-01T00:00:00.001Z", 1),
+            ("1970-01-01T00:00:00.1z", 100),
+            ("1970-01-01T00:00:00.12Z", 120),
+            ("1970-01-01T00:00:00.1239Z", 123),
+            ("1970-01-01T00:00:59.999999999Z", 59_999),
+            ("1969-12-31T23:00:00.5-01:00", 500),
+            ("2028-02-29T00:00:00Z", 1_835_395_200_000),
+        ] {
+            assert_eq!(text.parse(), Ok(Timestamp::from_ms(ms)), "{text}");
+        }
         for text in [
             "",
             "soon",
@@ -121,13 +157,47 @@ mod tests {
             "2027-01-01T00:00:00",
             "2027-01-01T00:00Z",
             "2027-01-01 00:00:00Z",
+            "2027-01-01_00:00:00Z",
             "20270101T000000Z",
             "2027-01-01T00:00:00+08",
             "2027-01-01T00:00:00+0800",
+            "2027-01-01T00:00:00+08:00:00",
+            "2027-01-01T00:00:00+24:00",
+            "2027-01-01T00:00:00-24:00",
+            "2027-01-01T00:00:00+08:60",
+            "2027-01-01T00:00:00+8:00",
             "2027-01-01T00:00:00+08:00[Asia/Shanghai]",
+            "2027-01-01T00:00:00Z[UTC]",
+            "2027-01-01T00:00:00ZZ",
+            "2027-01-01T00:00:00 Z",
+            " 2027-01-01T00:00:00Z",
+            "2027-01-01T00:00:00Z\n",
+            // Leap seconds, also the one that there was.
+            "2027-01-01T00:00:60Z",
+            "2016-12-31T23:59:60Z",
+            "2016-12-31T23:59:60.5Z",
+            "2017-01-01T07:59:60+08:00",
+            "2027-01-01T00:00:61Z",
+            "2027-01-01T00:60:00Z",
+            "2027-01-01T24:00:00Z",
+            "2027-01-01T25:00:00Z",
+            "2027-01-01T00:00:00.Z",
+            "2027-01-01T00:00:00,5Z",
+            "2027-01-01T00:00:00.1234567890Z",
+            "2027-01-01T00:00:00.5",
+            "2027-01-01T00:00:00.-5Z",
             "2027-02-29T00:00:00Z",
+            "2027-00-01T00:00:00Z",
+            "2027-13-01T00:00:00Z",
+            "2027-01-00T00:00:00Z",
             "+02027-01-01T00:00:00Z",
+            "-2027-01-01T00:00:00Z",
+            "12027-01-01T00:00:00Z",
+            "２027-01-01T00:00:00Z",
+            // Before the epoch, also by less than a millisecond.
             "1969-12-31T23:59:59.999Z",
+            "1969-12-31T23:59:59.9999Z",
+            "1970-01-01T00:00:00+00:01",
             "红包红包红包Z",
         ] {
             assert_eq!(text.parse::<Timestamp>(), Err(()), "{text}");

@@ -1,5 +1,5 @@
 use lambda_http::{Body, Request};
-use serde::de::{DeserializeOwned, Error};
+use serde::de::{DeserializeOwned, Error, Unexpected};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -8,6 +8,8 @@ use crate::domain::OperatorReason;
 
 /// The most bytes of a body with a reason.
 const REASON_BYTES_MAX: usize = 16 * 1_024;
+
+const NULL: &str = "null";
 
 /// A JSON integer of any size, so that the field with its bounds refuses what is too large. One beyond `i128` counts as its end.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -26,15 +28,11 @@ impl<'de> Deserialize<'de> for Int {
         let text = <&RawValue>::deserialize(deserializer)?.get();
         let (digits, end) = text.strip_prefix('-').map_or((text, i128::MAX), |digits| (digits, i128::MIN));
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            return Err(D::Error::custom("not an integer"));
+            let found = if text == NULL { Unexpected::Unit } else { Unexpected::Other("no integer") };
+            return Err(D::Error::invalid_type(found, &"an integer"));
         }
         Ok(Self(text.parse().unwrap_or(end)))
     }
-}
-
-/// Reads an optional field, which may be absent but not `null`.
-pub fn given<'de, T: Deserialize<'de>, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    T::deserialize(deserializer).map(Some)
 }
 
 /// Collects what is wrong with fields, so that one answer names all of it.
@@ -56,7 +54,8 @@ impl Fields {
     }
 }
 
-/// The request's body, a JSON object of at most `bytes_max`; `None` if there is none.
+/// The request's body, a JSON object of at most `bytes_max`; `None` if there is none. A field that is `null` counts as left out: many
+/// clients write every field of their type.
 pub fn parse_body<B: DeserializeOwned>(request: &Request, bytes_max: usize) -> Result<Option<B>, Problem> {
     let bytes: &[u8] = match request.body() {
         Body::Text(text) => text.as_bytes(),
@@ -111,6 +110,11 @@ fn problem(error: &serde_path_to_error::Error<serde_json::Error>) -> Problem {
         }
     }
     match error.inner().classify() {
+        serde_json::error::Category::Data
+            if text.starts_with("invalid type: null") && error.path().iter().count() == 1 =>
+        {
+            Problem::field(place(), "is required")
+        }
         serde_json::error::Category::Data => Problem::field(place(), "has the wrong type"),
         // A number of a field that takes none. For the parser it is no JSON if even a float can't hold it.
         _ if text.starts_with("number out of range") => Problem::field(place(), "has the wrong type"),
@@ -126,7 +130,6 @@ mod tests {
     #[serde(deny_unknown_fields)]
     struct Sample {
         amount: Int,
-        #[serde(default, deserialize_with = "given")]
         note: Option<String>,
     }
 
@@ -144,6 +147,9 @@ mod tests {
     fn an_object_reads() {
         let sample = Sample { amount: Int(5), note: Some("恭喜".to_owned()) };
         assert_eq!(parse(r#" {"note": "恭喜", "amount": 5} "#).unwrap(), Some(sample));
+        for left_out in [r#"{"amount":5}"#, r#"{"amount":5,"note":null}"#, r#"{"note": null , "amount": 5}"#] {
+            assert_eq!(parse(left_out).unwrap(), Some(Sample { amount: Int(5), note: None }), "{left_out}");
+        }
         assert_eq!(parse("").unwrap(), None);
         assert_eq!(parse(" \n").unwrap(), None);
     }
@@ -157,11 +163,16 @@ mod tests {
             (r#"{"amount":1.0}"#, "amount has the wrong type"),
             (r#"{"amount":1e2}"#, "amount has the wrong type"),
             (r#"{"amount":"1"}"#, "amount has the wrong type"),
-            (r#"{"amount":null}"#, "amount has the wrong type"),
+            (r#"{"amount":null}"#, "amount is required"),
+            (r#"{"amount":null,"x":null}"#, "amount is required"),
+            (r#"{"amount":1,"x":null}"#, "x is not known"),
+            (r#"{"amount":[null]}"#, "amount has the wrong type"),
+            (r#"{"amount":"null"}"#, "amount has the wrong type"),
+            (r#"{"amount":1,"note":null,"note":"x"}"#, "note is given twice"),
+            (r#"{"amount":1,"note":[null]}"#, "note has the wrong type"),
             (r#"{"amount":true}"#, "amount has the wrong type"),
             (r#"{"amount":1e400}"#, "amount has the wrong type"),
             (r#"{"amount":[1]}"#, "amount has the wrong type"),
-            (r#"{"amount":1,"note":null}"#, "note has the wrong type"),
             (r#"{"amount":1,"note":7}"#, "note has the wrong type"),
         ] {
             assert_eq!(fault(body), (Code::InvalidRequest, expected.to_owned()), "{body}");

@@ -11,12 +11,12 @@ mod route;
 mod views;
 
 pub use answer::{Answer, Keeping, names_tag, respond};
-pub use body::{Fields, Int, given, parse_body, reason};
+pub use body::{Fields, Int, parse_body, reason};
 pub use deadline::before_deadline;
 pub use page::{MovementsAsked, Page, cursor, movements_asked, optional, page, page_with, parameter};
 pub use problem::{Code, FieldError, Problem};
-pub use request::{caller, header, operator, user_of};
-pub use route::{Route, Who, route};
+pub use request::{caller, idempotency_key, operator, user_of};
+pub use route::{Route, Who, route, without_base_path};
 pub use views::{
     ClaimRow, MineView, MovementRow, MovementsBody, PacketBody, SuspensionBody, Totals, Viewer, WalletBody,
 };

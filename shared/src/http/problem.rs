@@ -19,6 +19,8 @@ pub enum Code {
     WrongPassphrase,
     /// The route is not for this caller.
     Forbidden,
+    /// The caller is verified, but their id is none of ours.
+    UserIdUnsupported,
     /// The user is suspended.
     AccountSuspended,
     /// The user would have sent too much on this day.
@@ -43,13 +45,14 @@ pub enum Code {
 
 impl Code {
     /// All codes.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::InvalidRequest,
         Self::Unauthenticated,
         Self::InsufficientBalance,
         Self::NotARecipient,
         Self::WrongPassphrase,
         Self::Forbidden,
+        Self::UserIdUnsupported,
         Self::AccountSuspended,
         Self::DailyLimitExceeded,
         Self::PacketNotFound,
@@ -86,6 +89,7 @@ impl Code {
             Self::NotARecipient => (StatusCode::FORBIDDEN, "not-a-recipient", "Not a recipient"),
             Self::WrongPassphrase => (StatusCode::FORBIDDEN, "wrong-passphrase", "Wrong passphrase"),
             Self::Forbidden => (StatusCode::FORBIDDEN, "forbidden", "Forbidden"),
+            Self::UserIdUnsupported => (StatusCode::FORBIDDEN, "user-id-unsupported", "User id unsupported"),
             Self::AccountSuspended => (StatusCode::FORBIDDEN, "account-suspended", "Account suspended"),
             Self::DailyLimitExceeded => (StatusCode::FORBIDDEN, "daily-limit-exceeded", "Daily limit exceeded"),
             Self::PacketNotFound => (StatusCode::NOT_FOUND, "packet-not-found", "Packet not found"),

@@ -3,7 +3,7 @@ use lambda_http::{Request, RequestExt};
 
 use super::problem::{Code, Problem};
 use super::route::Who;
-use crate::domain::{Signer, UserId};
+use crate::domain::{IdError, IdempotencyKey, Signer, UserId};
 
 /// The id under which API Gateway knows the request.
 pub(super) fn request_id(request: &Request) -> &str {
@@ -13,7 +13,8 @@ pub(super) fn request_id(request: &Request) -> &str {
     }
 }
 
-/// The caller: the `sub` of the token that API Gateway's authorizer verified. Nothing that a client can write counts.
+/// The caller: the `sub` of the token that API Gateway's authorizer verified. Nothing that a client can write counts. A verified token
+/// without a user id of ours is no 401, for which clients fetch a new token: that would have the same `sub`.
 pub fn caller(request: &Request) -> Result<UserId, Problem> {
     let claims = match request.request_context_ref() {
         Some(RequestContext::ApiGatewayV2(context)) => {
@@ -21,10 +22,14 @@ pub fn caller(request: &Request) -> Result<UserId, Problem> {
         }
         _ => None,
     };
-    claims
-        .and_then(|claims| claims.get("sub"))
-        .and_then(|subject| subject.parse().ok())
-        .ok_or_else(|| Problem::new(Code::Unauthenticated, "The request has no verified caller."))
+    let claims = claims.ok_or_else(unauthenticated)?;
+    claims.get("sub").map_or("", String::as_str).parse().map_err(|error: IdError| {
+        Problem::new(Code::UserIdUnsupported, format!("The user id, the subject of the token, {error}"))
+    })
+}
+
+fn unauthenticated() -> Problem {
+    Problem::new(Code::Unauthenticated, "The request has no verified caller.")
 }
 
 /// The principal of the account who signed the operator's request with IAM credentials. Credentials that an identity pool gives to
@@ -34,7 +39,7 @@ pub fn operator(request: &Request) -> Result<Signer, Problem> {
         Some(RequestContext::ApiGatewayV2(context)) if context.authorizer.is_some() => {
             Problem::new(Code::Forbidden, "This route is for the operator only.")
         }
-        _ => Problem::new(Code::Unauthenticated, "The request has no verified caller."),
+        _ => unauthenticated(),
     })
 }
 
@@ -59,11 +64,67 @@ pub fn user_of(request: &Request, who: Who) -> Result<UserId, Problem> {
     }
 }
 
-/// The one value of a header; `None` if it is absent, given twice, or not text.
-pub fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
-    let mut values = request.headers().get_all(name).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().ok(),
-        _ => None,
+/// The header `Idempotency-Key`: the key as it stands, or as a string of structured fields, which has quotes around it.
+pub fn idempotency_key(request: &Request) -> Result<IdempotencyKey, Problem> {
+    let value = request.headers().get("idempotency-key").and_then(|value| value.to_str().ok());
+    let key = value.and_then(|text| unquoted(text).map_or_else(|| text.parse(), |text| text.parse()).ok());
+    key.ok_or_else(|| Problem::field("Idempotency-Key", "is required: 1 to 255 visible ASCII characters"))
+}
+
+/// The content of a structured field's string (RFC 9651, 3.3.3); `None` if the text is none.
+fn unquoted(text: &str) -> Option<String> {
+    let mut letters = text.strip_prefix('"')?.strip_suffix('"')?.chars();
+    let mut content = String::new();
+    while let Some(letter) = letters.next() {
+        content.push(match letter {
+            '\\' => letters.next().filter(|escaped| matches!(escaped, '"' | '\\'))?,
+            '"' => return None,
+            _ => letter,
+        });
+    }
+    Some(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use lambda_http::Body;
+
+    use super::*;
+
+    #[test]
+    fn a_key_in_quotes_is_the_key_without_them() {
+        let all: String = ('!'..='~').collect();
+        let (longest, long) = ("k".repeat(255), "k".repeat(256));
+        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', r"\\").replace('"', "\\\""));
+        for (value, key) in [
+            ("order:17", "order:17"),
+            ("\"order:17\"", "order:17"),
+            ("a,b", "a,b"),
+            (&all, &all),
+            (&quoted(&all), &all),
+            (&longest, &longest),
+            (&quoted(&longest), &longest),
+            (&quoted(&"\"".repeat(255)), &"\"".repeat(255)),
+            // These are no strings, so they are keys as they stand.
+            ("\"", "\""),
+            ("\"a", "\"a"),
+            ("a\"", "a\""),
+            ("\"a\"b\"", "\"a\"b\""),
+            ("\"a\\\"", "\"a\\\""),
+            (r#""a\b""#, r#""a\b""#),
+            ("\"a\";b=1", "\"a\";b=1"),
+            ("'a'", "'a'"),
+        ] {
+            assert_eq!(key_of(value).as_deref(), Some(key), "{value}");
+        }
+        for bad in ["", "\"\"", " ", "a b", "\"a b\"", "\"a\tb\"", "ключ", &long, &quoted(&long)] {
+            assert_eq!(key_of(bad), None, "{bad}");
+        }
+    }
+
+    fn key_of(value: &str) -> Option<String> {
+        let mut request = Request::new(Body::Empty);
+        request.headers_mut().insert("idempotency-key", value.parse().unwrap());
+        idempotency_key(&request).ok().map(String::from)
     }
 }

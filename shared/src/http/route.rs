@@ -15,7 +15,8 @@ pub enum Who<'a> {
 
 /// A route of the API, with the texts in its path. They are not checked yet.
 ///
-/// Each route that has a [`Who`] exists twice: for the caller, and under `/users/{user_id}` for the operator.
+/// Each route that has a [`Who`] exists twice: for the caller, and under `/users/{user_id}` for the operator. A HEAD has the route of
+/// its GET: the gateway sends the answer's head only.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Route<'a> {
     /// `POST /packets`, `POST /users/{user_id}/packets`
@@ -84,6 +85,20 @@ impl<'a> Route<'a> {
     }
 }
 
+/// The methods of a path that can only be read.
+const READ: &str = "GET, HEAD";
+
+/// The request without the base path, if its path has that. At a custom domain API Gateway leaves a mapping's path in it; at the
+/// API's own address there is none.
+#[must_use]
+pub fn without_base_path(request: Request, base_path: &str) -> Request {
+    let rest = request.raw_http_path().strip_prefix(base_path).filter(|rest| rest.starts_with('/')).map(str::to_owned);
+    match rest {
+        Some(path) => request.with_raw_http_path(path),
+        None => request,
+    }
+}
+
 /// The route of a request. Every function asks for it: API Gateway's `$default` route sends the requests that match no other
 /// route to one of them.
 pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
@@ -103,26 +118,26 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
     let (allow, route) = match segments[..] {
         ["users", user, "packets"] => {
             let who = Who::User(user);
-            let is_read = *request.method() == Method::GET;
-            ("GET, POST", if is_read { Route::Packets(who) } else { Route::Send(who) })
+            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+            ("GET, HEAD, POST", if is_read { Route::Packets(who) } else { Route::Send(who) })
         }
-        ["users", user, "claims"] => ("GET", Route::Claims(Who::User(user))),
+        ["users", user, "claims"] => (READ, Route::Claims(Who::User(user))),
         ["users", user, "packets", ref rest @ ..] => of_packet(Who::User(user), rest)?,
         ["packets"] => ("POST", Route::Send(Who::Caller)),
         ["packets", ref rest @ ..] => of_packet(Who::Caller, rest)?,
-        ["me", "wallet"] => ("GET", Route::MyWallet),
-        ["me", "packets"] => ("GET", Route::Packets(Who::Caller)),
-        ["me", "claims"] => ("GET", Route::Claims(Who::Caller)),
-        ["me", "movements"] => ("GET", Route::MyMovements),
-        ["operator", "packets"] => ("GET", Route::Referenced),
-        ["operator", "packets", id] => ("GET", Route::AnyPacket(id)),
+        ["me", "wallet"] => (READ, Route::MyWallet),
+        ["me", "packets"] => (READ, Route::Packets(Who::Caller)),
+        ["me", "claims"] => (READ, Route::Claims(Who::Caller)),
+        ["me", "movements"] => (READ, Route::MyMovements),
+        ["operator", "packets"] => (READ, Route::Referenced),
+        ["operator", "packets", id] => (READ, Route::AnyPacket(id)),
         ["operator", "packets", id, "close"] => ("POST", Route::Close(id)),
         ["operator", "users", user, "suspension"] => {
             let is_end = *request.method() == Method::DELETE;
             ("PUT, DELETE", if is_end { Route::LiftSuspension(user) } else { Route::Suspend(user) })
         }
-        ["wallets", user] => ("GET", Route::Wallet(user)),
-        ["wallets", user, "movements"] => ("GET", Route::Movements(user)),
+        ["wallets", user] => (READ, Route::Wallet(user)),
+        ["wallets", user, "movements"] => (READ, Route::Movements(user)),
         ["wallets", user, "deposits", id] => ("PUT", Route::Deposit(user, id)),
         ["wallets", user, "withdrawals", id] => ("PUT", Route::Withdrawal(user, id)),
         _ => return Err(Problem::route_not_found()),
@@ -135,12 +150,12 @@ pub fn route(request: &Request) -> Result<Route<'_>, Problem> {
     }
 }
 
-/// The only method of a path behind a packet's, and its route.
+/// The methods of a path behind a packet's, and its route.
 fn of_packet<'a>(who: Who<'a>, rest: &[&'a str]) -> Result<(&'static str, Route<'a>), Problem> {
     Ok(match *rest {
-        [id] => ("GET", Route::Packet(who, id)),
+        [id] => (READ, Route::Packet(who, id)),
         [id, "grab"] => ("POST", Route::Grab(who, id)),
-        [id, "claims"] => ("GET", Route::PacketClaims(who, id)),
+        [id, "claims"] => (READ, Route::PacketClaims(who, id)),
         _ => return Err(Problem::route_not_found()),
     })
 }
@@ -164,6 +179,8 @@ mod tests {
             (Method::POST, "/packets/x/grab", Route::Grab(Who::Caller, "x")),
             (Method::POST, "/users/a{b}/packets", Route::Send(Who::User("a{b}"))),
             (Method::GET, "/users/me/packets", Route::Packets(Who::User("me"))),
+            (Method::HEAD, "/users/me/packets", Route::Packets(Who::User("me"))),
+            (Method::HEAD, "/me/wallet", Route::MyWallet),
             (Method::GET, "/users/a/packets/grab", Route::Packet(Who::User("a"), "grab")),
             (Method::POST, "/users/a/packets/x/grab", Route::Grab(Who::User("a"), "x")),
             (Method::GET, "/operator/packets/x", Route::AnyPacket("x")),
@@ -203,12 +220,31 @@ mod tests {
     fn a_wrong_method_gets_405_with_allow() {
         let problem = route(&of(Method::DELETE, "/packets/x/grab")).unwrap_err();
         assert_eq!((problem.code, problem.allow), (Code::MethodNotAllowed, Some("POST")));
-        assert!(route(&of(Method::HEAD, "/me/wallet")).is_err());
-        for method in [Method::PUT, Method::HEAD] {
-            assert_eq!(route(&of(method, "/users/a/packets")).unwrap_err().allow, Some("GET, POST"));
-        }
+        assert_eq!(route(&of(Method::PUT, "/me/wallet")).unwrap_err().allow, Some("GET, HEAD"));
+        assert_eq!(route(&of(Method::HEAD, "/packets")).unwrap_err().allow, Some("POST"));
+        assert_eq!(route(&of(Method::PUT, "/users/a/packets")).unwrap_err().allow, Some("GET, HEAD, POST"));
         for method in [Method::GET, Method::POST] {
             assert_eq!(route(&of(method, "/operator/users/a/suspension")).unwrap_err().allow, Some("PUT, DELETE"));
+        }
+    }
+
+    #[test]
+    fn a_base_path_is_left_out_where_it_is() {
+        for (base_path, path, expected) in [
+            ("", "/packets/x", "/packets/x"),
+            ("/hongbao", "/hongbao/packets/x", "/packets/x"),
+            ("/hongbao", "/packets/x", "/packets/x"),
+            ("/hongbao", "/hongbaoX/packets/x", "/hongbaoX/packets/x"),
+            ("/hongbao", "/hongbao", "/hongbao"),
+            ("/hongbao", "/hongbao/", "/"),
+            ("/hongbao", "/Hongbao/packets/x", "/Hongbao/packets/x"),
+            ("/hongbao", "/hongbao/hongbao/packets/x", "/hongbao/packets/x"),
+            ("/hongbao", "//hongbao/packets/x", "//hongbao/packets/x"),
+            ("/api/hongbao", "/api/hongbao/me/wallet", "/me/wallet"),
+            ("/api/hongbao", "/api/me/wallet", "/api/me/wallet"),
+        ] {
+            let request = without_base_path(of(Method::GET, path), base_path);
+            assert_eq!(request.raw_http_path(), expected, "{base_path} {path}");
         }
     }
 }

@@ -80,9 +80,10 @@ pub struct StartItem {
     pub ack: AckMode,
 }
 
-/// The sums of a packet's decisions, which settling adds to its item. `best_*` are absent if nobody claimed a slip.
+/// When a packet was settled and the sums of its decisions, which settling adds to its item. `best_*` are absent if nobody claimed a slip.
 #[derive(Deserialize, Serialize)]
 pub struct SettledItem {
+    pub settled_at: Timestamp,
     pub claimed_count: u32,
     pub claimed_amount: Amount,
     pub refunded_count: u32,

@@ -1,8 +1,11 @@
-//! Every key name of the table. A user id has no `#`, so no user's text can reach out of its place in a key.
+//! Every key name of the table. A user id has no `#`, so no user's text can reach out of its place in a key. An idempotency key can
+//! have one, and is always the end of a key.
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
-use crate::domain::{PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId};
+use crate::domain::{
+    IdempotencyKey, PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId,
+};
 use crate::ports::Key;
 
 /// The primary key's attributes.
@@ -40,6 +43,8 @@ pub const CLAIM: &str = "CLAIM#";
 pub const DAY: &str = "DAY#";
 /// The beginning of the sort keys of deposits.
 pub const DEPOSIT: &str = "DEPOSIT#";
+/// The beginning of the sort keys of idempotency keys. All that follows is the key, which can have a `#`.
+pub const SEND_KEY: &str = "KEY#";
 /// The beginning of the sort keys of refunds.
 pub const REFUND: &str = "REFUND#";
 /// The beginning of the sort keys of debits.
@@ -74,6 +79,11 @@ pub fn packet_of(pk: &str) -> Option<PacketId> {
 /// All packets with a reference.
 pub fn references(reference: &Reference) -> String {
     format!("REF#{reference}")
+}
+
+/// The state of the receiver of webhooks. Created and changed by notify, and by an operator. Missing: it has never failed.
+pub fn receiver() -> Key {
+    Key { pk: "WEBHOOK#RECEIVER".to_owned(), sk: "STATE".to_owned() }
 }
 
 /// That a packet has a reference; the sort key is the packet's id. Written by a send with a reference, never changed.
@@ -138,8 +148,9 @@ pub fn withdrawal(owner: &UserId, id: &RequestKey) -> Key {
     Key { pk: user(owner), sk: format!("{WITHDRAWAL}{id}") }
 }
 
-/// What a user sent on a day in UTC, if a daily limit applied: `DAY#2027-01-01`. Each send of that day creates or changes it, only ever
-/// by adding. Missing: nothing counts towards that day's limit.
+/// What a user sent on a day, if a daily limit applied: `DAY#2027-01-01`. Each send whose date that was, in the zone of its process, creates
+/// or changes it, only ever by adding. So one send counts towards one date, and a date has one limit, whatever zone gave it its name.
+/// Missing: nothing counts towards that day's limit.
 pub fn day(sender: &UserId, day: &str) -> Key {
     Key { pk: user(sender), sk: format!("{DAY}{day}") }
 }
@@ -157,6 +168,6 @@ pub fn time(at: Timestamp) -> String {
 }
 
 /// An idempotency key of a send. Written by send, never changed. Missing: the key has sent nothing and is free.
-pub fn send_key(sender: &UserId, key: &RequestKey) -> Key {
-    Key { pk: user(sender), sk: format!("KEY#{key}") }
+pub fn send_key(sender: &UserId, key: &IdempotencyKey) -> Key {
+    Key { pk: user(sender), sk: format!("{SEND_KEY}{key}") }
 }

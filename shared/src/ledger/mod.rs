@@ -10,6 +10,7 @@ mod items;
 pub mod keys;
 mod movements;
 mod packet;
+mod receiver;
 mod refund;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ pub use items::SETTLED;
 pub use keys::{closed_shard, due_shard};
 pub use movements::MovementCursor;
 pub use packet::{Due, Packet, SendOutcome, SendRequest};
+pub use receiver::ReceiverState;
 pub use refund::{REFUND_SLIPS_MAX, RefundOutcome};
 pub use wallet::MovementOutcome;
 

@@ -7,8 +7,8 @@ use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, Se
 use super::wallet::Unpaid;
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{
-    Amount, Amounts, Best, Decision, Intervention, OperatorReason, PacketId, PartId, RequestKey, Signer, Summary,
-    Terms, Timestamp,
+    Amounts, Best, DailyLimit, Decision, IdempotencyKey, Intervention, OperatorReason, PacketId, PartId, Signer,
+    Summary, Terms, Timestamp,
 };
 use crate::ports::{Bound, Expect, Key, Query, Reason, Table, Write};
 
@@ -24,11 +24,11 @@ pub struct SendRequest<'a> {
     /// The amounts of each part, in order.
     pub amounts: &'a [Amounts],
     /// The client's idempotency key.
-    pub key: &'a RequestKey,
+    pub key: &'a IdempotencyKey,
     /// A hash of what the client asked for.
     pub body_hash: [u8; 32],
-    /// The most that a user may send on a day in UTC, if there is a limit.
-    pub daily_max: Option<Amount>,
+    /// The most that a user may send on a day, if there is a limit.
+    pub daily_limit: Option<&'a DailyLimit>,
 }
 
 /// How a send ended.
@@ -72,10 +72,10 @@ impl<T: Table> Ledger<T> {
     /// Creates a packet and takes its money from the sender's wallet, all in one transaction: the key, the terms, the
     /// amounts, the debit, the wallet. A packet with a reference has one item more, and so has one that a daily limit applies to.
     pub async fn send(&self, request: &SendRequest<'_>) -> Result<SendOutcome, LedgerError> {
-        let SendRequest { terms, amounts, key, body_hash, daily_max } = request;
+        let SendRequest { terms, amounts, key, body_hash, daily_limit } = request;
         let total = items::signed(terms.total)?;
         let send_key = SendKeyItem { packet_id: terms.id, body_hash: hex::encode(body_hash) };
-        let day = daily_max.is_some().then(|| day_of(terms.created_at));
+        let day = daily_limit.map(|limit| limit.zone.day_of(terms.created_at).date.to_string());
         let sent = SentItem { packet_id: terms.id, amount: terms.total, at: terms.created_at, day: day.clone() };
         let mut writes = vec![
             Write::PutNew { key: keys::send_key(&terms.sender, key), item: items::write(&send_key)? },
@@ -88,8 +88,8 @@ impl<T: Table> Ledger<T> {
                 absent: Some(items::SUSPENDED),
             },
         ];
-        if let Some((most, day)) = daily_max.zip(day) {
-            let Some(left) = most.minor_units().checked_sub(terms.total.minor_units()) else {
+        if let Some((limit, day)) = daily_limit.zip(day) {
+            let Some(left) = limit.most.minor_units().checked_sub(terms.total.minor_units()) else {
                 return self.above_daily_limit(request).await;
             };
             writes.push(Write::Add {
@@ -121,7 +121,7 @@ impl<T: Table> Ledger<T> {
             return judge_key(request, item);
         }
         let (wallet, day) = (reasons.nth(WALLET_PLACE - 1), reasons.next());
-        let is_limited = request.daily_max.is_some() && matches!(day, Some(Reason::ConditionFailed(_)));
+        let is_limited = request.daily_limit.is_some() && matches!(day, Some(Reason::ConditionFailed(_)));
         let why = if is_limited && matches!(wallet, Some(Reason::None)) {
             Ok(SendOutcome::DailyLimitExceeded)
         } else {
@@ -244,11 +244,6 @@ impl<T: Table> Ledger<T> {
         let items = self.table.due(shard, until.ms(), after, limit).await?;
         items.into_iter().map(read_due).collect()
     }
-}
-
-/// A day in UTC, such as `2027-01-01`.
-fn day_of(at: Timestamp) -> String {
-    at.to_string().chars().take_while(|letter| *letter != 'T').collect()
 }
 
 /// What the item of an idempotency key says about a send with this key.

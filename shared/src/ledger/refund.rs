@@ -76,11 +76,12 @@ impl<T: Table> Ledger<T> {
         Ok(RefundOutcome::AlreadyDecided(seen))
     }
 
-    /// Marks a packet as settled, with what its decisions sum to. The caller has read a decision for every slip. Doing it
-    /// twice changes nothing, since decisions never change.
-    pub async fn mark_settled(&self, terms: &Terms, summary: &Summary) -> Result<(), LedgerError> {
+    /// Marks a packet as settled at `at`, with what its decisions sum to. The caller has read a decision for every slip. Doing it
+    /// twice changes nothing, since decisions never change, and the first time stays.
+    pub async fn mark_settled(&self, terms: &Terms, summary: &Summary, at: Timestamp) -> Result<(), LedgerError> {
         let best = summary.best.as_ref();
         let closing = SettledItem {
+            settled_at: at,
             claimed_count: summary.claimed_count,
             claimed_amount: summary.claimed_amount,
             refunded_count: summary.refunded_count,

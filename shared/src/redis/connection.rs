@@ -54,6 +54,8 @@ pub struct Connection {
     servers: Servers,
     /// The addresses of the configuration, for errors.
     at: Arc<str>,
+    /// Where the configuration has the password, for errors.
+    login: Arc<str>,
     /// How long each connection may take while the process starts.
     start_patience: Duration,
 }
@@ -80,7 +82,8 @@ impl Connection {
             let [address] = <[_; 1]>::try_from(addresses).map_err(|_| RedisConfigError::SeveralUrls)?;
             Servers::Single(Arc::new(Node::new(connector, address)))
         };
-        Ok(Self { servers, at, start_patience: config.connect_timeout.max(START_PATIENCE) })
+        let login = config.login().into();
+        Ok(Self { servers, at, login, start_patience: config.connect_timeout.max(START_PATIENCE) })
     }
 
     /// Connects to the server, or to all primaries of the cluster, so that no call has to wait for that. Without it, the first
@@ -113,14 +116,16 @@ impl Connection {
     }
 
     fn error(&self, error: redis::RedisError) -> RedisError {
-        RedisError::of(error, Arc::clone(&self.at), self.is_cluster())
+        RedisError::of(error, Arc::clone(&self.at), &self.login, self.is_cluster())
     }
 }
 
 /// A single server's answer to `call`, which is repeated once if the connection or the server was lost.
 async fn answer_of(node: &Node, call: &Call) -> RedisResult<Value> {
     match node.answer(call, false).await {
-        Err(fault) if fault.was_connected && matches!(fault.failure, Failure::Broken | Failure::Unfit) => {
+        Err(fault)
+            if fault.was_connected && matches!(fault.failure, Failure::Broken | Failure::Unfit | Failure::Password) =>
+        {
             node.answer(call, false).await
         }
         answer => answer,

@@ -373,8 +373,7 @@ fn guard_text(guard: &Guard, is_closed: bool) -> String {
 
 impl From<RedisError> for HotStoreError {
     fn from(error: RedisError) -> Self {
-        let is_passing = matches!(error, RedisError::Unavailable { .. });
-        if is_passing { Self::Unavailable(Arc::new(error)) } else { Self::Impossible(Arc::new(error)) }
+        if error.is_passing() { Self::Unavailable(Arc::new(error)) } else { Self::Impossible(Arc::new(error)) }
     }
 }
 

@@ -161,7 +161,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::domain::{Guard, Intervention, RequestKey, UserId};
+    use crate::domain::{Guard, IdempotencyKey, Intervention, UserId};
     use crate::ledger::{SendOutcome, SendRequest, keys};
     use crate::memory::MemoryTable;
     use crate::ports::System;
@@ -171,9 +171,10 @@ mod tests {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
         let terms = Terms::sample();
         let amounts = [Amounts::pack(&[300, 20, 680]).unwrap()];
-        let key: RequestKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let key: IdempotencyKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
         (ledger, terms)
     }

@@ -8,8 +8,8 @@ use super::Failure;
 use super::load::Loader;
 use super::stores::Stores;
 use crate::domain::{
-    AckMode, Amount, Amounts, Guard, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId, Passphrase, PassphraseDigest,
-    RequestKey, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
+    AckMode, Amount, Amounts, DailyLimit, Guard, IdempotencyKey, Labels, Limits, PACKET_ID_RANDOM_BYTES, PacketId,
+    Passphrase, PassphraseDigest, SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count, split,
 };
 use crate::ledger;
 use crate::ports::{HotStore, Table};
@@ -23,8 +23,8 @@ pub struct SendPolicy {
     pub ack: AckMode,
     /// What can be sent.
     pub limits: Limits,
-    /// The most that a user can send on a day in UTC, if there is a limit.
-    pub daily_max: Option<Amount>,
+    /// The most that a user can send on a day, if there is a limit.
+    pub daily_limit: Option<DailyLimit>,
 }
 
 /// What a user asks for, within the limits.
@@ -93,13 +93,13 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
     }
 
     /// Pays for a packet and opens it, once for each key, however often it is called.
-    pub async fn send(&self, request: NewPacket, key: &RequestKey) -> Result<SendOutcome, Failure> {
+    pub async fn send(&self, request: NewPacket, key: &IdempotencyKey) -> Result<SendOutcome, Failure> {
         let body_hash = body_hash(&request, key);
         let starts_at = request.starts_at;
         let terms = self.terms(request);
         let amounts = amounts(&terms)?;
-        let daily_max = self.policy.daily_max;
-        let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash, daily_max };
+        let daily_limit = self.policy.daily_limit.as_ref();
+        let request = ledger::SendRequest { terms: &terms, amounts: &amounts, key, body_hash, daily_limit };
         crash_point!("send.before_ledger");
         // A repeated send is answered as before, however late it comes.
         let is_in_range = |at| at > terms.created_at && at <= terms.created_at.after(Limits::START_AHEAD_MAX);
@@ -130,7 +130,9 @@ impl<T: Table, H: HotStore> SendPacket<T, H> {
             ledger::SendOutcome::InsufficientBalance => Ok(SendOutcome::InsufficientBalance),
             ledger::SendOutcome::Suspended => Ok(SendOutcome::Suspended),
             ledger::SendOutcome::DailyLimitExceeded => {
-                Ok(SendOutcome::DailyLimitExceeded { resets_at: terms.created_at.next_day() })
+                let day = daily_limit.map(|limit| limit.zone.day_of(terms.created_at));
+                let day = day.ok_or_else(|| Failure::defect("a daily limit where there is none"))?;
+                Ok(SendOutcome::DailyLimitExceeded { resets_at: day.end })
             }
         }
     }
@@ -177,7 +179,7 @@ fn amounts(terms: &Terms) -> Result<Vec<Amounts>, Failure> {
 
 /// A hash of what was asked for, with defaults applied. It does not depend on how the body was written. Sender and key
 /// are part of it, so that equal passphrases don't show as equal hashes.
-fn body_hash(request: &NewPacket, key: &RequestKey) -> [u8; 32] {
+fn body_hash(request: &NewPacket, key: &IdempotencyKey) -> [u8; 32] {
     let NewPacket { sender, split, total, count, greeting, starts_at, expires_in, passphrase, recipients, labels } =
         request;
     let Labels { cover, reference, metadata } = labels;
@@ -256,7 +258,8 @@ mod tests {
         let packet = wanted();
         ledger.deposit(&packet.sender, &"d".parse().unwrap(), Amount::new(1_000_000), None, NOW).await.unwrap();
         let stores = Stores::new(ledger, Arc::new(MemoryHot::new(Arc::new(Still))), Arc::new(Still), Arc::new(System));
-        let policy = SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: limits(), daily_max: None };
+        let policy =
+            SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: limits(), daily_limit: None };
         SendPacket::new(stores, policy)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::stream::{self, StreamExt, TryStreamExt};
 use shared::config::Config;
-use shared::domain::{Amount, MAX_BALANCE, PacketId, PartId, RequestKey, Split, Timestamp, UserId};
+use shared::domain::{Amount, IdempotencyKey, MAX_BALANCE, PacketId, PartId, RequestKey, Split, Timestamp, UserId};
 use shared::dynamodb::{SdkTable, create_table};
 use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::{Connection, RedisConfig, RedisStore};
@@ -137,7 +137,7 @@ impl Engine {
     }
 
     async fn send_new(&self, packet: NewPacket) -> Result<PacketId, BoxError> {
-        let key: RequestKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
+        let key: IdempotencyKey = format!("key-{}", self.next_key.fetch_add(1, Ordering::Relaxed)).parse()?;
         match self.send.send(packet, &key).await? {
             SendOutcome::Sent(terms) => Ok(terms.id),
             other => Err(format!("not sent: {other:?}").into()),

@@ -8,7 +8,9 @@ use std::time::Duration;
 use lambda_http::request::LambdaRequest;
 use lambda_http::{Adapter, Context, LambdaEvent, Request, Service, service_fn};
 use serde_json::{Value, json};
-use shared::domain::{AckMode, Amount, Limits, MAX_MOVEMENT, PacketId, RequestKey, Split, Terms, Timestamp, UserId};
+use shared::domain::{
+    AckMode, Amount, IdempotencyKey, Limits, MAX_MOVEMENT, PacketId, Split, Terms, Timestamp, UserId,
+};
 use shared::ledger::Ledger;
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{Clock, Entropy};
@@ -137,13 +139,17 @@ pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError
 /// Sends a packet.
 async fn send(stores: &Stores<MemoryTable, MemoryHot>, slips: u32) -> Result<Arc<Terms>, BoxError> {
     let sender: UserId = "sender".parse()?;
-    let key: RequestKey = "key".parse()?;
+    let key: IdempotencyKey = "key".parse()?;
     let total = Amount::new(u64::from(slips) * 100);
     let wallets =
         Wallets::new(Arc::clone(&stores.ledger), Arc::clone(&stores.clock), CURRENCY.to_owned(), MAX_MOVEMENT);
-    wallets.deposit(&sender, &key, total, None).await?;
-    let policy =
-        SendPolicy { currency: CURRENCY.to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_max: None };
+    wallets.deposit(&sender, &"deposit".parse()?, total, None).await?;
+    let policy = SendPolicy {
+        currency: CURRENCY.to_owned(),
+        ack: AckMode::Ledger,
+        limits: Limits::default(),
+        daily_limit: None,
+    };
     let packet = NewPacket {
         sender,
         split: Split::Random,

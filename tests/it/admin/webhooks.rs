@@ -13,7 +13,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-const ARN: &str = "arn:aws:sqs:local:123456789012:dead";
+const ARN: &str = "arn:aws:sqs:local:123456789012";
 
 /// What it was asked, each with the queue's URL or ARN.
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
@@ -40,8 +40,11 @@ impl Sqs {
                         let action = action.strip_prefix("AmazonSQS.").unwrap().to_owned();
                         let body = request.into_body().collect().await.unwrap().to_bytes();
                         let body: Value = serde_json::from_slice(&body).unwrap();
+                        let queue =
+                            body["QueueUrl"].as_str().and_then(|url| url.rsplit('/').next()).unwrap_or_default();
+                        let arn = format!("{ARN}:{queue}");
                         seen.lock().unwrap().push((action.clone(), body));
-                        Ok::<_, Infallible>(answer(&action, || tasks.lock().unwrap().pop().unwrap()))
+                        Ok::<_, Infallible>(answer(&action, &arn, || tasks.lock().unwrap().pop().unwrap()))
                     }
                 });
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(socket), service));
@@ -51,7 +54,7 @@ impl Sqs {
     }
 
     async fn replay(&self, arguments: &[&str]) -> Said {
-        let queue = format!("{}/123456789012/dead", self.url);
+        let [queue, dead] = ["events", "dead"].map(|name| format!("{}/123456789012/{name}", self.url));
         let variables = [
             ("AWS_ENDPOINT_URL_SQS", &*self.url),
             ("AWS_REGION", "local"),
@@ -59,7 +62,7 @@ impl Sqs {
             ("AWS_SECRET_ACCESS_KEY", "local"),
         ];
         let mut command = Command::new(built("hongbao-admin"));
-        command.args(["webhooks", "replay", "--dead-letters", &queue]).args(arguments);
+        command.args(["webhooks", "replay", "--queue", &queue, "--dead-letters", &dead]).args(arguments);
         run(command.env_clear().envs(variables)).await
     }
 
@@ -68,9 +71,9 @@ impl Sqs {
     }
 }
 
-fn answer(action: &str, task: impl FnOnce() -> Value) -> http::Response<Full<Bytes>> {
+fn answer(action: &str, arn: &str, task: impl FnOnce() -> Value) -> http::Response<Full<Bytes>> {
     let answer = match action {
-        "GetQueueAttributes" => json!({"Attributes": {"QueueArn": ARN}}),
+        "GetQueueAttributes" => json!({"Attributes": {"QueueArn": arn}}),
         "StartMessageMoveTask" => json!({"TaskHandle": "t"}),
         "ListMessageMoveTasks" => json!({"Results": [task()]}),
         other => panic!("the command calls {other}"),
@@ -84,12 +87,14 @@ async fn a_replay_waits_until_all_dead_letters_are_moved() {
     let sqs = Sqs::start(&[task("RUNNING", 2), task("COMPLETED", 7)]).await;
     assert_eq!(sqs.replay(&[]).await.with(0).text, "about 7 webhooks are delivered again\n");
     let list = "ListMessageMoveTasks";
-    assert_eq!(sqs.actions(), ["GetQueueAttributes", "StartMessageMoveTask", list, list]);
+    let describe = "GetQueueAttributes";
+    assert_eq!(sqs.actions(), [describe, describe, "StartMessageMoveTask", list, list]);
     let asked = sqs.asked.lock().unwrap();
     assert!(asked[0].1["QueueUrl"].as_str().unwrap().ends_with("/123456789012/dead"), "{asked:?}");
-    // Without a destination, SQS moves them to the queue that they came from.
-    assert_eq!((&asked[1].1["SourceArn"], &asked[1].1["DestinationArn"]), (&json!(ARN), &Value::Null));
-    assert_eq!((&asked[2].1["SourceArn"], &asked[2].1["MaxResults"]), (&json!(ARN), &json!(1)));
+    // SQS does not know where messages came from that the function put there.
+    let [dead, events] = ["dead", "events"].map(|name| json!(format!("{ARN}:{name}")));
+    assert_eq!((&asked[2].1["SourceArn"], &asked[2].1["DestinationArn"]), (&dead, &events));
+    assert_eq!((&asked[3].1["SourceArn"], &asked[3].1["MaxResults"]), (&dead, &json!(1)));
 }
 
 #[tokio::test]

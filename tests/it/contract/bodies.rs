@@ -199,7 +199,8 @@ async fn fields_of_the_wrong_type() {
     nothing_changes(async |api, route| {
         let numbers: [&[u8]; 9] =
             [b"1.0", b"1e2", b"1.5", b"-0.0", b"1E+2", b"100.00", b"0.1", b"1e-7", b"123456789012345678901234567890"];
-        let others: [&[u8]; 6] = [b"null", b"true", b"{}", b"{\"a\":1}", b"[[]]", b"[null]"];
+        // A null is no value of a wrong type, but a field that is left out.
+        let others: [&[u8]; 5] = [b"true", b"{}", b"{\"a\":1}", b"[[]]", b"[null]"];
         for field in route.fields() {
             let is = &route.fine[field];
             for value in others.into_iter().chain(numbers).filter(|value| !is.is_object() || *value != b"{}") {
@@ -223,7 +224,7 @@ async fn fields_of_the_wrong_type() {
             }
             if is.is_object() {
                 for value in
-                    [&b"[[\"k\",\"v\"]]"[..], b"{\"k\":null}", b"{\"k\":[\"v\"]}", b"{\"k\":\"v\",\"k\":\"v\"}"]
+                    [&b"[[\"k\",\"v\"]]"[..], b"{\"k\":[null]}", b"{\"k\":[\"v\"]}", b"{\"k\":\"v\",\"k\":\"v\"}"]
                 {
                     route.field(api, field, &route.with(field, value)).await;
                 }

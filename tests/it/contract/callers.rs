@@ -4,7 +4,8 @@ use serde_json::json;
 
 use super::api::{Api, random};
 
-const USER_ROUTES: [(&str, &str); 8] = [
+/// The routes of a signed-in user.
+pub const USER_ROUTES: [(&str, &str); 8] = [
     ("POST", "/packets"),
     ("GET", "/packets/38FS4S83HF3Y07WMYNH727QYT0"),
     ("POST", "/packets/38FS4S83HF3Y07WMYNH727QYT0/grab"),
@@ -62,7 +63,7 @@ async fn invalid_user_ids_are_refused() {
             let headers: [(&str, &[u8]); 2] = [("x-user-id", user), ("idempotency-key", b"k")];
             let body = random(10, 1).to_string();
             let answer = api.raw(method, path.as_bytes(), &headers, body.as_bytes()).await;
-            answer.refused(401, "unauthenticated");
+            answer.refused(403, "user-id-unsupported");
         }
     }
     assert_eq!(api.books("alice").await, books);

@@ -204,6 +204,8 @@ async fn as_documented(tour: &mut Tour, api: &Api, packets: &Packets) {
     let suspended =
         vec![send(api, "suspended"), send_for(api, "alice", "suspended"), movement(api, "withdrawals/s", 1)];
     tour.all(403, suspended).await;
+    let unsupported = ["/me/wallet", "/me/packets", "/me/claims", "/me/movements"];
+    tour.all(403, unsupported.map(|path| api.get(path).by("a/b")).into()).await;
     tour.saw(204, &lift_suspension(api, "alice").await);
     let known = vec![
         api.view("bob", open).header("if-none-match", "*"),
@@ -235,7 +237,7 @@ async fn refused(tour: &mut Tour, api: &Api, packets: &Packets) {
         movement(api, "deposits/bad", 0),
         movement(api, "deposits/b.d", 1),
         movement(api, "withdrawals/bad", 0),
-        send_for(api, "alice", "b.d"),
+        send_for(api, "alice", "b d"),
         grab_for(api, "bob", open).body("[]"),
         api.get(format!("/users/a%20b/packets/{open}")),
         api.get(format!("/users/bob/packets/{open}/claims?limit=0")),
@@ -375,7 +377,7 @@ async fn not_the_operator(tour: &mut Tour, api: &Api, packets: &Packets) {
     }
 }
 
-fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
+pub fn of_handler(method: &str, path: &str, response: Response<Body>) -> Answer {
     let (parts, body) = response.into_parts();
     Answer {
         method: method.to_owned(),
@@ -468,9 +470,9 @@ async fn above_the_daily_limit(tour: &mut Tour) {
     let answer =
         of_handler("POST", "/packets", send::handle(&wiring.send_packet(), &wiring.close_packet(), request).await);
     let resets_at = answer.json()["resets_at"].as_str().unwrap().to_owned();
-    assert!(resets_at.ends_with("T00:00:00.000Z"), "{resets_at}");
+    assert!(resets_at.ends_with("T16:00:00.000Z"), "midnight in Shanghai: {resets_at}");
     // The example is of another day.
     tour.saw(403, &answer);
     let problem = tour.problems.last_mut().unwrap();
-    problem["resets_at"] = "2026-11-21T00:00:00.000Z".into();
+    problem["resets_at"] = "2026-11-20T16:00:00.000Z".into();
 }

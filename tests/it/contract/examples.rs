@@ -70,7 +70,7 @@ async fn every_example_of_a_request_is_accepted() {
             for (name, example) in examples(media) {
                 fits(name, &media["schema"], example);
                 let mut example = example.clone();
-                if let Some(starts_at) = example.get_mut("starts_at") {
+                if let Some(starts_at) = example.get_mut("starts_at").filter(|starts_at| !starts_at.is_null()) {
                     // The document's is past one day.
                     *starts_at = System.now().after(Duration::from_hours(1)).to_string().into();
                 }
@@ -120,7 +120,7 @@ fn the_packets_of_the_examples_are_valid() {
 #[test]
 fn requests_are_closed_and_answers_are_open() {
     for (name, schema) in AS_PUBLISHED.document["components"]["schemas"].as_object().unwrap() {
-        if schema["type"] == "object" && name != "Metadata" {
+        if schema["type"] == "object" && !name.ends_with("Metadata") {
             let is_closed = schema.get("additionalProperties").is_some_and(|additional| additional == false);
             assert_eq!(is_closed, name.ends_with("Request"), "{name}");
             assert_eq!(SPEC.document["components"]["schemas"][name]["additionalProperties"], false, "{name}");

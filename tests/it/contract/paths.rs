@@ -1,7 +1,7 @@
 //! Methods and paths outside the API.
 
 use super::api::{Api, random};
-use super::spec::SPEC;
+use super::spec::{SPEC, methods};
 
 const METHODS: [&str; 10] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "get"];
 
@@ -12,9 +12,8 @@ async fn an_unknown_method_receives_the_list_of_methods() {
     let books = api.books("alice").await;
     for operation in SPEC.operations() {
         let path = operation.path.replace("{packet_id}", &packet).replace(['{', '}'], "");
-        let operations = SPEC.operations();
-        let methods = operations.iter().filter(|other| other.path == operation.path).map(|other| other.method);
-        let methods: Vec<&str> = methods.collect();
+        let of_path: Vec<_> = SPEC.operations().into_iter().filter(|other| other.path == operation.path).collect();
+        let methods = methods(&of_path);
         for method in METHODS.into_iter().filter(|method| !methods.contains(method)) {
             for headers in [&[][..], &[("x-user-id", &b"alice"[..]), ("idempotency-key", b"k-2")]] {
                 let answer = api.raw(method, path.as_bytes(), headers, b"").await;

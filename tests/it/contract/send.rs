@@ -156,13 +156,15 @@ async fn a_send_needs_one_valid_key() {
     api.fund("alice", 1_000).await;
     let books = api.books("alice").await;
     let send = || api.post("/packets").by("alice").json(&random(100, 1));
-    let long = "k".repeat(65);
-    for bad in ["", " ", "a b", "a.b", "a#b", "{}", "a/b", "a,b", "ключ", "a\tb", &long] {
+    let long = "k".repeat(256);
+    for bad in ["", " ", "a b", "\"\"", "ключ", "a\tb", &long] {
         assert_eq!(send().header("idempotency-key", bad).await.refused(400, "invalid-request"), ["Idempotency-Key"]);
     }
     assert_eq!(send().await.refused(400, "invalid-request"), ["Idempotency-Key"], "missing");
-    assert_eq!(send().key("a").key("a").await.refused(400, "invalid-request"), ["Idempotency-Key"], "twice");
     assert_eq!(api.books("alice").await, books);
+    // As at API Gateway, two are one with a comma, which a key can have.
+    send().key("a").key("b").await.expect(201);
+    assert_eq!(send().key("a,b").await.status, 200);
     send().key(&long[1..]).await.expect(201);
     send().key("-").await.expect(201);
 }

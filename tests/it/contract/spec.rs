@@ -64,11 +64,12 @@ impl Answer {
         serde_json::from_slice(&self.bytes).unwrap_or_else(|error| panic!("{error}: {}", self.describe()))
     }
 
-    /// The answer's JSON; its status must be this one. A 204 has no body, so it is null.
+    /// The answer's JSON; its status must be this one. A 204, and the answer to a HEAD, has no body, so it is null.
     #[track_caller]
     pub fn expect(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.describe());
-        if status == 204 && self.bytes.is_empty() { Value::Null } else { self.json() }
+        let has_none = status == 204 || self.method == "HEAD";
+        if has_none && self.bytes.is_empty() { Value::Null } else { self.json() }
     }
 
     /// The problem's invalid fields, if it has any; its status and code must be these.
@@ -94,7 +95,7 @@ impl Answer {
 #[derive(Clone, Copy, Debug)]
 pub struct Operation<'a> {
     pub id: &'a str,
-    pub method: &'a str,
+    pub method: &'static str,
     pub path: &'a str,
     pub value: &'a Value,
 }
@@ -171,7 +172,9 @@ impl Spec {
     #[track_caller]
     pub fn check(&self, answer: &Answer) -> Vec<(String, u16)> {
         let operations = self.operations_at(&answer.target);
-        let meant = operations.iter().find(|operation| operation.method == answer.method);
+        // A HEAD is answered like the GET.
+        let method = if answer.method == "HEAD" { "GET" } else { &*answer.method };
+        let meant = operations.iter().find(|operation| operation.method == method);
         let (seen, response) = match meant {
             Some(operation) => {
                 let response = &operation.value["responses"][answer.status.to_string()];
@@ -184,8 +187,7 @@ impl Spec {
             }
             None => {
                 assert_eq!(answer.status, 405, "{}", answer.describe());
-                let methods: Vec<&str> = operations.iter().map(|operation| operation.method).collect();
-                assert_eq!(answer.header("allow"), Some(&*methods.join(", ")), "{}", answer.describe());
+                assert_eq!(answer.header("allow"), Some(&*methods(&operations).join(", ")), "{}", answer.describe());
                 (operations.clone(), &self.document["components"]["responses"]["MethodNotAllowed"])
             }
         };
@@ -227,6 +229,15 @@ impl Spec {
             no_internals(&body);
         }
     }
+}
+
+/// The methods of a path's operations. Beside each GET there is a HEAD.
+pub fn methods(operations: &[Operation<'_>]) -> Vec<&'static str> {
+    let of = |operation: &Operation<'_>| match operation.method {
+        "GET" => vec!["GET", "HEAD"],
+        method => vec![method],
+    };
+    operations.iter().flat_map(of).collect()
 }
 
 /// Checks that no text of ours in a problem names internals. A field's name may be the client's own.

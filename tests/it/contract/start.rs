@@ -71,9 +71,9 @@ async fn it_is_a_packet_like_any_other_from_the_start_on() {
 
 #[tokio::test]
 async fn a_start_is_a_time_within_a_week() {
+    const DAY: Duration = Duration::from_hours(24);
     let api = Api::start().await;
     api.fund("alice", 1_000).await;
-    const DAY: Duration = Duration::from_hours(24);
     for starts_at in [
         json!(System.now().to_string()),
         json!(System.now().before(DAY).to_string()),
@@ -84,7 +84,6 @@ async fn a_start_is_a_time_within_a_week() {
         json!("2027-01-01"),
         json!(""),
         json!(1_798_761_600_000_u64),
-        json!(null),
     ] {
         let body = with(random(1_000, 4), &json!({"starts_at": starts_at}));
         api.post("/packets").by("alice").key("k").json(&body).await.refused(400, "invalid-request");

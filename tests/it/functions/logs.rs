@@ -209,3 +209,32 @@ async fn one_query_finds_what_became_of_a_hold() {
         assert!(!log.contains("ann\"") && !log.contains("bob\""), "a user id is logged: {log}");
     }
 }
+
+/// 16. The functions' side of the case in `contract/reported.rs`: one line, which is no defect and names the secret.
+#[tokio::test]
+async fn a_refused_password_is_no_defect_and_its_line_names_the_secret() {
+    const ARN: &str = "arn:aws:secretsmanager:ap-east-1:123456789012:secret:redis-AbCdEf";
+    let stores = Stores::start_with(&["--requirepass", "s3cret-new"]).await;
+    let variables = |password: &str| stores.redis.url().replace("//", &format!("//:{password}@"));
+    let (old, new) = (variables("s3cret-old"), variables("s3cret-new"));
+    let send_variables = [("REDIS_URL", &*new)];
+    let (wallet, send) = futures::join!(stores.function("wallet", &[]), stores.function("send", &send_variables));
+    wallet.answer(&sample("wallet", "")).await.expect(201);
+    let packet = send.answer(&sample("send", "")).await.expect(201);
+    let packet = packet["packet_id"].as_str().unwrap();
+    let none = stores.redis.url();
+    // A wrong password, with a secret that can't be read; none at all; and a wrong one of which no secret is known.
+    let secret = [("REDIS_SECRET", ARN), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", "http://127.0.0.1:1")];
+    for (url, secret, named) in [(&old, &secret[..], ARN), (&none, &secret, ARN), (&old, &[], "REDIS_URL")] {
+        let json = [("AWS_LAMBDA_LOG_FORMAT", "JSON"), ("REDIS_URL", &**url)];
+        let grab = stores.function("grab", &[&json[..], secret].concat()).await;
+        let refused = grab.answer(&sample("grab", packet)).await;
+        refused.refused(503, "unavailable");
+        assert_eq!(refused.header("retry-after"), Some("1"));
+        let lines = json_lines(&grab.log());
+        let line = lines.iter().find(|line| line["fields"]["message"] == "a request was not answered").expect("a line");
+        assert_eq!(line["level"], "WARN", "{line}");
+        assert!(line["fields"]["cause"].as_str().unwrap().contains(named), "{line}");
+        assert!(!grab.log().contains("s3cret") && !grab.log().contains("defect"), "{}", grab.log());
+    }
+}

@@ -99,6 +99,24 @@ impl Walk {
             ];
             functions.insert(name, (stores.function("operate", &variables).await, relay));
         }
+        let relay = Relay::start(stores.dynamodb.url()).await;
+        let url = relay.url();
+        // It finds no secret, and notes that.
+        let nowhere = "http://127.0.0.1:1";
+        let variables = [
+            ("AWS_ENDPOINT_URL_DYNAMODB", &*url),
+            ("AWS_ENDPOINT_URL_SECRETS_MANAGER", nowhere),
+            ("AWS_ENDPOINT_URL_SQS", nowhere),
+            ("AWS_SECRET_ACCESS_KEY", secret("the function's secret key")),
+            ("AWS_SESSION_TOKEN", secret("the function's session token")),
+            ("AWS_LAMBDA_LOG_FORMAT", "JSON"),
+            ("AWS_LAMBDA_LOG_LEVEL", level),
+            ("WEBHOOK_URL", "https://app.example/webhooks"),
+            ("WEBHOOK_SECRET", "webhooks"),
+            ("WEBHOOK_QUEUE", nowhere),
+            ("WEBHOOK_DEAD_LETTERS", nowhere),
+        ];
+        functions.insert("notify", (stores.function("notify", &variables).await, relay));
         Self { stores, functions, promising: promising.unwrap(), requests: Vec::new() }
     }
 
@@ -148,7 +166,9 @@ impl Walk {
     /// Reads everything about a packet.
     async fn view(&mut self, packet: &str) {
         for path in [format!("/packets/{packet}"), format!("/packets/{packet}/claims")] {
-            self.ask(("view", Some("alice")), ("GET", &path), "", 200).await;
+            for method in ["GET", "HEAD"] {
+                self.ask(("view", Some("alice")), (method, &path), "", 200).await;
+            }
         }
         for path in ["/me/wallet", "/me/packets", "/me/claims", "/me/movements"] {
             for user in ["alice", "u1"] {
@@ -192,7 +212,9 @@ impl Walk {
         }
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w1"), r#"{"amount":1000}"#, 201).await;
         self.ask(operator, ("PUT", "/wallets/alice/withdrawals/w2"), r#"{"amount":9000}"#, 402).await;
-        self.ask(operator, ("GET", "/wallets/alice"), "", 200).await;
+        for method in ["GET", "HEAD"] {
+            self.ask(operator, (method, "/wallets/alice"), "", 200).await;
+        }
         self.ask(operator, ("GET", "/wallets/alice/movements"), "", 200).await;
         let (suspension, reason) = ("/operator/users/alice/suspension", r#"{"reason":"a test"}"#);
         self.ask(operator, ("PUT", suspension), reason, 200).await;
@@ -218,6 +240,8 @@ impl Walk {
         self.invoke("settle", "{}").await;
         assert_eq!(self.grab("u4", &packet, &words, 200).await["outcome"], "sold_out");
         self.grab("u1", PLACEHOLDER, &words, 404).await;
+        self.ask(("view", Some("u1")), ("HEAD", &format!("/packets/{PLACEHOLDER}")), "", 404).await;
+        self.ask(("view", Some("a/b")), ("GET", "/me/wallet"), "", 403).await;
         self.view(&packet).await;
 
         // A packet in `redis` mode, until settle has persisted it.
@@ -251,6 +275,8 @@ impl Walk {
         assert_eq!(self.grab("u1", &late, &words, 200).await["outcome"], "expired");
         self.view(&late).await;
 
+        let notified = self.invoke("notify", &notify::batch(&["bob"]).to_string()).await;
+        assert_eq!(notified["batchItemFailures"].as_array().map(Vec::len), Some(1), "{notified}");
         let audit = self.invoke("audit", r#"{"full": true}"#).await;
         assert_eq!((&audit["imbalance_count"], &audit["packets"]), (&json!(0), &json!(3)), "{audit}");
         self.invoke("audit", "{}").await;

@@ -1,5 +1,7 @@
 //! A place to measure in: a real Redis, a ledger in memory, and any number of processes over them.
 
+use std::fmt::Debug;
+use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use lambda_http::{Body, Request};
 use serde_json::{Value, json};
 use shared::domain::{
-    AckMode, Amount, Claim, Hold, Labels, Limits, MAX_MOVEMENT, PacketId, PartId, RequestKey, Split, Terms, UserId,
+    AckMode, Amount, Claim, Hold, IdempotencyKey, Labels, Limits, MAX_MOVEMENT, PacketId, PartId, Split, Terms, UserId,
 };
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome};
 use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore};
@@ -117,7 +119,7 @@ impl Place {
             currency: CURRENCY.to_owned(),
             ack: AckMode::Ledger,
             limits: Limits::default(),
-            daily_max: None,
+            daily_limit: None,
         };
         Process {
             send: SendPacket::new(stores.clone(), policy),
@@ -154,7 +156,7 @@ impl Place {
         user(&format!("user{:08}", self.users.fetch_add(1, Ordering::SeqCst)))
     }
 
-    fn next_key(&self) -> RequestKey {
+    fn next_key<K: FromStr<Err: Debug>>(&self) -> K {
         format!("key-{:08}", self.keys.fetch_add(1, Ordering::SeqCst)).parse().unwrap()
     }
 
@@ -257,7 +259,7 @@ impl Process {
 
     /// A user sends a packet that their wallet can pay: `POST /packets`.
     pub async fn post(&self, place: &Place, sender: &UserId, slips: u32) -> PacketId {
-        let key = place.next_key();
+        let key: IdempotencyKey = place.next_key();
         let body = json!({
             "split": "equal", "total_amount": u64::from(slips) * SLIP_AMOUNT, "count": slips, "greeting": "恭喜发财",
             "expires_in_s": 3_600,

@@ -26,7 +26,12 @@ async fn transfers_are_compared_with_the_journal() {
     let folder = export(desk.0.path(), &ledger, "2025-11-24T00:28:34.028Z");
     let output = desk.path("out");
     // As much came in as went out, so the ledger balances without wallets.
-    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(0);
+    admin(
+        &world,
+        &["journal", "--day-zone", "UTC", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output],
+    )
+    .await
+    .with(0);
     fs::write(desk.path("clean.csv"), &file).unwrap();
     let clean = admin(&world, &["reconcile", &output, &desk.path("clean.csv")]).await.with(0);
     assert!(clean.text.ends_with("\nno differences\n"), "{clean:?}");
@@ -94,7 +99,12 @@ async fn books_with_problems_are_not_reconciled_by_equal_transfers() {
     let ledger = of_packet(LEDGER).replace(r#""balance":{"N":"250"}"#, r#""balance":{"N":"251"}"#);
     let folder = export(desk.0.path(), &ledger, "2025-11-26T00:00:00.000Z");
     let output = desk.path("out");
-    admin(&world, &["journal", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output]).await.with(1);
+    admin(
+        &world,
+        &["journal", "--day-zone", "UTC", "--day", DAY, "--export", folder.to_str().unwrap(), "--output", &output],
+    )
+    .await
+    .with(1);
     let transfers = "id,kind,user,amount,currency,time\nout-1,withdrawal,\"e,\"\"v\"\"e\",100,CNY,2025-11-23\n";
     fs::write(desk.path("transfers.csv"), transfers).unwrap();
     let said = admin(&world, &["reconcile", &output, &desk.path("transfers.csv")]).await.with(1);

@@ -9,8 +9,8 @@ use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_smithy_runtime_api::client::http::{HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn};
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use shared::domain::{
-    AckMode, Amount, Claim, Guard, Intervention, MovementFilter, MovementKind, PacketId, PartId, Seed, Split, Terms,
-    Timestamp, UserId,
+    AckMode, Amount, Claim, DailyLimit, DayZone, Guard, Intervention, MovementFilter, MovementKind, PacketId, PartId,
+    Seed, Split, Terms, Timestamp, UserId,
 };
 use shared::dynamodb::SdkTable;
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome, RefundOutcome, SendOutcome, SendRequest};
@@ -127,7 +127,10 @@ pub fn cancellations(data: &[u8]) {
             1 => refund(&scripted).await,
             2 => send(&scripted).await,
             3 => outside(&scripted).await,
-            _ => drop(scripted.ledger.mark_settled(&terms(), &shared::domain::Summary::default()).await),
+            _ => {
+                let sums = shared::domain::Summary::default();
+                drop(scripted.ledger.mark_settled(&terms(), &sums, Timestamp::from_ms(7)).await);
+            }
         }
     });
 }
@@ -158,7 +161,7 @@ async fn refund(scripted: &Scripted) {
 
 async fn send(scripted: &Scripted) {
     let (terms, key) = (terms(), "k1".parse().unwrap());
-    let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32], daily_max: None };
+    let request = SendRequest { terms: &terms, amounts: &[], key: &key, body_hash: [1; 32], daily_limit: None };
     match scripted.ledger.send(&request).await {
         Ok(SendOutcome::Replayed(id)) => assert_ne!(id, terms.id),
         Ok(
@@ -170,7 +173,8 @@ async fn send(scripted: &Scripted) {
         )
         | Err(_) => {}
     }
-    let limited = SendRequest { daily_max: Some(Amount::new(1_000)), ..request };
+    let daily_limit = DailyLimit { most: Amount::new(1_000), zone: DayZone::UTC };
+    let limited = SendRequest { daily_limit: Some(&daily_limit), ..request };
     drop(scripted.ledger.send(&limited).await);
 }
 

@@ -3,7 +3,7 @@ use std::str::FromStr;
 
 use lambda_http::http::Method;
 use lambda_http::{Body, Request, RequestExt};
-use shared::domain::{Cover, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
+use shared::domain::{Cover, IdempotencyKey, PARTITIONS, PacketId, PartId, Reference, RequestKey, UserId};
 use shared::http::{Code, Route, Who, route};
 
 /// Ids, names of parts, and the paths that contain them.
@@ -18,10 +18,13 @@ pub fn ids(data: &[u8]) {
     if let Some(part) = reads_one_way::<PartId>(text) {
         assert!(part.packet.parts().any(|other| other == part), "{text}");
     }
-    let user = text.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !b"/?#%".contains(&byte));
+    let user =
+        !matches!(text, "." | "..") && text.bytes().all(|byte| matches!(byte, b'!'..=b'~') && !b"/?#%".contains(&byte));
     assert_eq!(reads_one_way::<UserId>(text).is_some(), user && (1..=128).contains(&text.len()), "{text:?}");
     let key = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-');
     assert_eq!(reads_one_way::<RequestKey>(text).is_some(), key && (1..=64).contains(&text.len()), "{text:?}");
+    let visible = text.bytes().all(|byte| matches!(byte, b'!'..=b'~'));
+    assert_eq!(reads_one_way::<IdempotencyKey>(text).is_some(), visible && (1..=255).contains(&text.len()), "{text:?}");
     let cover = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
     assert_eq!(reads_one_way::<Cover>(text).is_some(), cover && (1..=32).contains(&text.len()), "{text:?}");
     let reference = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte));
@@ -51,7 +54,9 @@ fn path(text: &str, method: &Method) {
         }
         Err(problem) => return assert_eq!(problem.code, Code::RouteNotFound, "{text:?}"),
     };
-    assert_eq!((wanted, &*path), (method.as_str(), text));
+    // A HEAD has the route of its GET.
+    let method = if *method == Method::HEAD { "GET" } else { method.as_str() };
+    assert_eq!((wanted, &*path), (method, text));
     assert!(!path.contains("//") && !path.ends_with('/'), "{text:?}");
 }
 

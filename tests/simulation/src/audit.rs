@@ -141,7 +141,7 @@ impl<'a> Found<'a> {
                 let sums = (number(item, "sent_count"), number(item, "sent_amount"));
                 self.days.insert((user, day.to_owned()), sums);
             }
-            ["USER", user, "KEY", _] => {
+            ["USER", user, "KEY", ..] => {
                 self.keys.entry(text(item, "packet_id").unwrap_or_default()).or_default().push(user);
             }
             ["USER", user, "CLAIM", id] => {

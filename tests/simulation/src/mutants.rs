@@ -220,6 +220,7 @@ impl TableMutant {
         let decisions = crate::audit::claimed(&self.world.table.items(), packet);
         let claimed: u64 = decisions.iter().map(|(_, amount)| amount).sum();
         let mut closing = Item::default();
+        set(&mut closing, "settled_at", self.world.now().ms());
         set(&mut closing, "claimed_count", decisions.len() as u64);
         set(&mut closing, "claimed_amount", claimed);
         set(&mut closing, "refunded_count", u64::from(terms.count) - decisions.len() as u64);

@@ -5,7 +5,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures::future::{Either, select};
-use shared::domain::{AckMode, Limits, MAX_MOVEMENT};
+use shared::domain::{AckMode, DailyLimit, DayZone, Limits, MAX_MOVEMENT};
 use shared::ledger::Ledger;
 use shared::ports::{Clock, Entropy};
 use shared::service::{ClosePacket, Failure, GrabSlip, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets};
@@ -79,9 +79,16 @@ pub struct Process {
     life: Arc<Life>,
 }
 
+/// The zone of a process's days. A new process may have another one, as after a change of it. The date in these is never the same.
+fn zone_of(process: u64) -> DayZone {
+    let name = if process.is_multiple_of(2) { "Pacific/Kiritimati" } else { "Pacific/Pago_Pago" };
+    name.parse().expect("a zone")
+}
+
 impl Process {
     fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
-        let life = Arc::<Life>::default();
+        let number = world.new_process();
+        let life = Arc::new(Life::of(number));
         let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
         let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
@@ -91,8 +98,9 @@ impl Process {
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
         let grab = grab.with_transactions(setup.claims_at_once).with_owners_of(1);
-        let daily_max = world.daily_max();
-        let policy = SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_max };
+        let daily_limit = world.daily_max().map(|most| DailyLimit { most, zone: zone_of(number) });
+        let policy =
+            SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_limit };
         Arc::new(Self {
             send: SendPacket::new(stores.clone(), policy),
             grab: if setup.runs_on { grab.running_on() } else { grab },

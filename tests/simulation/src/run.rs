@@ -1,12 +1,14 @@
 mod close;
 
 use std::cell::Cell;
+use std::fmt::Debug;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
 use shared::domain::{
-    Amount, Amounts, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest, RequestKey, SPLIT_VERSION, Seed,
-    Terms, Timestamp, split,
+    Amount, Amounts, DailyLimit, DayZone, Movement, MovementFilter, PacketId, Passphrase, PassphraseDigest,
+    SPLIT_VERSION, Seed, Terms, Timestamp, split,
 };
 use shared::ledger::{MovementOutcome, SendOutcome as LedgerSend, SendRequest};
 use shared::ports::{Clock, Entropy};
@@ -105,7 +107,7 @@ enum Sent {
     No,
 }
 
-fn key(name: &str, number: usize) -> RequestKey {
+fn key<K: FromStr<Err: Debug>>(name: &str, number: usize) -> K {
     format!("{name}-{number}").parse().unwrap()
 }
 
@@ -329,12 +331,13 @@ impl Run {
         let ranges = terms.id.parts().map(|part| part.slips(terms.count));
         let amounts: Vec<Amounts> =
             ranges.map(|range| part(&slips[range.start as usize..range.end as usize])).collect();
+        let daily_limit = self.plan.daily_max.map(|most| DailyLimit { most, zone: DayZone::UTC });
         let request = SendRequest {
             terms: &terms,
             amounts: &amounts,
             key: &id,
             body_hash: [7; 32],
-            daily_max: self.plan.daily_max,
+            daily_limit: daily_limit.as_ref(),
         };
         Ok(match process.ledger.send(&request).await? {
             LedgerSend::Sent => Sent::Packet(terms.id),

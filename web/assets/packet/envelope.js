@@ -8,7 +8,8 @@ import { glyph, glyphs, reel } from '../glyphs.js';
 import { t } from '../i18n.js';
 import { isolated } from '../people.js';
 import { NoAnswer } from '../problems.js';
-import { countDown, serverNow } from './live.js';
+import { serverNow } from '../time.js';
+import { countDown } from './live.js';
 
 /** @typedef {import('./live.js').Live} Live */
 /** @typedef {import('./live.js').Packet} Packet */

@@ -1,7 +1,8 @@
-// Follows one packet: asks for news of it, and knows the server's time.
+// Follows one packet: asks for news of it, and counts down to its times.
 
 import { api } from '../context.js';
 import { sleep } from '../dom.js';
+import { learn, serverNow } from '../time.js';
 
 /** @typedef {import('../../client/hongbao.js').Packet} Packet */
 
@@ -14,26 +15,13 @@ const CALM_PAUSE_MOST_MS = 15_000;
 const PAUSE_FIRST_MS = 1_000;
 const PAUSE_GROWTH = 1.6;
 
-/** How far the server's clock is ahead of this machine's: the most of what the answers said, since an answer from a cache is old. */
-let aheadMs = -Infinity;
-
-/** @param {Packet} packet */
-function learn(packet) {
-  if (packet.now) aheadMs = Math.max(aheadMs, Date.parse(packet.now) - Date.now());
-}
-
-/** The server's time, in milliseconds. */
-export function serverNow() {
-  return Date.now() + (aheadMs === -Infinity ? 0 : aheadMs);
-}
-
 export class Live {
   /** @type {Set<(packet: Packet) => void>} */
   #listeners = new Set();
 
   /** @param {Packet} packet @param {AbortSignal} signal */
   constructor(packet, signal) {
-    learn(packet);
+    learn(Date.parse(packet.now ?? ''));
     this.packet = packet;
     this.signal = signal;
     this.isCalm = false;
@@ -53,7 +41,7 @@ export class Live {
   /** Asks for news now. */
   async refresh() {
     const packet = await api.packet(this.packet.packet_id, { signal: this.signal });
-    learn(packet);
+    learn(Date.parse(packet.now ?? ''));
     const old = this.packet;
     this.packet = packet;
     const isSame = packet.claimed_count === old.claimed_count && packet.status === old.status && packet.seed === old.seed && packet.closed_at === old.closed_at && !packet.mine === !old.mine;

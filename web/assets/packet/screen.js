@@ -6,6 +6,7 @@ import { mayMove, sleep } from '../dom.js';
 import { t } from '../i18n.js';
 import { isolated, meet } from '../people.js';
 import { NotLoaded, problemNotice } from '../problems.js';
+import { tab } from '../storage.js';
 import { ClosedEnvelope } from './envelope.js';
 import { Live } from './live.js';
 
@@ -70,7 +71,7 @@ class PacketScreen {
    * @returns {Grabbed | null}
    */
   #remembered() {
-    return JSON.parse(sessionStorage.getItem(this.#memory) ?? 'null');
+    return JSON.parse(tab.get(this.#memory) ?? 'null');
   }
 
   /** @param {unknown} error @param {() => void} retry */
@@ -107,7 +108,7 @@ class PacketScreen {
 
   /** @param {Live} live @param {GrabResult} result */
   async #opened(live, result) {
-    if (result.outcome === 'grabbed') sessionStorage.setItem(this.#memory, JSON.stringify(result));
+    if (result.outcome === 'grabbed') tab.set(this.#memory, JSON.stringify(result));
     const known = ['grabbed', 'sold_out', 'expired', 'closed'];
     await this.#result(live, known.includes(result.outcome) ? /** @type {Outcome} */ (result.outcome) : 'none', true);
     // The result needs no newer packet, so a failure here is ignored.

@@ -5,6 +5,7 @@ mod commit;
 mod history;
 mod movements;
 mod packet;
+mod receiver;
 mod refund;
 mod wallet;
 

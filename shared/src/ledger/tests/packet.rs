@@ -1,6 +1,7 @@
 use super::*;
 use crate::domain::{
-    AckMode, Amounts, Best, Decision, Guard, Intervention, Labels, Owner, PARTITIONS, PartId, Partition, Summary,
+    AckMode, Amounts, Best, DailyLimit, DayZone, Decision, Guard, Intervention, Labels, Owner, PARTITIONS, PartId,
+    Partition, Summary,
 };
 use crate::ledger::items::{AmountsItem, DecisionItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
 use crate::ledger::{Due, LedgerError, SendOutcome, SendRequest, due_shard};
@@ -18,9 +19,14 @@ async fn send(ledger: &Ledger<Told>, terms: &Terms) -> SendOutcome {
 }
 
 async fn send_within(ledger: &Ledger<Told>, terms: &Terms, daily_max: Option<u64>) -> SendOutcome {
+    send_in(DayZone::UTC, ledger, terms, daily_max).await
+}
+
+async fn send_in(zone: DayZone, ledger: &Ledger<Told>, terms: &Terms, daily_max: Option<u64>) -> SendOutcome {
     let amounts: Vec<Amounts> = terms.id.parts().map(|_| Amounts::pack(&[300, 20, 680]).unwrap()).collect();
-    let (key, daily_max) = ("k1".parse().unwrap(), daily_max.map(Amount::new));
-    let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: HASH, daily_max };
+    let daily_limit = daily_max.map(|most| DailyLimit { most: Amount::new(most), zone });
+    let (key, daily_limit) = ("k1".parse().unwrap(), daily_limit.as_ref());
+    let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: HASH, daily_limit };
     ledger.send(&request).await.unwrap()
 }
 
@@ -56,16 +62,21 @@ async fn a_send_is_a_key_a_packet_a_debit_and_the_amounts() {
 
 #[tokio::test]
 async fn a_send_within_a_daily_limit_adds_to_the_day_of_the_sender() {
-    let ledger = ledger();
-    let terms = Terms { created_at: at(1_795_181_400_000), ..terms() };
-    send_within(&ledger, &terms, Some(1_500)).await;
-    let expected = Write::Add {
-        key: keys::day(&user("alice"), "2026-11-20"),
-        deltas: vec![("sent_count", 1), ("sent_amount", 1_000)],
-        bound: Some(Bound::AtMost("sent_amount", 500)),
-        absent: None,
-    };
-    assert_eq!(ledger.written()[4], expected);
+    // 2026-11-20T17:30:00Z, and the date that it is in these zones.
+    let terms = Terms { created_at: at(1_795_195_800_000), ..terms() };
+    for (zone, date) in [("UTC", "2026-11-20"), (DayZone::DEFAULT, "2026-11-21"), ("America/Sao_Paulo", "2026-11-20")] {
+        let ledger = ledger();
+        send_in(zone.parse().unwrap(), &ledger, &terms, Some(1_500)).await;
+        let expected = Write::Add {
+            key: keys::day(&user("alice"), date),
+            deltas: vec![("sent_count", 1), ("sent_amount", 1_000)],
+            bound: Some(Bound::AtMost("sent_amount", 500)),
+            absent: None,
+        };
+        assert_eq!(ledger.written()[4], expected, "{zone}");
+        let Write::PutNew { item, .. } = &ledger.written()[2] else { panic!("no debit") };
+        assert_eq!(item["day"], serde_dynamo::AttributeValue::S(date.to_owned()), "the audit counts by it");
+    }
 }
 
 #[tokio::test]
@@ -217,7 +228,7 @@ async fn a_packet_reads_as_it_was_sent_and_closed() {
             refunded_amount: Amount::new(700),
             best,
         };
-        ledger.mark_settled(&terms(), &summary).await.unwrap();
+        ledger.mark_settled(&terms(), &summary, Timestamp::from_ms(7)).await.unwrap();
         let Some((writes, _)) = ledger.table.transactions.lock().unwrap().pop() else { panic!("no write") };
         let [Write::Change { set, .. }] = &writes[..] else { panic!("{writes:?}") };
         let mut item = items::write(&PacketItem::new(&terms())).unwrap();

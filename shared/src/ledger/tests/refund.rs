@@ -78,6 +78,7 @@ async fn a_packet_closes_once_with_what_its_decisions_sum_to() {
         best: Some(best),
     };
     let closing = SettledItem {
+        settled_at: Timestamp::from_ms(7),
         claimed_count: 1,
         claimed_amount: Amount::new(300),
         refunded_count: 2,
@@ -95,10 +96,10 @@ async fn a_packet_closes_once_with_what_its_decisions_sum_to() {
         remove: &["due_shard"],
     };
     for ledger in [ledger(), cancelled([Reason::ConditionFailed(None)])] {
-        ledger.mark_settled(&terms(), &summary).await.unwrap();
+        ledger.mark_settled(&terms(), &summary, Timestamp::from_ms(7)).await.unwrap();
         assert_eq!(ledger.written(), std::slice::from_ref(&expected));
     }
     let failing = ledger();
     failing.answer(Err(TableError::Refused("malformed".into()).into()));
-    assert!(failing.mark_settled(&terms(), &summary).await.is_err());
+    assert!(failing.mark_settled(&terms(), &summary, Timestamp::from_ms(7)).await.is_err());
 }

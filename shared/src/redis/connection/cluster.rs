@@ -77,6 +77,8 @@ impl Cluster {
             } else if hops < HOPS_MAX && kind == ErrorKind::Server(ServerErrorKind::TryAgain) {
                 hops += 1;
                 sleep(SLOT_WAIT).await;
+            } else if fault.failure == Failure::Password && fault.was_connected && !is_repeated {
+                is_repeated = true;
             } else if matches!(fault.failure, Failure::Broken | Failure::Unfit) && !is_repeated {
                 is_repeated = true;
                 asking = false;

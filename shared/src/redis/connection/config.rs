@@ -17,7 +17,7 @@ pub struct RedisConfig {
     /// How to sign in, if not with the URL's user and password: with tokens, which need TLS.
     pub iam: Option<IamAuth>,
     /// The secret of Secrets Manager that has the current password, in its field `password`. It is read when the server refuses the
-    /// password in use.
+    /// password in use, and at the start if `url` has none.
     pub secret: Option<String>,
     /// The region and the credentials that sign tokens for IAM, or read the secret.
     pub aws: SdkConfig,
@@ -47,6 +47,17 @@ impl RedisConfig {
             connect_timeout: Duration::from_secs(1),
             response_timeout: Duration::from_millis(500),
             idle_max: Duration::from_mins(1),
+        }
+    }
+
+    /// Where the password is, for people: never the password itself.
+    pub(super) fn login(&self) -> String {
+        match (&self.iam, &self.secret) {
+            (Some(auth), _) => {
+                format!("the user {} of {}, and the role's right to connect as them", auth.user, auth.cache)
+            }
+            (None, Some(secret)) => format!("the secret {secret}"),
+            (None, None) => "the password in REDIS_URL or --redis-url".to_owned(),
         }
     }
 

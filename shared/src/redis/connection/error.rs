@@ -48,6 +48,26 @@ pub enum RedisError {
         #[source]
         source: redis::RedisError,
     },
+    /// The server refused the password, or wants one. That passes once the password is the same in both places.
+    #[error("the hot store at {at} refuses the password: look at {login}")]
+    Password {
+        /// The addresses of the configuration.
+        at: Arc<str>,
+        /// Where the password is.
+        login: Arc<str>,
+        /// The server's answer, without the password.
+        #[source]
+        source: redis::RedisError,
+    },
+    /// The server does not let its user do this. That passes once the user has the right.
+    #[error("the hot store at {at} refuses the call: look at the rights of its user")]
+    Rights {
+        /// The addresses of the configuration.
+        at: Arc<str>,
+        /// The server's answer.
+        #[source]
+        source: redis::RedisError,
+    },
     /// The server answered with an error: a defect of a script or of the configuration.
     #[error("the hot store at {at} refused the call")]
     Refused {
@@ -79,14 +99,22 @@ pub enum RedisError {
 }
 
 impl RedisError {
-    /// What became of a call to the hot store at these addresses.
-    pub(super) fn of(source: redis::RedisError, at: Arc<str>, cluster: bool) -> Self {
+    /// What became of a call to the hot store at these addresses. `login`: where the password is.
+    pub(super) fn of(source: redis::RedisError, at: Arc<str>, login: &Arc<str>, cluster: bool) -> Self {
         match Failure::of(&source, cluster) {
             Failure::Broken | Failure::Unfit | Failure::Busy => Self::Unavailable { at, source },
+            Failure::Password => Self::Password { at, login: Arc::clone(login), source },
+            Failure::Rights => Self::Rights { at, source },
             Failure::Refused if cluster && source.detail() == Some(NO_CLUSTER) => Self::NoCluster { at },
             Failure::Refused if source.kind() == ErrorKind::Server(ServerErrorKind::Moved) => Self::IsCluster { at },
             Failure::Refused => Self::Refused { at, source },
         }
+    }
+
+    /// Whether it passes by itself, or once an operator has acted. The same call may be repeated then.
+    #[must_use]
+    pub const fn is_passing(&self) -> bool {
+        matches!(self, Self::Unavailable { .. } | Self::Password { .. } | Self::Rights { .. })
     }
 
     /// Whether a key has a value of another type than the call needs.
@@ -105,6 +133,10 @@ pub(super) enum Failure {
     Unfit,
     /// The right server answered that it cannot serve for a moment.
     Busy,
+    /// The server refused the password, or the connection has not signed in.
+    Password,
+    /// The server answered that its user may not do this.
+    Rights,
     /// The server answered, and will answer the same again.
     Refused,
 }
@@ -114,20 +146,33 @@ pub(super) enum Failure {
 const PASSING: [&str; 4] = ["BUSY", "MISCONF", "NOREPLICAS", "OOM"];
 /// What a server with `maxclients` connections answers a new one.
 const TOO_MANY_CLIENTS: &str = "max number of clients reached";
+/// The codes of a server to which nobody has signed in, and that refuses a password.
+const PASSWORD: [&str; 2] = ["NOAUTH", "WRONGPASS"];
+/// How a server begins that refuses a script's command to its user. The second is that of Redis 6.
+const SCRIPT_RIGHTS: [&str; 2] = ["ACL failure in script", "The user executing the script can't"];
 /// What a server that is no node of a cluster answers to CLUSTER SLOTS.
 const NO_CLUSTER: &str = "This instance has cluster support disabled";
 
 impl Failure {
     pub(super) fn of(error: &redis::RedisError, cluster: bool) -> Self {
-        use ServerErrorKind::{Ask, BusyLoading, ClusterDown, MasterDown, Moved, ReadOnly, ResponseError, TryAgain};
+        use ServerErrorKind::{
+            Ask, BusyLoading, ClusterDown, MasterDown, Moved, NoPerm, ReadOnly, ResponseError, TryAgain,
+        };
+        let has_code = |codes: &[&str]| error.code().is_some_and(|code| codes.contains(&code));
+        let begins =
+            |texts: &[&str]| error.detail().is_some_and(|detail| texts.iter().any(|text| detail.starts_with(text)));
         match error.kind() {
+            ErrorKind::AuthenticationFailed => Self::Password,
+            ErrorKind::Extension if has_code(&PASSWORD) => Self::Password,
+            ErrorKind::Server(NoPerm) => Self::Rights,
+            ErrorKind::Server(ResponseError) if begins(&SCRIPT_RIGHTS) => Self::Rights,
             ErrorKind::Io | ErrorKind::Parse | ErrorKind::ClusterConnectionNotFound => Self::Broken,
             ErrorKind::Server(ReadOnly | ClusterDown | MasterDown | BusyLoading) => Self::Unfit,
             // Redirections are followed; one that is left over means that the nodes do not agree yet.
             ErrorKind::Server(Moved | Ask) if cluster => Self::Unfit,
             // A slot on its way: the call was tried again meanwhile.
             ErrorKind::Server(TryAgain) => Self::Busy,
-            ErrorKind::Extension if error.code().is_some_and(|code| PASSING.contains(&code)) => Self::Busy,
+            ErrorKind::Extension if has_code(&PASSING) => Self::Busy,
             ErrorKind::Server(ResponseError) if error.detail() == Some(TOO_MANY_CLIENTS) => Self::Busy,
             _ => Self::Refused,
         }
@@ -155,9 +200,11 @@ mod tests {
             (extension("OOM"), Failure::Busy),
             (extension("MISCONF"), Failure::Busy),
             (extension("NOREPLICAS"), Failure::Busy),
-            (extension("NOAUTH"), Failure::Refused),
+            (extension("NOAUTH"), Failure::Password),
+            (extension("WRONGPASS"), Failure::Password),
+            ((ErrorKind::AuthenticationFailed, "no").into(), Failure::Password),
+            (server(ServerErrorKind::NoPerm), Failure::Rights),
             (extension("WRONGTYPE"), Failure::Refused),
-            (server(ServerErrorKind::NoPerm), Failure::Refused),
             (server(ServerErrorKind::CrossSlot), Failure::Refused),
             (server(ServerErrorKind::ResponseError), Failure::Refused),
         ] {

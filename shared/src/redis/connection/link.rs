@@ -119,7 +119,12 @@ impl Connector {
     pub(super) async fn connect(&self, address: &Address, patience: Duration) -> RedisResult<Link> {
         let Some(secret) = &self.secret else { return self.sign_in(address, &self.login, patience).await };
         let with = |password: &str| self.login.clone().set_password(password);
-        let login = secret.known().map_or_else(|| self.login.clone(), |password| with(&password));
+        let known = match self.login.password() {
+            Some(_) => secret.known(),
+            // The server would let it connect, and refuse each call.
+            None => secret.newer_than("").await,
+        };
+        let login = known.map_or_else(|| self.login.clone(), |password| with(&password));
         match self.sign_in(address, &login, patience).await {
             Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
                 match secret.newer_than(login.password().unwrap_or_default()).await {

@@ -142,9 +142,10 @@ impl Node {
                 let fault = fault(error, true);
                 // A name may lead to another server by now; a node of a cluster has its own.
                 match fault.failure {
-                    Failure::Broken => generation.lose(),
+                    // Where the password is missing, its successor signs in.
+                    Failure::Broken | Failure::Password => generation.lose(),
                     Failure::Unfit if !self.connector.is_cluster() => generation.lose(),
-                    Failure::Unfit | Failure::Busy | Failure::Refused => generation.used(),
+                    Failure::Unfit | Failure::Busy | Failure::Rights | Failure::Refused => generation.used(),
                 }
                 Err(fault)
             }

@@ -60,14 +60,18 @@ impl Secret {
         *read_at = Some(Instant::now());
         match read {
             Ok(password) if password != refused => {
-                tracing::info!("the password of Redis has changed, and was read again");
+                tracing::info!(secret = self.id, "the password of Redis was read from its secret");
                 let password: Arc<str> = password.into();
                 *lock(&self.known) = Some(Arc::clone(&password));
                 Some(password)
             }
             Ok(_) => None,
             Err(cause) => {
-                tracing::warn!(cause, "the password of Redis was refused, and its secret can't be read");
+                tracing::warn!(
+                    secret = self.id,
+                    cause,
+                    "the password of Redis was refused, and its secret can't be read"
+                );
                 None
             }
         }

@@ -335,7 +335,7 @@ impl<T: Table, H: HotStore> Settle<T, H> {
         if decisions.len() == terms.count as usize {
             let decisions: Vec<Decision> = decisions.into_values().collect();
             crash_point!("mark_settled.before");
-            self.stores.ledger.mark_settled(terms, &Summary::of(&decisions)).await?;
+            self.stores.ledger.mark_settled(terms, &Summary::of(&decisions), self.stores.clock.now()).await?;
             crash_point!("mark_settled.after");
             packet.settled();
             self.reconcile(terms, &decisions).await;

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use shared::domain::{AckMode, Limits, MAX_BALANCE, PacketId, RequestKey, Terms, Timestamp};
+use shared::domain::{AckMode, IdempotencyKey, Limits, MAX_BALANCE, PacketId, RequestKey, Terms, Timestamp};
 use shared::ledger::Ledger;
 use shared::memory::{MemoryHot, MemoryTable};
 use shared::ports::{Clock, HotStore, System};
@@ -48,11 +48,15 @@ pub async fn send<H: HotStore>(
     at: Timestamp,
 ) -> Result<(Ledger<MemoryTable>, Terms), BoxError> {
     let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
-    let (deposit, key): (RequestKey, RequestKey) = ("deposit".parse()?, "key".parse()?);
+    let (deposit, key): (RequestKey, IdempotencyKey) = ("deposit".parse()?, "key".parse()?);
     ledger.deposit(&SENDER.parse()?, &deposit, MAX_BALANCE, None, at).await?;
     let stores = Stores::new(Arc::clone(&ledger), hot, Arc::new(Still(at)), Arc::new(Seeded::new(SEED)));
-    let policy =
-        SendPolicy { currency: CURRENCY.to_owned(), ack: AckMode::Ledger, limits: Limits::default(), daily_max: None };
+    let policy = SendPolicy {
+        currency: CURRENCY.to_owned(),
+        ack: AckMode::Ledger,
+        limits: Limits::default(),
+        daily_limit: None,
+    };
     let sent = SendPacket::new(stores, policy).send(new_packet(slips)?, &key).await?;
     let SendOutcome::Sent(terms) = sent else { return Err(format!("not sent: {sent:?}").into()) };
     let ledger = Arc::into_inner(ledger).ok_or("the ledger is still in use")?;

@@ -106,7 +106,7 @@ impl Scene {
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
         let hot = Arc::new(MemoryHot::new(now()));
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
-        let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default(), daily_max: None };
+        let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default(), daily_limit: None };
         let send = SendPacket::new(stores.clone(), policy);
         let wallets = Wallets::new(Arc::clone(&ledger), now(), "CNY".to_owned(), MAX_MOVEMENT);
         for user in [sender(), other_sender()] {

@@ -48,7 +48,7 @@ impl SecretsManager {
         self.reads.load(Ordering::SeqCst)
     }
 
-    /// A process that was started with this password.
+    /// A process that was started with this password; empty: with none.
     fn process(&self, url: &str, cluster: bool, password: &str) -> Connection {
         let credentials = Credentials::new("id", "key", None, None, "test");
         let aws = SdkConfig::builder()
@@ -58,7 +58,8 @@ impl SecretsManager {
             .http_client(crate::wiring::https_client())
             .endpoint_url(&self.url)
             .build();
-        let url = url.replace("//", &format!("//app:{password}@"));
+        let colon = if password.is_empty() { "" } else { ":" };
+        let url = url.replace("//", &format!("//app{colon}{password}@"));
         connection(&RedisConfig { secret: Some("redis".to_owned()), aws, cluster, ..patient(url) })
     }
 }
@@ -186,8 +187,9 @@ async fn a_secret_that_does_not_help_is_not_read_by_each_call() {
         secrets.holds(content);
         for _ in 0..CALLS {
             let error = process.run::<i64>(&incr("a")).await.unwrap_err();
-            assert!(matches!(error, RedisError::Refused { .. }), "{error:?}");
-            assert!(!full_text(&error).contains("s3cret"), "{error:?}");
+            assert!(matches!(error, RedisError::Password { .. }), "{error:?}");
+            let text = full_text(&error);
+            assert!(text.contains("look at the secret redis") && !text.contains("s3cret"), "{error:?}");
         }
     }
     // An attempt that the machine delays may find the second over; a failed read is tried three times.
@@ -196,4 +198,20 @@ async fn a_secret_that_does_not_help_is_not_read_by_each_call() {
     // Once the secret is right, calls succeed within a second.
     secrets.holds(Some("right"));
     poll("the password", async || process.run::<i64>(&incr("a")).await.ok()).await;
+}
+
+#[tokio::test]
+async fn a_url_without_a_password_leaves_it_to_the_secret() {
+    let server = TestServer::start(&[]).await;
+    app(&server, &[&[">first"], &RIGHTS[..]].concat()).await;
+    let secrets = SecretsManager::start("first").await;
+    let process = secrets.process(&server.url(), false, "");
+    all_succeed(&process).await;
+    assert_eq!(secrets.reads(), 1);
+    secrets.holds(Some("second"));
+    app(&server, &[">second", "<first"]).await;
+    kick(&server).await;
+    // The secret is read at most once a second.
+    poll("the second password", async || process.run::<i64>(&incr("a")).await.ok()).await;
+    assert_eq!(secrets.reads(), 2);
 }

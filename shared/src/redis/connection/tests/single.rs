@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use super::*;
 use crate::redis::Authorities;
 use crate::redis::test_proxy::Proxy;
-use crate::redis::test_server::{TestServer, TestTls, free_port};
+use crate::redis::test_server::{TestCluster, TestServer, TestTls, free_port};
 
 #[tokio::test]
 async fn a_script_takes_bytes_and_survives_a_flush() {
@@ -259,11 +259,59 @@ async fn a_password_is_used_and_never_shown() {
     }
     for login in ["ann:hunter3", ":hunter3", "bob:hunter3"] {
         let error = connection(&at(login)).run::<i64>(&incr("a")).await.unwrap_err();
-        assert!(matches!(error, RedisError::Refused { .. }), "{error:?}");
+        assert!(matches!(error, RedisError::Password { .. }), "{error:?}");
         assert!(!full_text(&error).contains("hunter"), "{error:?}");
     }
     let error = connection(&patient(server.url())).run::<i64>(&incr("a")).await.unwrap_err();
-    assert!(matches!(error, RedisError::Refused { .. }), "{error:?}");
+    assert!(matches!(error, RedisError::Password { .. }), "{error:?}");
+    assert!(full_text(&error).contains("look at the password in REDIS_URL or --redis-url"), "{error:?}");
+}
+
+/// Signs a connection out, as the server's end of it would.
+async fn sign_out(connection: &Connection) {
+    let () = connection.run(&cmd("RESET").into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_connection_that_is_signed_out_signs_in_again() {
+    let server = TestServer::start(&["--requirepass", "hunter2"]).await;
+    let process = connection(&patient(server.url().replace("//", "//:hunter2@")));
+    assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 1);
+    sign_out(&process).await;
+    assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 2);
+    let cluster = TestCluster::start(3).await;
+    for node in &cluster.nodes {
+        let () = node.command(cmd("ACL").arg("SETUSER").arg(&["ann", "on", ">hunter2", "~*", "+@all"])).await;
+        let () = node.command(cmd("ACL").arg("SETUSER").arg(&["default", "resetpass", ">other"])).await;
+    }
+    let url = cluster.url().replace("//", "//ann:hunter2@");
+    let process = connection(&RedisConfig { cluster: true, ..patient(url) });
+    for times in 1..=2 {
+        for key in ["a", "b", "c", "d"] {
+            assert_eq!(process.run::<i64>(&incr(key)).await.unwrap(), times);
+        }
+        // It goes to any primary.
+        sign_out(&process).await;
+    }
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_an_operators_matter() {
+    let server = TestServer::start(&["--user", "ann", "on", ">hunter2", "~*", "+@all"]).await;
+    let process = connection(&patient(server.url().replace("//", "//ann:hunter2@")));
+    let id = client_id(&process).await;
+    let script = Script::new("return redis.call('INCR', KEYS[1])").call(&["a"]);
+    let set = async |right: &str| {
+        let () = server.command(cmd("ACL").arg("SETUSER").arg("ann").arg(right)).await;
+    };
+    set("-incr").await;
+    for call in [incr("a"), script.clone()] {
+        let error = process.run::<i64>(&call).await.unwrap_err();
+        assert!(matches!(error, RedisError::Rights { .. }) && error.is_passing(), "{error:?}");
+    }
+    set("+incr").await;
+    assert_eq!(process.run::<i64>(&script).await.unwrap(), 1);
+    assert_eq!(client_id(&process).await, id, "the connection stays");
 }
 
 #[tokio::test]

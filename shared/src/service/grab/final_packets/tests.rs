@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::domain::{Amount, Amounts, PassphraseDigest, RequestKey, UserId};
+use crate::domain::{Amount, Amounts, IdempotencyKey, PassphraseDigest, UserId};
 use crate::ledger::{Ledger, SendRequest};
 use crate::memory::{HotSnapshot, MemoryHot, MemoryTable};
 use crate::ports::{Clock, HotStore, Item, Key, Query, System, Table, TableError, TransactError, Write};
@@ -93,10 +93,10 @@ impl Scene {
         let (table, hot) = (Shared::default(), Arc::new(MemoryHot::new(Arc::new(System))));
         let scene = Self { terms, table, hot };
         let (terms, ledger) = (&scene.terms, scene.ledger());
-        let key: RequestKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
+        let key: IdempotencyKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
         let amounts: Vec<_> = (0..PARTS).map(|_| Amounts::pack(&[1]).unwrap()).collect();
-        let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let request = SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         ledger.send(&request).await.unwrap();
         for part in terms.id.parts() {
             scene.hot.load(part, terms, false, &[]).await.unwrap();

@@ -19,7 +19,7 @@ async fn of_a_large_packet_that_is_settled_the_sums_are_read() {
     let scene = Scene::new(3_000, |slips| slips / 2).await;
     tokio::time::advance(Duration::from_hours(24)).await;
     let sums = Summary { claimed_count: 7, ..Summary::default() };
-    scene.ledger.mark_settled(&scene.terms, &sums).await.unwrap();
+    scene.ledger.mark_settled(&scene.terms, &sums, scene.clock.now()).await.unwrap();
     let shown = scene.view(&scene.terms.sender).await;
     assert_eq!((shown.status, shown.summary), (Status::Settled, sums));
     assert_eq!((scene.queries(), scene.asked()), (0, 0));

@@ -152,7 +152,7 @@ async fn settle(scene: &Scene) {
         scene.ledger.refund(&scene.terms, chunk, scene.clock.now()).await.unwrap();
     }
     let decided = scene.ledger.decisions(scene.terms.id, 0..scene.terms.count).await.unwrap();
-    scene.ledger.mark_settled(&scene.terms, &Summary::of(decided.iter())).await.unwrap();
+    scene.ledger.mark_settled(&scene.terms, &Summary::of(decided.iter()), scene.clock.now()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::domain::{AckMode, Amount, Amounts, Decision, Hold, PartId, Partition, RequestKey, Timestamp, part_count};
+use crate::domain::{
+    AckMode, Amount, Amounts, Decision, Hold, IdempotencyKey, PartId, Partition, Timestamp, part_count,
+};
 use crate::ledger::{SendOutcome, SendRequest};
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{
@@ -180,9 +182,10 @@ impl Scene {
         };
         let amounts: Vec<Amounts> =
             terms.id.parts().map(|part| Amounts::pack(&vec![SLIP_AMOUNT; part.slips(count).len()]).unwrap()).collect();
-        let key: RequestKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &key, terms.total, None, now).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let key: IdempotencyKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, now).await.unwrap();
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
 
         let stores =
@@ -208,9 +211,13 @@ impl Scene {
         let random = [number; 10];
         let terms = Terms { id: PacketId::new(self.clock.now(), 1, random), ..self.terms.clone() };
         let amounts = [Amounts::pack(&[SLIP_AMOUNT]).unwrap()];
-        let key: RequestKey = format!("k{number}").parse().unwrap();
-        self.ledger.deposit(&terms.sender, &key, terms.total, None, self.clock.now()).await.unwrap();
-        let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None };
+        let key: IdempotencyKey = format!("k{number}").parse().unwrap();
+        self.ledger
+            .deposit(&terms.sender, &format!("d{number}").parse().unwrap(), terms.total, None, self.clock.now())
+            .await
+            .unwrap();
+        let request =
+            SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
         assert_eq!(self.ledger.send(&request).await.unwrap(), SendOutcome::Sent);
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::domain::{Amount, Amounts, PacketId, Partition, RequestKey, UserId};
+use crate::domain::{Amount, Amounts, IdempotencyKey, PacketId, Partition, UserId};
 use crate::ledger::{Ledger, SendRequest, keys};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
@@ -252,12 +252,12 @@ impl Scene {
         let (table, transactions) = (Arc::<MemoryTable>::default(), Arc::<AtomicU64>::default());
         let scene = Self { terms, hot, table, trouble: Arc::new(Mutex::new(Trouble::None)), transactions, clock };
         let (terms, ledger) = (&scene.terms, scene.ledger());
-        let key: RequestKey = "k".parse().unwrap();
-        ledger.deposit(&terms.sender, &key, terms.total, None, terms.created_at).await.unwrap();
+        let key: IdempotencyKey = "k".parse().unwrap();
+        ledger.deposit(&terms.sender, &"d".parse().unwrap(), terms.total, None, terms.created_at).await.unwrap();
         let of_part = |part: PartId| Amounts::pack(&vec![1; part.slips(terms.count).len()]).unwrap();
         let amounts: Vec<Amounts> = terms.id.parts().map(of_part).collect();
         ledger
-            .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_max: None })
+            .send(&SendRequest { terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None })
             .await
             .unwrap();
         for part in terms.id.parts() {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::QueueAttributeName;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
-use crate::deployment::{Failed, aws_config};
-use crate::options::WebhooksReplay;
+use super::queue::Sqs;
+use crate::deployment::Failed;
+use crate::options::Queues;
 use crate::{Exit, Outcome};
 
 /// How often SQS is asked how far it is, and for how long.
@@ -24,18 +24,16 @@ struct Moved {
     failure: Option<String>,
 }
 
-/// Moves all dead letters back into the queue that they came from, and waits for the end.
-pub async fn replay(asked: &WebhooksReplay, json: bool) -> Result<Outcome, Failed> {
-    let sqs = Client::new(&aws_config().await);
-    let names = sqs.get_queue_attributes().queue_url(&asked.dead_letters).attribute_names(QueueAttributeName::QueueArn);
-    let found = names.send().await.map_err(|error| Failed::Aws("SQS did not describe the queue", Box::new(error)))?;
-    let arn = found.attributes.as_ref().and_then(|attributes| attributes.get(&QueueAttributeName::QueueArn));
-    let arn = arn.ok_or_else(|| Failed::Answer("a queue without an ARN".to_owned()))?;
-    let begun = sqs.start_message_move_task().source_arn(arn).send().await;
+/// Moves all dead letters back into the queue of events on their way, and waits for the end.
+pub async fn run(queues: &Queues, json: bool) -> Result<Outcome, Failed> {
+    let sqs = Sqs::of(queues).await?;
+    let (dead, waiting) = (sqs.describe(&sqs.dead).await?.arn, sqs.describe(&sqs.waiting).await?.arn);
+    // The function itself put them there, so SQS does not know where they came from.
+    let begun = sqs.client.start_message_move_task().source_arn(&dead).destination_arn(waiting).send().await;
     begun.map_err(|error| Failed::Aws("SQS did not begin to move the messages", Box::new(error)))?;
     let until = Instant::now() + ASK_FOR;
     loop {
-        let moved = last_move(&sqs, arn).await?;
+        let moved = last_move(&sqs.client, &dead).await?;
         let exit = match &*moved.status {
             "COMPLETED" => Exit::Good,
             "FAILED" | "CANCELLED" => Exit::Wrong,

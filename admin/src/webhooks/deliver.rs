@@ -1,0 +1,125 @@
+//! Delivers events again, which the ledger still knows. They are the same as the first time.
+
+use ::audit::{Item, Reader, Segment};
+use futures::stream::{self, StreamExt, TryStreamExt};
+use serde::Serialize;
+use shared::domain::{PacketId, Timestamp};
+use shared::dynamodb::SdkTable;
+use shared::events::{self, ATTRIBUTES, Event, Source};
+use shared::ledger::{Ledger, keys};
+use shared::ports::Key;
+use tokio::sync::OnceCell;
+
+use super::ledger;
+use super::queue::{BATCH, Sqs};
+use crate::deployment::{Failed, Table};
+use crate::options::{Deliver, Deployment, Queues};
+use crate::{Exit, Outcome};
+
+/// The segments of the table that are read at once.
+const SEGMENTS: i32 = 8;
+
+/// How many events were queued.
+#[derive(Debug, Default, Serialize)]
+struct Queued {
+    events: usize,
+}
+
+/// The events of the ledger.
+struct Events {
+    ledger: Ledger<SdkTable>,
+    reader: Reader,
+    /// The deployment's currency, which a claim's item lacks. Each packet has the same.
+    currency: OnceCell<String>,
+}
+
+/// Puts the events into the queue that were asked for: by their ids, or by the time when they happened.
+pub async fn run(deployment: &Deployment, queues: &Queues, asked: &Deliver, json: bool) -> Result<Outcome, Failed> {
+    let sqs = Sqs::of(queues).await?;
+    let table = Table::of(deployment).await;
+    let (ledger, place) = ledger(deployment).await;
+    let events =
+        Events { ledger, reader: Reader::new(table.client.clone(), table.name.clone()), currency: OnceCell::new() };
+    let sent = match (asked.from, asked.to) {
+        (Some(from), Some(to)) if to < from => {
+            return Err(Failed::Unverifiable("--to is before --from".to_owned()));
+        }
+        (Some(from), Some(to)) => {
+            table.announce();
+            events.queue_between(&sqs, from, to).await
+        }
+        _ => events.queue_named(&sqs, &asked.ids).await,
+    };
+    let sent = sent.map_err(|error| error.in_table(&place))?;
+    let words = || format!("{} events are delivered again", sent.events);
+    Ok(Outcome::new(json, &sent, words, Exit::Good))
+}
+
+impl Events {
+    /// Queues these events, or none if one of them does not exist.
+    async fn queue_named(&self, sqs: &Sqs, ids: &[String]) -> Result<Queued, Failed> {
+        let mut found = Vec::with_capacity(ids.len());
+        for id in ids {
+            found.push(self.named(id).await?.ok_or_else(|| Failed::NoEvent(id.clone()))?);
+        }
+        for events in found.chunks(BATCH) {
+            sqs.send(events).await?;
+        }
+        Ok(Queued { events: found.len() })
+    }
+
+    async fn named(&self, id: &str) -> Result<Option<Event>, Failed> {
+        let key = match events::source(id) {
+            None => return Ok(None),
+            Some(Source::Packet(packet)) => keys::packet(packet),
+            Some(Source::Slip(packet, slip)) => {
+                let decision = self.ledger.decision(packet, slip).await?;
+                let Some(user) = decision.and_then(|decision| decision.owner.user().cloned()) else { return Ok(None) };
+                keys::claim(&user, packet)
+            }
+        };
+        let Some(item) = self.reader.get(key.clone()).await.map_err(Failed::Events)? else { return Ok(None) };
+        let events = self.of(&key, item).await?;
+        Ok(events.into_iter().find(|event| event.id() == id))
+    }
+
+    /// Queues all events from `from` on and before `to`.
+    async fn queue_between(&self, sqs: &Sqs, from: Timestamp, to: Timestamp) -> Result<Queued, Failed> {
+        let segments = (0..SEGMENTS).map(|index| self.queue_segment(sqs, index, from..to));
+        let counts: Vec<usize> = stream::iter(segments).buffer_unordered(SEGMENTS as usize).try_collect().await?;
+        Ok(Queued { events: counts.iter().sum() })
+    }
+
+    async fn queue_segment(&self, sqs: &Sqs, index: i32, times: std::ops::Range<Timestamp>) -> Result<usize, Failed> {
+        let (segment, mut last, mut count) = (Segment { index, of: SEGMENTS }, None, 0);
+        loop {
+            let page = self.reader.scan_items(segment, &ATTRIBUTES, last.as_ref()).await.map_err(Failed::Events)?;
+            let mut found = Vec::new();
+            for item in page.items {
+                let Some(key) = ::audit::key_of(&item).filter(events::concerns) else { continue };
+                found.extend(self.of(&key, item).await?.into_iter().filter(|event| times.contains(&event.at())));
+            }
+            for events in found.chunks(BATCH) {
+                sqs.send(events).await?;
+            }
+            count += found.len();
+            last = page.next;
+            if last.is_none() {
+                return Ok(count);
+            }
+        }
+    }
+
+    /// The events of an item.
+    async fn of(&self, key: &Key, item: Item) -> Result<Vec<Event>, Failed> {
+        let packet = item.get("packet_id").and_then(|id| id.as_s().ok()).and_then(|id| id.parse().ok());
+        let currency = self.currency.get_or_try_init(|| self.currency_of(packet)).await?;
+        Ok(events::of_item(key, item.into(), currency)?)
+    }
+
+    async fn currency_of(&self, packet: Option<PacketId>) -> Result<String, Failed> {
+        let missing = || Failed::Answer("a claim of no packet".to_owned());
+        let packet = packet.ok_or_else(missing)?;
+        Ok(self.ledger.packet(packet).await?.ok_or_else(missing)?.terms.currency)
+    }
+}

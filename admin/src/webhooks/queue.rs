@@ -1,0 +1,76 @@
+//! The queues of webhooks, on AWS or on a local stack, which speaks the same protocol.
+
+use aws_sdk_sqs::Client;
+use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use shared::events::Event;
+use shared::wiring;
+
+use crate::deployment::{Failed, aws_config};
+use crate::options::Queues;
+
+/// SQS' limit on the messages of a call.
+pub const BATCH: usize = 10;
+/// How often the messages of a call are sent that SQS did not take.
+const TRIES: u32 = 3;
+
+/// The queue of events on their way, and that of the dead letters.
+pub struct Sqs {
+    pub client: Client,
+    pub waiting: String,
+    pub dead: String,
+}
+
+/// What SQS says of a queue. Its numbers are estimates.
+pub struct Described {
+    pub arn: String,
+    pub visible: u64,
+    pub hidden: u64,
+}
+
+impl Sqs {
+    /// The queues that the command line and the environment name.
+    pub async fn of(queues: &Queues) -> Result<Self, Failed> {
+        let needed = |url: &Option<String>, missing| url.clone().ok_or(Failed::NoFunction(missing));
+        let waiting = needed(&queues.queue, "--queue is needed: the stack's output WebhooksUrl")?;
+        let dead = needed(&queues.dead_letters, "--dead-letters is needed: the stack's output WebhookDeadLettersUrl")?;
+        let aws = match std::env::var("AWS_ENDPOINT_URL_SQS") {
+            Ok(url) if !url.is_empty() => wiring::stand_in_at(&url),
+            _ => aws_config().await,
+        };
+        Ok(Self { client: Client::new(&aws), waiting, dead })
+    }
+
+    /// Describes a queue.
+    pub async fn describe(&self, url: &str) -> Result<Described, Failed> {
+        use QueueAttributeName::{ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible, QueueArn};
+        let names = [QueueArn, ApproximateNumberOfMessages, ApproximateNumberOfMessagesNotVisible];
+        let asked = self.client.get_queue_attributes().queue_url(url).set_attribute_names(Some(names.to_vec()));
+        let found =
+            asked.send().await.map_err(|error| Failed::Aws("SQS did not describe the queue", Box::new(error)))?;
+        let [arn, visible, hidden] =
+            names.map(|name| found.attributes.as_ref().and_then(|attributes| attributes.get(&name)));
+        let number = |text: Option<&String>| text.and_then(|text| text.parse().ok()).unwrap_or_default();
+        let arn = arn.cloned().ok_or_else(|| Failed::Answer("a queue without an ARN".to_owned()))?;
+        Ok(Described { arn, visible: number(visible), hidden: number(hidden) })
+    }
+
+    /// Puts up to [`BATCH`] events into the queue of those on their way.
+    pub async fn send(&self, events: &[Event]) -> Result<(), Failed> {
+        let entry = |(index, event): (usize, &Event)| {
+            let body = serde_json::to_string(event).map_err(|error| Failed::Answer(error.to_string()))?;
+            let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(body).build();
+            entry.map_err(|error| Failed::Answer(error.to_string()))
+        };
+        let mut entries = events.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
+        for _ in 0..TRIES {
+            if entries.is_empty() {
+                return Ok(());
+            }
+            let sent = self.client.send_message_batch().queue_url(&self.waiting).set_entries(Some(entries.clone()));
+            let sent =
+                sent.send().await.map_err(|error| Failed::Aws("SQS did not take the events", Box::new(error)))?;
+            entries.retain(|entry| sent.failed().iter().any(|failed| failed.id() == entry.id()));
+        }
+        if entries.is_empty() { Ok(()) } else { Err(Failed::Answer("SQS did not take some events".to_owned())) }
+    }
+}

@@ -1,0 +1,81 @@
+//! The queue under the protocol of SQS, as far as `hongbao-admin webhooks` speaks it. So its commands are the same here and on AWS.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::events::Event;
+
+use super::queue::{Queue, QueueError};
+
+/// The path of the protocol's requests, and the beginning of the paths of queues.
+pub const PATH: &str = "/_local/sqs";
+/// The paths of the queue and of its dead letters.
+pub const WAITING: &str = "/_local/sqs/webhooks";
+/// See [`WAITING`].
+pub const DEAD: &str = "/_local/sqs/dead-letters";
+
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum SqsError {
+    /// Nothing that this queue does.
+    #[error("the local queue of webhooks does not do that")]
+    Unsupported,
+    /// The queue's file can't be read or written.
+    #[error("the queue of webhooks can't be used")]
+    Queue(#[from] QueueError),
+}
+
+/// What a request asks for, by the names of SQS.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Asked {
+    queue_url: String,
+    entries: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Entry {
+    id: String,
+    message_body: String,
+}
+
+/// The answer to a request for this operation.
+pub fn answer(queue: &Queue, operation: &str, body: &[u8]) -> Result<Value, SqsError> {
+    let asked: Asked = serde_json::from_slice(body).map_err(|_| SqsError::Unsupported)?;
+    let is_dead = asked.queue_url.ends_with(DEAD);
+    match operation {
+        "AmazonSQS.GetQueueAttributes" if is_dead || asked.queue_url.ends_with(WAITING) => {
+            let [visible, hidden, dead] = queue.counts()?;
+            let (name, visible, hidden) =
+                if is_dead { ("dead-letters", dead, 0) } else { ("webhooks", visible, hidden) };
+            Ok(json!({"Attributes": {
+                "QueueArn": format!("arn:aws:sqs:local:000000000000:{name}"),
+                "ApproximateNumberOfMessages": visible.to_string(),
+                "ApproximateNumberOfMessagesNotVisible": hidden.to_string(),
+            }}))
+        }
+        "AmazonSQS.SendMessageBatch" if asked.queue_url.ends_with(WAITING) => put(queue, asked.entries),
+        "AmazonSQS.StartMessageMoveTask" => Ok(json!({"TaskHandle": "local"})),
+        // A move here is done at once, so the question how far it is does it.
+        "AmazonSQS.ListMessageMoveTasks" => {
+            let moved = queue.revive()?;
+            Ok(json!({"Results": [{"Status": "COMPLETED", "ApproximateNumberOfMessagesMoved": moved}]}))
+        }
+        _ => Err(SqsError::Unsupported),
+    }
+}
+
+fn put(queue: &Queue, entries: Vec<Entry>) -> Result<Value, SqsError> {
+    let (mut taken, mut refused, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+    for Entry { id, message_body } in entries {
+        match serde_json::from_str::<Event>(&message_body) {
+            Ok(event) => {
+                taken.push(json!({"Id": id, "MessageId": event.id(), "MD5OfMessageBody": ""}));
+                messages.push((event.id(), message_body));
+            }
+            Err(_) => refused.push(json!({"Id": id, "SenderFault": true, "Code": "InvalidMessageContents"})),
+        }
+    }
+    queue.put(&messages)?;
+    Ok(json!({"Successful": taken, "Failed": refused}))
+}
