@@ -79,16 +79,15 @@ pub struct Process {
     life: Arc<Life>,
 }
 
-/// The zone of a process's days. A new process may have another one, as after a change of it. The date in these is never the same.
-fn zone_of(process: u64) -> DayZone {
-    let name = if process.is_multiple_of(2) { "Pacific/Kiritimati" } else { "Pacific/Pago_Pago" };
+/// The zone of a process's days: others have another one, as during a change of it. The date in these is never the same.
+fn zone_of(slot: u32) -> DayZone {
+    let name = if slot.is_multiple_of(2) { "Pacific/Kiritimati" } else { "Pacific/Pago_Pago" };
     name.parse().expect("a zone")
 }
 
 impl Process {
     fn start(world: &Arc<World>, slot: u32, setup: Setup) -> Arc<Self> {
-        let number = world.new_process();
-        let life = Arc::new(Life::of(number));
+        let life = Arc::<Life>::default();
         let entropy = || Arc::clone(&world.chance) as Arc<dyn Entropy>;
         let clock = Arc::new(SkewedClock::new(world.start(), setup.skew_ms));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
@@ -98,7 +97,7 @@ impl Process {
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
         let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
         let grab = grab.with_transactions(setup.claims_at_once).with_owners_of(1);
-        let daily_limit = world.daily_max().map(|most| DailyLimit { most, zone: zone_of(number) });
+        let daily_limit = world.daily_max().map(|most| DailyLimit { most, zone: zone_of(slot) });
         let policy =
             SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_limit };
         Arc::new(Self {
