@@ -1,7 +1,7 @@
 use std::io::Write;
 use std::path::Path;
 
-use ::audit::{Auditor, Reader};
+use ::audit::Auditor;
 use ::aws_config::SdkConfig;
 use aws_sdk_dynamodb::Client;
 use shared::config::{Config, ConfigError};
