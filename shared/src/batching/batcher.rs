@@ -17,7 +17,7 @@ pub trait Caller: Send + Sync + 'static {
     /// The requests of one call.
     type Batch: Send;
     /// What a call shows about the requests that still wait.
-    type Seen: Send;
+    type Report: Send;
 
     /// The most calls in flight for one key.
     fn in_flight_max(&self) -> usize;
@@ -29,10 +29,10 @@ pub trait Caller: Send + Sync + 'static {
     fn next_batch(&self, queue: &mut Self::Queue) -> Self::Batch;
 
     /// Makes a call and answers its requests.
-    fn call(&self, key: &Self::Key, batch: Self::Batch) -> impl Future<Output = Self::Seen> + Send;
+    fn call(&self, key: &Self::Key, batch: Self::Batch) -> impl Future<Output = Self::Report> + Send;
 
-    /// Takes in what a call has shown, before the next one of its key.
-    fn absorb(&self, _queue: &mut Self::Queue, _seen: Self::Seen) {}
+    /// Changes the queue after a call, before the next one of its key.
+    fn after_call(&self, _queue: &mut Self::Queue, _report: Self::Report) {}
 }
 
 /// Collects the requests that arrive while a call for their key is in flight, and sends them in the next one. It has no timer: a
@@ -102,8 +102,8 @@ struct Calls<C: Caller> {
 impl<C: Caller> Calls<C> {
     async fn run(mut self, mut batch: C::Batch) {
         loop {
-            let seen = self.batcher.caller.call(&self.key, batch).await;
-            match self.next(seen) {
+            let report = self.batcher.caller.call(&self.key, batch).await;
+            match self.next(report) {
                 Some(next) => batch = next,
                 None => return,
             }
@@ -111,10 +111,10 @@ impl<C: Caller> Calls<C> {
     }
 
     /// The next batch. `None` if these calls are over: no request waits, or so few that the other calls will serve them.
-    fn next(&mut self, seen: C::Seen) -> Option<C::Batch> {
+    fn next(&mut self, report: C::Report) -> Option<C::Batch> {
         let (caller, mut lanes) = (&self.batcher.caller, lock(&self.batcher.lanes));
         let lane = lanes.get_mut(&self.key)?;
-        caller.absorb(&mut lane.queue, seen);
+        caller.after_call(&mut lane.queue, report);
         let waiting = C::waiting(&lane.queue);
         if waiting > 0 && (lane.in_flight == 1 || waiting >= C::WORTH_A_CALL) {
             return Some(caller.next_batch(&mut lane.queue));

@@ -160,7 +160,7 @@ where
     type Key = K;
     type Queue = Option<Call<V>>;
     type Batch = Option<Call<V>>;
-    type Seen = ();
+    type Report = ();
 
     fn in_flight_max(&self) -> usize {
         1

@@ -13,8 +13,9 @@ pub const PACKET_ID_RANDOM_BYTES: usize = 10;
 const RANDOM_BITS: u32 = 80;
 const PARTS_BITS: u32 = 6;
 
-/// The most parts that a packet can have: the low bits of its id hold no larger number.
-pub const MAX_PARTS: u32 = 1 << PARTS_BITS;
+/// The most parts of a packet. With more it would spread over more nodes, but more users would find their first part exhausted, and calls
+/// would have fewer users for each part.
+pub const MAX_PARTS: u32 = 16;
 
 /// Why a text is not an id. The message says what an id looks like, and never repeats the text.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -60,7 +61,7 @@ impl PacketId {
         self.0.to_be_bytes()
     }
 
-    /// The number of the packet's parts, 1 to 64.
+    /// The number of the packet's parts, 1 to 16.
     #[must_use]
     pub const fn part_count(self) -> u32 {
         low_byte(self.0) as u32 % (1 << PARTS_BITS) + 1
@@ -80,11 +81,12 @@ impl fmt::Display for PacketId {
 impl FromStr for PacketId {
     type Err = IdError;
 
-    /// Accepts only the canonical form: a packet has one id, not several spellings of it.
+    /// Accepts only the canonical form: a packet has one id, not several spellings of it. Refuses an id that names more than
+    /// [`MAX_PARTS`].
     fn from_str(text: &str) -> Result<Self, IdError> {
         let error = IdError { expected: "a packet id" };
         let id = Self(Ulid::from_string(text).map_err(|_| error)?.0);
-        if id.to_string() == text { Ok(id) } else { Err(error) }
+        if id.to_string() == text && id.part_count() <= MAX_PARTS { Ok(id) } else { Err(error) }
     }
 }
 
@@ -251,9 +253,9 @@ mod tests {
 
     #[test]
     fn a_packet_id_carries_its_parts_and_sorts_by_time() {
-        let early = PacketId::new(Timestamp::from_ms(1_000), 64, [0xff; 10]);
+        let early = PacketId::new(Timestamp::from_ms(1_000), MAX_PARTS, [0xff; 10]);
         let late = PacketId::new(Timestamp::from_ms(1_001), 1, [0; 10]);
-        assert_eq!((early.part_count(), late.part_count()), (64, 1));
+        assert_eq!((early.part_count(), late.part_count()), (MAX_PARTS, 1));
         assert!(early < late && early.to_string() < late.to_string());
         assert_eq!(early.partition(), Partition::wrapping(255));
         assert_eq!(early.to_string().parse(), Ok(early));

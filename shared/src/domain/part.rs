@@ -11,15 +11,10 @@ pub const PARTITIONS: u32 = 256;
 
 /// A packet up to this many slips is one part.
 const SLIPS_PER_PART: u32 = 1_000;
-/// A new packet has at most this many parts, although an id can name more. With more parts a packet spreads over more nodes, but more
-/// users find their first part exhausted, and calls have fewer users for each part.
-const NEW_PARTS_MAX: u32 = 16;
-const _: () = assert!(NEW_PARTS_MAX <= MAX_PARTS);
-
 /// The number of parts of a new packet of `count` slips: one per 1,000 slips begun, at most 16.
 #[must_use]
 pub fn part_count(count: u32) -> u32 {
-    count.div_ceil(SLIPS_PER_PART).clamp(1, NEW_PARTS_MAX)
+    count.div_ceil(SLIPS_PER_PART).clamp(1, MAX_PARTS)
 }
 
 /// One of the [`PARTITIONS`] hash tags under which the hot store keeps its keys.
@@ -165,9 +160,9 @@ mod tests {
 
     #[test]
     fn parts_spread_over_the_partitions() {
-        let partitions: BTreeSet<_> = packet(64).parts().map(|part| part.partition().index() % 4).collect();
-        assert_eq!(partitions.len(), 1, "64 parts stand four partitions apart");
-        assert_eq!(packet(64).parts().map(PartId::partition).collect::<BTreeSet<_>>().len(), 64);
+        let partitions: BTreeSet<_> = packet(16).parts().map(|part| part.partition().index() % 16).collect();
+        assert_eq!(partitions.len(), 1, "16 parts stand 16 partitions apart");
+        assert_eq!(packet(16).parts().map(PartId::partition).collect::<BTreeSet<_>>().len(), 16);
         let partitions: Vec<_> = packet(3).parts().map(|part| part.partition().index()).collect();
         assert_eq!(partitions, [7, 7 + 85, 7 + 170], "thirds of 256, after the packet's own");
     }
@@ -201,9 +196,9 @@ mod tests {
     #[test]
     fn every_coprime_stride_is_used() {
         let strides: BTreeSet<u32> = (0..2_000)
-            .map(|n| stride(start_and_seed(packet(64), &format!("user-{n}").parse().unwrap(), 64).1, 64))
+            .map(|n| stride(start_and_seed(packet(16), &format!("user-{n}").parse().unwrap(), 16).1, 16))
             .collect();
-        assert_eq!(strides, (0..32).map(|n| 2 * n + 1).collect());
+        assert_eq!(strides, (0..8).map(|n| 2 * n + 1).collect());
     }
 
     #[test]

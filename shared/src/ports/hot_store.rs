@@ -4,8 +4,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use foldhash::HashMap;
-
 use crate::domain::{Claim, Decision, Hold, PartId, Partition, PassphraseDigest, Refusal, Terms, Timestamp, UserId};
 
 /// Why the hot store has no answer. The causes are for logs.
@@ -66,20 +64,11 @@ pub enum GrabAnswer {
     },
     /// There is no slip for them.
     Nothing {
-        /// Whether the packet is expired. If the answer is certain, the process's clock may say so.
+        /// Whether the packet is expired.
         expired: bool,
         /// Whether that can no longer change for this user.
         certain: bool,
     },
-}
-
-/// What a probe of a part found for a user, from the hot store or from what the process knows of the part.
-#[derive(Clone, Debug)]
-pub enum ProbeResult {
-    /// The answer of the hot store.
-    Answer(GrabAnswer),
-    /// The part is not loaded.
-    NotLoaded,
 }
 
 /// How an attempt to load a part ended.
@@ -100,64 +89,6 @@ pub enum Reconciled {
     Loaded,
     /// It is loaded, and every slip has a known decision: it is final.
     Final,
-}
-
-/// What a part shows of itself for all who wait for it.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum SnapshotResult {
-    /// Each user needs a grab: the part is not loaded, has a free slip, or has a guard, which only a grab checks.
-    GrabNeeded,
-    /// The part has no free slip and is not final, and the caller has use for a final one only.
-    NotFinal,
-    /// The part is exhausted.
-    Exhausted(PartSnapshot),
-}
-
-/// What an exhausted part would answer each user, at one moment.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct PartSnapshot {
-    /// Whether every slip has a known decision: no slip comes back to the part.
-    pub is_final: bool,
-    /// The time to the packet's expiry, by the hot store's clock; zero if it has expired.
-    pub left: Duration,
-    /// The answers to users with a claim or hold.
-    pub by_user: HashMap<UserId, GrabAnswer>,
-    /// The answer to everybody else.
-    pub others: GrabAnswer,
-}
-
-impl PartSnapshot {
-    /// The answer to a user's grab.
-    pub fn answer_for(&self, user: &UserId) -> GrabAnswer {
-        self.by_user.get(user).unwrap_or(&self.others).clone()
-    }
-}
-
-/// What a process can do for users who are in doubt about an exhausted part.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Help {
-    /// A grab has another answer by now: the part is final, expired or not loaded, or has a free slip.
-    ProbeAgain,
-    /// Nothing, for this time: another process helps, or the holds are so young that their own requests may still commit them.
-    Wait(Duration),
-    /// Somebody helped in vain. For this time nobody needs to try again.
-    InVain(Doubt, Duration),
-    /// The caller has the help lease.
-    Acquired {
-        /// The oldest holds that are old enough and not parked. If there are none, every undecided slip is parked or lost.
-        holds: Vec<Hold>,
-        /// The hot store's time.
-        now: Timestamp,
-    },
-}
-
-/// Why help left a slip undecided.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Doubt {
-    /// The ledger answers, but does not take a hold.
-    Blocked,
-    /// The ledger does not answer, or rejects this process' load.
-    Unavailable,
 }
 
 /// The answer of a part to a reader.
@@ -214,32 +145,26 @@ pub type Ask = (PartId, Vec<Grabber>);
 ///
 /// Every operation may be executed twice, or late, without harm.
 pub trait HotStore: fmt::Debug + Send + Sync + 'static {
-    /// Holds a slip of a part for each of `grabbers`, who are different users. The answers are in their order; `None`: the part is
-    /// not loaded.
+    /// Holds a slip for each user of each of `asks`, which are parts of one lane. The answers are in their order; `None`: the part is not
+    /// loaded. If it fails, some slips may be held, as with any call that fails.
+    fn grab_each(
+        &self,
+        asks: &[Ask],
+    ) -> impl Future<Output = Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError>> + Send;
+
+    /// Holds slips of a single part, for users who are all different.
     fn grab(
         &self,
         part: PartId,
         grabbers: &[Grabber],
-    ) -> impl Future<Output = Result<Option<Vec<GrabAnswer>>, HotStoreError>> + Send;
+    ) -> impl Future<Output = Result<Option<Vec<GrabAnswer>>, HotStoreError>> + Send {
+        let ask = (part, grabbers.to_vec());
+        async move { Ok(self.grab_each(&[ask]).await?.pop().flatten()) }
+    }
 
     /// The lane of a partition. Grabs of one lane can share a call.
     fn lane(&self, partition: Partition) -> u32 {
         partition.index()
-    }
-
-    /// Grabs slips of several parts of one lane, no part twice. The answers are in the order of `asks`. If it fails, some slips
-    /// may be held, as with any call that fails.
-    fn grab_each(
-        &self,
-        asks: &[Ask],
-    ) -> impl Future<Output = Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError>> + Send {
-        async move {
-            let mut answers = Vec::with_capacity(asks.len());
-            for (part, grabbers) in asks {
-                answers.push(self.grab(*part, grabbers).await?);
-            }
-            Ok(answers)
-        }
     }
 
     /// Applies the ledger's `decisions` to a part of a packet of `count` slips. `resolved` are holds that these may end. A hold ends
@@ -276,36 +201,6 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
 
     /// Releases the load lease of a part.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
-
-    /// What a process can do about the undecided slips of an exhausted part. It helps up to `most` holds that are at least
-    /// `least_age` old by the hot store's clock. One process has the help lease at a time, until [`Self::end_help`] or until
-    /// `lease` is over.
-    fn help(
-        &self,
-        part: PartId,
-        least_age: Duration,
-        most: usize,
-        lease: Duration,
-    ) -> impl Future<Output = Result<Help, HotStoreError>> + Send;
-
-    /// Releases the help lease of a part; with a doubt, leaves it there for all processes to see, for that time.
-    fn end_help(
-        &self,
-        part: PartId,
-        doubt: Option<(Doubt, Duration)>,
-    ) -> impl Future<Output = Result<(), HotStoreError>> + Send;
-
-    /// What a grab would answer each user of an exhausted part; with `only_final`, of a final one.
-    fn snapshot(
-        &self,
-        part: PartId,
-        only_final: bool,
-    ) -> impl Future<Output = Result<SnapshotResult, HotStoreError>> + Send;
-
-    /// Whether an exhausted part is not final: holds are still undecided.
-    fn is_undecided(&self, part: PartId) -> impl Future<Output = Result<bool, HotStoreError>> + Send {
-        async move { Ok(self.snapshot(part, true).await? == SnapshotResult::NotFinal) }
-    }
 
     /// What a part knows of its slips, unless its version is the one that the caller has `seen`.
     fn view(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<ViewResult, HotStoreError>> + Send;

@@ -7,7 +7,6 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    PartView, ProbeResult, Reconciled, SnapshotResult, ViewResult,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartView, Reconciled, ViewResult,
 };
 pub use table::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -40,17 +40,22 @@ fields! {
     /// When winners are answered: `redis` or `ledger`. Set by load, never changed. Never missing in a loaded part.
     ACK_MODE, "ack_mode", "#a";
 
-    /// The guard: `r` if only recipients may grab, then `p` and the passphrase's digest in hexadecimal if there is one. A start follows
-    /// as `@` and the time, in milliseconds since the epoch, as 13 digits. Before it a `p` stands in any case. A script that does not
-    /// know of starts takes what follows `p` for a digest that no passphrase has, and refuses everybody. Set by load; the first grab
-    /// from the start on takes the start out. In a closed part it is `pclosed`, after `r` if only recipients may grab: older scripts
-    /// refuse everybody there too. Set by close, or by the load of a closed packet; never changed then. Missing: the packet has no
-    /// guard, or it was only the start.
-    GUARD, "guard", "#g";
+    /// When grabs begin, in milliseconds since the epoch. Set by load, never changed. Missing: at once.
+    STARTS_AT, "starts_at", "#t";
+
+    /// `1`: the operator has closed the packet. Set by close, or by the load of a closed packet; never changed then. Missing: it is not
+    /// closed.
+    CLOSED, "closed", "#f";
+
+    /// `1`: only recipients may grab. Set by load, never changed. Missing: everybody may.
+    RECIPIENTS, "recipients", "#g";
 
     /// Followed by a user: that user is a recipient; the value is empty. Set by load, never changed. Missing: the user is no
-    /// recipient, if `guard` asks for one.
+    /// recipient, if there are `recipients`.
     RECIPIENT, "recipient", "#r:";
+
+    /// The digest of the passphrase, in hexadecimal. Set by load, never changed. Missing: the packet has none.
+    PASSPHRASE, "passphrase", "#p";
 
     /// In [`PartKeys::tries`], not in the part's hash: when the minute ends in which wrong passphrases are counted, in milliseconds
     /// since the epoch. Set by grab with the first of them, never changed. Never missing there.
@@ -70,22 +75,9 @@ fields! {
     /// takes a slip out or puts one back. Empty if there are none. Never missing in a loaded part.
     OTHER_RANGES, "other_ranges", "#l";
 
-    /// `next_free` less the number of holds, so that a grab counts its holds by raising `next_free`. Set by load and by each
-    /// reconcile; changed by grab when it goes on to the next range. Never missing in a loaded part; may be negative.
-    HOLD_BASE, "hold_base", "#b";
-
-    /// The last millisecond before the expiry, as 13 digits, followed by `range_end`. Set by the grab that puts the part into
-    /// its queue, if it has no guard. Grab and reconcile keep it equal. Close deletes it, and so does the reconcile that empties the outbox.
-    /// Missing: the part has a guard or may not be in its queue, so that a grab reads `expires_at`, `guard` and `range_end`.
-    ///
-    /// Once a loser has received a certain "no", that answer stands there instead of the digits: `s` and the expiry, in milliseconds,
-    /// as 12 hexadecimal digits. A reconcile that changes the free slips deletes it. Then the part may not be in its queue. Older scripts compare these 13 characters with
-    /// their time. To them the packet has not expired, and has no free slip.
-    OPEN_UNTIL, "open_until", "#o";
-
-    /// 65 characters that mean nothing: they make Redis keep the hash as a table from the start. Set by load if the part has
-    /// more than 32 slips, never changed.
-    PADDING, "padding", "#w";
+    /// Number of holds: the outbox is empty at `0`. Set by load, raised by grab, counted down by reconcile. Never missing in a loaded
+    /// part.
+    HELD_COUNT, "held_count", "#h";
 }
 
 /// A script's source as Redis runs it: each `$name` of a field is replaced by its short name.
@@ -134,7 +126,7 @@ mod tests {
     fn scripts() -> Vec<String> {
         let folders = [root().join("shared/src/redis/lua"), root().join("admin/src")];
         let files: Vec<PathBuf> = folders.iter().flat_map(|folder| files(folder, "lua")).collect();
-        assert!(files.len() >= 8, "{files:?}");
+        assert!(files.len() >= 7, "{files:?}");
         files.iter().map(|file| std::fs::read_to_string(file).unwrap()).collect()
     }
 

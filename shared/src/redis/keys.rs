@@ -68,11 +68,6 @@ pub struct PartKeys {
     /// String: the load lease. Set by the process that acquires it, for as long as the lease lasts; deleted when that process
     /// releases it. Missing: nobody loads the part.
     pub loading: String,
-
-    /// String: the help lease (`1`), or why the last help was in vain: `2`, a hold is blocked; `3`, the ledger was unavailable.
-    /// Set by help, replaced or deleted by the process that acquired the lease, forgotten after a time. Missing: a process may
-    /// help the part.
-    pub helping: String,
 }
 
 impl PartKeys {
@@ -86,27 +81,20 @@ impl PartKeys {
             known: key("known"),
             tries: key("tries"),
             loading: key("loading"),
-            helping: key("helping"),
             pending: pending(part.partition()),
             name,
         }
     }
 }
 
-/// The keys that `grab.lua` needs of a part: [`PartKeys::part`] and [`PartKeys::pending`].
-pub fn of_grab(part: PartId) -> [String; 2] {
-    let tag = tag(part.partition());
-    [format!("hb:{{{tag}}}:part:{part}"), pending(part.partition())]
-}
-
-/// The third key that `grab.lua` needs of a part if a user gives a passphrase: [`PartKeys::tries`].
-pub fn tries(part: PartId) -> String {
-    format!("hb:{{{}}}:tries:{part}", tag(part.partition()))
-}
-
 /// A partition's [`PartKeys::pending`].
 pub fn pending(partition: Partition) -> String {
     format!("hb:{{{}}}:pending", tag(partition))
+}
+
+/// The partition of a key of these.
+pub fn partition_of(key: &[u8]) -> Partition {
+    Partition::wrapping(u32::from(slot(key) / SLOTS_PER_PARTITION))
 }
 
 fn tag(partition: Partition) -> &'static str {

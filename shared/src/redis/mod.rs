@@ -17,6 +17,6 @@ pub mod test_server;
 pub use connection::{
     Authorities, Call, Connection, IamAuth, RedisConfig, RedisConfigError, RedisError, Script, install_crypto_provider,
 };
-pub use keys::PartKeys;
+pub use keys::{PartKeys, partition_of};
 pub use reply::{free_slips, held};
-pub use store::RedisStore;
+pub use store::{RedisStore, Server};

@@ -1,18 +1,18 @@
+use std::fmt;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use foldhash::HashMap;
 use futures::stream::{self, StreamExt, TryStreamExt};
-use redis::{Cmd, cmd};
+use redis::{Cmd, Value, cmd, from_redis_value};
 
 use super::connection::{Call, Connection, RedisError, Script};
 use super::fields;
 use super::keys::{self, PartKeys};
 use super::reply;
-use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
+use crate::domain::{AckMode, Decision, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    Reconciled, SnapshotResult, System, ViewResult,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult,
 };
 use crate::telemetry::Meter;
 
@@ -22,12 +22,8 @@ const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 /// The arguments that a serverless Redis takes in one command.
 const ARGUMENTS_MAX: usize = 3_999;
 
-/// Decisions in one call of `reconcile`: bounds for how long it keeps Redis busy, and its arguments.
+/// Decisions in one call of `reconcile`: count_of for how long it keeps Redis busy, and its arguments.
 const DECISIONS_PER_CALL: usize = 500;
-
-/// With fewer users per part than this, a call names a part once for each of its users. Most take the fast path of `grab.lua` then,
-/// which costs Redis less than one general path for all.
-const USERS_THAT_SHARE_A_PART: usize = 2;
 
 /// Parts whose holds are counted at once.
 const COUNTED_AT_ONCE: usize = 64;
@@ -37,32 +33,56 @@ static RECONCILE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/r
 static LOAD: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/load.lua")));
 static VIEW: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/view.lua")));
 static OUTBOX: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/outbox.lua")));
-static HELP: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/help.lua")));
 static CLOSE: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/close.lua")));
 static PARK: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/park.lua")));
-static SNAPSHOT: LazyLock<Script> = LazyLock::new(|| script(include_str!("lua/snapshot.lua")));
 
 fn script(source: &str) -> Script {
     Script::new(fields::embed(source))
 }
 
+/// What runs the calls of a [`RedisStore`].
+pub trait Server: fmt::Debug + Send + Sync + 'static {
+    /// Runs `call` and returns its answer. A call may be executed twice.
+    fn run(&self, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send;
+
+    /// Whether the keys of a call must lie in one slot.
+    fn is_cluster(&self) -> bool;
+}
+
+impl Server for Connection {
+    fn run(&self, call: &Call) -> impl Future<Output = Result<Value, RedisError>> + Send {
+        self.run(call)
+    }
+
+    fn is_cluster(&self) -> bool {
+        self.is_cluster()
+    }
+}
+
 /// The hot store in Redis or Valkey: one server, a replication group's primary, or a cluster.
 #[derive(Clone, Debug)]
-pub struct RedisStore {
-    connection: Connection,
+pub struct RedisStore<S = Connection> {
+    server: S,
     /// What is counted for metrics.
     meter: Arc<Meter>,
 }
 
 impl RedisStore {
-    /// The store behind `connection`.
-    pub fn new(connection: Connection) -> Self {
-        Self { connection, meter: Arc::default() }
-    }
-
     /// Connects, so that no call has to wait for that.
     pub async fn connect(&self) -> Result<(), RedisError> {
-        self.connection.connect().await
+        self.server.connect().await
+    }
+}
+
+impl<S: Server> RedisStore<S> {
+    /// The store that runs its calls on `server`.
+    pub fn new(server: S) -> Self {
+        Self { server, meter: Arc::default() }
+    }
+
+    /// What runs its calls.
+    pub const fn server(&self) -> &S {
+        &self.server
     }
 
     /// The same store, which counts its calls with `meter`.
@@ -72,31 +92,31 @@ impl RedisStore {
     }
 }
 
-impl HotStore for RedisStore {
-    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
-        let mut answers = self.grab_of(&[(part, grabbers)]).await?;
-        answers.pop().ok_or_else(|| unreadable("grab.lua"))
-    }
-
+impl<S: Server> HotStore for RedisStore<S> {
     /// In a cluster a script's keys lie in one slot. Elsewhere it may have any, and fewer, longer calls are cheaper.
     fn lane(&self, partition: Partition) -> u32 {
-        if self.connection.is_cluster() { partition.index() } else { 0 }
+        if self.server.is_cluster() { partition.index() } else { 0 }
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
-        let users: usize = asks.iter().map(|(_, grabbers)| grabbers.len()).sum();
-        let is_guarded = asks.iter().flat_map(|(_, grabbers)| grabbers).any(|grabber| grabber.passphrase.is_some());
-        if is_guarded || users >= USERS_THAT_SHARE_A_PART * asks.len() {
-            let asks: Vec<_> = asks.iter().map(|(part, grabbers)| (*part, grabbers.as_slice())).collect();
-            return self.grab_of(&asks).await;
-        }
-        let one_each = asks.iter().flat_map(|(part, grabbers)| grabbers.chunks(1).map(|grabber| (*part, grabber)));
-        let mut found = self.grab_of(&one_each.collect::<Vec<_>>()).await?;
-        let of_part = |(_, grabbers): &Ask| {
-            let answers = found.drain(..grabbers.len()).collect::<Option<Vec<_>>>()?;
-            Some(answers.into_iter().flatten().collect())
+        let keys_of = |(part, _): &Ask| {
+            let PartKeys { part, pending, tries, .. } = PartKeys::of(*part);
+            [part, pending, tries]
         };
-        Ok(asks.iter().map(of_part).collect())
+        let mut call = GRAB.call(&asks.iter().flat_map(keys_of).collect::<Vec<_>>());
+        for (_, grabbers) in asks {
+            call = call.arg(grabbers.len());
+            for Grabber { user, passphrase } in grabbers {
+                call = call.arg(user.as_str()).arg(passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
+            }
+        }
+        let answer: String = self.call(&call).await?;
+        let found = reply::grabbed(&answer).ok_or_else(|| unreadable("grab.lua"))?;
+        // With one answer too many or too few, a user would receive another user's.
+        let fits = |(found, (_, grabbers)): (&Option<Vec<_>>, &Ask)| {
+            found.as_ref().is_none_or(|found| found.len() == grabbers.len())
+        };
+        if found.len() == asks.len() && found.iter().zip(asks).all(fits) { Ok(found) } else { Err(unreadable("grab.lua")) }
     }
 
     async fn reconcile(
@@ -143,18 +163,15 @@ impl HotStore for RedisStore {
     ) -> Result<Loaded, HotStoreError> {
         let keys = PartKeys::of(part);
         let slips = part.slips(terms.count);
-        let recipients = terms.guard.recipients.as_ref();
+        let fields = term_fields(terms, is_closed);
         let mut call = LOAD
             .call(&[&keys.part, &keys.known])
             .arg(slips.start)
             .arg(slips.end)
-            .arg(terms.expires_at.ms())
             .arg(terms.expires_at.after(REMEMBER_AFTER_EXPIRY).ms())
-            .arg(ack_text(terms.ack))
-            .arg(guard_text(&terms.guard, is_closed))
-            .arg(recipients.map_or(0, std::collections::BTreeSet::len));
-        for recipient in recipients.into_iter().flatten() {
-            call = call.arg(recipient.as_str());
+            .arg(fields.len());
+        for (field, value) in fields {
+            call = call.arg(field).arg(value);
         }
         // In one argument, because of ARGUMENTS_MAX. No user's id has a line break.
         let lines: Vec<String> = decisions.iter().map(decision_text).collect();
@@ -179,53 +196,10 @@ impl HotStore for RedisStore {
         self.run::<u8>(del).await.map(drop)
     }
 
-    async fn help(
-        &self,
-        part: PartId,
-        least_age: Duration,
-        most: usize,
-        lease: Duration,
-    ) -> Result<Help, HotStoreError> {
-        let keys = PartKeys::of(part);
-        let call = HELP.call(&[&keys.part, &keys.helping]).arg(ms(least_age)).arg(most).arg(ms(lease));
-        let reply: redis::Value = self.call(&call).await?;
-        reply::help(&reply).ok_or_else(|| unreadable("help.lua"))
-    }
-
-    async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
-        let key = PartKeys::of(part).helping;
-        let Some((doubt, left)) = doubt else {
-            let mut del = cmd("DEL");
-            del.arg(key);
-            return self.run::<u8>(del).await.map(drop);
-        };
-        let mut set = cmd("SET");
-        set.arg(key).arg(reply::doubt_code(doubt)).arg("PX").arg(ms(left));
-        self.run::<String>(set).await.map(drop)
-    }
-
-    async fn snapshot(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
-        match self.snapshot_without_owners(part, only_final).await? {
-            SnapshotResult::Exhausted(shown) if shown.is_final => {
-                let all = self.hash(&PartKeys::of(part)).await?;
-                let owners = reply::owners(&all).ok_or_else(|| unreadable("the hash of a part"))?;
-                // Without owners, the part has been closed since, or the hot store has forgotten it or rolled back.
-                Ok(owners.map_or(SnapshotResult::GrabNeeded, |by_user| {
-                    SnapshotResult::Exhausted(PartSnapshot { by_user, ..shown })
-                }))
-            }
-            shown => Ok(shown),
-        }
-    }
-
-    async fn is_undecided(&self, part: PartId) -> Result<bool, HotStoreError> {
-        Ok(self.snapshot_without_owners(part, true).await? == SnapshotResult::NotFinal)
-    }
-
     async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
         let keys = PartKeys::of(part);
         let call = VIEW.call(&[&keys.part]).arg(seen.unwrap_or_default());
-        let reply: redis::Value = self.call(&call).await?;
+        let reply: Value = self.call(&call).await?;
         match reply::view(&reply).ok_or_else(|| unreadable("view.lua"))? {
             ViewResult::Changed(view) => {
                 let all = self.hash(&keys).await?;
@@ -251,11 +225,9 @@ impl HotStore for RedisStore {
         let since = parts.first().map(|(_, since)| Timestamp::from_ms(*since));
         let count = |name: String| async move {
             let Ok(part) = name.parse() else { return Ok(0) };
-            let mut bounds = cmd("HMGET");
-            bounds.arg(PartKeys::of(part).part).arg(fields::NEXT_FREE).arg(fields::HOLD_BASE);
-            let (next, base): (Option<i64>, Option<i64>) = self.run(bounds).await?;
-            let holds = next.zip(base).map_or(0, |(next, base)| next.saturating_sub(base));
-            Ok::<_, HotStoreError>(u64::try_from(holds).unwrap_or(0))
+            let mut count_of = cmd("HGET");
+            count_of.arg(PartKeys::of(part).part).arg(fields::HELD_COUNT);
+            Ok::<_, HotStoreError>(self.run::<Option<u64>>(count_of).await?.unwrap_or(0))
         };
         let holds = stream::iter(parts).map(|(name, _)| count(name)).buffer_unordered(COUNTED_AT_ONCE);
         let holds = holds.try_fold(0, |sum, holds| std::future::ready(Ok(sum + holds))).await?;
@@ -286,50 +258,11 @@ impl HotStore for RedisStore {
     }
 }
 
-impl RedisStore {
-    /// A snapshot that has the owners only of a part that is not final.
-    async fn snapshot_without_owners(&self, part: PartId, only_final: bool) -> Result<SnapshotResult, HotStoreError> {
-        let call = SNAPSHOT.call(&[&PartKeys::of(part).part]).arg(if only_final { "final" } else { "" });
-        let reply: redis::Value = self.call(&call).await?;
-        reply::snapshot(&reply).ok_or_else(|| unreadable("snapshot.lua"))
-    }
-
-    async fn grab_of(&self, asks: &[(PartId, &[Grabber])]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
-        if asks.is_empty() {
-            return Ok(Vec::new());
-        }
-        let has_digests = |grabbers: &[Grabber]| grabbers.iter().any(|grabber| grabber.passphrase.is_some());
-        let keys_of = |(part, grabbers): &(PartId, &[Grabber])| {
-            keys::of_grab(*part).into_iter().chain(has_digests(grabbers).then(|| keys::tries(*part)))
-        };
-        let keys: Vec<String> = asks.iter().flat_map(keys_of).collect();
-        let mut call = GRAB.call(&keys);
-        let is_one_each = asks.iter().all(|(_, grabbers)| matches!(grabbers, [Grabber { passphrase: None, .. }]));
-        for (_, grabbers) in asks {
-            let digests = has_digests(grabbers);
-            if !is_one_each {
-                call = call.arg(format!("{}{}", grabbers.len(), if digests { "p" } else { "" }));
-            }
-            for grabber in *grabbers {
-                call = call.arg(grabber.user.as_str());
-            }
-            for grabber in grabbers.iter().filter(|_| digests) {
-                call = call.arg(grabber.passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
-            }
-        }
-        let answer: String = self.call(&call).await?;
-        let found = reply::grabbed(&answer, System.now()).ok_or_else(|| unreadable("grab.lua"))?;
-        // With one answer too many or too few, a user would receive another user's.
-        let asked = asks.iter().map(|(_, grabbers)| grabbers.len());
-        let fits = found.len() == asks.len()
-            && found.iter().zip(asked).all(|(found, asked)| found.as_ref().is_none_or(|found| found.len() == asked));
-        if fits { Ok(found) } else { Err(unreadable("grab.lua")) }
-    }
-
+impl<S: Server> RedisStore<S> {
     async fn call<T: redis::FromRedisValue>(&self, script: &Call) -> Result<T, RedisError> {
         debug_assert!(script.argument_count() <= ARGUMENTS_MAX, "a serverless Redis refuses so many arguments");
         self.meter.called_script();
-        self.connection.run(script).await
+        read(self.server.run(script).await?)
     }
 
     /// All fields of a part.
@@ -340,7 +273,7 @@ impl RedisStore {
     }
 
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {
-        Ok(self.connection.run(&Call::from(command)).await?)
+        Ok(read(self.server.run(&Call::from(command)).await?)?)
     }
 }
 
@@ -360,15 +293,26 @@ const fn ack_text(ack: AckMode) -> &'static str {
     }
 }
 
-fn guard_text(guard: &Guard, is_closed: bool) -> String {
-    let recipients = if guard.recipients.is_some() { "r" } else { "" };
-    if is_closed {
-        return format!("{recipients}pclosed");
+/// The terms as the hash of a part has them.
+fn term_fields(terms: &Terms, is_closed: bool) -> Vec<(String, String)> {
+    let guard = &terms.guard;
+    let field = |name: &str, value: String| (name.to_owned(), value);
+    let mut fields = vec![
+        field(fields::EXPIRES_AT, terms.expires_at.ms().to_string()),
+        field(fields::ACK_MODE, ack_text(terms.ack).to_owned()),
+    ];
+    fields.extend(guard.starts_at.map(|start| field(fields::STARTS_AT, start.ms().to_string())));
+    fields.extend(is_closed.then(|| field(fields::CLOSED, "1".to_owned())));
+    fields.extend(guard.passphrase.map(|digest| field(fields::PASSPHRASE, hex::encode(digest.0))));
+    if let Some(recipients) = &guard.recipients {
+        fields.push(field(fields::RECIPIENTS, "1".to_owned()));
+        fields.extend(recipients.iter().map(|user| (format!("{}{user}", fields::RECIPIENT), String::new())));
     }
-    let passphrase = guard.passphrase.map(|digest| hex::encode(digest.0));
-    let p = if passphrase.is_some() || guard.starts_at.is_some() { "p" } else { "" };
-    let start = guard.starts_at.map(|start| format!("@{:013}", start.ms())).unwrap_or_default();
-    format!("{recipients}{p}{}{start}", passphrase.unwrap_or_default())
+    fields
+}
+
+fn read<T: redis::FromRedisValue>(answer: Value) -> Result<T, RedisError> {
+    from_redis_value(answer).map_err(|source| RedisError::Unexpected { source })
 }
 
 impl From<RedisError> for HotStoreError {

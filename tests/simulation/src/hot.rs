@@ -6,17 +6,14 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
-    SnapshotResult, ViewResult,
+    Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult,
 };
 
 use crate::faults::Fault;
 use crate::history::judge_start;
 use crate::mutants::HotMutant;
 use crate::process::{Setup, is_settling};
-use crate::world::{Life, SkewedClock, World};
-
-const SNAPSHOT: &str = "rest";
+use crate::world::{Life, World};
 
 type Answer<V> = Result<V, HotStoreError>;
 
@@ -80,9 +77,7 @@ fn execute<V: fmt::Debug>(
     world.before_script(part);
     let answer = script(world.primary(slot));
     world.see_held(part);
-    // The owners are a `HashMap`, which prints in a different order every time.
-    let shown: &dyn fmt::Debug = if what == SNAPSHOT { &answer.is_ok() } else { &answer };
-    world.note(format_args!("p{slot} {what} {part}: {shown:?}"));
+    world.note(format_args!("p{slot} {what} {part}: {answer:?}"));
     answer
 }
 
@@ -96,23 +91,13 @@ pub fn now<V>(future: impl Future<Output = V>) -> V {
 }
 
 impl HotStore for SimHot {
-    async fn grab(&self, part: PartId, grabbers: &[Grabber]) -> Answer<Option<Vec<GrabAnswer>>> {
-        let asked = grabbers.to_vec();
-        let (world, setup) = (Arc::clone(&self.world), self.setup);
-        let grab = move |hot: &MemoryHot| {
-            HotMutant::before_grab(&world, hot, part, setup.skew_ms);
-            let found = now(hot.grab(part, &asked));
-            judge_start(&world, part.packet, found.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
-            found
-        };
-        let mut found = self.call(part, "grab", grab).await?;
-        for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
-            self.mutant.before_lie(part, grabber, found);
-            self.lie(part, found);
-            self.mutant.after_grab(part, found);
-            self.judge_by_its_clock(part, found);
+    /// The parts of a call are faulty one by one, so each goes by itself.
+    async fn grab_each(&self, asks: &[Ask]) -> Answer<Vec<Option<Vec<GrabAnswer>>>> {
+        let mut answers = Vec::new();
+        for ask in asks {
+            answers.push(self.grab_one(ask).await?);
         }
-        Ok(found)
+        Ok(answers)
     }
 
     async fn reconcile(
@@ -153,27 +138,6 @@ impl HotStore for SimHot {
 
     async fn release_load_lease(&self, part: PartId) -> Answer<()> {
         self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
-    }
-
-    async fn help(&self, part: PartId, least_age: Duration, most: usize, lease: Duration) -> Answer<Help> {
-        let mutant = self.world.mutant;
-        let help = move |hot: &MemoryHot| {
-            HotMutant::help(mutant, least_age).unwrap_or_else(|| now(hot.help(part, least_age, most, lease)))
-        };
-        self.call(part, "help", help).await
-    }
-
-    async fn end_help(&self, part: PartId, doubt: Option<(Doubt, Duration)>) -> Answer<()> {
-        self.call(part, "end_help", move |hot| now(hot.end_help(part, doubt))).await
-    }
-
-    async fn snapshot(&self, part: PartId, only_final: bool) -> Answer<SnapshotResult> {
-        let mutant = self.world.mutant;
-        let snapshot = move |hot: &MemoryHot| {
-            HotMutant::snapshot(mutant, hot, part, only_final)
-                .unwrap_or_else(|| now(HotStore::snapshot(hot, part, only_final)))
-        };
-        self.call(part, SNAPSHOT, snapshot).await
     }
 
     async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {
@@ -226,15 +190,23 @@ impl HotStore for SimHot {
 }
 
 impl SimHot {
-    /// The process's clock tells whether a part that is sold out for certain has expired too. In half of the packets it does not, so
-    /// that a wrong `sold_out` shows there.
-    fn judge_by_its_clock(&self, part: PartId, found: &mut GrabAnswer) {
-        let GrabAnswer::Nothing { expired, certain: true } = found else { return };
-        if part.packet.created_at().ms().is_multiple_of(2) {
-            return;
+    async fn grab_one(&self, ask: &Ask) -> Answer<Option<Vec<GrabAnswer>>> {
+        let ((part, grabbers), asked) = (ask, ask.clone());
+        let (world, setup) = (Arc::clone(&self.world), self.setup);
+        let grab = move |hot: &MemoryHot| {
+            let (part, grabbers) = &asked;
+            HotMutant::before_grab(&world, hot, *part, setup.skew_ms);
+            let found = now(hot.grab(*part, grabbers));
+            judge_start(&world, part.packet, found.as_ref().ok().and_then(Option::as_deref).unwrap_or_default());
+            found
+        };
+        let mut found = self.call(*part, "grab", grab).await?;
+        for (grabber, found) in grabbers.iter().zip(found.iter_mut().flatten()) {
+            self.mutant.before_lie(*part, grabber, found);
+            self.lie(*part, found);
+            self.mutant.after_grab(*part, found);
         }
-        let now = SkewedClock::new(self.world.start(), self.setup.skew_ms).now();
-        *expired = self.world.terms(part.packet).map_or(*expired, |terms| terms.expires_at <= now);
+        Ok(found)
     }
 
     /// Lets the hot store name another slip than the one that it holds for a user.

@@ -1,14 +1,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use serde_dynamo::AttributeValue;
 use shared::domain::{Amount, Claim, PacketId, PartId, Terms, UserId};
-use shared::memory::{Entry, MemoryHot};
+use shared::memory::MemoryHot;
 use shared::ports::{
-    Expect, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Item, Key, OutboxEntry, PartSnapshot, Reason,
-    SnapshotResult, TransactError, Write,
+    Expect, GrabAnswer, Grabber, HotStore, HotStoreError, Item, Key, OutboxEntry, Reason, TransactError, Write,
 };
+use shared::redis::{PartKeys, fields};
 
 use crate::hot::now;
 use crate::table::terms_of;
@@ -51,14 +50,10 @@ pub enum Mutant {
     RedisBeforeLedger,
     /// A loader overwrites a part that is loaded.
     LoaderOverwrites,
-    /// A part without free slips is cached although some slips are only held.
-    CachedBeforeFinal,
     /// A packet in `redis` mode is refunded without draining its parts.
     RefundWithoutDraining,
     /// A sender is answered "insufficient balance" without a check of the idempotency key.
     KeyNotReread,
-    /// Losers wait for the request that holds a slip, instead of helping it.
-    NobodyHelps,
     /// A viewer is shown the seed once the packet has expired by the process' clock.
     SeedAtExpiry,
     /// A packet starts by the process' clock.
@@ -67,7 +62,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 21] = [
         Self::NoSlipDecision,
         Self::NoClaimDecision,
         Self::CountedRefund,
@@ -80,10 +75,8 @@ impl Mutant {
         Self::SettledEarly,
         Self::RedisBeforeLedger,
         Self::LoaderOverwrites,
-        Self::CachedBeforeFinal,
         Self::RefundWithoutDraining,
         Self::KeyNotReread,
-        Self::NobodyHelps,
         Self::SeedAtExpiry,
         Self::LoaderKnowsNoClose,
         Self::CloseSkipsUnloaded,
@@ -108,10 +101,8 @@ impl Mutant {
             Self::SettledEarly => "settled before every slip is decided",
             Self::RedisBeforeLedger => "Redis loaded before the ledger",
             Self::LoaderOverwrites => "a loader without \"only if absent\"",
-            Self::CachedBeforeFinal => "a part cached before it is final",
             Self::RefundWithoutDraining => "a refund without draining, `redis` mode",
             Self::KeyNotReread => "\"insufficient balance\" without reading the key",
-            Self::NobodyHelps => "losers that wait for others' requests",
             Self::SeedAtExpiry => "the seed shown from the expiry on",
             Self::LoaderKnowsNoClose => "a loader that does not read whether the packet is closed",
             Self::CloseSkipsUnloaded => "a close that skips a part which is not loaded",
@@ -246,12 +237,7 @@ impl TableMutant {
                 if let Some((packet, slip, user)) = claim_of(writes)
                     && let Some(part) = self.part(packet, slip)
                 {
-                    self.world.primary(self.slot).tamper(part, |part| {
-                        if part.holds().any(|held| held == (slip, &user)) {
-                            part.claims.remove(&user);
-                            part.free.push_back(slip);
-                        }
-                    });
+                    put_back(self.world.primary(self.slot), part, slip, &user);
                 }
                 Err(TransactError::Failed(error))
             }
@@ -324,11 +310,10 @@ impl HotMutant {
     pub fn before_grab(world: &World, hot: &MemoryHot, part: PartId, skew_ms: i64) {
         if world.mutant == Some(Mutant::StartByProcessClock) {
             let now = world.now().ms().saturating_add_signed(skew_ms);
-            hot.tamper(part, |part| {
-                if let Some(terms) = &mut part.terms {
-                    terms.guard.starts_at.take_if(|starts_at| starts_at.ms() <= now);
-                }
-            });
+            let starts_at = hot.server().part(part).get(fields::STARTS_AT).and_then(|start| start.parse::<u64>().ok());
+            if starts_at.is_some_and(|starts_at| starts_at <= now) {
+                tamper(hot, &["HDEL", &PartKeys::of(part).part, fields::STARTS_AT]);
+            }
         }
     }
 
@@ -374,7 +359,7 @@ impl HotMutant {
         is_settle: bool,
     ) -> Option<Result<bool, HotStoreError>> {
         match mutant? {
-            Mutant::CloseSkipsUnloaded => hot.part(part).terms.is_none().then_some(Ok(true)),
+            Mutant::CloseSkipsUnloaded => (!hot.server().part(part).contains_key(fields::EXPIRES_AT)).then_some(Ok(true)),
             Mutant::RefundBeforeTold => is_settle.then_some(Ok(true)),
             _ => None,
         }
@@ -383,39 +368,18 @@ impl HotMutant {
     /// Runs before a load.
     pub fn before_load(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::LoaderOverwrites) {
-            hot.tamper(part, |part| *part = shared::memory::Part::default());
+            tamper(hot, &["DEL", &PartKeys::of(part).part]);
         }
-    }
-
-    /// The snapshot of a final part to give instead of the part's own.
-    pub fn snapshot(
-        mutant: Option<Mutant>,
-        hot: &MemoryHot,
-        part: PartId,
-        only_final: bool,
-    ) -> Option<Result<SnapshotResult, HotStoreError>> {
-        let part = hot.part(part);
-        let is_planted = only_final && mutant == Some(Mutant::CachedBeforeFinal) && part.free.is_empty();
-        part.terms.filter(|_| is_planted)?;
-        let claimed = |(user, entry)| match entry {
-            Entry::Confirmed(claim) => Some((user, GrabAnswer::Confirmed(claim))),
-            Entry::Held { .. } => None,
-        };
-        let by_user = part.claims.into_iter().filter_map(claimed).collect();
-        let others = GrabAnswer::Nothing { expired: false, certain: true };
-        let snapshot = PartSnapshot { is_final: true, left: Duration::ZERO, by_user, others };
-        Some(Ok(SnapshotResult::Exhausted(snapshot)))
-    }
-
-    /// The answer to a process that would help.
-    pub fn help(mutant: Option<Mutant>, least_age: Duration) -> Option<Result<Help, HotStoreError>> {
-        (mutant == Some(Mutant::NobodyHelps)).then_some(Ok(Help::Wait(least_age)))
     }
 
     /// Changes the outbox after it was read.
     pub fn after_outbox(mutant: Option<Mutant>, hot: &MemoryHot, part: PartId) {
         if mutant == Some(Mutant::AcknowledgedBeforeCommit) {
-            hot.tamper(part, |part| part.claims.retain(|_, entry| matches!(entry, Entry::Confirmed(_))));
+            let key = PartKeys::of(part).part;
+            for (_, user) in hot.server().holds(part) {
+                tamper(hot, &["HDEL", &key, user.as_str()]);
+                tamper(hot, &["HINCRBY", &key, fields::HELD_COUNT, "-1"]);
+            }
         }
     }
 
@@ -428,6 +392,23 @@ impl HotMutant {
     pub fn before_pending(&self) {
         self.world.settling(self.slot);
     }
+}
+
+/// Changes the hot store in a way that no script would.
+fn tamper(hot: &MemoryHot, command: &[&str]) {
+    hot.server().command(command).unwrap();
+}
+
+/// Makes a slip free again that is held for this user.
+fn put_back(hot: &MemoryHot, part: PartId, slip: u32, user: &UserId) {
+    if !hot.server().holds(part).contains(&(slip, user.clone())) {
+        return;
+    }
+    let key = PartKeys::of(part).part;
+    let others = hot.server().part(part).remove(fields::OTHER_RANGES).unwrap_or_default();
+    tamper(hot, &["HDEL", &key, user.as_str()]);
+    tamper(hot, &["HINCRBY", &key, fields::HELD_COUNT, "-1"]);
+    tamper(hot, &["HSET", &key, fields::OTHER_RANGES, &format!("{others}{slip}:{};", slip + 1)]);
 }
 
 /// The claim that a transaction writes: packet, slip, user.

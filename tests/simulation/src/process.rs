@@ -17,8 +17,6 @@ use crate::world::{Life, SkewedClock, World};
 
 /// The currency of every run.
 pub const CURRENCY: &str = "CNY";
-/// Bulk waiters need so few requests here.
-const BULK_WAITERS_MIN: usize = 2;
 /// A caller gives up after this long.
 const CALLER_WAITS: Duration = Duration::from_secs(29);
 /// A dropped call is polled at most this often before.
@@ -95,8 +93,7 @@ impl Process {
         let ledger = Arc::new(Ledger::new(table, entropy()));
         let hot = Arc::new(SimHot::new(Arc::clone(world), Arc::clone(&life), slot, setup));
         let stores = Stores::new(Arc::clone(&ledger), hot, now(), entropy());
-        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_bulk_min(BULK_WAITERS_MIN);
-        let grab = grab.with_transactions(setup.claims_at_once).with_owners_of(1);
+        let grab = GrabSlip::new(stores.clone(), CURRENCY.to_owned()).with_transactions(setup.claims_at_once);
         let daily_limit = world.daily_max().map(|most| DailyLimit { most, zone: zone_of(slot) });
         let policy =
             SendPolicy { currency: CURRENCY.to_owned(), ack: setup.ack, limits: Limits::default(), daily_limit };

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use shared::domain::{Amount, PacketId, PartId, Partition, Terms, Timestamp, UserId};
-use shared::memory::{HotSnapshot, MemoryHot, MemoryTable};
+use shared::memory::{Keyspace, MemoryHot, MemoryTable};
 use shared::ports::{Clock, Item, Key};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
@@ -98,7 +98,7 @@ struct State {
     operations: u64,
     violations: Vec<Violation>,
     /// Older states of the first primary.
-    older: VecDeque<HotSnapshot>,
+    older: VecDeque<Keyspace>,
     /// The most that a user may send on a day.
     daily_max: Option<Amount>,
     /// During a split: one bit per slot, set if its process reaches the second primary.
@@ -138,7 +138,7 @@ impl World {
         let chance = Arc::new(Chance::new(seed));
         let start = Instant::now();
         let rates = Rates::draw(&chance);
-        let primary = |skew| MemoryHot::new(Arc::new(SkewedClock::new(start, skew)));
+        let primary = |skew| MemoryHot::in_memory(Arc::new(SkewedClock::new(start, skew)));
         let state = State {
             rates,
             struck: Struck::default(),
@@ -280,7 +280,7 @@ impl World {
 
     /// Runs before a script: keeps the state for rollbacks, and notes which slips are held.
     pub fn before_script(&self, part: PartId) {
-        let snapshot = self.primaries[0].snapshot();
+        let snapshot = self.primaries[0].server().snapshot();
         let mut state = self.state();
         if state.older.len() == SNAPSHOTS {
             state.older.pop_front();
@@ -294,12 +294,12 @@ impl World {
     pub fn see_held(&self, part: PartId) {
         let now = self.now();
         for primary in &self.primaries {
-            let seen = primary.part(part);
+            let seen = primary.server().holds(part);
             let mut state = self.state();
             let tick = state.tick;
-            for (slip, user) in seen.holds() {
+            for (slip, user) in seen {
                 state.held.insert((part.packet, slip), (tick, now));
-                state.holds.entry((part.packet, slip, user.clone())).or_insert(tick);
+                state.holds.entry((part.packet, slip, user)).or_insert(tick);
             }
         }
     }
@@ -323,7 +323,7 @@ impl World {
     pub fn wipe(&self) {
         self.struck(Fault::Wiped);
         self.see_all_held();
-        self.restore(&HotSnapshot::default());
+        self.restore(&Keyspace::default());
     }
 
     /// The hot store, or one node of it, goes back by some operations.
@@ -342,12 +342,12 @@ impl World {
         self.restore(&older);
     }
 
-    fn restore(&self, snapshot: &HotSnapshot) {
+    fn restore(&self, snapshot: &Keyspace) {
         if self.chance.happens(500) {
-            self.primaries[0].restore(snapshot);
+            self.primaries[0].server().restore(snapshot);
         } else {
             let (nodes, lost) = (self.chance.between(2..=3), self.chance.between(0..=2));
-            self.primaries[0].restore_some(snapshot, |partition: Partition| partition.index() % nodes == lost);
+            self.primaries[0].server().restore_some(snapshot, |partition: Partition| partition.index() % nodes == lost);
         }
     }
 
@@ -355,7 +355,7 @@ impl World {
     pub fn forget_all(&self) {
         self.see_all_held();
         self.note(format_args!("the hot store forgets everything"));
-        self.primaries[0].restore(&HotSnapshot::default());
+        self.primaries[0].server().restore(&Keyspace::default());
     }
 
     /// The operator asks to close a packet.
@@ -416,7 +416,7 @@ impl World {
     pub fn split_primaries(&self) {
         self.struck(Fault::Split);
         self.join_primaries();
-        self.primaries[1].restore(&self.primaries[0].snapshot());
+        self.primaries[1].server().restore(&self.primaries[0].server().snapshot());
         let second = self.chance.between(1..=6);
         self.state().split = Some(second);
     }
@@ -430,9 +430,9 @@ impl World {
         let second_wins = self.chance.happens(500);
         self.note(format_args!("the split ends; the second primary wins: {second_wins}"));
         if second_wins {
-            self.primaries[0].restore(&self.primaries[1].snapshot());
+            self.primaries[0].server().restore(&self.primaries[1].server().snapshot());
         }
-        self.primaries[1].restore(&HotSnapshot::default());
+        self.primaries[1].server().restore(&Keyspace::default());
     }
 
     fn see_all_held(&self) {
@@ -511,8 +511,8 @@ impl World {
     /// The pending parts, and all parts with a non-empty outbox.
     pub fn left_in_outboxes(&self) -> Vec<String> {
         let parts = self.known().into_iter().flat_map(|known| known.terms.id.parts());
-        let hot = &self.primaries[0];
-        let left = parts.filter(|part| hot.is_pending(*part) || hot.part(*part).holds_something());
+        let hot = self.primaries[0].server();
+        let left = parts.filter(|part| hot.is_pending(*part) || !hot.holds(*part).is_empty());
         left.map(|part| part.to_string()).collect()
     }
 

@@ -22,7 +22,7 @@ impl Caller for Counting {
     type Queue = Vec<Request>;
     type Batch = Vec<Request>;
     /// Whether the requests that wait are to be dropped.
-    type Seen = bool;
+    type Report = bool;
 
     fn in_flight_max(&self) -> usize {
         self.in_flight_max
@@ -46,7 +46,7 @@ impl Caller for Counting {
         fails
     }
 
-    fn absorb(&self, queue: &mut Self::Queue, fails: bool) {
+    fn after_call(&self, queue: &mut Self::Queue, fails: bool) {
         if fails {
             queue.clear();
         }

@@ -61,6 +61,33 @@ impl Call {
         self.command.args_iter().count()
     }
 
+    /// The source of the script that it calls; none if it calls no script.
+    pub const fn source(&self) -> Option<&Arc<str>> {
+        self.code.as_ref()
+    }
+
+    /// A command with its arguments.
+    pub fn arguments(&self) -> Vec<&[u8]> {
+        let mut arguments = Vec::new();
+        for argument in self.command.args_iter() {
+            // A command of these has no cursor.
+            if let Arg::Simple(bytes) = argument {
+                arguments.push(bytes);
+            }
+        }
+        arguments
+    }
+
+    /// A script's keys, and its arguments.
+    pub fn keys_and_arguments(&self) -> (Vec<&[u8]>, Vec<&[u8]>) {
+        // The name of the command, the script's hash, the number of keys.
+        let mut rest = self.arguments().split_off(2);
+        let count = rest.remove(0);
+        let count = std::str::from_utf8(count).ok().and_then(|count| count.parse().ok()).unwrap_or(0);
+        let arguments = rest.split_off(count);
+        (rest, arguments)
+    }
+
     pub(super) fn command(&self) -> &Cmd {
         &self.command
     }

@@ -111,6 +111,12 @@ impl RedisError {
         }
     }
 
+    /// What became of a call to a hot store in memory.
+    #[cfg(any(test, feature = "memory"))]
+    pub(crate) fn in_memory(source: redis::RedisError) -> Self {
+        Self::of(source, Arc::from("memory"), &Arc::from("memory"), false)
+    }
+
     /// Whether it passes by itself, or once an operator has acted. The same call may be repeated then.
     #[must_use]
     pub const fn is_passing(&self) -> bool {

@@ -9,11 +9,6 @@
 --   0  the part is not loaded
 --   1  it is closed, by this call or before
 
-local part = KEYS[1]
-local terms = redis.call('HMGET', part, '$expires_at', '$guard')
-if not terms[1] then return 0 end
-local recipients = terms[2] and terms[2]:sub(1, 1) == 'r' and 'r' or ''
-redis.call('HSET', part, '$guard', recipients .. 'pclosed')
--- Without it no grab takes the fast path.
-redis.call('HDEL', part, '$open_until')
+if redis.call('HEXISTS', KEYS[1], '$expires_at') == 0 then return 0 end
+redis.call('HSET', KEYS[1], '$closed', '1')
 return 1

@@ -12,14 +12,12 @@
 -- The version is the number of known decisions and of fields, and whether the part is closed. Every claim or hold that comes or goes
 -- changes one of the numbers. One
 -- exception: a hold that gives way to its user's claim of another part, which shows that claim. Most readers have seen the latest
--- version already, and two numbers cost less to read than all claims. Once the start is past, `guard` goes and
--- `open_until` comes with the first hold, which so adds one field too; or it comes with the first certain "no". That
--- may go as a claim of another part comes, which this part shows too.
+-- version already, and two numbers cost less to read than all claims.
 
 local part, seen = KEYS[1], ARGV[1]
-local terms = redis.call('HMGET', part, '$expires_at', '$known_count', '$guard')
+local terms = redis.call('HMGET', part, '$expires_at', '$known_count', '$closed')
 if not terms[1] then return {0} end
-local closed = terms[3] and terms[3]:sub(-6) == 'closed' and '1' or '0'
+local closed = terms[3] or '0'
 local version = terms[2] .. ':' .. redis.call('HLEN', part) .. ':' .. closed
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

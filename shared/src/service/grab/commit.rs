@@ -1,11 +1,10 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tokio::time::{Instant, timeout};
 
 use crate::batching::{Batcher, Caller, Promise, SingleFlight};
 use crate::domain::{Claim, PacketId, Terms, UserId};
 use crate::ledger::{CLAIMS_MAX, ClaimOutcome, Ledger, LedgerError};
-use crate::lock;
 use crate::ports::Table;
 use crate::service::Failure;
 use crate::timeouts;
@@ -35,20 +34,13 @@ struct Request {
 struct Committing<T> {
     ledger: Arc<Ledger<T>>,
     transactions_max: usize,
-    last_commit: Mutex<Option<Instant>>,
-}
-
-impl<T> Committing<T> {
-    fn committed(&self) {
-        *lock(&self.last_commit) = Some(Instant::now());
-    }
 }
 
 impl<T: Table> Caller for Committing<T> {
     type Key = PacketId;
     type Queue = Vec<Request>;
     type Batch = Vec<Request>;
-    type Seen = ();
+    type Report = ();
 
     fn in_flight_max(&self) -> usize {
         self.transactions_max
@@ -73,9 +65,6 @@ impl<T: Table> Caller for Committing<T> {
         let mut promises: Vec<_> = batch.into_iter().map(|request| Some(request.promise)).collect();
         // Each is answered at once, because others of them may take seconds.
         let answer = |place: usize, outcome: Result<ClaimOutcome, LedgerError>| {
-            if outcome.is_ok() {
-                self.committed();
-            }
             if let Some(promise) = promises.get_mut(place).and_then(Option::take) {
                 promise.resolve(outcome.map_err(Failure::from));
             }
@@ -88,14 +77,9 @@ impl<T: Table> Committer<T> {
     /// A committer of claims to `ledger`, with at most `transactions_max` transactions of a packet in flight.
     pub fn new(ledger: Arc<Ledger<T>>, transactions_max: usize) -> Self {
         Self {
-            batches: Arc::new(Batcher::new(Committing { ledger, transactions_max, last_commit: Mutex::default() })),
+            batches: Arc::new(Batcher::new(Committing { ledger, transactions_max })),
             claims: SingleFlight::default(),
         }
-    }
-
-    /// Whether the ledger has decided a claim since then.
-    pub fn has_committed_since(&self, since: Instant) -> bool {
-        lock(&self.batches.caller().last_commit).is_some_and(|at| at >= since)
     }
 
     /// Gives `claim` to `user`, as [`Ledger::claim`] does, and waits for at most [`timeouts::CLAIM`]. Even then the claim stays in

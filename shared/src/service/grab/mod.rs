@@ -1,32 +1,33 @@
 //! Grabbing a slip: the only use case whose speed decides a rush.
 
+mod claims;
 mod commit;
-mod exhausted;
 mod final_packets;
-mod help;
 mod probe;
 mod reconcile;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
+use self::claims::ClaimReader;
 use self::commit::{Committer, TRANSACTIONS_MAX};
-use self::exhausted::ExhaustedParts;
 use self::final_packets::FinalPackets;
-use self::help::{Ended, Helper};
-use self::probe::{BULK_MIN, Prober};
+use self::probe::Prober;
 use self::reconcile::Reconciler;
 use crate::domain::{
     AckMode, Claim, Decision, Hold, MAX_PARTS, PacketId, PartId, PassphraseDigest, Refusal, Terms, Timestamp, UserId,
 };
-use crate::ledger::{ClaimOutcome, LedgerError};
-use crate::ports::{GrabAnswer, Grabber, HotStore, ProbeResult, Table};
+use crate::ledger::ClaimOutcome;
+use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
 use crate::service::load::{Ensured, Loader};
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
 use crate::timeouts;
+
+/// How long a request waits, plus a random part of the same, before it probes again what was in doubt. Most claims are committed by then.
+const DOUBT_PAUSE: Duration = Duration::from_millis(50);
 
 /// How a grab ended.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -62,11 +63,10 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     stores: Stores<T, H>,
     loader: Arc<Loader<T, H>>,
     prober: Prober<H>,
-    committer: Arc<Committer<T>>,
+    committer: Committer<T>,
     reconciler: Reconciler<H>,
-    exhausted: Arc<ExhaustedParts<H>>,
+    claims: ClaimReader<T>,
     final_packets: FinalPackets,
-    helper: Arc<Helper<T, H>>,
     currency: String,
     /// See [`GrabSlip::with_start_spread`].
     start_spread: Duration,
@@ -82,36 +82,32 @@ enum Pass {
     /// The hot store has no slip for the user, but the answers of these parts are in doubt.
     InDoubt {
         parts: PartSet,
-        why: Lost,
+        why: NoSlip,
     },
 }
 
-/// Why a user has no slip. If the parts of a packet differ, the last of these counts. As long as some are in doubt, certain
-/// answers of others do not, except that the packet is closed.
+/// Why a user has no slip. If the parts of a packet differ, the last of these counts.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-enum Lost {
+enum NoSlip {
     SoldOut,
     Expired,
     Closed,
 }
 
-/// Some of a packet's parts, as bits: there are at most 64.
-type PartSet = u64;
+/// Some of a packet's parts, as bits.
+type PartSet = u32;
 
 const _: () = assert!(MAX_PARTS <= PartSet::BITS);
 
 impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Grabs from packets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
-        let exhausted = Arc::new(ExhaustedParts::new(Arc::clone(&stores.hot), Arc::clone(&stores.entropy)));
-        let committer = Arc::new(Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX));
         Self {
             loader: Arc::new(Loader::new(stores.clone())),
-            prober: Prober::new(Arc::clone(&stores.hot), Arc::clone(&exhausted), BULK_MIN),
-            reconciler: Reconciler::new(Arc::clone(&stores.hot), Arc::clone(&exhausted)),
-            helper: Arc::new(Helper::new(stores.clone(), Arc::clone(&exhausted), Arc::clone(&committer))),
-            committer,
-            exhausted,
+            prober: Prober::new(Arc::clone(&stores.hot)),
+            reconciler: Reconciler::new(Arc::clone(&stores.hot)),
+            committer: Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX),
+            claims: ClaimReader::new(Arc::clone(&stores.ledger)),
             final_packets: FinalPackets::new(),
             stores,
             currency,
@@ -122,18 +118,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// The same, for a process that runs on between requests. It answers a winner once their claim is committed, and reconciles
     /// the hot store afterwards. In a process that freezes between requests, settle would have to do that, and the outbox would
-    /// stay full until then. It reads the owners of all final parts, because it serves many users.
+    /// stay full until then.
     #[must_use]
     pub fn running_on(self) -> Self {
-        self.exhausted.read_owners_of(MAX_PARTS);
         Self { runs_on: true, ..self }
-    }
-
-    /// The same, which reads the owners of final packets of at most `parts_max` parts: a simulation has few parts.
-    #[must_use]
-    pub fn with_owners_of(self, parts_max: u32) -> Self {
-        self.exhausted.read_owners_of(parts_max);
-        self
     }
 
     /// The same, which tells users who come before a packet's start to ask again within this time after it.
@@ -142,19 +130,10 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         Self { start_spread, ..self }
     }
 
-    /// The same, with bulk waiters from `bulk_min` requests on: a simulation has few requests.
-    #[must_use]
-    pub fn with_bulk_min(self, bulk_min: usize) -> Self {
-        let (hot, exhausted) = (Arc::clone(&self.stores.hot), Arc::clone(&self.exhausted));
-        Self { prober: Prober::new(hot, exhausted, bulk_min), ..self }
-    }
-
     /// The same, with at most `transactions_max` transactions of a packet in flight: a simulation has few claims.
     #[must_use]
     pub fn with_transactions(self, transactions_max: usize) -> Self {
-        let committer = Arc::new(Committer::new(Arc::clone(&self.stores.ledger), transactions_max));
-        let helper = Helper::new(self.stores.clone(), Arc::clone(&self.exhausted), Arc::clone(&committer));
-        Self { committer, helper: Arc::new(helper), ..self }
+        Self { committer: Committer::new(Arc::clone(&self.stores.ledger), transactions_max), ..self }
     }
 
     /// The currency of every packet (ISO 4217).
@@ -179,20 +158,24 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     ) -> impl Future<Output = Result<GrabOutcome, Failure>> + use<'_, T, H> {
         let grabber = Grabber { user: user.clone(), passphrase };
         async move {
-            let started = Instant::now();
-            if !self.exhausted.reads_owners(id)
-                && let Some(why) = self.final_packets.why(id, self.stores.clock.now())
-                && let Some(outcome) = Box::pin(self.answer_by_claim(id, &grabber.user, why)).await
+            if let Some(why) = self.final_packets.why(id, self.stores.clock.now())
+                && let Some(outcome) = Box::pin(self.answer_final(id, &grabber.user, why)).await
             {
                 return Ok(outcome);
             }
+            let (started, mut has_waited) = (Instant::now(), false);
+            let (mut parts, mut why) = (PartSet::MAX, NoSlip::SoldOut);
             loop {
-                match self.pass(id, &grabber).await? {
+                match self.pass(id, &grabber, parts, why).await? {
                     Pass::Done(outcome) => return Ok(outcome),
-                    Pass::InDoubt { parts, why } => {
-                        if why != Lost::SoldOut || Box::pin(self.end_doubt(id, parts)).await? == Ended::Blocked {
-                            return Box::pin(self.ask_the_ledger(id, &grabber.user, why)).await;
-                        }
+                    Pass::InDoubt { parts: in_doubt, why: so_far } if !has_waited => {
+                        (parts, why, has_waited) = (in_doubt, so_far, true);
+                        sleep(DOUBT_PAUSE + self.stores.entropy.part_of(DOUBT_PAUSE)).await;
+                    }
+                    Pass::InDoubt { why, .. } => {
+                        crash_point!("grab.in_doubt");
+                        let claim = self.claims.claim_of(grabber.user, id).await?;
+                        return Ok(claim.map_or_else(|| no_slip(why), replayed));
                     }
                     Pass::Again => {}
                 }
@@ -203,80 +186,56 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
     }
 
-    /// Probes the packet's parts in the user's order, until one has an answer other than "nothing".
-    async fn pass(&self, id: PacketId, grabber: &Grabber) -> Result<Pass, Failure> {
-        // A certain answer may go by this process's clock. It must not end the doubts of other parts.
-        let (mut why, mut certainly) = (Lost::SoldOut, Lost::SoldOut);
+    /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were
+    /// certain, with this reason.
+    async fn pass(
+        &self,
+        id: PacketId,
+        grabber: &Grabber,
+        parts: PartSet,
+        mut why: NoSlip,
+    ) -> Result<Pass, Failure> {
         let mut in_doubt: PartSet = 0;
-        for part in PartId::probe_order(id, &grabber.user) {
-            let result = match self.exhausted.answer_for(part, &grabber.user) {
-                Some(answer) => ProbeResult::Answer(answer),
-                None => self.prober.probe(part, grabber.clone()).await?,
-            };
-            match result {
-                ProbeResult::NotLoaded => return Box::pin(self.load(part, grabber)).await,
-                ProbeResult::Answer(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
-                ProbeResult::Answer(GrabAnswer::Held { slip, at, fresh }) => {
+        for part in PartId::probe_order(id, &grabber.user).filter(|part| parts >> part.index & 1 == 1) {
+            let (word, is_certain) = match self.prober.probe(part, grabber.clone()).await? {
+                None => return Box::pin(self.load(part, grabber)).await,
+                Some(GrabAnswer::Confirmed(claim)) => return Ok(Pass::Done(replayed(claim))),
+                Some(GrabAnswer::Held { slip, at, fresh }) => {
                     let hold = Hold { slip, user: grabber.user.clone(), at };
                     return Box::pin(self.take(part, hold, fresh)).await.map_err(|failure| failure.holding(slip));
                 }
-                ProbeResult::Answer(GrabAnswer::NotStarted { starts_at, left }) => {
+                Some(GrabAnswer::NotStarted { starts_at, left }) => {
                     let retry_after = left + self.stores.entropy.part_of(self.start_spread);
                     return Ok(Pass::Done(GrabOutcome::NotStarted { starts_at, retry_after }));
                 }
-                ProbeResult::Answer(GrabAnswer::Refused(refusal)) => {
-                    return Ok(Pass::Done(GrabOutcome::Refused(refusal)));
-                }
-                ProbeResult::Answer(GrabAnswer::Closed { certain }) => {
-                    why = Lost::Closed;
-                    in_doubt |= PartSet::from(!certain) << part.index;
-                }
-                ProbeResult::Answer(GrabAnswer::Nothing { expired, certain }) => {
-                    let word = if expired { Lost::Expired } else { Lost::SoldOut };
-                    if certain {
-                        certainly = certainly.max(word);
-                        self.exhausted.refresh_later(part);
-                    } else {
-                        why = why.max(word);
-                        in_doubt |= 1 << part.index;
-                    }
-                }
-            }
+                Some(GrabAnswer::Refused(refusal)) => return Ok(Pass::Done(GrabOutcome::Refused(refusal))),
+                Some(GrabAnswer::Closed { certain }) => (NoSlip::Closed, certain),
+                Some(GrabAnswer::Nothing { expired: true, certain }) => (NoSlip::Expired, certain),
+                Some(GrabAnswer::Nothing { expired: false, certain }) => (NoSlip::SoldOut, certain),
+            };
+            why = why.max(word);
+            in_doubt |= PartSet::from(!is_certain) << part.index;
         }
         if in_doubt != 0 {
             return Ok(Pass::InDoubt { parts: in_doubt, why });
         }
-        let why = why.max(certainly);
-        if !self.exhausted.reads_owners(id) {
+        if id.part_count() > 1 {
             Box::pin(self.remember_final(id, why)).await;
         }
-        Ok(Pass::Done(nothing(why)))
+        Ok(Pass::Done(no_slip(why)))
     }
 
-    /// Remembers a packet of which each part gave a loser a certain "no". That loser's answer stands, whatever comes of this.
-    async fn remember_final(&self, id: PacketId, why: Lost) {
-        if self.final_packets.is_paused() {
-            return;
-        }
-        match timeout(timeouts::CLAIM_READ, self.stores.packets.terms(id)).await {
-            Ok(Ok(Some(terms))) => self.final_packets.remember(&terms, why, self.stores.clock.now()),
-            Ok(Ok(None)) => {}
-            Ok(Err(_)) | Err(_) => self.final_packets.pause(),
+    /// Remembers a packet of several parts, which all had a certain "no". That answer stands, whatever comes of this.
+    async fn remember_final(&self, id: PacketId, why: NoSlip) {
+        if let Ok(Ok(Some(terms))) = timeout(timeouts::CLAIM_READ, self.stores.packets.terms(id)).await {
+            self.final_packets.remember(&terms, why, self.stores.clock.now());
         }
     }
 
     /// Answers from a user's claim item, for a packet that is final. `None`: that cannot be read now, so the hot store has to answer.
-    async fn answer_by_claim(&self, id: PacketId, user: &UserId, why: Lost) -> Option<GrabOutcome> {
-        match timeout(timeouts::CLAIM_READ, self.stores.ledger.claim_of(user, id)).await {
-            Ok(Ok(claim)) => return Some(claim.map_or_else(|| nothing(why), replayed)),
-            Ok(Err(LedgerError::Impossible(what))) => tracing::error!(%id, what, "a claim cannot be read"),
-            Ok(Err(LedgerError::Unavailable(_))) | Err(_) => self.final_packets.pause(),
-        }
-        None
-    }
-
-    async fn end_doubt(&self, id: PacketId, parts: PartSet) -> Result<Ended, Failure> {
-        self.helper.end_doubt(id.parts().filter(|part| parts >> part.index & 1 == 1)).await
+    async fn answer_final(&self, id: PacketId, user: &UserId, why: NoSlip) -> Option<GrabOutcome> {
+        let claim = timeout(timeouts::CLAIM_READ, self.claims.claim_of(user.clone(), id)).await.ok()?.ok()?;
+        Some(claim.map_or_else(|| no_slip(why), replayed))
     }
 
     /// Brings a held slip to the ledger: only then is it the user's.
@@ -284,9 +243,8 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
         // The amount comes from the ledger, so nothing that the hot store says can change it.
-        let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
-            return Box::pin(self.answer_impossible_hold(part, &terms, hold)).await.map(Pass::Done);
-        };
+        let amount = self.stores.packets.amount(part, &terms, hold.slip).await?;
+        let amount = amount.ok_or_else(|| Failure::defect(format!("{part}: a hold of slip {}", hold.slip)))?;
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
@@ -316,7 +274,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             }
             ClaimOutcome::Already { claim: own, foreign: None } => {
                 self.reconcile(part, terms, decisions, hold).await;
-                // Settle, or a process that helped, may have committed this very hold.
+                // Settle may have committed this very hold.
                 Ok(Pass::Done(GrabOutcome::Grabbed { replayed: !fresh || own != claim, claim: own }))
             }
             ClaimOutcome::Already { claim, foreign: Some(_) } => {
@@ -333,16 +291,6 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 Ok(Pass::Again)
             }
         }
-    }
-
-    /// Answers a user for whom the hot store holds a slip that does not exist. The hold gives nobody anything, but a user with a
-    /// claim is answered with that claim.
-    async fn answer_impossible_hold(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
-        let Some(claim) = self.stores.ledger.claim_of(&hold.user, terms.id).await? else {
-            return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
-        };
-        self.reconcile(part, terms, vec![claim.decision(&hold.user)], hold).await;
-        Ok(replayed(claim))
     }
 
     /// Applies decisions to the hot store. If it cannot be reached, the answer stands all the same, and settle reconciles later.
@@ -383,30 +331,17 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         }
         Ok(GrabOutcome::Expired)
     }
-
-    /// Reads the user's own claim item: the answer after the expiry or the close, and beside a hold that is blocked.
-    async fn ask_the_ledger(&self, id: PacketId, user: &UserId, why: Lost) -> Result<GrabOutcome, Failure> {
-        crash_point!("grab.in_doubt");
-        let Some(claim) = self.stores.ledger.claim_of(user, id).await? else { return Ok(nothing(why)) };
-        if let Some(terms) = self.stores.packets.terms(id).await?
-            && let Some(part) = PartId::of_slip(id, terms.count, claim.slip)
-        {
-            let resolved = Hold { slip: claim.slip, user: user.clone(), at: claim.at };
-            self.reconcile(part, &terms, vec![claim.decision(user)], resolved).await;
-        }
-        Ok(replayed(claim))
-    }
 }
 
 const fn replayed(claim: Claim) -> GrabOutcome {
     GrabOutcome::Grabbed { claim, replayed: true }
 }
 
-const fn nothing(why: Lost) -> GrabOutcome {
+const fn no_slip(why: NoSlip) -> GrabOutcome {
     match why {
-        Lost::SoldOut => GrabOutcome::SoldOut,
-        Lost::Expired => GrabOutcome::Expired,
-        Lost::Closed => GrabOutcome::Closed,
+        NoSlip::SoldOut => GrabOutcome::SoldOut,
+        NoSlip::Expired => GrabOutcome::Expired,
+        NoSlip::Closed => GrabOutcome::Closed,
     }
 }
 

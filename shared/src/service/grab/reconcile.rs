@@ -3,10 +3,9 @@ use std::sync::Arc;
 use futures::FutureExt;
 use tokio::sync::oneshot;
 
-use super::exhausted::ExhaustedParts;
 use crate::batching::{Batcher, Caller};
 use crate::domain::{Decision, Hold, PartId};
-use crate::ports::{HotStore, HotStoreError, Reconciled};
+use crate::ports::{HotStore, HotStoreError};
 
 /// The most grabs in one call, so that nobody else's call waits long for it.
 const BATCH_MAX: usize = 64;
@@ -18,7 +17,6 @@ pub struct Reconciler<H: HotStore>(Arc<Batcher<Reconciling<H>>>);
 
 struct Reconciling<H> {
     hot: Arc<H>,
-    exhausted: Arc<ExhaustedParts<H>>,
 }
 
 /// What the ledger decided of one grab.
@@ -38,7 +36,7 @@ impl<H: HotStore> Caller for Reconciling<H> {
     type Queue = Vec<News>;
     type Batch = Vec<News>;
     /// Whether the hot store can be reached.
-    type Seen = bool;
+    type Report = bool;
 
     fn in_flight_max(&self) -> usize {
         1
@@ -62,15 +60,13 @@ impl<H: HotStore> Caller for Reconciling<H> {
         }
         let reconciled = self.hot.reconcile(*part, count, &decisions, &resolved).await;
         crash_point!("grab.after_reconcile");
-        match &reconciled {
-            Ok(Reconciled::Final) => self.exhausted.notify_final(*part),
-            Ok(Reconciled::Loaded | Reconciled::NotLoaded) => {}
-            Err(error) => tracing::warn!(%part, error = crate::error_chain(error), "grabs are left to settle"),
+        if let Err(error) = &reconciled {
+            tracing::warn!(%part, error = crate::error_chain(error), "grabs are left to settle");
         }
         !matches!(reconciled, Err(HotStoreError::Unavailable(_)))
     }
 
-    fn absorb(&self, queue: &mut Self::Queue, is_reachable: bool) {
+    fn after_call(&self, queue: &mut Self::Queue, is_reachable: bool) {
         if !is_reachable {
             // The hot store would not answer these requests either.
             queue.clear();
@@ -79,9 +75,9 @@ impl<H: HotStore> Caller for Reconciling<H> {
 }
 
 impl<H: HotStore> Reconciler<H> {
-    /// Reconciles parts in `hot`. Requests that wait for a part among `exhausted` go on once it is final.
-    pub fn new(hot: Arc<H>, exhausted: Arc<ExhaustedParts<H>>) -> Self {
-        Self(Arc::new(Batcher::new(Reconciling { hot, exhausted })))
+    /// Reconciles parts in `hot`.
+    pub fn new(hot: Arc<H>) -> Self {
+        Self(Arc::new(Batcher::new(Reconciling { hot })))
     }
 
     /// Applies `decisions` of the ledger to `part`, of a packet of `count` slips, and ends the hold `resolved`. The future ends

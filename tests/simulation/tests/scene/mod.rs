@@ -104,7 +104,7 @@ impl Scene {
         let clock = Arc::new(SetClock(AtomicU64::new(System.now().ms())));
         let now = || Arc::clone(&clock) as Arc<dyn Clock>;
         let ledger = Arc::new(Ledger::new(table, Arc::new(System)));
-        let hot = Arc::new(MemoryHot::new(now()));
+        let hot = Arc::new(MemoryHot::in_memory(now()));
         let stores = Stores::new(Arc::clone(&ledger), Arc::clone(&hot), now(), Arc::new(System));
         let policy = SendPolicy { currency: "CNY".to_owned(), ack, limits: Limits::default(), daily_limit: None };
         let send = SendPacket::new(stores.clone(), policy);
