@@ -55,7 +55,7 @@ fields! {
     RECIPIENT, "recipient", "#r:";
 
     /// The digest of the passphrase, in hexadecimal. Set by load, never changed. Missing: the packet has none.
-    PASSPHRASE, "passphrase", "#p";
+    PASSPHRASE, "passphrase", "#w";
 
     /// In [`PartKeys::tries`], not in the part's hash: when the minute ends in which wrong passphrases are counted, in milliseconds
     /// since the epoch. Set by grab with the first of them, never changed. Never missing there.

@@ -10,7 +10,7 @@ use crate::ports::Table;
 use crate::service::Failure;
 
 /// The most reads in flight. Others wait and go together.
-const IN_FLIGHT_MAX: usize = 8;
+const IN_FLIGHT_MAX: usize = 4;
 
 /// Reads users' own claim items. Those that wait at the same time share a read.
 pub struct ClaimReader<T: Table>(Arc<Batcher<Reading<T>>>);

@@ -95,5 +95,3 @@ impl<H: HotStore> Reconciler<H> {
     }
 }
 
-#[cfg(test)]
-mod tests;

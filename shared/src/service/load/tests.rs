@@ -51,7 +51,7 @@ impl Table for Late {
 async fn a_load_that_has_looked_too_early_is_no_word_on_a_packet() {
     let (table, terms) = (Late::default(), Terms::sample());
     let ledger = Arc::new(Ledger::new(table.clone(), Arc::new(System)));
-    let hot = Arc::new(MemoryHot::new(Arc::new(System)));
+    let hot = Arc::new(MemoryHot::in_memory(Arc::new(System)));
     let loader = Arc::new(Loader::new(Stores::new(Arc::clone(&ledger), hot, Arc::new(System), Arc::new(System))));
     let part = PartId { packet: terms.id, index: 0 };
     let loading = tokio::spawn(async move { loader.ensure(part).await });

@@ -5,8 +5,6 @@ mod evidence;
 mod listing;
 mod live;
 mod slips;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashMap;
 use std::sync::Arc;
