@@ -122,7 +122,7 @@ mod tests {
     fn part() -> HotPart {
         let alone = [
             (fields::EXPIRES_AT, "7"),
-            (fields::PADDING, "h0:1"),
+            (fields::PASSPHRASE, "h0:1"),
             ("ann", "h1:5"),
             ("bob", "h2:6:no such slip"),
             ("cat", "g3:1:2"),

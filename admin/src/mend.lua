@@ -6,8 +6,7 @@
 --       2   its bitmap of known decisions
 --       3   its hash of tries
 --       4   its load lease
---       5   its help lease
---       6   its partition's queue
+--       5   its partition's queue
 -- ARGV  1   the part's name
 --
 -- Returns how many keys were deleted
@@ -24,9 +23,8 @@ check(KEYS[1], redis.pcall('HLEN', KEYS[1]))
 check(KEYS[2], redis.pcall('GET', KEYS[2]))
 check(KEYS[3], redis.pcall('HLEN', KEYS[3]))
 check(KEYS[4], redis.pcall('GET', KEYS[4]))
-check(KEYS[5], redis.pcall('GET', KEYS[5]))
-check(KEYS[6], redis.pcall('ZCARD', KEYS[6]))
+check(KEYS[5], redis.pcall('ZCARD', KEYS[5]))
 
 -- NX: a part that is in its queue keeps its place.
-redis.call('ZADD', KEYS[6], 'NX', redis.call('TIME')[1] * 1000, ARGV[1])
+redis.call('ZADD', KEYS[5], 'NX', redis.call('TIME')[1] * 1000, ARGV[1])
 return deleted

@@ -39,8 +39,8 @@ pub async fn run(deployed: &Deployed, id: PacketId, json: bool) -> Result<Outcom
 
 /// Deletes keys of the wrong type, which no script can work with. Returns how many there were.
 async fn mend(connection: &Connection, part: PartId) -> Result<u32, RedisError> {
-    let PartKeys { name, part, known, pending, tries, loading, helping } = PartKeys::of(part);
-    connection.run(&MEND.call(&[part, known, tries, loading, helping, pending]).arg(name)).await
+    let PartKeys { name, part, known, pending, tries, loading } = PartKeys::of(part);
+    connection.run(&MEND.call(&[part, known, tries, loading, pending]).arg(name)).await
 }
 
 fn in_words(parts: &[Rebuilt]) -> String {

@@ -24,7 +24,7 @@ mod armed {
     use rustix::process::{Signal, getpid, kill_process};
 
     /// All places, by the step they belong to.
-    pub const POINTS: [&str; 46] = [
+    pub const POINTS: [&str; 42] = [
         "send.before_ledger",
         "send.after_ledger",
         "send.after_load",
@@ -38,10 +38,6 @@ mod armed {
         "grab.before_repair",
         "grab.after_repair",
         "grab.in_doubt",
-        "help.after_lease",
-        "help.after_claim",
-        "help.before_reconcile",
-        "help.after_reconcile",
         "load.before_lease",
         "load.after_lease",
         "load.after_decisions",

@@ -126,7 +126,6 @@ pub struct Meter {
     ends: [AtomicU64; GrabEnd::ALL.len()],
     replays: AtomicU64,
     repairs: AtomicU64,
-    helps: AtomicU64,
     script_calls: AtomicU64,
     /// The number of claims by the milliseconds that they took. The time-out of a grab bounds the size of this map.
     claims_ms: Mutex<BTreeMap<u64, u64>>,
@@ -141,8 +140,6 @@ pub struct Counts {
     pub replays: u64,
     /// Parts that were reconciled as a whole, because they had forgotten a decision.
     pub repairs: u64,
-    /// Parts whose holds this process helped.
-    pub helps: u64,
     /// Calls of scripts in the hot store.
     pub script_calls: u64,
     /// The time of each claim's transaction, with its retries, in milliseconds and ascending order.
@@ -165,11 +162,6 @@ impl Meter {
         self.repairs.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The holds of a part were helped.
-    pub fn helped(&self) {
-        self.helps.fetch_add(1, Ordering::Relaxed);
-    }
-
     /// A script was called.
     pub fn called_script(&self) {
         self.script_calls.fetch_add(1, Ordering::Relaxed);
@@ -187,8 +179,8 @@ impl Meter {
     pub fn patient(&self) -> Option<u64> {
         let count = |end: GrabEnd| self.ends[end as usize].load(Ordering::Relaxed);
         let urgent = GrabEnd::ALL.into_iter().filter(|end| end.is_urgent()).map(count).sum::<u64>();
-        let others = [&self.replays, &self.repairs, &self.helps].map(|count| count.load(Ordering::Relaxed));
-        let can_wait = urgent == 0 && others == [0; 3] && crate::lock(&self.claims_ms).is_empty();
+        let others = [&self.replays, &self.repairs].map(|count| count.load(Ordering::Relaxed));
+        let can_wait = urgent == 0 && others == [0; 2] && crate::lock(&self.claims_ms).is_empty();
         can_wait.then(|| GrabEnd::ALL.into_iter().filter(|end| !end.is_urgent()).map(count).sum())
     }
 
@@ -202,7 +194,6 @@ impl Meter {
             ends: ends.filter(|(_, count)| *count > 0).collect(),
             replays: take(&self.replays),
             repairs: take(&self.repairs),
-            helps: take(&self.helps),
             script_calls: take(&self.script_calls),
             claims_ms: claims_ms.into_iter().flat_map(repeat).collect(),
         }
@@ -246,12 +237,11 @@ mod tests {
             meter.called_script();
         }
         assert_eq!(meter.patient(), Some(3));
-        let urgent: [&dyn Fn(&Meter); 6] = [
+        let urgent: [&dyn Fn(&Meter); 5] = [
             &|meter| meter.ended(GrabEnd::Grabbed),
             &|meter| meter.ended(GrabEnd::Unavailable),
             &Meter::replayed,
             &Meter::repaired,
-            &Meter::helped,
             &|meter| meter.claimed(Duration::ZERO),
         ];
         for count in urgent {
@@ -270,7 +260,6 @@ mod tests {
         }
         meter.replayed();
         meter.repaired();
-        meter.helped();
         meter.called_script();
         meter.called_script();
         for took_ms in [9, 3, 9] {
@@ -289,7 +278,7 @@ mod tests {
                 ("unavailable", 1)
             ]
         );
-        assert_eq!((counts.replays, counts.repairs, counts.helps, counts.script_calls), (1, 1, 1, 2));
+        assert_eq!((counts.replays, counts.repairs, counts.script_calls), (1, 1, 2));
         assert_eq!(counts.claims_ms, [3, 9, 9]);
         assert_eq!(meter.take(), Counts::default());
     }

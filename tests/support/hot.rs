@@ -80,9 +80,7 @@ impl World {
             return;
         }
         let left = number(&claims, fields::RANGE_END) - number(&claims, fields::NEXT_FREE);
-        for bound in [fields::NEXT_FREE, fields::HOLD_BASE] {
-            let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(bound).arg(left)).await;
-        }
+        let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::NEXT_FREE).arg(left)).await;
         let left = free.iter().map(|slip| format!("{slip}:{};", slip + 1)).collect::<Vec<_>>().concat();
         let () = self.redis(cmd("HSET").arg(&keys.part).arg(fields::OTHER_RANGES).arg(left)).await;
     }
@@ -95,7 +93,7 @@ impl World {
         let was: Option<String> = self.redis(cmd("HGET").arg(&keys.part).arg(user.as_str())).await;
         let () = self.redis(cmd("HSET").arg(&keys.part).arg(user.as_str()).arg(format!("h{slip}:{at}"))).await;
         if !was.is_some_and(|was| was.starts_with('h')) {
-            let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HOLD_BASE).arg(-1)).await;
+            let () = self.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HELD_COUNT).arg(1)).await;
         }
         let () = self.redis(cmd("PERSIST").arg(&keys.part)).await;
         let () = self.redis(cmd("ZADD").arg(&keys.pending).arg("NX").arg(at).arg(&keys.name)).await;
@@ -128,8 +126,8 @@ impl World {
             if self.now_ms() < expires.parse().unwrap() {
                 assert_eq!(seen, all, "{part}: free, held and decided slips: {hot:?}");
             }
-            let holds = number(&hot.claims, fields::NEXT_FREE) - number(&hot.claims, fields::HOLD_BASE);
-            assert_eq!(usize::try_from(holds), Ok(hot.held.len()), "{part}: the number of holds: {hot:?}");
+            let holds = &hot.claims[fields::HELD_COUNT];
+            assert_eq!(*holds, hot.held.len().to_string(), "{part}: the number of holds: {hot:?}");
             assert_eq!(
                 hot.claims[fields::KNOWN_COUNT],
                 hot.decided.len().to_string(),

@@ -87,7 +87,7 @@ mod tests {
     #[tokio::test]
     async fn a_run_settles_the_partitions_that_the_event_names() {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
-        let hot = Arc::new(MemoryHot::new(Arc::new(System)));
+        let hot = Arc::new(MemoryHot::in_memory(Arc::new(System)));
         let settle = Settle::new(Stores::new(ledger, hot, Arc::new(System), Arc::new(System)), Duration::ZERO);
         let deadline = Instant::now() + Duration::from_mins(1);
         let run = async |partitions| handle(&settle, Event { partitions }, deadline).await;
