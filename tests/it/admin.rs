@@ -232,7 +232,7 @@ async fn a_replay_finds_a_decision_that_was_made_meanwhile() {
     let held: String = world.redis(cmd("HGET").arg(&keys.part).arg("ann")).await;
     late.settle().await;
     let () = world.redis(cmd("HSET").arg(&keys.part).arg("ann").arg(held)).await;
-    let () = world.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HOLD_BASE).arg(-1)).await;
+    let () = world.redis(cmd("HINCRBY").arg(&keys.part).arg(fields::HELD_COUNT).arg(1)).await;
     let () = world.redis(cmd("ZADD").arg(&keys.pending).arg(1).arg(&keys.name)).await;
     let said = admin(&world, &["replay", &terms.id.to_string()]).await.with(0);
     assert!(said.line(&terms.id.to_string()).ends_with("void: the slip was refunded"), "{said:?}");
@@ -279,13 +279,11 @@ async fn a_rebuild_deletes_only_the_key_that_has_the_wrong_type() {
     let process = world.process();
     let terms = process.send_funded(packet(&user("sam"), 10_000, 10)).await;
     let (part, id) = (only_part(&terms), terms.id.to_string());
-    let PartKeys { name, part: hash, known, pending, tries, loading, helping } = PartKeys::of(part);
+    let PartKeys { name, part: hash, known, pending, tries, loading } = PartKeys::of(part);
     hold_only(&process, part, &[user("ann")]).await;
     // The hash is the last: the hold goes with it.
-    for wrong in [&known, &tries, &loading, &helping, &pending, &hash] {
-        for lease in [&loading, &helping] {
-            let () = world.redis(cmd("SET").arg(lease).arg(2)).await;
-        }
+    for wrong in [&known, &tries, &loading, &pending, &hash] {
+        let () = world.redis(cmd("SET").arg(&loading).arg(2)).await;
         let () = world.redis(cmd("DEL").arg(&tries)).await;
         let () = world.redis(cmd("HSET").arg(&tries).arg("ann").arg(1)).await;
         let () = world.redis(cmd("SETBIT").arg(&known).arg(9).arg(0)).await;
@@ -295,7 +293,7 @@ async fn a_rebuild_deletes_only_the_key_that_has_the_wrong_type() {
         let (before, _): (u64, u32) = world.redis(&cmd("TIME")).await;
         let mended = admin(&world, &["rebuild", &id, "--json"]).await.with(0).json();
         assert_eq!(mended[0]["deleted_keys"], 1, "{wrong}: {mended}");
-        for key in [&tries, &loading, &helping] {
+        for key in [&tries, &loading] {
             let exists: bool = world.redis(cmd("EXISTS").arg(key)).await;
             assert_eq!(exists, key != wrong, "{key} although {wrong} is wrong");
         }
@@ -323,7 +321,7 @@ async fn a_rebuild_mends_keys_of_the_wrong_type_and_keeps_what_only_redis_knows(
     let keys = PartKeys::of(part);
     hold_only(&process, part, &[user("ann")]).await;
     // The queue and what can be made again have a wrong type, the hash with the hold is whole.
-    for key in [&keys.pending, &keys.tries, &keys.loading, &keys.helping] {
+    for key in [&keys.pending, &keys.tries, &keys.loading] {
         let () = world.redis(cmd("DEL").arg(key)).await;
         let () = world.redis(cmd("RPUSH").arg(key).arg("x")).await;
     }
@@ -332,7 +330,7 @@ async fn a_rebuild_mends_keys_of_the_wrong_type_and_keeps_what_only_redis_knows(
     let shown = admin(&world, &["packet", &id]).await.with(2);
     assert!(shown.errors.starts_with("error: a key has the wrong type: `hongbao-admin rebuild` mends"), "{shown:?}");
     let mended = admin(&world, &["rebuild", &id]).await.with(0);
-    assert!(mended.text.ends_with("\ndeleted 5 keys of the wrong type\n"), "{mended:?}");
+    assert!(mended.text.ends_with("\ndeleted 4 keys of the wrong type\n"), "{mended:?}");
     assert_eq!(mended.line("0 "), "0 yes 6 1 0 -> 3");
     assert_eq!(process.settle().await.persisted, 1, "the hold is in the queue again");
     world.audit_hot(&terms, &audit(&world).await).await;

@@ -11,7 +11,6 @@ mod contract;
 mod functions;
 mod growth;
 mod guard;
-mod help;
 mod http_rush;
 mod hung_reads;
 mod journal;

@@ -1,11 +1,7 @@
 //! The scripts on real servers. Each test body runs on one node and on a cluster of three.
 
-mod certain_no;
 mod close;
-mod conformance;
-mod fast_path;
 mod grab;
-mod help;
 mod keys;
 mod load;
 mod memory;
@@ -122,24 +118,9 @@ impl Rig {
         let (mut terms, claims): (BTreeMap<String, String>, _) =
             claims.into_iter().partition(|(field, _)| field.starts_with(fields::PREFIX));
         let held: Vec<OutboxEntry> = claims.iter().filter_map(|(user, claim)| held(user, claim)).collect();
-        let mut bound = |field| terms.remove(field).map_or(0, |bound| bound.parse::<i64>().unwrap());
-        assert_eq!(
-            Ok(bound(fields::NEXT_FREE) - bound(fields::HOLD_BASE)),
-            i64::try_from(held.len()),
-            "{part} holds {held:?}"
-        );
-        let end_of_range = terms.remove(fields::RANGE_END);
-        if let Some(mark) = terms.remove(fields::OPEN_UNTIL) {
-            assert!(!terms.contains_key(fields::GUARD), "{part} has a mark and a guard");
-            let (expires, end) = (terms[fields::EXPIRES_AT].parse().unwrap(), end_of_range.unwrap());
-            if mark.starts_with('s') {
-                assert_eq!((mark, free.len()), (sold_out_until(expires, &end), 0));
-            } else {
-                assert!(pending.is_some(), "{part} has a mark and is not in its queue");
-                assert_eq!(mark, open_until(expires, &end));
-            }
-        }
-        for field in [fields::FORGET_AT, fields::OTHER_RANGES, fields::PADDING] {
+        let held_count = terms.remove(fields::HELD_COUNT).map_or(0, |count| count.parse::<i64>().unwrap());
+        assert_eq!(Ok(held_count), i64::try_from(held.len()), "{part} holds {held:?}");
+        for field in [fields::FORGET_AT, fields::NEXT_FREE, fields::RANGE_END, fields::OTHER_RANGES] {
             terms.remove(field);
         }
         let bit = |place: &usize| decided[place / 8] >> (7 - place % 8) & 1 == 1;
@@ -162,25 +143,16 @@ impl Rig {
         self.lose_free(&keys).await;
     }
 
-    /// Sets a part's expiry, in milliseconds, in each field that has it.
+    /// Sets a part's expiry, in milliseconds.
     async fn let_expire(&self, keys: &PartKeys, at: u64) {
         let () = self.run(["HSET", &keys.part, fields::EXPIRES_AT, &at.to_string()]).await;
-        let (open, end): (Option<String>, String) =
-            self.run(["HMGET", &keys.part, fields::OPEN_UNTIL, fields::RANGE_END]).await;
-        if let Some(open) = open {
-            let mark = if open.starts_with('s') { sold_out_until } else { open_until };
-            let () = self.run(["HSET", &keys.part, fields::OPEN_UNTIL, &mark(at, &end)]).await;
-        }
     }
 
     /// Removes a part's free slips.
     async fn lose_free(&self, keys: &PartKeys) {
         let () = self.run(["HSET", &keys.part, fields::OTHER_RANGES, ""]).await;
-        let bounds: (i64, i64) = self.run(["HMGET", &keys.part, fields::NEXT_FREE, fields::RANGE_END]).await;
-        let left = (bounds.1 - bounds.0).to_string();
-        for bound in [fields::NEXT_FREE, fields::HOLD_BASE] {
-            let () = self.run(["HINCRBY", &keys.part, bound, &left]).await;
-        }
+        let end: String = self.run(["HGET", &keys.part, fields::RANGE_END]).await;
+        let () = self.run(["HSET", &keys.part, fields::NEXT_FREE, &end]).await;
     }
 
     /// Loses all of a part except its place in the queue.
@@ -354,16 +326,6 @@ fn neighbours(first: &Packet, count: u64) -> Vec<Packet> {
             packet
         })
         .collect()
-}
-
-/// The value of `fields::OPEN_UNTIL` in a part of which a loser has received a certain "no".
-fn sold_out_until(expires: u64, end_of_range: &str) -> String {
-    format!("s{expires:012x}{end_of_range}")
-}
-
-/// The value of field `open_until` of a part with free slips up to `end` that expires at a time in milliseconds.
-fn open_until(expires: u64, end: &str) -> String {
-    format!("{:013}{end}", expires - 1)
 }
 
 fn now() -> Timestamp {

@@ -93,7 +93,7 @@ impl Entropy for Counted {
 /// If a grab is not answered as its case expects.
 pub async fn run(case: Case, grabs: usize, planted: bool) -> Result<(), BoxError> {
     let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(Counted::default())));
-    let hot = Arc::new(MemoryHot::new(Arc::new(Still)));
+    let hot = Arc::new(MemoryHot::in_memory(Arc::new(Still)));
     let stores = Stores::new(ledger, hot, Arc::new(Still), Arc::new(Counted::default()));
     let packet = send(&stores, case.slips()).await?.id;
 

@@ -14,7 +14,7 @@ use shared::domain::{
 use shared::ledger::{ClaimOutcome, Ledger, MovementOutcome};
 use shared::ports::{Clock, Entropy, GrabAnswer, Grabber, HotStore};
 use shared::redis::test_server::TestServer;
-use shared::redis::{Connection, RedisConfig, RedisStore};
+use shared::redis::{Connection, RedisConfig};
 use shared::service::{
     ClosePacket, GrabSlip, NewPacket, SendOutcome, SendPacket, SendPolicy, Settle, Stores, ViewPackets, Wallets,
 };
@@ -22,7 +22,7 @@ use tests::{STORE_TIMEOUT, SkewedClock, user};
 use tokio::time::Instant;
 
 use super::figures::{CountedTable, Counters, Figures, Log, RedisCounters};
-use super::steady::{Steady, in_real_time};
+use super::steady::{Steady, SteadyServer, in_real_time};
 
 const CURRENCY: &str = "CNY";
 /// The amount of every slip.
@@ -106,10 +106,10 @@ impl Place {
     pub async fn process(&self) -> Process {
         let mut config = RedisConfig::new(self.server.url());
         (config.connect_timeout, config.response_timeout) = (STORE_TIMEOUT, STORE_TIMEOUT);
-        let redis = Arc::new(RedisStore::new(Connection::new(&config).unwrap()));
-        let connecting = Arc::clone(&redis);
+        let connection = Connection::new(&config).unwrap();
+        let connecting = connection.clone();
         in_real_time(move || async move { connecting.connect().await }).await.unwrap();
-        let hot = Arc::new(Steady { redis, plain: Arc::clone(&self.counters.plain) });
+        let hot = Arc::new(Steady::new(SteadyServer::new(connection, Arc::clone(&self.counters.plain))));
         let entropy = Arc::<Fixed>::clone(&self.entropy);
         let ledger = Arc::new(Ledger::new(self.counters.table.clone(), Arc::<Fixed>::clone(&entropy)));
         let clock = Arc::new(SkewedClock::default());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use shared::ports::{HotStoreError, SnapshotResult};
+use shared::ports::{HotStoreError};
 
 use super::*;
 
@@ -57,31 +57,6 @@ impl Rig {
         assert!(matches!(&result, Err(HotStoreError::Unavailable(_))), "{what}: {result:?}");
         assert_eq!(self.dump().await, before, "{what}");
     }
-}
-
-/// A write is sent to each replica, and may wait for a disk.
-#[tokio::test]
-async fn only_the_first_certain_no_is_a_write() {
-    on_both_unshared(async |rig| {
-        let packet = Packet::of(1).acknowledged_by_redis();
-        rig.load(&packet, &[won(0, "ann")]).await;
-        let changes = async || {
-            let mut sum = 0;
-            for node in rig.servers.nodes() {
-                let info: String = node.command(cmd("INFO").arg("persistence")).await;
-                let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
-                sum += line.unwrap().parse::<u64>().unwrap();
-            }
-            sum
-        };
-        let before = changes().await;
-        let losers = ["bob", "eve"].map(grabber);
-        for ask in [&losers[..1], &losers[1..], &losers, &[packet.saying("bob", "unneeded")]] {
-            assert_eq!(rig.store.grab(packet.part, ask).await.unwrap(), Some(vec![SOLD_OUT; ask.len()]));
-            assert_eq!(changes().await, before + 1);
-        }
-    })
-    .await;
 }
 
 /// As with a durable Redis whose replicas are gone.
@@ -175,7 +150,6 @@ async fn a_full_memory_refuses_writes_as_a_whole() {
         }
         let view = rig.store.view(part, None).await.unwrap();
         assert!(matches!(&view, ViewResult::Changed(view) if view.holds.len() == 2), "{view:?}");
-        assert_eq!(rig.store.snapshot(part, false).await.unwrap(), SnapshotResult::GrabNeeded);
         let hold = rig.store.outbox(waiting.part, Duration::ZERO).await.unwrap().remove(0).hold;
         assert_eq!(reconcile(&waiting, &[won(0, "zoe")], &[hold]).await.unwrap(), Reconciled::Loaded);
         assert!(!rig.state(waiting.part).await.is_pending);

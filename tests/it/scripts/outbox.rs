@@ -1,87 +1,6 @@
 use shared::domain::{PARTITIONS, Partition};
-use shared::ports::{Help, SnapshotResult};
 
 use super::*;
-
-#[tokio::test]
-async fn a_final_part_shows_its_owners() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 4);
-        let only_final = async || rig.store.snapshot(packet.part, true).await.unwrap();
-        assert_eq!(only_final().await, SnapshotResult::GrabNeeded, "it is not loaded");
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "}").await;
-        assert_eq!(only_final().await, SnapshotResult::GrabNeeded, "a slip is free");
-        rig.hold(&packet, "b").await;
-        rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
-        assert_eq!(only_final().await, SnapshotResult::NotFinal);
-        rig.reconcile(&packet, &[refunded(1)], &[]).await;
-        let SnapshotResult::Exhausted(part) = only_final().await else { panic!() };
-        assert!(part.is_final && part.left > Duration::ZERO);
-        assert_eq!(part.others, GrabAnswer::Nothing { expired: false, certain: true });
-        // A user with a slip of another part is among the owners, and is answered here too.
-        let owners = [("}", 0), ("h0:1", 3)].map(|(user, slip)| (id(user), GrabAnswer::Confirmed(claim_of(slip))));
-        assert_eq!(part.by_user, owners.into_iter().collect());
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_guarded_part_does_not_show_its_owners() {
-    on_both(async |rig| {
-        for packet in [Packet::of(1).for_recipients(&["ann"]), Packet::of(1).with_passphrase("open")] {
-            rig.load(&packet, &[won(0, "ann")]).await;
-            for only_final in [false, true] {
-                let shown = rig.store.snapshot(packet.part, only_final).await.unwrap();
-                assert_eq!(shown, SnapshotResult::GrabNeeded);
-            }
-        }
-        // Losers wait for its last hold like others.
-        let packet = Packet::of(1).with_passphrase("open");
-        rig.load(&packet, &[]).await;
-        rig.grab_as(&packet, &packet.saying("ann", "open")).await;
-        assert_eq!(rig.store.snapshot(packet.part, true).await.unwrap(), SnapshotResult::NotFinal);
-        assert_eq!(rig.store.snapshot(packet.part, false).await.unwrap(), SnapshotResult::GrabNeeded);
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_snapshot_equals_the_answer_of_each_grab() {
-    on_both(async |rig| {
-        let packet = Packet::in_parts(2, 4);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "}").await;
-        let held = rig.hold(&packet, "b").await;
-        rig.store.park(packet.part, &held, "why: not").await.unwrap();
-        rig.reconcile(&packet, &[won(0, "}"), won(3, "h0:1")], &[]).await;
-        for is_final in [false, true] {
-            let shown = rig.store.snapshot(packet.part, false).await.unwrap();
-            let SnapshotResult::Exhausted(snapshot) = shown else { panic!("{shown:?}") };
-            for user in ["}", "b", "h0:1", "nobody"] {
-                assert_eq!(snapshot.answer_for(&id(user)), rig.grab(&packet, user).await, "{user}");
-            }
-            assert_eq!((snapshot.is_final, snapshot.by_user.len()), (is_final, 3));
-            rig.reconcile(&packet, &[won(1, "b")], &[]).await;
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_part_with_a_freed_slip_has_no_snapshot() {
-    on_both(async |rig| {
-        let packet = Packet::of(1);
-        rig.load(&packet, &[]).await;
-        rig.hold(&packet, "a").await;
-        let shown = async || rig.store.snapshot(packet.part, false).await.unwrap();
-        assert!(matches!(shown().await, SnapshotResult::Exhausted(_)));
-        // The ledger has a claim in another part for this user.
-        rig.reconcile(&packet, &[won(9, "a")], &[]).await;
-        assert_eq!(shown().await, SnapshotResult::GrabNeeded);
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn a_parked_hold_remains_the_users() {
@@ -239,22 +158,6 @@ async fn one_process_has_the_load_lease_until_it_releases_it() {
     .await;
 }
 
-#[tokio::test]
-async fn an_expired_part_is_exhausted_although_it_still_has_free_slips() {
-    on_both(async |rig| {
-        let packet = Packet::of(3);
-        rig.load(&packet, &[refunded(1)]).await;
-        rig.hold(&packet, "ann").await;
-        rig.let_expire(&packet.keys(), 1).await;
-        assert_eq!(rig.state(packet.part).await.free, [2]);
-        let shown = rig.store.snapshot(packet.part, false).await.unwrap();
-        let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
-        assert_eq!((&part.others, part.left, part.is_final), (&PERHAPS_EXPIRED, Duration::ZERO, false));
-        assert_eq!(part.by_user.keys().collect::<Vec<_>>(), [&id("ann")]);
-    })
-    .await;
-}
-
 /// The terms have no such value today.
 #[tokio::test]
 async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
@@ -264,15 +167,11 @@ async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
         for user in ["ann", "bob"] {
             rig.hold(&packet, user).await;
         }
-        let () = rig.run(["HSET", &packet.keys().part, fields::PADDING, "h1:7"]).await;
+        let () = rig.run(["HSET", &packet.keys().part, fields::PASSPHRASE, "h1:7"]).await;
         let outbox = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
         assert_eq!(outbox.len(), 2);
         let view = rig.store.view(packet.part, None).await.unwrap();
         assert!(matches!(&view, ViewResult::Changed(view) if view.holds.len() == 2), "{view:?}");
-        let shown = rig.store.snapshot(packet.part, false).await.unwrap();
-        assert!(matches!(&shown, SnapshotResult::Exhausted(part) if part.by_user.len() == 2), "{shown:?}");
-        let help = rig.store.help(packet.part, Duration::ZERO, 9, AN_HOUR).await.unwrap();
-        assert!(matches!(&help, Help::Acquired { holds, .. } if holds.len() == 2), "{help:?}");
         // Reads the state, whose number of holds must be that of the terms.
         rig.reconcile(&packet, &[], &[]).await;
         // Bob's hold, and no field of the terms, gives way to Eve's claim.
@@ -313,7 +212,7 @@ async fn the_outbox_has_neither_claims_nor_terms() {
         let packet = Packet::of(3);
         rig.load(&packet, &[won(2, "cy")]).await;
         rig.hold(&packet, "ann").await;
-        let () = rig.run(["HSET", &packet.keys().part, fields::PADDING, "h1:7"]).await;
+        let () = rig.run(["HSET", &packet.keys().part, fields::PASSPHRASE, "h1:7"]).await;
         let found: Vec<String> = rig.run(["EVAL", &script, "1", &packet.keys().part, "0"]).await;
         assert_eq!((found.len(), found[0].as_str()), (2, "ann"));
     })
@@ -321,7 +220,7 @@ async fn the_outbox_has_neither_claims_nor_terms() {
 }
 
 #[tokio::test]
-async fn views_and_snapshots_tell_the_servers_time() {
+async fn views_tell_the_servers_time() {
     on_both(async |rig| {
         let packet = Packet::of(1);
         rig.load(&packet, &[won(0, "ann")]).await;
@@ -330,10 +229,8 @@ async fn views_and_snapshots_tell_the_servers_time() {
         let ViewResult::Changed(view) = view else { panic!("{view:?}") };
         let again = rig.store.view(packet.part, Some(&view.version)).await.unwrap();
         let ViewResult::Unchanged(again) = again else { panic!("{again:?}") };
-        let shown = rig.store.snapshot(packet.part, false).await.unwrap();
-        let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
         let times = before..=rig.time(packet.part).await;
-        for now in [view.now.ms(), again.ms(), packet.terms.expires_at.before(part.left).ms()] {
+        for now in [view.now.ms(), again.ms()] {
             assert!(times.contains(&now), "{now} is not in {times:?}");
         }
     })

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, part_count};
-use shared::ports::{Clock, Grabber, HotStore, SnapshotResult, System, ViewResult};
+use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System, ViewResult};
 use shared::redis::RedisStore;
 use shared::redis::test_server::TestCluster;
 
@@ -210,12 +210,10 @@ async fn newcomer(
     let before = usage(nodes)?;
     for newcomer in 0..NEWCOMERS {
         for part in packet.parts() {
-            hot.grab(part, &[Grabber { user: format!("newcomer-{newcomer}").parse()?, passphrase: None }]).await?;
-            let is_final = match mode {
-                Mode::Collected => matches!(hot.snapshot(part, true).await?, SnapshotResult::Exhausted(_)),
-                Mode::OneUser => true,
-            };
-            if !is_final {
+            let newcomer = Grabber { user: format!("newcomer-{newcomer}").parse()?, passphrase: None };
+            let found = hot.grab(part, &[newcomer]).await?.unwrap_or_default();
+            let is_final = matches!(found[..], [GrabAnswer::Nothing { certain: true, .. }]);
+            if mode == Mode::Collected && !is_final {
                 return Err(format!("{part} is not final after the rush").into());
             }
         }

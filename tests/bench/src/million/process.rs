@@ -69,7 +69,7 @@ pub async fn start(
     slips: u32,
     at: Timestamp,
 ) -> Result<(GrabSlip<MemoryTable, RedisStore>, PacketId), BoxError> {
-    let (ledger, terms) = send(Arc::new(MemoryHot::new(Arc::new(System))), slips, at).await?;
+    let (ledger, terms) = send(Arc::new(MemoryHot::in_memory(Arc::new(System))), slips, at).await?;
     let stores = Stores::new(Arc::new(ledger), redis(urls).await?, Arc::new(System), Arc::new(System));
     stores.packets.terms(terms.id).await?;
     for part in terms.id.parts() {
