@@ -176,7 +176,7 @@ impl Meter {
 
     /// How many grabs were counted since [`Self::take`] was called last, if all of them can wait: no win, no fault, and nothing
     /// else that happened except calls of scripts.
-    pub fn patient(&self) -> Option<u64> {
+    pub fn deferrable(&self) -> Option<u64> {
         let count = |end: GrabEnd| self.ends[end as usize].load(Ordering::Relaxed);
         let urgent = GrabEnd::ALL.into_iter().filter(|end| end.is_urgent()).map(count).sum::<u64>();
         let others = [&self.replays, &self.repairs].map(|count| count.load(Ordering::Relaxed));
@@ -231,12 +231,12 @@ mod tests {
     #[test]
     fn losses_and_refusals_can_wait() {
         let meter = Meter::default();
-        assert_eq!(meter.patient(), Some(0));
+        assert_eq!(meter.deferrable(), Some(0));
         for end in [GrabEnd::SoldOut, GrabEnd::Expired, GrabEnd::Refused] {
             meter.ended(end);
             meter.called_script();
         }
-        assert_eq!(meter.patient(), Some(3));
+        assert_eq!(meter.deferrable(), Some(3));
         let urgent: [&dyn Fn(&Meter); 5] = [
             &|meter| meter.ended(GrabEnd::Grabbed),
             &|meter| meter.ended(GrabEnd::Unavailable),
@@ -246,9 +246,9 @@ mod tests {
         ];
         for count in urgent {
             count(&meter);
-            assert_eq!(meter.patient(), None);
+            assert_eq!(meter.deferrable(), None);
             meter.take();
-            assert_eq!(meter.patient(), Some(0));
+            assert_eq!(meter.deferrable(), Some(0));
         }
     }
 

@@ -10,7 +10,7 @@ pub const ANSWER: Duration = Duration::from_millis(500);
 /// What a request may spend on one transaction with all its tries, or on passes over a packet that others keep changing.
 /// `DynamoDB` keeps a transaction "in progress" for 5 s after its connection was lost; this is longer.
 pub const TRANSACTION: Duration = REQUEST.saturating_sub(Duration::from_secs(2));
-/// What a grab may spend on its claim, with the wait for other claims: its user is answered within 4 s. Settle, a helper or the
+/// What a grab may spend on its claim, with the wait for other claims: its user is answered within 4 s. Settle or the
 /// user's next request continue from there.
 pub const CLAIM: Duration = Duration::from_secs(3);
 /// One try of a transaction. It is well above a slow one: if one were given up, `DynamoDB` would call its repetition "in progress".

@@ -7,6 +7,7 @@ mod load;
 mod memory;
 mod outbox;
 mod reconcile;
+mod redis_model;
 mod sequences;
 mod start;
 

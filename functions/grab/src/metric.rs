@@ -76,7 +76,7 @@ impl Telemetry {
 
     /// The lines of everything, unless it can wait.
     fn take_urgent(&self, now: Timestamp) -> Vec<Value> {
-        let can_wait = self.meter.patient().is_some_and(|grabs| grabs < GRABS_MAX);
+        let can_wait = self.meter.deferrable().is_some_and(|grabs| grabs < GRABS_MAX);
         if !can_wait || self.cold.load(Ordering::Relaxed) {
             return self.take(now);
         }

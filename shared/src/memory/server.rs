@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use redis::{ErrorKind, ServerErrorKind, Value, make_extension_error};
 use redis_model::{Answer, Keyspace, Refusal};
 
-use crate::domain::{PartId, Partition, UserId};
+use crate::domain::{PartId, UserId};
 use crate::lock;
 use crate::ports::Clock;
-use crate::redis::{Call, PartKeys, RedisError, RedisStore, Server, fields, held, partition_of};
+use crate::redis::{Call, PartKeys, RedisError, RedisStore, Server, fields, held};
 
 /// A hot store in memory. It runs the scripts that ship.
 pub type MemoryHot = RedisStore<MemoryServer>;
@@ -36,9 +36,9 @@ impl MemoryServer {
         lock(&self.keys).clone_from(earlier);
     }
 
-    /// Restores only the partitions that `lies_here` selects: what one node of a cluster has.
-    pub fn restore_some(&self, earlier: &Keyspace, lies_here: impl Fn(Partition) -> bool) {
-        lock(&self.keys).restore(earlier, |key| lies_here(partition_of(key)));
+    /// Restores only the selected keys.
+    pub fn restore_some(&self, earlier: &Keyspace, is_selected: impl Fn(&[u8]) -> bool) {
+        lock(&self.keys).restore(earlier, is_selected);
     }
 
     /// Whether it refuses what may need more memory.

@@ -34,7 +34,7 @@ pub use tls::Authorities;
 
 /// How long a connection may take while a process starts. All processes of a rush start at once, and a server needs time for so many
 /// handshakes. An attempt that gives up early is work for it all the same.
-const START_PATIENCE: Duration = Duration::from_secs(3);
+const START_CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Chooses the cryptography that TLS uses in this process, unless that has been done already. `main` calls it first.
 pub fn install_crypto_provider() {
@@ -57,7 +57,7 @@ pub struct Connection {
     /// Where the configuration has the password, for errors.
     login: Arc<str>,
     /// How long each connection may take while the process starts.
-    start_patience: Duration,
+    start_timeout: Duration,
 }
 
 #[derive(Clone)]
@@ -83,15 +83,15 @@ impl Connection {
             Servers::Single(Arc::new(Node::new(connector, address)))
         };
         let login = config.login().into();
-        Ok(Self { servers, at, login, start_patience: config.connect_timeout.max(START_PATIENCE) })
+        Ok(Self { servers, at, login, start_timeout: config.connect_timeout.max(START_CONNECT_TIMEOUT) })
     }
 
     /// Connects to the server, or to all primaries of the cluster, so that no call has to wait for that. Without it, the first
     /// call connects.
     pub async fn connect(&self) -> Result<(), RedisError> {
         let connected = match &self.servers {
-            Servers::Single(node) => node.connect(self.start_patience).await,
-            Servers::Cluster(cluster) => cluster.connect(self.start_patience).await,
+            Servers::Single(node) => node.connect(self.start_timeout).await,
+            Servers::Cluster(cluster) => cluster.connect(self.start_timeout).await,
         };
         connected.map_err(|error| self.error(error))
     }

@@ -99,6 +99,9 @@ impl<S: Server> HotStore for RedisStore<S> {
     }
 
     async fn grab_each(&self, asks: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
+        if asks.is_empty() {
+            return Ok(Vec::new());
+        }
         let keys_of = |(part, _): &Ask| {
             let PartKeys { part, pending, tries, .. } = PartKeys::of(*part);
             [part, pending, tries]

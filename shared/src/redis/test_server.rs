@@ -155,10 +155,10 @@ impl TestServer {
     /// If there is none.
     pub async fn command<T: FromRedisValue>(&self, command: &Cmd) -> T {
         let client = redis::Client::open(self.url()).unwrap();
-        let patient = AsyncConnectionConfig::new()
+        let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(START_TIMEOUT))
             .set_response_timeout(Some(START_TIMEOUT));
-        let mut connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await.unwrap();
         command.query_async(&mut connection).await.unwrap()
     }
 

@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use shared::domain::{Amount, PacketId, PartId, Partition, Terms, Timestamp, UserId};
+use shared::domain::{Amount, PacketId, PartId, Terms, Timestamp, UserId};
 use shared::memory::{Keyspace, MemoryHot, MemoryTable};
 use shared::ports::{Clock, Item, Key};
+use shared::redis::partition_of;
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -342,12 +343,19 @@ impl World {
         self.restore(&older);
     }
 
-    fn restore(&self, snapshot: &Keyspace) {
-        if self.chance.happens(500) {
-            self.primaries[0].server().restore(snapshot);
-        } else {
-            let (nodes, lost) = (self.chance.between(2..=3), self.chance.between(0..=2));
-            self.primaries[0].server().restore_some(snapshot, |partition: Partition| partition.index() % nodes == lost);
+    /// All of the hot store goes back to an earlier state, or one node of it, or all keys of one kind.
+    fn restore(&self, earlier: &Keyspace) {
+        let server = self.primaries[0].server();
+        match self.chance.between(0..=9) {
+            0..=4 => server.restore(earlier),
+            5..=7 => {
+                let (nodes, lost) = (self.chance.between(2..=3), self.chance.between(0..=2));
+                server.restore_some(earlier, |key| partition_of(key).index() % nodes == lost);
+            }
+            _ => {
+                let kind = self.chance.pick(&["part", "known", "pending"]).as_bytes();
+                server.restore_some(earlier, |key| key.split(|byte| *byte == b':').nth(2) == Some(kind));
+            }
         }
     }
 

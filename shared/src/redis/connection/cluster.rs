@@ -47,10 +47,10 @@ impl Cluster {
     }
 
     /// Connects to all primaries.
-    pub(super) async fn connect(&self, patience: Duration) -> RedisResult<()> {
-        let topology = self.topology(patience).await?;
+    pub(super) async fn connect(&self, within: Duration) -> RedisResult<()> {
+        let topology = self.topology(within).await?;
         let nodes: Vec<_> = topology.primaries().map(|primary| self.0.node(primary)).collect();
-        join_all(nodes.iter().map(|node| node.connect(patience))).await.into_iter().collect()
+        join_all(nodes.iter().map(|node| node.connect(within))).await.into_iter().collect()
     }
 
     /// The answer to `call`: it goes to the primary of its keys, follows redirections, and is repeated once if that primary is lost.
@@ -104,18 +104,18 @@ impl Cluster {
         primary.map(|primary| self.0.node(primary)).ok_or_else(none)
     }
 
-    async fn topology(&self, patience: Duration) -> RedisResult<Arc<Topology>> {
+    async fn topology(&self, within: Duration) -> RedisResult<Arc<Topology>> {
         let known = lock(&self.0.state).topology.clone();
         match known {
             Some(topology) => Ok(topology),
-            None => self.read(patience).await,
+            None => self.read(within).await,
         }
     }
 
     /// Reads the topology, once for all who ask meanwhile. The read goes on without them.
-    fn read(&self, patience: Duration) -> impl Future<Output = RedisResult<Arc<Topology>>> + use<> {
+    fn read(&self, within: Duration) -> impl Future<Output = RedisResult<Arc<Topology>>> + use<> {
         let shared = Arc::clone(&self.0);
-        let read = self.0.reads.run((), move || async move { shared.read(patience).await });
+        let read = self.0.reads.run((), move || async move { shared.read(within).await });
         let lost = || Err(std::io::Error::other("the read of the topology was cut short").into());
         async move { read.await.unwrap_or_else(lost) }
     }
@@ -140,14 +140,14 @@ impl Shared {
         sources
     }
 
-    async fn read(&self, patience: Duration) -> RedisResult<Arc<Topology>> {
+    async fn read(&self, within: Duration) -> RedisResult<Arc<Topology>> {
         let mut slots = cmd("CLUSTER");
         slots.arg("SLOTS");
         let slots = Call::from(slots);
         let asked = self.sources().into_iter().map(|node| {
             let slots = &slots;
             async move {
-                node.connect(patience).await?;
+                node.connect(within).await?;
                 let answer = node.answer(slots, false).await.map_err(|fault| fault.error)?;
                 let topology = Topology::read(answer, node.address())?;
                 Ok::<_, RedisError>((node, topology))

@@ -114,10 +114,10 @@ impl Connector {
         self.idle_max
     }
 
-    /// Connects and signs in, in at most `patience`. If the password is refused and there is a newer one, it signs in with that, which
-    /// takes the time to read it and `patience` once more.
-    pub(super) async fn connect(&self, address: &Address, patience: Duration) -> RedisResult<Link> {
-        let Some(secret) = &self.secret else { return self.sign_in(address, &self.login, patience).await };
+    /// Connects and signs in, in at most `within`. If the password is refused and there is a newer one, it signs in with that, which
+    /// takes the time to read it and `within` once more.
+    pub(super) async fn connect(&self, address: &Address, within: Duration) -> RedisResult<Link> {
+        let Some(secret) = &self.secret else { return self.sign_in(address, &self.login, within).await };
         let with = |password: &str| self.login.clone().set_password(password);
         let known = match self.login.password() {
             Some(_) => secret.known(),
@@ -125,10 +125,10 @@ impl Connector {
             None => secret.newer_than("").await,
         };
         let login = known.map_or_else(|| self.login.clone(), |password| with(&password));
-        match self.sign_in(address, &login, patience).await {
+        match self.sign_in(address, &login, within).await {
             Err(error) if error.kind() == ErrorKind::AuthenticationFailed => {
                 match secret.newer_than(login.password().unwrap_or_default()).await {
-                    Some(password) => self.sign_in(address, &with(&password), patience).await,
+                    Some(password) => self.sign_in(address, &with(&password), within).await,
                     None => Err(error),
                 }
             }
@@ -136,14 +136,14 @@ impl Connector {
         }
     }
 
-    async fn sign_in(&self, address: &Address, login: &RedisConnectionInfo, patience: Duration) -> RedisResult<Link> {
+    async fn sign_in(&self, address: &Address, login: &RedisConnectionInfo, within: Duration) -> RedisResult<Link> {
         let connect = async {
             let socket = connect_tcp(address).await?;
             let Some(tls) = &self.tls else { return self.link(socket, login).await };
             let name = ServerName::try_from(String::from(&*address.host)).map_err(io::Error::other)?;
             self.link(TlsConnector::from(tls.config()?).connect(name, socket).await?, login).await
         };
-        timeout(patience, connect).await.unwrap_or_else(|elapsed| Err(io::Error::from(elapsed).into()))
+        timeout(within, connect).await.unwrap_or_else(|elapsed| Err(io::Error::from(elapsed).into()))
     }
 
     async fn link(

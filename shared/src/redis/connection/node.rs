@@ -92,17 +92,17 @@ impl Node {
         lock(&self.current).as_ref().is_some_and(|current| current.is_made())
     }
 
-    /// Connects unless there is a connection, in at most `patience`.
-    pub(super) async fn connect(&self, patience: Duration) -> RedisResult<()> {
-        self.generation(patience).link().await.map(drop)
+    /// Connects unless there is a connection, in at most `within`.
+    pub(super) async fn connect(&self, within: Duration) -> RedisResult<()> {
+        self.generation(within).link().await.map(drop)
     }
 
-    fn generation(&self, patience: Duration) -> Arc<Generation> {
+    fn generation(&self, within: Duration) -> Arc<Generation> {
         let mut current = lock(&self.current);
         current.take_if(|current| current.is_over());
         let begin = || {
             let (connector, address) = (Arc::clone(&self.connector), self.address.clone());
-            Generation::begin(async move { connector.connect(&address, patience).await })
+            Generation::begin(async move { connector.connect(&address, within).await })
         };
         Arc::clone(current.get_or_insert_with(begin))
     }

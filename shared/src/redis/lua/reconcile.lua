@@ -25,12 +25,12 @@ local call, format = redis.call, string.format
 local part, known, pending = KEYS[1], KEYS[2], KEYS[3]
 local name, first, past, count = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local terms = call('HMGET', part, '$expires_at', '$next_free', '$range_end', '$other_ranges', '$held_count', '$slip_count', '$forget_at')
+local terms = call('HMGET', part, '$expires_at', '$next_free', '$range_end', '$other_ranges', '$held_count', '$slip_count', '$known_count', '$forget_at')
 if not terms[1] then
   call('ZREM', pending, name)
   return 0
 end
-local held, slips, forget = tonumber(terms[5]), terms[6], terms[7]
+local held, slips, forget, news = tonumber(terms[5]), terms[6], terms[8], 0
 local time = call('TIME')
 local is_open = time[1] * 1000 + math.floor(time[2] / 1000) < tonumber(terms[1])
 
@@ -97,10 +97,11 @@ for i = 5, 4 + count do
   local slip, amount, at, owner = ARGV[i]:match('(%d+) (%d+) (%d+) (.*)')
   local number, own_hold = tonumber(slip), owner ~= '' and held_slip(entry(owner))
   local is_here = number >= first and number < past
-  if is_here and call('SETBIT', known, number - first, 1) == 0 and own_hold ~= slip then
-    -- It was free, or it is held for a user who does not get it.
-    local user = holder(slip)
-    if not (user and retract(slip, user)) then take_out(number) end
+  if is_here and call('SETBIT', known, number - first, 1) == 0 then
+    news = news + 1
+    local user = own_hold ~= slip and holder(slip)
+    -- It was held for a user who does not get it, or it was free.
+    if own_hold ~= slip and not (user and retract(slip, user)) then take_out(number) end
   end
   if own_hold then
     held = held - 1
@@ -116,8 +117,8 @@ if #ARGV == 4 then
   held = holds
 end
 
--- Counted again: even with a damaged bitmap, a part never counts as final too early.
-local known_count = format('%d', call('BITCOUNT', known))
+-- The smaller count is right if the hash or the bitmap alone was rolled back: a part never counts as final too early.
+local known_count = format('%d', math.min(call('BITCOUNT', known), terms[7] + news))
 local next_range, others = table.remove(ranges, 1) or {past, past}, {}
 for place, range in ipairs(ranges) do others[place] = format('%d:%d;', range[1], range[2]) end
 local fields = {

@@ -203,7 +203,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
     /// The answer of a part; `None` if the hot store does not answer for it.
     async fn answer(&self, terms: &Terms, part: PartId, version: Option<String>) -> Option<ViewResult> {
         let partition = part.partition();
-        let patience = match self.mute(partition) {
+        let within = match self.mute(partition) {
             Mute::None => ANSWER_TIMEOUT,
             // Only the hot store knows the promises that were made on its word, so such a packet is always asked for.
             Mute::This if terms.ack == AckMode::Ledger => return None,
@@ -212,7 +212,7 @@ impl<T: Table, H: HotStore> Live<T, H> {
         let hot = Arc::clone(&self.stores.hot);
         // The call goes on in a task of its own, because a connection that is dead is only found out by a call that comes to its end.
         let call = tokio::spawn(async move { hot.view(part, version.as_deref()).await });
-        let (answer, is_mute) = match timeout(patience, call).await {
+        let (answer, is_mute) = match timeout(within, call).await {
             Ok(Ok(Ok(answer))) => (Ok(answer), false),
             Ok(Ok(Err(error))) => (Err(crate::error_chain(&error)), matches!(error, HotStoreError::Unavailable(_))),
             Ok(Err(error)) => (Err(crate::error_chain(&error)), false),

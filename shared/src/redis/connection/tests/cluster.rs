@@ -18,7 +18,7 @@ async fn keys(cluster: &TestCluster) -> Vec<String> {
 }
 
 fn config(cluster: &TestCluster) -> RedisConfig {
-    RedisConfig { cluster: true, ..patient(cluster.url()) }
+    RedisConfig { cluster: true, ..unhurried(cluster.url()) }
 }
 
 /// As soon as functions take a node for mute.
@@ -43,7 +43,7 @@ async fn scripts_find_their_nodes() {
 #[tokio::test]
 async fn a_node_of_a_cluster_is_no_single_server() {
     let cluster = TestCluster::start(3).await;
-    let alone = connection(&patient(cluster.nodes[0].url()));
+    let alone = connection(&unhurried(cluster.nodes[0].url()));
     let keys = keys(&cluster).await;
     let error = alone.run::<i64>(&script(&keys[1])).await.unwrap_err();
     assert!(error.to_string().ends_with(" is a cluster: add --redis-cluster, or set REDIS_CLUSTER=true"), "{error:?}");
@@ -127,7 +127,7 @@ async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
         cluster: true,
         ca: Authorities::File(tls.ca_file()),
         idle_max: Duration::ZERO,
-        ..patient(cluster.tls_url())
+        ..unhurried(cluster.tls_url())
     };
     // A cluster's common name leads to one of its nodes, which has another name of its own.
     for url in [config.url.clone(), config.url.replace("127.0.0.1", "localhost")] {
@@ -144,7 +144,7 @@ async fn a_start_makes_one_connection_to_each_primary_and_none_to_replicas() {
 #[tokio::test]
 async fn a_replica_answers_for_the_topology_only() {
     let cluster = TestCluster::start_with_replicas(1, None).await;
-    let connection = connection(&RedisConfig { cluster: true, ..patient(cluster.replicas[0].url()) });
+    let connection = connection(&RedisConfig { cluster: true, ..unhurried(cluster.replicas[0].url()) });
     for count in 1..4 {
         assert_eq!(connection.run::<i64>(&script("a")).await.unwrap(), count);
     }

@@ -39,7 +39,7 @@ async fn a_connection_signs_in_with_a_token_and_its_successor_with_another() {
     user.arg("SETUSER").arg(&USER);
     let () = user.query_async(&mut admin).await.unwrap();
 
-    let connection = Connection::with_tokens(&patient(server.url()), Some(tokens())).unwrap();
+    let connection = Connection::with_tokens(&unhurried(server.url()), Some(tokens())).unwrap();
     assert_eq!(who(&connection).await, "functions");
     let first = client_id(&connection).await;
     let () = cmd("CLIENT").arg("KILL").arg("USER").arg("functions").query_async(&mut admin).await.unwrap();
@@ -55,7 +55,7 @@ async fn each_node_of_a_cluster_is_signed_in_to() {
         user.arg("SETUSER").arg(&USER);
         let () = node.command(&user).await;
     }
-    let config = RedisConfig { cluster: true, ..patient(cluster.url()) };
+    let config = RedisConfig { cluster: true, ..unhurried(cluster.url()) };
     let connection = Connection::with_tokens(&config, Some(tokens())).unwrap();
     for key in ["a", "b", "c", "d", "e", "f"] {
         assert_eq!(connection.run::<i64>(&incr(key)).await.unwrap(), 1);

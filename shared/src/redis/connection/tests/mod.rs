@@ -17,7 +17,7 @@ use crate::redis::test_server::poll;
 const MARGIN: Duration = Duration::from_secs(10);
 
 /// The server at `url`, by a client that takes no stall of the machine for a fault.
-fn patient(url: impl Into<String>) -> RedisConfig {
+fn unhurried(url: impl Into<String>) -> RedisConfig {
     RedisConfig { connect_timeout: MARGIN, response_timeout: MARGIN, ..RedisConfig::new(url) }
 }
 

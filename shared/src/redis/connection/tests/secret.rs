@@ -60,7 +60,7 @@ impl SecretsManager {
             .build();
         let colon = if password.is_empty() { "" } else { ":" };
         let url = url.replace("//", &format!("//app{colon}{password}@"));
-        connection(&RedisConfig { secret: Some("redis".to_owned()), aws, cluster, ..patient(url) })
+        connection(&RedisConfig { secret: Some("redis".to_owned()), aws, cluster, ..unhurried(url) })
     }
 }
 

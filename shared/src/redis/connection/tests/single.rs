@@ -10,7 +10,7 @@ use crate::redis::test_server::{TestCluster, TestServer, TestTls, free_port};
 #[tokio::test]
 async fn a_script_takes_bytes_and_survives_a_flush() {
     let server = TestServer::start(&[]).await;
-    let connection = connection(&patient(server.url()));
+    let connection = connection(&unhurried(server.url()));
     let script = Script::new("redis.call('SET', KEYS[1], ARGV[1]) return {KEYS[2], redis.call('GET', KEYS[1])}");
     let call = script.call(&["{a}:1", "{a}:2"]).arg(b"\0\xff\r\n".as_slice());
     let expected = (b"{a}:2".to_vec(), b"\0\xff\r\n".to_vec());
@@ -25,7 +25,7 @@ async fn a_script_takes_bytes_and_survives_a_flush() {
 #[tokio::test]
 async fn an_answer_of_the_server_is_no_failure_of_the_connection() {
     let server = TestServer::start(&[]).await;
-    let connection = connection(&patient(server.url()));
+    let connection = connection(&unhurried(server.url()));
     let id = client_id(&connection).await;
     let () = server.command(cmd("SET").arg("a").arg("word")).await;
     for refused in [
@@ -47,10 +47,10 @@ async fn an_error_names_the_server_and_a_wrong_mode_says_how_to_mend_it() {
     let at = server.url().replace("redis://", "");
     let told = |error: &RedisError| crate::error_chain(error);
     let port = free_port();
-    let gone = patient(format!("redis://ann:hunter2@127.0.0.1:{port}"));
+    let gone = unhurried(format!("redis://ann:hunter2@127.0.0.1:{port}"));
     let gone = connection(&gone).run::<i64>(&incr("a")).await.unwrap_err();
     assert!(told(&gone).starts_with(&format!("the hot store at 127.0.0.1:{port} is unavailable: ")));
-    let cluster = RedisConfig { cluster: true, ..patient(server.url()) };
+    let cluster = RedisConfig { cluster: true, ..unhurried(server.url()) };
     let no_cluster = connection(&cluster).run::<i64>(&incr("a")).await.unwrap_err();
     assert_eq!(
         told(&no_cluster),
@@ -58,7 +58,7 @@ async fn an_error_names_the_server_and_a_wrong_mode_says_how_to_mend_it() {
     );
     let () = server.command(cmd("SET").arg("a").arg("word")).await;
     let script = Script::new("return redis.call('HGET', KEYS[1], 'x')").call(&["a"]);
-    let wrong = connection(&patient(server.url())).run::<i64>(&script).await.unwrap_err();
+    let wrong = connection(&unhurried(server.url())).run::<i64>(&script).await.unwrap_err();
     assert!(wrong.is_wrong_type(), "{wrong:?}");
     assert!(told(&wrong).starts_with(&format!("the hot store at {at} refused the call: ")));
 }
@@ -66,7 +66,7 @@ async fn an_error_names_the_server_and_a_wrong_mode_says_how_to_mend_it() {
 #[tokio::test]
 async fn a_demoted_server_is_unavailable_until_it_is_promoted() {
     let server = TestServer::start(&[]).await;
-    let connection = connection(&patient(server.url()));
+    let connection = connection(&unhurried(server.url()));
     let script = Script::new("return redis.call('INCR', KEYS[1])").call(&["a"]);
     assert_eq!(connection.run::<i64>(&script).await.unwrap(), 1);
     let id = client_id(&connection).await;
@@ -80,7 +80,7 @@ async fn a_demoted_server_is_unavailable_until_it_is_promoted() {
 #[tokio::test]
 async fn a_restart_is_survived() {
     let mut server = TestServer::start(&[]).await;
-    let config = patient(server.url());
+    let config = unhurried(server.url());
     let connection = connection(&config);
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     server.kill();
@@ -112,7 +112,7 @@ async fn a_mute_server_costs_bounded_time() {
 async fn a_mute_socket_does_not_fail_the_call() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
-    let connection = connection(&RedisConfig { response_timeout: Duration::from_secs(3), ..patient(proxy.url()) });
+    let connection = connection(&RedisConfig { response_timeout: Duration::from_secs(3), ..unhurried(proxy.url()) });
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     proxy.mute_open_connections();
     let mut calls = JoinSet::new();
@@ -130,7 +130,7 @@ async fn a_mute_socket_does_not_fail_the_call() {
 async fn a_call_is_repeated_once_at_most() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
-    let connection = connection(&patient(proxy.url()));
+    let connection = connection(&unhurried(proxy.url()));
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     proxy.cut_answers(1);
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 3);
@@ -142,7 +142,7 @@ async fn a_call_is_repeated_once_at_most() {
 
 /// A connection that is idle at once.
 fn idle(url: impl Into<String>) -> Connection {
-    connection(&RedisConfig { idle_max: Duration::ZERO, ..patient(url) })
+    connection(&RedisConfig { idle_max: Duration::ZERO, ..unhurried(url) })
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn an_idle_connection_that_is_mute_or_cut_costs_no_call() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
     let config =
-        RedisConfig { response_timeout: Duration::from_secs(4), idle_max: Duration::ZERO, ..patient(proxy.url()) };
+        RedisConfig { response_timeout: Duration::from_secs(4), idle_max: Duration::ZERO, ..unhurried(proxy.url()) };
     let connection = connection(&config);
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     proxy.mute_open_connections();
@@ -174,13 +174,13 @@ async fn an_idle_connection_that_is_mute_or_cut_costs_no_call() {
 #[tokio::test]
 async fn a_start_connects_and_a_start_without_the_server_leaves_it_to_the_call() {
     let mut server = TestServer::start(&[]).await;
-    let early = connection(&patient(server.url()));
+    let early = connection(&unhurried(server.url()));
     early.connect().await.unwrap();
     let accepted = server.accepted().await;
     assert_eq!(early.run::<i64>(&incr("a")).await.unwrap(), 1);
     assert_eq!(server.accepted().await, accepted + 1, "the call found a connection");
     server.kill();
-    let late = connection(&patient(server.url()));
+    let late = connection(&unhurried(server.url()));
     assert_unavailable(&late.connect().await);
     server.restart().await;
     assert_eq!(late.run::<i64>(&incr("a")).await.unwrap(), 1);
@@ -194,7 +194,7 @@ async fn three_hundred_tls_connections_at_once_are_all_served() {
     let args = tls.args(port);
     let server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
     let url = format!("rediss://127.0.0.1:{port}");
-    let config = RedisConfig { ca: Authorities::File(tls.ca_file()), connect_timeout: MARGIN * 6, ..patient(url) };
+    let config = RedisConfig { ca: Authorities::File(tls.ca_file()), connect_timeout: MARGIN * 6, ..unhurried(url) };
     let connections: Vec<_> = (0..300).map(|_| connection(&config)).collect();
     let before = server.accepted().await;
     let mut starts = JoinSet::new();
@@ -243,7 +243,7 @@ async fn callers_share_an_attempt_to_connect() {
 async fn a_caller_who_gives_up_does_not_stop_the_attempt() {
     let server = TestServer::start(&[]).await;
     let proxy = Proxy::start(server.port()).await;
-    let connection = connection(&patient(proxy.url()));
+    let connection = connection(&unhurried(proxy.url()));
     assert!(connection.run::<i64>(&incr("a")).now_or_never().is_none());
     assert_eq!(connection.run::<i64>(&incr("a")).await.unwrap(), 1);
     assert_eq!(proxy.accepted(), 1);
@@ -253,7 +253,7 @@ async fn a_caller_who_gives_up_does_not_stop_the_attempt() {
 async fn a_password_is_used_and_never_shown() {
     let server =
         TestServer::start(&["--requirepass", "p,s/s word", "--user", "ann", "on", ">hunter2", "~*", "+@all"]).await;
-    let at = |login: &str| patient(server.url().replace("//", &format!("//{login}@")));
+    let at = |login: &str| unhurried(server.url().replace("//", &format!("//{login}@")));
     for login in [":p%2Cs%2Fs%20word", "default:p%2Cs%2Fs%20word", "ann:hunter2"] {
         connection(&at(login)).run::<i64>(&incr("a")).await.unwrap();
     }
@@ -262,7 +262,7 @@ async fn a_password_is_used_and_never_shown() {
         assert!(matches!(error, RedisError::Password { .. }), "{error:?}");
         assert!(!full_text(&error).contains("hunter"), "{error:?}");
     }
-    let error = connection(&patient(server.url())).run::<i64>(&incr("a")).await.unwrap_err();
+    let error = connection(&unhurried(server.url())).run::<i64>(&incr("a")).await.unwrap_err();
     assert!(matches!(error, RedisError::Password { .. }), "{error:?}");
     assert!(full_text(&error).contains("look at the password in REDIS_URL or --redis-url"), "{error:?}");
 }
@@ -275,7 +275,7 @@ async fn sign_out(connection: &Connection) {
 #[tokio::test]
 async fn a_connection_that_is_signed_out_signs_in_again() {
     let server = TestServer::start(&["--requirepass", "hunter2"]).await;
-    let process = connection(&patient(server.url().replace("//", "//:hunter2@")));
+    let process = connection(&unhurried(server.url().replace("//", "//:hunter2@")));
     assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 1);
     sign_out(&process).await;
     assert_eq!(process.run::<i64>(&incr("a")).await.unwrap(), 2);
@@ -285,7 +285,7 @@ async fn a_connection_that_is_signed_out_signs_in_again() {
         let () = node.command(cmd("ACL").arg("SETUSER").arg(&["default", "resetpass", ">other"])).await;
     }
     let url = cluster.url().replace("//", "//ann:hunter2@");
-    let process = connection(&RedisConfig { cluster: true, ..patient(url) });
+    let process = connection(&RedisConfig { cluster: true, ..unhurried(url) });
     for times in 1..=2 {
         for key in ["a", "b", "c", "d"] {
             assert_eq!(process.run::<i64>(&incr(key)).await.unwrap(), times);
@@ -298,7 +298,7 @@ async fn a_connection_that_is_signed_out_signs_in_again() {
 #[tokio::test]
 async fn a_right_that_is_missing_is_an_operators_matter() {
     let server = TestServer::start(&["--user", "ann", "on", ">hunter2", "~*", "+@all"]).await;
-    let process = connection(&patient(server.url().replace("//", "//ann:hunter2@")));
+    let process = connection(&unhurried(server.url().replace("//", "//ann:hunter2@")));
     let id = client_id(&process).await;
     let script = Script::new("return redis.call('INCR', KEYS[1])").call(&["a"]);
     let set = async |right: &str| {
@@ -320,7 +320,7 @@ async fn tls_trusts_the_given_authority_only() {
     let port = free_port();
     let args = tls.args(port);
     let _server = TestServer::start(&args.iter().map(String::as_str).collect::<Vec<_>>()).await;
-    let stranger = patient(format!("rediss://127.0.0.1:{port}"));
+    let stranger = unhurried(format!("rediss://127.0.0.1:{port}"));
     let text = std::fs::read_to_string(tls.ca_file()).unwrap();
     for (times, ca) in [(1, Authorities::File(tls.ca_file())), (2, Authorities::Pem(text))] {
         let friend = RedisConfig { ca, ..stranger.clone() };
