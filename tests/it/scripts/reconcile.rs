@@ -586,3 +586,21 @@ async fn a_second_hold_of_a_slip_gives_way_to_its_owners() {
     })
     .await;
 }
+
+/// The bitmap knows of a decision whose claim is gone.
+#[tokio::test]
+async fn a_hash_that_was_rolled_back_alone_does_not_become_final() {
+    on_both(async |rig| {
+        let packet = Packet::of(2);
+        rig.load(&packet, &[]).await;
+        rig.hold(&packet, "ann").await;
+        rig.hold(&packet, "bob").await;
+        rig.reconcile(&packet, &[won(0, "ann")], &[]).await;
+        let keys = packet.keys();
+        let () = rig.run(["HDEL", &keys.part, "ann"]).await;
+        let () = rig.run(["HSET", &keys.part, fields::KNOWN_COUNT, "0"]).await;
+        assert_eq!(rig.reconcile(&packet, &[won(1, "bob")], &[]).await, Reconciled::Loaded);
+        assert_eq!(rig.grab(&packet, "ann").await, PERHAPS_SOLD_OUT, "the ledger has her claim");
+    })
+    .await;
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use shared::domain::{Amount, PacketId, PartId, Terms, Timestamp, UserId};
 use shared::memory::{Keyspace, MemoryHot, MemoryTable};
 use shared::ports::{Clock, Item, Key};
-use shared::redis::partition_of;
+use shared::redis::{PartKeys, partition_of};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -355,6 +355,19 @@ impl World {
             _ => {
                 let kind = self.chance.pick(&["part", "known", "pending"]).as_bytes();
                 server.restore_some(earlier, |key| key.split(|byte| *byte == b':').nth(2) == Some(kind));
+                self.requeue();
+            }
+        }
+    }
+
+    /// Puts parts with holds back into their queues, as an operator's rebuild does. No server loses only a queue, or only a hash.
+    fn requeue(&self) {
+        let server = self.primaries[0].server();
+        let known = self.known();
+        for part in known.into_iter().flat_map(|known| known.terms.id.parts()) {
+            if !server.holds(part).is_empty() && !server.is_pending(part) {
+                let keys = PartKeys::of(part);
+                server.command(&["ZADD", &keys.pending, "1", &keys.name]).unwrap();
             }
         }
     }
