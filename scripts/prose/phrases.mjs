@@ -1,4 +1,4 @@
-// Words and phrases that our documents and comments do without. docs/GLOSSARY.md has the project's terms; CONTRIBUTING.md says how we write.
+// Words and phrases that our documents and comments do without. ARCHITECTURE.md has the project's terms; CONTRIBUTING.md says how we write.
 //
 // [pattern, what to write instead]. Patterns ignore case unless the third element says otherwise. A space matches a line break too.
 
