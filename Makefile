@@ -83,7 +83,7 @@ check: ## Lint code, documentation, dependencies, template and prose
 	.tools/sam/bin/sam validate --lint --template template.yaml
 	@$(MAKE) --no-print-directory prose
 
-# make prose ARGS="docs/OPERATE.md" checks the words of some files only. scripts/prose/exceptions.mjs has the exceptions.
+# make prose ARGS="docs/OPERATE.md" checks the words of some files only.
 prose: ## Check words, sentences, links and anchors of documents and comments
 	@scripts/install-tools.sh prose
 	node --test --test-reporter=dot scripts/prose/prose.test.mjs
