@@ -56,7 +56,7 @@ demo: ## Start it with the page open on a rush of grabs
 	@scripts/demo.sh $(ARGS)
 
 # The functions under cargo-lambda's emulator at http://127.0.0.1:9201, with the stores of a running `make run`. The first
-# call builds a function; a call after a change builds it again. docs/DEPLOY.md shows how to call them.
+# call builds a function; a call after a change builds it again. docs/OPERATE.md shows how to call them.
 watch: ## Serve the functions from source, rebuilt on change
 	@scripts/install-tools.sh lambda
 	@[ -f $(DATA)/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
@@ -83,7 +83,7 @@ check: ## Lint code, documentation, dependencies, template and prose
 	.tools/sam/bin/sam validate --lint --template template.yaml
 	@$(MAKE) --no-print-directory prose
 
-# make prose ARGS="docs/DEPLOY.md" checks the words of some files only. scripts/prose/exceptions.mjs has the exceptions.
+# make prose ARGS="docs/OPERATE.md" checks the words of some files only.
 prose: ## Check words, sentences, links and anchors of documents and comments
 	@scripts/install-tools.sh prose
 	node --test --test-reporter=dot scripts/prose/prose.test.mjs
@@ -241,7 +241,7 @@ journal: ## Measure the journal of a day, and its reconciliation
 	cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
 	scripts/journal.sh target/measured $(MOVEMENTS)
 
-# Counts, and reads no clock. The page is in target/growth; scripts/record-bench.py target/growth puts it into docs/SCALE.md.
+# Counts, and reads no clock. The page is in target/growth; scripts/record-bench.py target/growth puts it into docs/PERFORMANCE.md.
 growth: ## Count what each action costs by slips, packets and readers
 	@scripts/install-tools.sh
 	cargo test --workspace --test it growth::page_of_figures -- --ignored --nocapture
@@ -292,7 +292,7 @@ build: ## Build the functions for AWS Lambda
 	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
 
-# make deploy ENV=prod. samconfig.toml has the parameters; docs/DEPLOY.md lists the prerequisites.
+# make deploy ENV=prod. samconfig.toml has the parameters; docs/OPERATE.md lists the prerequisites.
 # If the stack serves the page (parameter Page), the page is uploaded too.
 ENV ?= dev
 STACK = $(or $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml),\

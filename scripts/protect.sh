@@ -3,7 +3,7 @@
 # AWS CLI with credentials.
 #
 #   scripts/protect.sh STACK          protects
-#   scripts/protect.sh STACK --open   lets the next deployment replace or delete anything; docs/DEPLOY.md says when
+#   scripts/protect.sh STACK --open   lets the next deployment replace or delete anything; docs/OPERATE.md says when
 set -eu
 
 stack=${1:?usage: scripts/protect.sh STACK [--open]}

@@ -27,7 +27,7 @@ What it needs:
               tar -C rootfs -c . | docker import - $image
             Its glibc is newer than the runtime's; make arm64 checks the glibc.
 Without Docker: make test runs the same programs under Lambda's runtime interface emulator, and
-  make watch, then cargo lambda invoke, runs one by hand (docs/DEPLOY.md).
+  make watch, then cargo lambda invoke, runs one by hand (docs/OPERATE.md).
 END
     exit 1
 }
@@ -143,7 +143,7 @@ if [ "$mode" = serve ]; then
 fi
 
 with_api routes.log $python tests/aws/sam_local.py routes "$url"
-with_api walk.log --signed-in target/debug/walk-through docs/WALKTHROUGH.md "$url"
+with_api walk.log --signed-in target/debug/walk-through docs/INTEGRATE.md "$url"
 
 for name in wallet send grab view settle audit operate; do
     answer=$(invoke "$name" 2>"$work/$name.log") || fail "$work/$name.log"

@@ -1,5 +1,5 @@
 //! Runs the walkthrough of the API against a new stack at any address:
-//! `cargo run -p tests --bin walk-through -- docs/WALKTHROUGH.md http://127.0.0.1:3001`
+//! `cargo run -p tests --bin walk-through -- docs/INTEGRATE.md http://127.0.0.1:3001`
 
 use std::error::Error;
 

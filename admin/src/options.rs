@@ -326,7 +326,7 @@ pub struct Plan {
     #[arg(long, conflicts_with_all = ["check", "sizing"])]
     pub inputs: bool,
 
-    /// Print the sizing table of docs/SCALE.md
+    /// Print the sizing table of docs/PERFORMANCE.md
     #[arg(long, conflicts_with = "check")]
     pub sizing: bool,
 

@@ -123,9 +123,9 @@ inputs! {
     network_ms "network-ms" 50.0 Source::Assumed, "ms from a user to API Gateway and back";
     cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
     redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
-    call_us "call-us" 12.0 Source::Measured("docs/SCALE.md"), "µs of a shard's core for a call's own connection and TLS, beside its script";
+    call_us "call-us" 12.0 Source::Measured("docs/PERFORMANCE.md"), "µs of a shard's core for a call's own connection and TLS, beside its script";
     handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
-    owner_ns "owner-ns" 370.0 Source::Measured("docs/SCALE.md"), "ns of a shard's core for each slip of a final part whose owners a process reads";
+    owner_ns "owner-ns" 370.0 Source::Measured("docs/PERFORMANCE.md"), "ns of a shard's core for each slip of a final part whose owners a process reads";
     warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";
 
     tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";

@@ -14,7 +14,7 @@ pub struct Size {
     pub won: u32,
 }
 
-/// The loads of the table in `docs/SCALE.md`.
+/// The loads of the table in `docs/PERFORMANCE.md`.
 pub const SIZES: [Size; 3] =
     [Size { grabs: 1_000, won: 1_000 }, Size { grabs: 100_000, won: 5_000 }, Size { grabs: 1_000_000, won: 20_000 }];
 

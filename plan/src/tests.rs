@@ -225,7 +225,7 @@ fn costs_are_those_of_the_script() {
 #[test]
 fn the_sizing_table_of_the_document_is_the_one_that_is_printed() {
     let table = sizing_table(&Inputs::default(), &Costs::recorded().unwrap());
-    assert!(include_str!("../../docs/SCALE.md").contains(&table), "docs/SCALE.md lacks\n{table}");
+    assert!(include_str!("../../docs/PERFORMANCE.md").contains(&table), "docs/PERFORMANCE.md lacks\n{table}");
 }
 
 #[test]

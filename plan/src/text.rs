@@ -285,7 +285,7 @@ impl fmt::Display for Check {
     }
 }
 
-/// The sizing table of `docs/SCALE.md`.
+/// The sizing table of `docs/PERFORMANCE.md`.
 #[must_use]
 pub fn sizing(inputs: &Inputs, costs: &Costs) -> String {
     let header = "| grabs a second | won | executions at work | executions allowed | Redis shards | DynamoDB, write units a second |";

@@ -94,7 +94,7 @@ def left_behind(account):
         yield (
             "look",
             f"an earlier {account.stack} left the table {name} (about {items} items); this deployment won't use it",
-            "if its money counts, import it (docs/DEPLOY.md, Restoring the table); else delete it (Deleting everything)",
+            "if its money counts, import it (docs/OPERATE.md, Restoring the table); else delete it (Deleting everything)",
         )
     for name in pools:
         yield (
@@ -182,7 +182,7 @@ def table_limits(account):
     if restored and not absent(
         lambda: account.client("dynamodb").describe_table(TableName=restored), "ResourceNotFoundException"
     ):
-        yield "fails", f"RestoredTable={restored} does not exist in {account.region}", "docs/DEPLOY.md, Restoring the table"
+        yield "fails", f"RestoredTable={restored} does not exist in {account.region}", "docs/OPERATE.md, Restoring the table"
     claims = limits["TableMaxWriteCapacityUnits"] // CLAIM_UNITS
     if claims < account.number("GrabRate") / 10:
         yield (

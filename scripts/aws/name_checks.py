@@ -178,7 +178,7 @@ def instances(account):
     if state == "Active":
         yield "fine", "the capacity provider is active"
     else:
-        yield "fails", f"the capacity provider {'is ' + state if state else 'does not exist in ' + account.region}", "docs/DEPLOY.md, Lambda Managed Instances"
+        yield "fails", f"the capacity provider {'is ' + state if state else 'does not exist in ' + account.region}", "docs/OPERATE.md, Lambda Managed Instances"
 
 
 def discovered(issuer):

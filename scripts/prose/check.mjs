@@ -4,7 +4,7 @@ import { TextlintKernel } from "@textlint/kernel";
 import textlintMarkdown from "@textlint/textlint-plugin-markdown";
 import { splitAST } from "sentence-splitter";
 import { markdownOf } from "./extract.mjs";
-import { phrases, sentenceOpenings, wordsMax } from "./phrases.mjs";
+import { phrases, wordsMax } from "./phrases.mjs";
 
 const kernel = new TextlintKernel();
 const markdown = { pluginId: "markdown", plugin: textlintMarkdown.default ?? textlintMarkdown };
@@ -22,20 +22,13 @@ function counted(node) {
 
 const shown = text => text.replace(/\s+/g, " ");
 
-// `labels`: a paragraph may begin with a label such as "What a grab costs.", as a comment does above what it describes.
-function sentences({ Syntax, RuleError, report, locator }, { labels }) {
+function sentences({ Syntax, RuleError, report, locator }) {
   return {
     [Syntax.Paragraph](node) {
-      const parts = splitAST(node).children.filter(({ type }) => type === "Sentence");
-      for (const [at, sentence] of parts.entries()) {
-        const text = counted(sentence).trim();
+      for (const sentence of splitAST(node).children.filter(({ type }) => type === "Sentence")) {
         const padding = locator.range(sentence.range.map(offset => offset - node.range[0]));
-        const words = text.split(/\s+/).filter(word => /[\p{L}\p{N}]/u.test(word)).length;
+        const words = counted(sentence).trim().split(/\s+/).filter(word => /[\p{L}\p{N}]/u.test(word)).length;
         if (words > wordsMax) report(node, new RuleError(`a sentence of ${words} words; at most ${wordsMax}`, { padding }));
-        if (labels && at === 0) continue;
-        for (const [pattern, instead] of sentenceOpenings) {
-          if (pattern.test(text)) report(node, new RuleError(`“${shown(text).slice(0, 30)}…”: ${instead}`, { padding }));
-        }
       }
     },
   };
@@ -62,7 +55,7 @@ export async function findings(file, source) {
     ext: ".md",
     plugins: [markdown],
     rules: [
-      { ruleId: "sentences", rule: sentences, options: { labels: !file.endsWith(".md") } },
+      { ruleId: "sentences", rule: sentences },
       { ruleId: "wording", rule: wording },
     ],
   });

@@ -7,9 +7,8 @@ import { findings } from "./check.mjs";
 const places = async (file, source) => (await findings(file, source)).map(({ line, column }) => `${line}:${column}`);
 const long = `A sentence ${"of many words ".repeat(10)}ends.`;
 
-test("a word, an opening and a long sentence in a document", async () => {
+test("a word and a long sentence in a document", async () => {
   assert.deepEqual(await places("a.md", "# A fence\n\nThe winner keeps it.\nThen he\nleaves.\n"), ["1:5", "4:6"]);
-  assert.deepEqual(await places("a.md", "What is sent stays.\n\nWhat is sent?\n"), ["1:1"]);
   assert.deepEqual(await places("a.md", `It is short. ${long}\n`), ["1:14"]);
   assert.deepEqual(await places("a.md", `A [${long}](x) link, \`he\` in code.\n\n    he\n\n| ${long} |\n| --- |\n`), []);
 });
@@ -19,7 +18,7 @@ test("a phrase across lines", async () => {
 });
 
 test("comments, not code or strings", async () => {
-  assert.deepEqual(await places("a.rs", 'let he = "// his"; // his slip\n    /// What it says. What it says stays.\n//! His.\n'), ["1:23", "2:23", "3:5"]);
+  assert.deepEqual(await places("a.rs", 'let he = "// his"; // his slip\n    /// It says his. It stays.\n//! His.\n'), ["1:23", "2:17", "3:5"]);
   assert.deepEqual(await places("a.lua", "local he = 1\n-- he  the caller\n"), ["2:4"]);
   assert.deepEqual(await places("Makefile", "he: ## Take his slip\n\techo he\n"), ["1:13"]);
   assert.deepEqual(await places("a.py", 'x = "# he"\n# he\ndef f():\n    """Keeps his slip.\n\n    Then he leaves.\n    """\n    he = 1\n'), ["2:3", "4:14", "6:10"]);

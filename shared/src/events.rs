@@ -1,4 +1,4 @@
-//! The events of `docs/EVENTS.md`: what an event says, and how a commit to the ledger becomes one.
+//! The events of `docs/INTEGRATE.md`: what an event says, and how a commit to the ledger becomes one.
 //!
 //! On AWS a state machine translates items (`stacks/events.yaml`), and the local stack does it here. `tests/events.json` holds both
 //! to the same events.

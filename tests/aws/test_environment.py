@@ -13,9 +13,9 @@ FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "notify", "ope
 
 @pytest.fixture(scope="module")
 def readers(repository):
-    """Which function reads which variable, as docs/CONFIGURATION.md says."""
+    """Which function reads which variable, as docs/OPERATE.md says."""
     readers = {}
-    page = (repository / "docs/CONFIGURATION.md").read_text()
+    page = (repository / "docs/OPERATE.md").read_text().split("\n### Variables\n")[1].split("\n### ")[0]
     for row in re.findall(r"^\| `([A-Z_]+)` \|[^|]*\|([^|]*)\|", page, re.M):
         readers[row[0]] = FUNCTIONS if row[1].strip() == "all" else set(re.split(r",\s*", row[1].strip()))
     assert readers

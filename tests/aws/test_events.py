@@ -1,5 +1,5 @@
 """The bus and the queue of webhooks get the events of tests/events.json. The code of the local stack makes the same events, and
-docs/EVENTS.md shows them."""
+docs/INTEGRATE.md shows them."""
 
 import json
 import re
@@ -67,8 +67,8 @@ def test_changes_become_events(stack, pipes, cases):
 
 
 def test_the_document_shows_each_event_with_all_its_fields(cases, repository):
-    documented = re.findall(r"```json\n(.*?)```", (repository / "docs/EVENTS.md").read_text(), re.S)
-    by_type = {event["detail-type"]: event["detail"] for event in map(json.loads, documented)}
+    documented = re.findall(r"```json\n(.*?)```", (repository / "docs/INTEGRATE.md").read_text(), re.S)
+    by_type = {event["type"]: event["data"] for event in map(json.loads, documented)}
     fields = {}
     for event in (event for case in cases for event in case["events"]):
         fields.setdefault(event["type"], set()).update(event)

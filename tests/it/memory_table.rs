@@ -236,7 +236,7 @@ enum Request {
 /// What became of a request: `refused` as malformed, `cancelled` with reasons, or `taken`.
 type Outcome = &'static str;
 
-/// A request, and its outcome in the service. The row of `docs/RELIABILITY.md` of the same name has the page of AWS that says so.
+/// A request, and its outcome in the service. `docs/RELIABILITY.md` names the pages of AWS that say so.
 struct Case {
     name: &'static str,
     request: Request,
@@ -360,7 +360,8 @@ async fn outcome(table: &impl Table, request: &Request) -> Outcome {
     }
 }
 
-/// What the table of `docs/RELIABILITY.md` says of each request: its outcome in the service, and in the two implementations.
+/// The table of `docs/RELIABILITY.md`: for each request that some implementation answers in another way than the service, the
+/// outcome in the service and in the two implementations.
 fn documented() -> BTreeMap<String, [String; 3]> {
     let page = std::fs::read_to_string(crate::repository("docs/RELIABILITY.md")).unwrap();
     let (_, section) = page.split_once("### Three implementations of DynamoDB").expect("the section");
@@ -368,7 +369,6 @@ fn documented() -> BTreeMap<String, [String; 3]> {
     let rows = rows.filter(|line| line.starts_with("| ") && !line.starts_with("| request"));
     rows.map(|row| {
         let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
-        assert!(cells[4].contains("docs.aws.amazon.com"), "{row}");
         let [service, others @ ..] = [cells[1], cells[2], cells[3]];
         for other in others {
             assert_eq!(other.starts_with("**"), other != service, "a difference is bold: {row}");
@@ -382,11 +382,12 @@ fn documented() -> BTreeMap<String, [String; 3]> {
 async fn the_documents_say_where_implementations_differ_from_the_service() {
     let documented = documented();
     let names: BTreeSet<String> = cases().iter().map(|case| case.name.to_owned()).collect();
-    assert_eq!(documented.keys().cloned().collect::<BTreeSet<_>>(), names);
+    assert!(documented.keys().all(|name| names.contains(name)), "docs/RELIABILITY.md has a row without a case");
     let servers = implementations().await;
     let mut wrong = Vec::new();
     for case in cases() {
-        let [service, embedded, amazons] = &documented[case.name];
+        let same = [case.outcome; 3].map(str::to_owned);
+        let [service, embedded, amazons] = documented.get(case.name).unwrap_or(&same);
         assert_eq!(service, case.outcome, "{}", case.name);
         assert_eq!(outcome(&MemoryTable::default(), &case.request).await, service, "in memory: {}", case.name);
         for server in &servers {

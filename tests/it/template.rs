@@ -175,16 +175,18 @@ fn ahead() -> BTreeSet<String> {
     ahead["variables"].as_array().unwrap().iter().map(text).collect()
 }
 
-/// The table of variables in `docs/CONFIGURATION.md`, or its Chinese page: each variable's default and readers.
-fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
-    let page = read(file);
-    let rows = page.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
+/// The table of variables in `docs/OPERATE.md`: each variable's default and readers.
+fn documented() -> BTreeMap<String, (String, Vec<String>)> {
+    let page = read("docs/OPERATE.md");
+    let (_, section) = page.split_once("\n### Variables\n").unwrap();
+    let (section, _) = section.split_once("\n### ").unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
         let all =
             ["send", "grab", "view", "wallet", "settle", "audit", "notify", "operate"].map(str::to_owned).to_vec();
-        let readers: Vec<String> = cells[3].split([',', '、', '，']).map(|reader| reader.trim().to_owned()).collect();
-        let is_all = readers.iter().any(|reader| reader == "all" || reader == "全部");
+        let readers: Vec<String> = cells[3].split(',').map(|reader| reader.trim().to_owned()).collect();
+        let is_all = readers.iter().any(|reader| reader == "all");
         (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
     })
     .collect()
@@ -192,15 +194,15 @@ fn documented(file: &str) -> BTreeMap<String, (String, Vec<String>)> {
 
 #[test]
 fn each_function_has_exactly_the_variables_that_it_reads() {
-    let (template, documented) = (template(), documented("docs/CONFIGURATION.md"));
+    let (template, documented) = (template(), documented());
     for (function, properties) in functions(&template) {
         let (set, reads) = (set(&template, properties), Reads::of(&function));
         let names: BTreeSet<String> = set.keys().filter(|name| !ahead().contains(*name)).cloned().collect();
         assert!(reads.required.is_subset(&names), "{function} lacks {:?}", reads.required.difference(&names));
         assert!(names.is_subset(&reads.all), "{function} never reads {:?}", names.difference(&reads.all));
         for name in names {
-            let (_, readers) = documented.get(&name).unwrap_or_else(|| panic!("docs/CONFIGURATION.md lacks {name}"));
-            assert!(readers.contains(&function), "docs/CONFIGURATION.md says that {function} does not read {name}");
+            let (_, readers) = documented.get(&name).unwrap_or_else(|| panic!("docs/OPERATE.md lacks {name}"));
+            assert!(readers.contains(&function), "docs/OPERATE.md says that {function} does not read {name}");
         }
     }
 }
@@ -218,17 +220,14 @@ fn the_documents_list_all_variables_with_their_defaults() {
     };
     let mut reads = Reads::of("send");
     reads.required.extend(Reads::of("notify").required);
-    let [english, chinese] = ["docs/CONFIGURATION.md", "docs/CONFIGURATION.zh-CN.md"].map(documented);
-    assert_eq!(english.keys().collect::<Vec<_>>(), chinese.keys().collect::<Vec<_>>());
-    assert_eq!(english.keys().cloned().collect::<BTreeSet<_>>(), reads.all);
-    for (name, (default, readers)) in &english {
-        assert_eq!(*readers, chinese[name].1, "{name}");
+    let documented = documented();
+    assert_eq!(documented.keys().cloned().collect::<BTreeSet<_>>(), reads.all);
+    for (name, (default, _)) in &documented {
         if reads.required.contains(name) {
             assert_eq!(default, "required", "{name}");
         } else if reads.by_iam.contains(name) {
             assert_eq!(default, "required by iam", "{name}");
         } else {
-            assert_eq!(chinese[name].0, *default, "{name}");
             assert_eq!(both(Some((name, default))), both(None), "{name} is {default} by default");
         }
     }
@@ -237,7 +236,7 @@ fn the_documents_list_all_variables_with_their_defaults() {
 #[test]
 fn the_parameters_defaults_are_those_of_the_functions() {
     let template = template();
-    let documented = documented("docs/CONFIGURATION.md");
+    let documented = documented();
     for (function, properties) in functions(&template) {
         for (name, value) in set(&template, properties) {
             if ahead().contains(&name) {

@@ -1,4 +1,4 @@
-//! What `DynamoDB` refuses of a request by itself. `docs/RELIABILITY.md` lists the pages that say so.
+//! What `DynamoDB` refuses of a request by itself. `docs/RELIABILITY.md` names the pages that say so.
 
 use std::collections::BTreeSet;
 

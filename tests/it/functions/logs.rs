@@ -193,7 +193,7 @@ async fn one_query_finds_what_became_of_a_hold() {
     });
     let slips = futures::future::join_all(slips).await;
     assert_eq!(settle.invoke(b"{}").await["persisted"], 2);
-    // The query of RUNBOOK: packet and slip.
+    // The runbook's query: packet and slip.
     let story = |slip: u64| {
         let lines = json_lines(&format!("{}{}", grab.log(), settle.log()));
         let fields = lines.into_iter().map(|line| line["fields"].clone());

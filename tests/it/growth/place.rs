@@ -151,7 +151,7 @@ impl Place {
         self.counters.redis.lock().unwrap()
     }
 
-    /// A new user. All have names of twelve letters, as in docs/SCALE.md.
+    /// A new user. All have names of twelve letters.
     pub fn next_user(&self) -> UserId {
         user(&format!("user{:08}", self.users.fetch_add(1, Ordering::SeqCst)))
     }

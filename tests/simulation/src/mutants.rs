@@ -86,7 +86,7 @@ impl Mutant {
         Self::StartByProcessClock,
     ];
 
-    /// A label, as in the table of docs/RELIABILITY.md.
+    /// A label, as `make mutants` prints it.
     pub const fn name(self) -> &'static str {
         match self {
             Self::NoSlipDecision => "no decision for a slip",

@@ -17,7 +17,7 @@ use crate::domain::{AckMode, Amount, Guard, Summary, Timestamp};
 use crate::memory::Entry;
 use crate::ports::Clock;
 
-/// The bound of docs/SCALE.md.
+/// The bound for queries of a large packet in a minute.
 #[tokio::test(start_paused = true)]
 async fn a_large_packet_that_changes_costs_400_queries_a_minute_and_32_mb() {
     let mut scene = Scene::new(100_000, |slips| slips * 7 / 10).await;

@@ -230,7 +230,7 @@ impl Scene {
 
     pub fn next_user(&mut self) -> UserId {
         self.users += 1;
-        // Twelve letters, as in docs/SCALE.md.
+        // Twelve letters.
         format!("user{:08}", self.users).parse().unwrap()
     }
 
