@@ -119,7 +119,7 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
     }
 
     place.claim_except_one(&process, &terms).await;
-    place.hold(&process, id.parts().next_back().unwrap()).await;
+    let held = place.hold(&process, id.parts().next_back().unwrap()).await;
     let mut loser = place.process().await;
     for action in
         ["losing grab, a hold left behind", "losing grab, a process knows nothing", "losing grab, a process knows"]
@@ -131,6 +131,7 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
         assert_eq!(answer, ("sold_out".to_owned(), false));
         all.cost(action, cost);
     }
+    assert_eq!(process.grab(id, held.user.as_str()).await, ("grabbed".to_owned(), true), "its user comes again");
     all.stored.push(("Redis, all slips claimed", place.redis().memory()));
     let of_packet = ["PACKET#", "PART#", "SLIPS#"].map(|kind| format!("{kind}{id}"));
     all.stored.push(("ledger, all slips claimed", place.counters.table.bytes_of(&of_packet)));

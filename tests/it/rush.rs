@@ -349,28 +349,3 @@ async fn a_packet_with_corrupt_keys_does_not_block_another_packet() {
         }
     }
 }
-
-/// Earlier versions sent packets of more parts than this one does.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_packet_keeps_the_parts_that_its_id_names() {
-    let world = World::cluster(3).await;
-    let process = world.process();
-    let sender = user("sender");
-    let mut new = packet(&sender, 2_560, 256);
-    new.split = Split::Equal;
-    let mut terms = (*process.send_funded(new).await).clone();
-    terms.id = PacketId::new(terms.created_at, MAX_PARTS, [7; 10]);
-    process.fund(&sender, 2_560).await;
-    let amounts: Vec<Amounts> = terms.id.parts().map(|_| Amounts::pack(&[10; 4]).unwrap()).collect();
-    let key = "earlier".parse().unwrap();
-    let request = SendRequest { terms: &terms, amounts: &amounts, key: &key, body_hash: [0; 32], daily_limit: None };
-    let ledger = Ledger::new(SdkTable::new(world.dynamodb.clone(), world.table().to_owned()), Arc::new(System));
-    assert_eq!(ledger.send(&request).await.unwrap(), SendOutcome::Sent);
-
-    let answers = rush(&[Arc::clone(&process)], terms.id, &users("u", 300), 2, 64).await;
-    assert_eq!(winners(&answers, &terms).len(), 256);
-    world.outbox_empties().await;
-    let books = audit(&world).await;
-    assert_eq!(books.packet(terms.id).claimed(), 256);
-    world.audit_hot(&terms, &books).await;
-}

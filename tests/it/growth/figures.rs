@@ -326,16 +326,6 @@ impl RedisCounters {
         cmd("FLUSHALL").exec(&mut self.connection).unwrap();
     }
 
-    /// Waits until it is later than `at` by Redis' clock.
-    pub fn wait_until(&mut self, at: Timestamp) {
-        loop {
-            let (seconds, micros): (u64, u64) = cmd("TIME").query(&mut self.connection).unwrap();
-            if seconds * 1_000 + micros / 1_000 >= at.ms() {
-                return;
-            }
-        }
-    }
-
     /// How many slips of a part are free.
     pub fn free_slips(&mut self, part: PartId) -> usize {
         let hash = cmd("HGETALL").arg(PartKeys::of(part).part).query(&mut self.connection).unwrap();

@@ -243,8 +243,9 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
         let terms = self.stores.packets.terms(part.packet).await?;
         let terms = terms.ok_or_else(|| Failure::defect(format!("{part}: a hold of a packet that does not exist")))?;
         // The amount comes from the ledger, so nothing that the hot store says can change it.
-        let amount = self.stores.packets.amount(part, &terms, hold.slip).await?;
-        let amount = amount.ok_or_else(|| Failure::defect(format!("{part}: a hold of slip {}", hold.slip)))?;
+        let Some(amount) = self.stores.packets.amount(part, &terms, hold.slip).await? else {
+            return Box::pin(self.answer_impossible_hold(part, &terms, hold)).await.map(Pass::Done);
+        };
         let claim = Claim { slip: hold.slip, amount, at: hold.at };
         if terms.ack == AckMode::Redis {
             return Ok(Pass::Done(GrabOutcome::Grabbed { claim, replayed: !fresh }));
@@ -291,6 +292,16 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                 Ok(Pass::Again)
             }
         }
+    }
+
+    /// Answers a user for whom the hot store holds a slip that does not exist. The hold gives nobody anything, but a user with a
+    /// claim is answered with that claim.
+    async fn answer_impossible_hold(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
+        let Some(claim) = self.claims.claim_of(hold.user.clone(), terms.id).await? else {
+            return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
+        };
+        self.reconcile(part, terms, vec![claim.decision(&hold.user)], hold).await;
+        Ok(replayed(claim))
     }
 
     /// Applies decisions to the hot store. If it cannot be reached, the answer stands all the same, and settle reconciles later.
