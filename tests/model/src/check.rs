@@ -5,17 +5,15 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, Expectation, Model, Path};
 
-use crate::instance::{Instance, Mutant};
-use crate::instances;
+use crate::instance::{Instance, Mutant, of_mutant};
 use crate::protocol::{Action, Protocol};
-use crate::symmetry::representative;
 
 /// The longest counterexample to search for, in steps.
 const DEPTH_MAX: usize = 20;
 
 /// The result for one instance.
 pub struct Report {
-    /// Number of different states. With symmetric users, states that differ only in the users' names count once.
+    /// Number of different states.
     pub states: usize,
     /// Number of steps between them.
     pub steps: usize,
@@ -39,15 +37,11 @@ pub struct Counterexample {
     pub steps: Vec<Action>,
 }
 
-/// Visits every state of an instance, or one representative of each symmetric set.
+/// Visits every state of an instance.
 pub fn check(instance: &Instance) -> Report {
     let started = Instant::now();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
-    let mut checker = Protocol(*instance).checker().threads(threads);
-    if instance.is_symmetric() {
-        checker = checker.symmetry_fn(representative);
-    }
-    let checker = checker.spawn_dfs().join();
+    let checker = Protocol(*instance).checker().threads(threads).spawn_dfs().join();
     let found = checker.discoveries();
     let properties: Vec<_> = checker.model().properties();
     // The checker ends when it has a discovery for each property, or has visited every state.
@@ -67,7 +61,7 @@ pub fn check(instance: &Instance) -> Report {
 
 /// The shortest counterexample to the property that a mutant should break, if there is one.
 pub fn refute(mutant: Mutant) -> Option<Counterexample> {
-    let (instance, property) = instances::of_mutant(mutant);
+    let (instance, property) = of_mutant(mutant);
     // Increases the depth step by step: a checker continues for a while after a discovery, and keeps the last one.
     let steps = (2..DEPTH_MAX).find_map(|depth| {
         let checker = Protocol(instance).checker().target_max_depth(depth).spawn_bfs().join();
@@ -96,7 +90,7 @@ impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "  \"{}\" does not hold after these steps:", self.property)?;
         for (n, step) in self.steps.iter().enumerate() {
-            writeln!(f, "  {:>2}. {step}", n + 1)?;
+            writeln!(f, "  {:>2}. {step:?}", n + 1)?;
         }
         Ok(())
     }

@@ -47,21 +47,18 @@
 //! [`properties`] lists the properties of each state, [`instances`] the checked bounds, and [`instance::Mutant`] the
 //! mistakes that the checker must find.
 
-pub mod bounds;
 pub mod call;
 pub mod check;
 pub mod close;
 pub mod grab;
 pub mod hot;
 pub mod instance;
-pub mod instances;
 pub mod ledger;
 pub mod properties;
 pub mod protocol;
 pub mod set;
 pub mod settle;
 pub mod state;
-pub mod symmetry;
 
 pub use protocol::{Action, Protocol};
 pub use state::State;

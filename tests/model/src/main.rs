@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use model::instance::Mutant;
-use model::{check, instances};
+use model::check;
+use model::instance::{LARGE, Mutant, SMALL};
 
 /// Checks the protocol in every state of all instances. Takes minutes and gigabytes.
 #[derive(Parser)]
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
 
 fn check_all() -> bool {
     let mut is_good = true;
-    for instance in instances::SMALL.iter().chain(instances::LARGE) {
+    for instance in SMALL.iter().chain(LARGE) {
         println!("{}", instance.name);
         let report = check::check(instance);
         println!("{report}");
@@ -33,8 +33,8 @@ fn check_all() -> bool {
 fn show(mutant: Mutant) -> bool {
     let found = check::refute(mutant);
     match &found {
-        Some(counterexample) => println!("{mutant}\n{counterexample}"),
-        None => println!("{mutant} is not refuted"),
+        Some(counterexample) => println!("{mutant:?}\n{counterexample}"),
+        None => println!("{mutant:?} is not refuted"),
     }
     found.is_some()
 }
