@@ -15,26 +15,14 @@ const DEPTH_MAX: usize = 20;
 pub struct Report {
     /// Number of different states.
     pub states: usize,
-    /// Number of steps between them.
-    pub steps: usize,
-    /// The longest path to a state, in steps.
-    pub depth: usize,
     /// Duration of the check.
     pub time: Duration,
     /// Whether every state that can be reached was visited.
     pub is_complete: bool,
     /// Properties that should always hold, and do not.
     pub broken: Vec<&'static str>,
-    /// Events that should happen in some state, and whether they do.
-    pub reached: Vec<(&'static str, bool)>,
-}
-
-/// A path to a state that breaks a property.
-pub struct Counterexample {
-    /// The property.
-    pub property: &'static str,
-    /// The steps.
-    pub steps: Vec<Action>,
+    /// Events that should happen in some instance, and do not in this one.
+    pub missed: Vec<&'static str>,
 }
 
 /// Visits every state of an instance.
@@ -44,30 +32,28 @@ pub fn check(instance: &Instance) -> Report {
     let checker = Protocol(*instance).checker().threads(threads).spawn_dfs().join();
     let found = checker.discoveries();
     let properties: Vec<_> = checker.model().properties();
-    // The checker ends when it has a discovery for each property, or has visited every state.
-    let is_complete = checker.is_done() && found.len() < properties.len();
-    let (reached, broken): (Vec<_>, Vec<_>) =
-        properties.into_iter().partition(|property| property.expectation == Expectation::Sometimes);
+    let names = |wanted: Expectation, is_found: bool| {
+        let wanted = properties.iter().filter(move |property| property.expectation == wanted);
+        wanted.map(|property| property.name).filter(|name| found.contains_key(name) == is_found).collect()
+    };
     Report {
         states: checker.unique_state_count(),
-        steps: checker.state_count(),
-        depth: checker.max_depth(),
         time: started.elapsed(),
-        is_complete,
-        broken: broken.iter().map(|property| property.name).filter(|name| found.contains_key(name)).collect(),
-        reached: reached.iter().map(|property| (property.name, found.contains_key(property.name))).collect(),
+        // The checker ends when it has a discovery for each property, or has visited every state.
+        is_complete: checker.is_done() && found.len() < properties.len(),
+        broken: names(Expectation::Always, true),
+        missed: names(Expectation::Sometimes, false),
     }
 }
 
-/// The shortest counterexample to the property that a mutant should break, if there is one.
-pub fn refute(mutant: Mutant) -> Option<Counterexample> {
+/// The shortest way, in steps, to a state that breaks the property that a mutant should break, if there is one.
+pub fn refute(mutant: Mutant) -> Option<Vec<Action>> {
     let (instance, property) = of_mutant(mutant);
     // Increases the depth step by step: a checker continues for a while after a discovery, and keeps the last one.
-    let steps = (2..DEPTH_MAX).find_map(|depth| {
+    (2..DEPTH_MAX).find_map(|depth| {
         let checker = Protocol(instance).checker().target_max_depth(depth).spawn_bfs().join();
         checker.discovery(property).map(Path::into_actions)
-    })?;
-    Some(Counterexample { property, steps })
+    })
 }
 
 impl Report {
@@ -79,19 +65,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { states, steps, depth, time, is_complete, broken, .. } = self;
+        let Self { states, time, is_complete, broken, .. } = self;
         let all = if *is_complete { "all" } else { "NOT ALL" };
-        writeln!(f, "  {all} {states} states, {steps} steps, {depth} deep, {:.1} s", time.as_secs_f64())?;
-        broken.iter().try_for_each(|name| writeln!(f, "  BROKEN: {name}"))
-    }
-}
-
-impl fmt::Display for Counterexample {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "  \"{}\" does not hold after these steps:", self.property)?;
-        for (n, step) in self.steps.iter().enumerate() {
-            writeln!(f, "  {:>2}. {step:?}", n + 1)?;
-        }
-        Ok(())
+        write!(f, "{all} {states} states, {:.1} s", time.as_secs_f64())?;
+        broken.iter().try_for_each(|name| write!(f, "; BROKEN: {name}"))
     }
 }

@@ -139,14 +139,7 @@ impl Grab {
     }
 
     /// The next step after a reply, or the answer. `is_final`: why there is no slip, if a process knows that the packet is final.
-    pub fn next(
-        self,
-        instance: &Instance,
-        user: User,
-        is_final: Option<Why>,
-        call: Call,
-        reply: Reply,
-    ) -> Result<Self, Answer> {
+    pub fn next(self, instance: &Instance, user: User, is_final: Option<Why>, reply: Reply) -> Result<Self, Answer> {
         let at = match (self.at, reply) {
             (At::Pass { probe, why, doubt }, Reply::GrabAnswer(answer)) => {
                 return self.probed(instance, user, answer, (probe, why, doubt));
@@ -183,11 +176,8 @@ impl Grab {
             (At::Reconcile { answer, .. }, Reply::Done) => {
                 return answer.map_or_else(|| self.pass(instance, user), |slip| Err(Answer::Grabbed(slip)));
             }
-            // No such packet exists. Or the packet is not settled. The call tells which.
-            (_, _) => {
-                debug_assert!(matches!(reply, Reply::NoPacket) || call == Call::ReadPacket, "{call:?}: {reply:?}");
-                return Err(Answer::Unknown);
-            }
+            // No such packet exists. Or it is not settled yet.
+            (_, _) => return Err(Answer::Unknown),
         };
         Ok(Self { at, ..self })
     }
@@ -222,12 +212,7 @@ impl Grab {
     }
 
     /// Asks the next part of a pass, from position `probe` on. After the last one, combines the answers of all.
-    fn probe(
-        mut self,
-        instance: &Instance,
-        user: User,
-        (probe, why, doubt): (u8, Why, Set),
-    ) -> Result<Self, Answer> {
+    fn probe(mut self, instance: &Instance, user: User, (probe, why, doubt): (u8, Why, Set)) -> Result<Self, Answer> {
         let next = (probe..instance.parts).find(|probe| self.parts.has(instance.probed(user, *probe)));
         self.at = match next {
             Some(probe) => At::Pass { probe, why, doubt },

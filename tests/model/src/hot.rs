@@ -19,6 +19,8 @@ pub struct Hot {
     pub known: Set,
     /// The queue: the parts that may have holds.
     pub pending: Set,
+    /// Whether the packet is expired, by the hot store's clock.
+    pub expired: bool,
 }
 
 /// The user of each held slip.
@@ -104,7 +106,7 @@ impl Hot {
     }
 
     /// `grab.lua`: takes a slip for a user.
-    pub fn grab(&mut self, instance: &Instance, expired: bool, part: Part, user: User) -> GrabAnswer {
+    pub fn grab(&mut self, instance: &Instance, part: Part, user: User) -> GrabAnswer {
         if !self.loaded.has(part) {
             return GrabAnswer::NotLoaded;
         }
@@ -122,7 +124,7 @@ impl Hot {
         if self.closed.has(part) {
             return nothing(Why::Closed);
         }
-        if expired {
+        if self.expired {
             return nothing(Why::Expired);
         }
         let Some(slip) = free.first() else { return nothing(Why::SoldOut) };
@@ -133,19 +135,11 @@ impl Hot {
     }
 
     /// `load.lua`: loads a part unless it is loaded or expired. Returns whether it is loaded now.
-    pub fn load(
-        &mut self,
-        instance: &Instance,
-        expired: bool,
-        ledger: &Ledger,
-        part: Part,
-        decisions: Set,
-        closed: bool,
-    ) -> bool {
+    pub fn load(&mut self, instance: &Instance, ledger: &Ledger, part: Part, decisions: Set, closed: bool) -> bool {
         if self.loaded.has(part) && !instance.has(Mutant::LoadOverLoaded) {
             return true;
         }
-        if expired {
+        if self.expired {
             return false;
         }
         let slips = instance.slips_of(part);
@@ -169,15 +163,7 @@ impl Hot {
     }
 
     /// `reconcile.lua`: applies decisions of the ledger to a part, and ends those of `holds` whose slip has another owner.
-    pub fn reconcile(
-        &mut self,
-        instance: &Instance,
-        expired: bool,
-        ledger: &Ledger,
-        part: Part,
-        decisions: Set,
-        holds: Holds,
-    ) {
+    pub fn reconcile(&mut self, instance: &Instance, ledger: &Ledger, part: Part, decisions: Set, holds: Holds) {
         let slips = instance.slips_of(part);
         if self.loaded.has(part) {
             for slip in decisions.each() {
@@ -195,7 +181,7 @@ impl Hot {
                 if let Field::Held(other) = *self.field(part, owner)
                     && other != slip
                     && slips.has(other)
-                    && !expired
+                    && !self.expired
                     && !self.known.has(other)
                 {
                     self.free = self.free.and(Set::of(other));
@@ -242,7 +228,16 @@ impl Hot {
         mixed.pending = mix(self.pending, other.pending, parts);
         mixed.free = mix(self.free, other.free, slips);
         mixed.known = mix(self.known, other.known, slips);
+        if self.expired {
+            mixed.expire();
+        }
         mixed
+    }
+
+    /// The packet expires.
+    pub const fn expire(&mut self) {
+        self.expired = true;
+        self.free = Set::NONE;
     }
 
     /// Long after expiry the bitmaps are forgotten, and the hashes without holds.

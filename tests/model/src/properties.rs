@@ -4,7 +4,7 @@
 use stateright::Property;
 
 use crate::grab::At;
-use crate::hot::{NO_HOLDS, slips};
+use crate::hot::NO_HOLDS;
 use crate::instance::sum;
 use crate::protocol::Protocol;
 use crate::set::Set;
@@ -86,18 +86,18 @@ pub fn all() -> Vec<Property<Protocol>> {
         sometimes("a part is repaired", |_, state| is_at(state, |at| matches!(at, At::ReadRepair { .. }))),
         sometimes("a slip is put back", |_, state| {
             let is_other = |at| matches!(at, At::Reconcile { hold: Some(held), repair: false, answer: Some(own), .. } if held != own);
-            !state.expired && is_at(state, is_other)
+            !state.hot.expired && is_at(state, is_other)
         }),
         sometimes("a part is loaded as closed", |_, state| {
             is_at(state, |at| matches!(at, At::Load { closed: true, .. }))
         }),
         sometimes("a closed packet is settled before its expiry", |_, state| {
-            state.ledger.settled && !state.expired && is_shared(state)
+            state.ledger.settled && !state.hot.expired && is_shared(state)
         }),
         sometimes("a closed part holds a slip", |Protocol(instance), state| {
             state.hot.closed.each().any(|part| state.hot.outbox(instance, part) != NO_HOLDS)
         }),
-        sometimes("a hold outlives its packet's time", |_, state| state.expired && state.hot.held() != NO_HOLDS),
+        sometimes("a hold outlives its packet's time", |_, state| state.hot.expired && state.hot.held() != NO_HOLDS),
     ]
 }
 
@@ -133,14 +133,14 @@ fn free_and_claimed(state: &State) -> Set {
 /// All properties above still hold after it. A closed packet need not expire.
 fn recovery(protocol: &Protocol, state: &State) -> bool {
     let mut expired = *state;
-    expired.expire();
-    let is_closed = state.ledger.closed && !state.expired;
+    expired.hot.expire();
+    let is_closed = state.ledger.closed && !state.hot.expired;
     is_finished(protocol, &expired.recovered(&protocol.0))
         && (!is_closed || is_finished(protocol, &state.recovered(&protocol.0)))
 }
 
 fn is_finished(protocol: &Protocol, after: &State) -> bool {
-    slips(after.hot.held()).is_empty()
+    after.hot.held() == NO_HOLDS
         && after.hot.pending.is_empty()
         && after.ledger.settled == after.ledger.sent
         && settled(protocol, after)

@@ -93,7 +93,7 @@ impl Protocol {
                 push(Actor::Grab(n), &mut calls);
             }
         }
-        let is_due = state.ledger.sent && (state.expired || state.ledger.closed || self.0.early_refund);
+        let is_due = state.ledger.sent && (state.hot.expired || state.ledger.closed || self.0.early_refund);
         for (n, settle) in (0..).zip(state.settles) {
             // The runs are alike, so they begin in order.
             if n == 0 || settle != Settle::Ready || state.settles[0] != Settle::Ready {
@@ -108,7 +108,7 @@ impl Protocol {
         if state.late.is_some() {
             actions.push(Action::Late);
         }
-        if !state.expired {
+        if !state.hot.expired {
             actions.push(Action::Expire);
         } else if !state.hot.loaded.is_empty() {
             actions.push(Action::Forget);
@@ -158,25 +158,23 @@ impl Protocol {
     /// An actor receives a reply.
     fn receive(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
         match actor {
-            Actor::Sender => state.sender = self.sender_after(state.sender),
+            Actor::Sender => {
+                state.sender = match state.sender {
+                    Sender::Load(parts) if !parts.rest().is_empty() => Sender::Load(parts.rest()),
+                    Sender::Load(_) if self.0.has(Mutant::RedisBeforeLedger) => Sender::Pay,
+                    _ => Sender::Done,
+                }
+            }
             Actor::Operator => state.operator = state.operator.next(&self.0, reply),
             Actor::Grab(n) => {
                 let n = usize::from(n);
-                let next = state.grabs[n].next(&self.0, self.0.grabs[n], state.is_final, call, reply);
+                let next = state.grabs[n].next(&self.0, self.0.grabs[n], state.is_final, reply);
                 state.advance(&self.0, n, next);
             }
             Actor::Settle(n) => {
                 let settle = &mut state.settles[usize::from(n)];
                 *settle = settle.next(&self.0, call, reply);
             }
-        }
-    }
-
-    fn sender_after(&self, sender: Sender) -> Sender {
-        match sender {
-            Sender::Load(parts) if !parts.rest().is_empty() => Sender::Load(parts.rest()),
-            Sender::Load(_) if self.0.has(Mutant::RedisBeforeLedger) => Sender::Pay,
-            Sender::Load(_) | Sender::Pay | Sender::Done => Sender::Done,
         }
     }
 }
@@ -237,7 +235,7 @@ impl Model for Protocol {
                     state.execute(&self.0, call);
                 }
             }
-            Action::Expire => state.expire(),
+            Action::Expire => state.hot.expire(),
             Action::Forget => state.hot.forget(&self.0),
             Action::BackUp => state.backup = state.hot,
             Action::Lose(parts) => {
@@ -245,7 +243,8 @@ impl Model for Protocol {
                 if older == state.hot {
                     return None;
                 }
-                state.lose(older);
+                state.hot = older;
+                state.lost = true;
                 state.losses -= 1;
             }
         }

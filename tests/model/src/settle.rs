@@ -137,7 +137,9 @@ impl Settle {
             (Self::Reconcile(drain), Reply::Done) | (Self::IsEmpty(drain), Reply::Holds(_)) => {
                 after_outbox(instance, drain.parts.rest(), drain.refunding)
             }
-            (Self::Packet, Reply::Packet { settled: false, closed: true }) if !instance.has(Mutant::RefundBeforeTold) => {
+            (Self::Packet, Reply::Packet { settled: false, closed: true })
+                if !instance.has(Mutant::RefundBeforeTold) =>
+            {
                 Self::Close(Closing::new(all))
             }
             (Self::Packet, Reply::Packet { settled: false, closed }) => {
@@ -164,7 +166,9 @@ impl Settle {
             }
             (Self::Reread, Reply::Set(seen)) if seen == instance.all() => Self::MarkSettled,
             (Self::MarkSettled, Reply::Done) => Self::ReconcileParts(all),
-            (Self::ReconcileParts(parts), Reply::Done) if !parts.rest().is_empty() => Self::ReconcileParts(parts.rest()),
+            (Self::ReconcileParts(parts), Reply::Done) if !parts.rest().is_empty() => {
+                Self::ReconcileParts(parts.rest())
+            }
             // The packet is settled, or not yet. Or the ledger does not have it.
             (_, _) => Self::Done,
         }

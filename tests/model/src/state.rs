@@ -3,7 +3,7 @@
 use crate::call::{Call, Reply};
 use crate::close::Operator;
 use crate::grab::{Answer, Grab};
-use crate::hot::{Field, GrabAnswer, Hot, Why, slips};
+use crate::hot::{Field, GrabAnswer, Hot, Why, each, slips};
 use crate::instance::{Ack, GRABS, Instance, Mutant, SETTLERS, Slip, USERS, User};
 use crate::ledger::{Decision, Ledger};
 use crate::properties;
@@ -19,8 +19,6 @@ pub struct State {
     pub hot: Hot,
     /// An earlier state of the hot store, to which it may go back. At first it is empty.
     pub backup: Hot,
-    /// Whether the packet is expired, by the hot store's clock.
-    pub expired: bool,
     /// The sender.
     pub sender: Sender,
     /// The operator.
@@ -70,7 +68,6 @@ impl State {
             ledger: Ledger { sent, ..Ledger::default() },
             hot: Hot::default(),
             backup: Hot::default(),
-            expired: false,
             sender: Sender::Load(instance.all_parts()),
             operator: if instance.closes { Operator::Mark } else { Operator::Done },
             grabs: std::array::from_fn(grab),
@@ -94,17 +91,17 @@ impl State {
         match call {
             Call::Grab { part, user } => {
                 let held = self.hot.held();
-                let answer = self.hot.grab(instance, self.expired, part, user);
+                let answer = self.hot.grab(instance, part, user);
                 let is_fresh = matches!(answer, GrabAnswer::Held(slip) if held[usize::from(slip)] != Some(user));
                 self.must(!is_fresh || self.lost || self.operator != Operator::Answered, properties::AFTER_CLOSE);
                 Reply::GrabAnswer(answer)
             }
             Call::Reconcile { part, decisions, holds } => {
-                self.hot.reconcile(instance, self.expired, &self.ledger, part, decisions, holds);
+                self.hot.reconcile(instance, &self.ledger, part, decisions, holds);
                 Reply::Done
             }
             Call::Load { part, decisions, closed } => {
-                Reply::Loaded(self.hot.load(instance, self.expired, &self.ledger, part, decisions, closed))
+                Reply::Loaded(self.hot.load(instance, &self.ledger, part, decisions, closed))
             }
             Call::Close(part) => Reply::Loaded(self.hot.close(part)),
             Call::Send => {
@@ -177,21 +174,6 @@ impl State {
         }
     }
 
-    /// The packet expires.
-    pub fn expire(&mut self) {
-        self.expired = true;
-        self.hot.free = Set::NONE;
-    }
-
-    /// Replaces the hot store's data with `hot`; the difference is lost.
-    pub fn lose(&mut self, hot: Hot) {
-        self.hot = hot;
-        self.lost = true;
-        if self.expired {
-            self.expire();
-        }
-    }
-
     /// The state after all actors have died and settle has run once. The packet is due: expired or closed.
     #[must_use]
     pub fn recovered(mut self, instance: &Instance) -> Self {
@@ -214,14 +196,14 @@ impl State {
         let is_held = |(slip, holder): (Slip, User)| {
             holder == user && self.ledger.decisions[usize::from(slip)] == Decision::Absent
         };
-        let is_held = all_loaded && crate::hot::each(self.hot.held()).any(is_held);
+        let is_held = all_loaded && each(self.hot.held()).any(is_held);
         self.broken = None;
         let mut next = Ok(Grab::new(1));
         let mut calls = Vec::new();
         while let Ok(grab) = next {
             grab.calls(instance, user, false, &mut calls);
             let reply = self.execute(instance, calls[0]);
-            next = grab.next(instance, user, None, calls[0], reply);
+            next = grab.next(instance, user, None, reply);
             calls.clear();
         }
         let Err(answer) = next else { return false };
@@ -257,7 +239,7 @@ impl State {
                 Field::Held(slip) => all.has(slip) && all_held[usize::from(slip)] == Some(user),
                 Field::None | Field::Confirmed(_) => true,
             });
-            is_apart && (self.expired || free.and(held).and(known) == all) && is_held_once
+            is_apart && (self.hot.expired || free.and(held).and(known) == all) && is_held_once
         })
     }
 
