@@ -1,7 +1,7 @@
 //! A grab: `GrabSlip` in `service/grab/mod.rs`, with `Loader::ensure` and `Loader::repair` of `service/load.rs`.
 
 use crate::call::{Call, Reply};
-use crate::hot::{GrabAnswer, NO_HOLDS, Why};
+use crate::hot::{GrabAnswer, Why};
 use crate::instance::{Ack, Instance, Mutant, PARTS, Part, Slip, User};
 use crate::ledger::ClaimOutcome;
 use crate::set::Set;
@@ -128,8 +128,7 @@ impl Grab {
             At::Load { part, decisions, closed } => calls.push(Call::Load { part, decisions, closed }),
             At::Commit(slip) => calls.push(Call::Claim { slip, user }),
             At::Reconcile { part, decisions, hold, .. } => {
-                let mut holds = NO_HOLDS;
-                hold.iter().for_each(|slip| holds[usize::from(*slip)] = Some(user));
+                let holds = std::array::from_fn(|slip| hold.filter(|held| usize::from(*held) == slip).map(|_| user));
                 calls.push(Call::Reconcile { part, decisions, holds });
             }
             At::ReadPart { part, .. } | At::ReadRepair { part, .. } => {
