@@ -5,7 +5,7 @@ use crate::instance::{Instance, Mutant};
 use crate::set::Set;
 
 /// The operator, who may close the packet.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Operator {
     /// Mark the packet as closed in the ledger (`ClosePacket::close`).
     Mark,
@@ -17,29 +17,32 @@ pub enum Operator {
     Done,
 }
 
-/// What is next for the parts of a packet that is closed in the ledger (`close_part`).
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Closing {
-    /// Close the first of these parts.
-    Part(Set),
+/// The parts of a packet that is closed in the ledger, while they are closed (`close_part`).
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub struct Closing {
+    /// The parts that are still to be closed, the first one now.
+    parts: Set,
+    /// What is next for that part.
+    step: Step,
+}
+
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+enum Step {
+    /// Close it.
+    Close,
     /// It is not loaded: read its decisions.
-    Read(Set),
-    /// Load it as closed.
-    Load {
-        /// The parts that are still to be closed; this one is the first of them.
-        parts: Set,
-        /// Its decisions at the time of the read.
-        decisions: Set,
-    },
+    Read,
+    /// Load it as closed, with its decisions at the time of the read.
+    Load(Set),
 }
 
 impl Operator {
-    /// The calls that may come next.
-    pub fn calls(self, instance: &Instance, calls: &mut Vec<Call>) {
+    /// The call that comes next.
+    pub fn call(self, instance: &Instance) -> Option<Call> {
         match self {
-            Self::Mark => calls.push(Call::MarkClosed),
-            Self::Close(closing) => closing.calls(instance, calls),
-            Self::Answered | Self::Done => {}
+            Self::Mark => Some(Call::MarkClosed),
+            Self::Close(closing) => closing.call(instance),
+            Self::Answered | Self::Done => None,
         }
     }
 
@@ -48,7 +51,7 @@ impl Operator {
     pub fn next(self, instance: &Instance, reply: Reply) -> Self {
         match self {
             Self::Mark if matches!(reply, Reply::Packet { settled: true, .. }) => Self::Done,
-            Self::Mark => Self::Close(Closing::Part(Set::range(0, instance.parts))),
+            Self::Mark => Self::Close(Closing::new(instance.all_parts())),
             Self::Close(closing) => closing.next(instance, reply).map_or(Self::Answered, Self::Close),
             Self::Answered | Self::Done => self,
         }
@@ -56,32 +59,33 @@ impl Operator {
 }
 
 impl Closing {
-    /// The calls that may come next.
-    pub fn calls(self, instance: &Instance, calls: &mut Vec<Call>) {
-        match self {
-            Self::Part(parts) => calls.extend(parts.first().map(Call::Close)),
-            Self::Read(parts) => {
-                calls.extend(parts.first().map(|part| Call::ReadDecisions(instance.slips_of(part))));
-            }
-            Self::Load { parts, decisions } => {
-                calls.extend(parts.first().map(|part| Call::Load { part, decisions, closed: true }));
-            }
-        }
+    /// Closes these parts.
+    pub const fn new(parts: Set) -> Self {
+        Self { parts, step: Step::Close }
+    }
+
+    /// The call that comes next.
+    pub fn call(self, instance: &Instance) -> Option<Call> {
+        let part = self.parts.first()?;
+        Some(match self.step {
+            Step::Close => Call::Close(part),
+            Step::Read => Call::ReadDecisions(instance.slips_of(part)),
+            Step::Load(decisions) => Call::Load { part, decisions, closed: true },
+        })
     }
 
     /// The step after a reply; `None`: all parts are closed.
     pub fn next(self, instance: &Instance, reply: Reply) -> Option<Self> {
-        match (self, reply) {
-            (Self::Part(parts), Reply::Closed(false)) if !instance.has(Mutant::CloseSkipsUnloaded) => {
-                Some(Self::Read(parts))
-            }
-            (Self::Read(parts), Reply::Set(decisions)) => Some(Self::Load { parts, decisions }),
+        let step = match (self.step, reply) {
+            (Step::Close, Reply::Loaded(false)) if !instance.has(Mutant::CloseSkipsUnloaded) => Step::Read,
+            (Step::Read, Reply::Set(decisions)) => Step::Load(decisions),
             // Somebody may have loaded it first, as open.
-            (Self::Load { parts, .. }, Reply::Loaded { expired: false }) => Some(Self::Part(parts)),
-            (Self::Part(parts) | Self::Read(parts) | Self::Load { parts, .. }, _) => {
-                let rest = parts.without(parts.lowest(1));
-                (!rest.is_empty()).then_some(Self::Part(rest))
+            (Step::Load(_), Reply::Loaded(true)) => Step::Close,
+            (_, _) => {
+                let rest = self.parts.rest();
+                return (!rest.is_empty()).then_some(Self::new(rest));
             }
-        }
+        };
+        Some(Self { step, ..self })
     }
 }

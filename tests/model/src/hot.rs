@@ -7,81 +7,42 @@ use crate::set::Set;
 /// The hot store's data about the packet.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
 pub struct Hot {
-    /// The loaded parts, whose `claims` have the terms.
+    /// The loaded parts, whose hashes have the terms.
     pub loaded: Set,
     /// The loaded parts that are closed.
     pub closed: Set,
-    /// `claims` of each part: each user's entry.
-    pub claims: [[Entry; USERS]; PARTS],
-    /// `slips` of each part: the free slips.
-    pub free: [Queue; PARTS],
-    /// `decisions` of all parts: the slips with a known decision.
-    pub decisions: Set,
-    /// `pending`: the parts that may have a non-empty outbox.
+    /// Each user's field in the hash of each part.
+    pub fields: [[Field; USERS]; PARTS],
+    /// The free slips of all parts. None is free after the expiry: no grab takes one.
+    pub free: Set,
+    /// The bitmaps of all parts: the slips with a known decision.
+    pub known: Set,
+    /// The queue: the parts that may have holds.
     pub pending: Set,
+    /// Whether the packet is expired, by the hot store's clock.
+    pub expired: bool,
 }
 
-/// The holds: the user of each held slip.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Holds([Option<User>; SLIPS]);
+/// The user of each held slip.
+pub type Holds = [Option<User>; SLIPS];
 
-impl Holds {
-    /// No hold.
-    pub const NONE: Self = Self([None; SLIPS]);
+/// No hold.
+pub const NO_HOLDS: Holds = [None; SLIPS];
 
-    /// A single hold.
-    pub fn one(slip: Slip, user: User) -> Self {
-        let mut holds = Self::default();
-        holds.set(slip, Some(user));
-        holds
-    }
-
-    /// The user of a slip's hold.
-    pub fn user(self, slip: Slip) -> Option<User> {
-        self.0[usize::from(slip)]
-    }
-
-    /// The same slips, held for other users.
-    #[must_use]
-    pub fn map(self, other: impl Fn(User) -> User) -> Self {
-        Self(self.0.map(|user| user.map(&other)))
-    }
-
-    fn set(&mut self, slip: Slip, user: Option<User>) {
-        self.0[usize::from(slip)] = user;
-    }
-
-    /// Each hold.
-    pub fn each(self) -> impl Iterator<Item = (Slip, User)> {
-        (0..).zip(self.0).filter_map(|(slip, user)| Some((slip, user?)))
-    }
-
-    /// The slips that are held.
-    pub fn slips(self) -> Set {
-        self.each().map(|(slip, _)| slip).collect()
-    }
-
-    /// The holds of `slips`.
-    #[must_use]
-    pub fn of(self, slips: Set) -> Self {
-        let mut holds = Self::default();
-        self.each().filter(|(slip, _)| slips.has(*slip)).for_each(|(slip, user)| holds.set(slip, Some(user)));
-        holds
-    }
+/// The held slips, each with its user.
+pub fn each(holds: Holds) -> impl Iterator<Item = (Slip, User)> {
+    (0..).zip(holds).filter_map(|(slip, user)| Some((slip, user?)))
 }
 
-impl FromIterator<(Slip, User)> for Holds {
-    fn from_iter<I: IntoIterator<Item = (Slip, User)>>(each: I) -> Self {
-        let mut holds = Self::default();
-        each.into_iter().for_each(|(slip, user)| holds.set(slip, Some(user)));
-        holds
-    }
+/// The held slips.
+pub fn slips(holds: Holds) -> Set {
+    each(holds).map(|(slip, _)| slip).collect()
 }
 
-/// A user's entry in a part's `claims`.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub enum Entry {
-    /// Nothing.
+/// A user's field in a part's hash.
+#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
+pub enum Field {
+    /// There is none.
     #[default]
     None,
     /// `h`: a slip that is held for the user.
@@ -90,273 +51,204 @@ pub enum Entry {
     Confirmed(Slip),
 }
 
-/// A part's free slips, in the order in which grabs take them.
-#[derive(Clone, Copy, Debug, Default, Eq, Hash, PartialEq)]
-pub struct Queue([Option<Slip>; SLIPS]);
-
-impl Queue {
-    fn pop(&mut self) -> Option<Slip> {
-        let first = self.0[0];
-        self.0.rotate_left(1);
-        self.0[SLIPS - 1] = None;
-        first
-    }
-
-    /// A queue of these slips, in this order.
-    pub fn of(slips: impl IntoIterator<Item = Slip>) -> Self {
-        let mut queue = Self::default();
-        slips.into_iter().for_each(|slip| queue.push(slip));
-        queue
-    }
-
-    /// The slips, the next one first.
-    pub fn in_order(self) -> impl Iterator<Item = Slip> {
-        self.0.into_iter().flatten()
-    }
-
-    fn push(&mut self, slip: Slip) {
-        if let Some(place) = self.0.iter_mut().find(|place| place.is_none()) {
-            *place = Some(slip);
-        }
-    }
-
-    fn remove(&mut self, slip: Slip) {
-        let rest = *self;
-        *self = Self::default();
-        rest.0.into_iter().flatten().filter(|other| *other != slip).for_each(|other| self.push(other));
-    }
-
-    /// The slips in the queue.
-    pub fn slips(self) -> Set {
-        self.0.into_iter().flatten().collect()
-    }
+/// Why a user has no slip: `NoSlip` in the engine. If parts differ, the last of these counts.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub enum Why {
+    /// No part has a free slip.
+    SoldOut,
+    /// The packet is expired.
+    Expired,
+    /// The operator has closed it.
+    Closed,
 }
 
-/// An answer of `grab.lua`: `GrabAnswer` in `ports/hot_store.rs`.
+/// An answer of `grab.lua`: `GrabAnswer` in the engine.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum GrabAnswer {
     /// The part is not loaded.
     NotLoaded,
     /// The user's claim.
     Confirmed(Slip),
-    /// A slip that is held for the user.
+    /// A slip that is held for the user, by this call or before.
     Held(Slip),
-    /// The operator has closed the packet.
-    Closed {
-        /// Whether the answer is certain.
-        certain: bool,
-    },
     /// No slip for the user.
     Nothing {
-        /// Whether the packet is expired.
-        expired: bool,
+        /// The reason.
+        why: Why,
         /// Whether the answer is certain.
         certain: bool,
     },
 }
 
 impl Hot {
-    /// The outbox: the holds in `claims` of all parts. No slip is held for two users; [`crate::properties`] checks it.
+    /// The holds of all parts. No slip is held for two users; [`crate::properties`] checks it.
     pub fn held(&self) -> Holds {
-        let mut holds = Holds::default();
-        for claims in self.claims {
-            for (user, entry) in (0..).zip(claims) {
-                if let Entry::Held(slip) = entry {
-                    holds.set(slip, Some(user));
+        let mut holds = NO_HOLDS;
+        for fields in self.fields {
+            for (user, field) in (0..).zip(fields) {
+                if let Field::Held(slip) = field {
+                    holds[usize::from(slip)] = Some(user);
                 }
             }
         }
         holds
     }
 
-    fn claim(&mut self, part: Part, user: User) -> &mut Entry {
-        &mut self.claims[usize::from(part)][usize::from(user)]
+    /// The holds of a part: `outbox.lua`.
+    pub fn outbox(&self, instance: &Instance, part: Part) -> Holds {
+        let (mut holds, slips) = (self.held(), instance.slips_of(part));
+        (0..).zip(&mut holds).filter(|(slip, _)| !slips.has(*slip)).for_each(|(_, user)| *user = None);
+        holds
     }
 
-    /// Whether every slip of a loaded part has a known decision.
-    pub fn is_final(&self, instance: &Instance, part: Part) -> bool {
-        self.loaded.has(part) && self.decisions.covers(instance.slips_of(part))
+    fn field(&mut self, part: Part, user: User) -> &mut Field {
+        &mut self.fields[usize::from(part)][usize::from(user)]
     }
 
     /// `grab.lua`: takes a slip for a user.
-    pub fn grab(&mut self, instance: &Instance, expired: bool, part: Part, user: User) -> GrabAnswer {
+    pub fn grab(&mut self, instance: &Instance, part: Part, user: User) -> GrabAnswer {
         if !self.loaded.has(part) {
             return GrabAnswer::NotLoaded;
         }
-        match *self.claim(part, user) {
-            Entry::Confirmed(slip) => return GrabAnswer::Confirmed(slip),
-            Entry::Held(slip) => return GrabAnswer::Held(slip),
-            Entry::None => {}
+        match *self.field(part, user) {
+            Field::Held(_) if instance.has(Mutant::OverlookHold) => {}
+            Field::Held(slip) => return GrabAnswer::Held(slip),
+            Field::Confirmed(slip) => return GrabAnswer::Confirmed(slip),
+            Field::None => {}
         }
-        let certain = self.is_final(instance, part) || instance.ack == Ack::Redis;
+        let slips = instance.slips_of(part);
+        let free = self.free.within(slips);
+        let is_final = self.known.covers(slips) || instance.has(Mutant::EmptyIsFinal) && free.is_empty();
+        let certain = is_final || instance.ack == Ack::Redis;
+        let nothing = |why| GrabAnswer::Nothing { why, certain };
         if self.closed.has(part) {
-            return GrabAnswer::Closed { certain };
+            return nothing(Why::Closed);
         }
-        let taken = if expired { None } else { self.free[usize::from(part)].pop() };
-        let Some(slip) = taken else {
-            return GrabAnswer::Nothing { expired, certain };
-        };
+        if self.expired {
+            return nothing(Why::Expired);
+        }
+        let Some(slip) = free.first() else { return nothing(Why::SoldOut) };
+        self.free = self.free.without(Set::of(slip));
         self.pending = self.pending.and(Set::of(part));
-        *self.claim(part, user) = Entry::Held(slip);
+        *self.field(part, user) = Field::Held(slip);
         GrabAnswer::Held(slip)
     }
 
-    /// `load.lua`: loads a part unless it is loaded. Returns whether the packet is expired.
-    pub fn load(
-        &mut self,
-        instance: &Instance,
-        expired: bool,
-        ledger: &Ledger,
-        part: Part,
-        decisions: Set,
-        closed: bool,
-    ) -> bool {
+    /// `load.lua`: loads a part unless it is loaded or expired. Returns whether it is loaded now.
+    pub fn load(&mut self, instance: &Instance, ledger: &Ledger, part: Part, decisions: Set, closed: bool) -> bool {
         if self.loaded.has(part) && !instance.has(Mutant::LoadOverLoaded) {
-            return false;
-        }
-        if expired {
             return true;
         }
+        if self.expired {
+            return false;
+        }
         let slips = instance.slips_of(part);
-        let mut claims = [Entry::None; USERS];
-        for slip in decisions {
+        self.fields[usize::from(part)] = [Field::None; USERS];
+        for slip in decisions.each() {
             if let Some(owner) = ledger.owner(slip) {
-                claims[usize::from(owner)] = Entry::Confirmed(slip);
+                *self.field(part, owner) = Field::Confirmed(slip);
             }
         }
-        self.claims[usize::from(part)] = claims;
-        self.decisions = self.decisions.without(slips).and(decisions.within(slips));
-        self.free[usize::from(part)] = Queue::of(slips.without(decisions));
+        self.known = self.known.without(slips).and(decisions);
+        self.free = self.free.without(slips).and(slips.without(decisions));
         self.loaded = self.loaded.and(Set::of(part));
         self.closed = if closed { self.closed.and(Set::of(part)) } else { self.closed.without(Set::of(part)) };
-        false
+        true
     }
 
     /// `close.lua`: closes a part. Returns whether it is loaded.
     pub fn close(&mut self, part: Part) -> bool {
-        let is_loaded = self.loaded.has(part);
-        if is_loaded {
-            self.closed = self.closed.and(Set::of(part));
-        }
-        is_loaded
+        self.closed = self.closed.and(self.loaded.within(Set::of(part)));
+        self.loaded.has(part)
     }
 
-    /// `reconcile.lua`: applies decisions of the ledger to a part, and settles holds.
-    pub fn reconcile(
-        &mut self,
-        instance: &Instance,
-        expired: bool,
-        ledger: &Ledger,
-        part: Part,
-        decisions: Set,
-        decided: Holds,
-    ) {
+    /// `reconcile.lua`: applies decisions of the ledger to a part, and ends those of `holds` whose slip has another owner.
+    pub fn reconcile(&mut self, instance: &Instance, ledger: &Ledger, part: Part, decisions: Set, holds: Holds) {
         let slips = instance.slips_of(part);
         if self.loaded.has(part) {
-            for slip in decisions {
-                if slips.has(slip) {
-                    self.reconcile_slip(part, slip, ledger.owner(slip));
+            for slip in decisions.each() {
+                let owner = ledger.owner(slip);
+                if slips.has(slip) && !self.known.has(slip) {
+                    self.known = self.known.and(Set::of(slip));
+                    match self.held()[usize::from(slip)] {
+                        Some(holder) if Some(holder) != owner => self.retract(part, slip, holder),
+                        Some(_) => {}
+                        // A loss had made it free again.
+                        None => self.free = self.free.without(Set::of(slip)),
+                    }
                 }
-                if let Some(owner) = ledger.owner(slip) {
-                    self.confirm(slips, expired, part, slip, owner);
+                let Some(owner) = owner else { continue };
+                if let Field::Held(other) = *self.field(part, owner)
+                    && other != slip
+                    && slips.has(other)
+                    && !self.expired
+                    && !self.known.has(other)
+                {
+                    self.free = self.free.and(Set::of(other));
                 }
+                *self.field(part, owner) = Field::Confirmed(slip);
             }
-            for (slip, user) in decided.each() {
-                if decisions.has(slip) && ledger.owner(slip) != Some(user) {
+            for (slip, user) in each(holds) {
+                let is_anothers = decisions.has(slip) && ledger.owner(slip) != Some(user);
+                if is_anothers || instance.has(Mutant::EndWithoutDecision) {
                     self.retract(part, slip, user);
                 }
             }
         }
-        if self.held().slips().within(slips).is_empty() {
+        if self.outbox(instance, part) == NO_HOLDS {
             self.pending = self.pending.without(Set::of(part));
         }
     }
 
-    /// Applies a decision to its slip.
-    fn reconcile_slip(&mut self, part: Part, slip: Slip, owner: Option<User>) {
-        let is_news = !self.decisions.has(slip);
-        self.decisions = self.decisions.and(Set::of(slip));
-        let holder = self.held().user(slip);
-        if !is_news || (holder.is_some() && holder == owner) {
-            return;
-        }
-        match holder {
-            Some(user) => self.retract(part, slip, user),
-            // Only in repairs: a rollback had made the slip free again.
-            None => self.free[usize::from(part)].remove(slip),
-        }
-    }
-
-    /// Applies a decision to its owner, who has this slip and no other. Another slip that is held for the owner becomes
-    /// free.
-    fn confirm(&mut self, slips: Set, expired: bool, part: Part, slip: Slip, owner: User) {
-        if let Entry::Held(other) = *self.claim(part, owner)
-            && other != slip
-            && slips.has(other)
-            && !expired
-            && !self.decisions.has(other)
-        {
-            self.free[usize::from(part)].push(other);
-        }
-        *self.claim(part, owner) = Entry::Confirmed(slip);
-    }
-
-    /// Removes the entry of a user whose slip has another owner.
+    /// Ends the hold of a user whose slip has another owner.
     fn retract(&mut self, part: Part, slip: Slip, user: User) {
-        if *self.claim(part, user) == Entry::Held(slip) {
-            *self.claim(part, user) = Entry::None;
+        if *self.field(part, user) == Field::Held(slip) {
+            *self.field(part, user) = Field::None;
         }
+    }
+
+    /// Only in [`Mutant::PutBackAfterTimeout`]: makes a held slip free.
+    pub fn put_back(&mut self, instance: &Instance, slip: Slip, user: User) {
+        self.retract(instance.part_of(slip), slip, user);
+        self.free = self.free.and(Set::of(slip));
     }
 
     /// The same, with these parts as they are in `other`: each node loses data by itself.
     #[must_use]
     pub fn with(&self, instance: &Instance, other: Self, parts: Set) -> Self {
         let mut mixed = *self;
-        for part in parts {
-            let (place, slips) = (usize::from(part), instance.slips_of(part));
-            mixed.claims[place] = other.claims[place];
-            mixed.free[place] = other.free[place];
-            mixed.decisions = mixed.decisions.without(slips).and(other.decisions.within(slips));
+        let mut slips = Set::NONE;
+        for part in parts.each() {
+            mixed.fields[usize::from(part)] = other.fields[usize::from(part)];
+            slips = slips.and(instance.slips_of(part));
         }
-        mixed.loaded = mixed.loaded.without(parts).and(other.loaded.within(parts));
-        mixed.closed = mixed.closed.without(parts).and(other.closed.within(parts));
-        mixed.pending = mixed.pending.without(parts).and(other.pending.within(parts));
+        let mix = |mine: Set, others: Set, which: Set| mine.without(which).and(others.within(which));
+        mixed.loaded = mix(self.loaded, other.loaded, parts);
+        mixed.closed = mix(self.closed, other.closed, parts);
+        mixed.pending = mix(self.pending, other.pending, parts);
+        mixed.free = mix(self.free, other.free, slips);
+        mixed.known = mix(self.known, other.known, slips);
+        if self.expired {
+            mixed.expire();
+        }
         mixed
     }
 
-    /// The packet expires: the keys of the free slips expire.
-    pub fn expire(&mut self) {
-        self.free = [Queue::default(); PARTS];
+    /// The packet expires.
+    pub const fn expire(&mut self) {
+        self.expired = true;
+        self.free = Set::NONE;
     }
 
-    /// Long after expiry a part is forgotten, unless it has holds.
+    /// Long after expiry the bitmaps are forgotten, and the hashes without holds.
     pub fn forget(&mut self, instance: &Instance) {
-        for part in self.loaded {
-            let slips = instance.slips_of(part);
-            if self.held().slips().within(slips).is_empty() {
+        self.known = Set::NONE;
+        for part in self.loaded.each() {
+            if self.outbox(instance, part) == NO_HOLDS {
                 self.loaded = self.loaded.without(Set::of(part));
                 self.closed = self.closed.without(Set::of(part));
-                self.decisions = self.decisions.without(slips);
-                self.claims[usize::from(part)] = [Entry::None; USERS];
+                self.fields[usize::from(part)] = [Field::None; USERS];
             }
-        }
-    }
-
-    /// Only in [`Mutant::AckBeforeCommit`]: drops holds without a decision.
-    pub fn drop_holds(&mut self, slips: Set) {
-        for entry in self.claims.as_flattened_mut() {
-            if matches!(entry, Entry::Held(slip) if slips.has(*slip)) {
-                *entry = Entry::None;
-            }
-        }
-    }
-
-    /// Only in [`Mutant::PutBackAfterTimeout`]: makes a held slip free.
-    pub fn put_back(&mut self, instance: &Instance, slip: Slip, user: User) {
-        let part = instance.part_of(slip);
-        if self.held().user(slip) == Some(user) {
-            self.retract(part, slip, user);
-            self.free[usize::from(part)].push(slip);
         }
     }
 }

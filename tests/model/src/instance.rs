@@ -1,9 +1,6 @@
-//! The bounds of a check, and the mutants.
+//! The bounds of a check, the instances to check, and the mutants.
 
-use std::fmt;
-
-use crate::bounds::Bits;
-pub use crate::bounds::{GRABS, PARTS, SETTLERS, SLIPS, USERS};
+use crate::properties;
 use crate::set::Set;
 
 /// A slip's index.
@@ -13,14 +10,20 @@ pub type User = u8;
 /// A part's index.
 pub type Part = u8;
 
-/// A slip's amount. Amounts are different powers of two, so each sum identifies its slips.
-pub const fn amount(slip: Slip) -> Bits {
-    1 << slip
-}
+/// The most slips of an instance. A checker that visits millions of states needs small arrays.
+pub const SLIPS: usize = 3;
+/// The most users.
+pub const USERS: usize = 3;
+/// The most parts.
+pub const PARTS: usize = 2;
+/// The most grabs at once.
+pub const GRABS: usize = 3;
+/// The most runs of settle.
+pub const SETTLERS: usize = 2;
 
-/// The sum of the amounts of `slips`.
-pub fn sum(slips: Set) -> Bits {
-    slips.into_iter().map(amount).sum()
+/// The sum of the amounts of `slips`. Amounts are different powers of two, so each sum identifies its slips.
+pub fn sum(slips: Set) -> u8 {
+    slips.each().map(|slip| 1 << slip).sum()
 }
 
 /// The acknowledgement mode: `AckMode` in the engine.
@@ -43,8 +46,6 @@ pub struct Instance {
     pub slips: u8,
     /// Number of its parts.
     pub parts: u8,
-    /// Each user's probe order: `PartId::probe_order`.
-    pub orders: [[Part; PARTS]; USERS],
     /// The users of the grabs. A user who is in it twice grabs from two devices at once.
     pub grabs: &'static [User],
     /// How many times each of them grabs, one time after another. Each grab may die at any step.
@@ -53,10 +54,8 @@ pub struct Instance {
     pub settlers: u8,
     /// Slips per refund.
     pub chunk: usize,
-    /// How many times the hot store may go back to an earlier state.
-    pub rollbacks: u8,
-    /// How many times the hot store may lose everything.
-    pub wipes: u8,
+    /// How many times the hot store, or the node of a part, may go back to an earlier state, or lose everything.
+    pub losses: u8,
     /// How many calls may be executed twice, late, or never.
     pub copies: u8,
     /// Whether a packet may be refunded while the hot store still gives slips, because clocks differ by more than the
@@ -79,6 +78,11 @@ impl Instance {
         Set::range(0, self.slips)
     }
 
+    /// All parts.
+    pub const fn all_parts(&self) -> Set {
+        Set::range(0, self.parts)
+    }
+
     /// The slips of a part: `PartId::slips`.
     pub fn slips_of(&self, part: Part) -> Set {
         let bound = |part: Part| part * self.slips / self.parts;
@@ -90,9 +94,14 @@ impl Instance {
         (0..self.parts).find(|part| self.slips_of(*part).has(slip)).unwrap_or_default()
     }
 
-    /// The part at position `probe` of a user's probe order.
-    pub fn probed(&self, user: User, probe: u8) -> Part {
-        self.orders[usize::from(user)][usize::from(probe)] % self.parts
+    /// The part at position `probe` of a user's probe order: each user begins one part after the user before.
+    pub const fn probed(&self, user: User, probe: u8) -> Part {
+        (user + probe) % self.parts
+    }
+
+    /// Whether all users are alike: each grabs from one device, and all probe the same part first.
+    pub fn is_symmetric(&self) -> bool {
+        self.parts == 1 && (0..).zip(self.grabs).all(|(n, user): (User, _)| n == *user)
     }
 
     /// Whether promises must be kept. `lost`: the hot store has lost something.
@@ -101,6 +110,55 @@ impl Instance {
     }
 }
 
+/// The base of most instances: two users and one run of settle. The only fault: every actor may die at any step.
+const PLAIN: Instance = Instance {
+    name: "plain",
+    ack: Ack::Ledger,
+    slips: 2,
+    parts: 1,
+    grabs: &[0, 1],
+    tries: 1,
+    settlers: 1,
+    chunk: 1,
+    losses: 0,
+    copies: 0,
+    early_refund: false,
+    closes: false,
+    mutant: None,
+};
+
+/// Checked by the tests.
+pub const SMALL: &[Instance] = &[
+    Instance { name: "three users, two slips, and a loss", grabs: &[0, 1, 2], settlers: 0, losses: 1, ..PLAIN },
+    Instance { name: "a user with two devices, and a loss", grabs: &[0, 0, 1], settlers: 0, losses: 1, ..PLAIN },
+    Instance { name: "two users grab twice", tries: 2, ..PLAIN },
+    Instance { name: "a loss", losses: 1, ..PLAIN },
+    Instance { name: "two settle runs", settlers: 2, ..PLAIN },
+    Instance { name: "a call twice, late, or never", copies: 1, ..PLAIN },
+    Instance { name: "clocks that differ by more than the grace", early_refund: true, losses: 1, ..PLAIN },
+    Instance { name: "three slips in two parts", slips: 3, parts: 2, ..PLAIN },
+    Instance { name: "a slip in two parts, and a loss", slips: 1, parts: 2, losses: 1, ..PLAIN },
+    Instance { name: "`redis` mode, with two parts", ack: Ack::Redis, parts: 2, tries: 2, ..PLAIN },
+    Instance { name: "`redis` mode, a call twice", ack: Ack::Redis, tries: 2, copies: 1, ..PLAIN },
+    Instance { name: "`redis` mode, with a loss", ack: Ack::Redis, tries: 2, losses: 1, ..PLAIN },
+    Instance { name: "a close", closes: true, ..PLAIN },
+    Instance { name: "a close, in `redis` mode", ack: Ack::Redis, closes: true, ..PLAIN },
+];
+
+/// Checked by the command only.
+pub const LARGE: &[Instance] = &[
+    Instance { name: "three users grab two slips", grabs: &[0, 1, 2], ..PLAIN },
+    Instance { name: "three users grab three slips", grabs: &[0, 1, 2], slips: 3, chunk: 2, ..PLAIN },
+    Instance { name: "three users, settle, and a loss", grabs: &[0, 1, 2], losses: 1, ..PLAIN },
+    Instance { name: "two users grab twice, and a loss", tries: 2, losses: 1, ..PLAIN },
+    Instance { name: "two parts and a loss", parts: 2, losses: 1, ..PLAIN },
+    Instance { name: "two losses", losses: 2, ..PLAIN },
+    Instance { name: "two settle runs, and a loss", settlers: 2, losses: 1, ..PLAIN },
+    Instance { name: "three users and two settle runs", grabs: &[0, 1, 2], settlers: 2, ..PLAIN },
+    Instance { name: "a close and a loss", closes: true, losses: 1, ..PLAIN },
+    Instance { name: "a close, in `redis` mode with two parts", ack: Ack::Redis, parts: 2, closes: true, ..PLAIN },
+];
+
 /// A copy of the protocol with one mistake. Each breaks one rule, and thereby one property.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, clap::ValueEnum)]
 pub enum Mutant {
@@ -108,14 +166,16 @@ pub enum Mutant {
     NoSlipDecision,
     /// A claim does not check whether the user has a claim.
     NoClaimDecision,
-    /// Settle drops a hold from the outbox before its claim is committed.
-    AckBeforeCommit,
+    /// A reconcile ends a hold although its slip has no decision.
+    EndWithoutDecision,
     /// A hold is the answer, in an instance whose answers wait for the ledger.
     HoldIsAnswer,
-    /// A user is denied although a slip has no decision and their claim item was not read.
-    NegativeInDoubt,
-    /// A user who is in doubt is denied after a read of their claim item, although another of their requests may still win.
-    ReadInDoubt,
+    /// A user in doubt is denied although their claim item was not read.
+    DenyWithoutClaim,
+    /// A user of a packet that is known to be final is denied although their claim item was not read.
+    FinalWithoutClaim,
+    /// A grab overlooks a hold of its user that an earlier one left behind.
+    OverlookHold,
     /// A slip whose claim got no answer becomes free for others.
     PutBackAfterTimeout,
     /// Settle marks the packet as settled after the first refund that succeeds.
@@ -124,7 +184,7 @@ pub enum Mutant {
     LoadOverLoaded,
     /// A new packet is loaded into the hot store before the ledger has it.
     RedisBeforeLedger,
-    /// A process caches a part as final once no slip is free.
+    /// A part without a free slip counts as final.
     EmptyIsFinal,
     /// A packet in `redis` mode is refunded before its outbox is empty.
     RefundWithoutDraining,
@@ -132,13 +192,33 @@ pub enum Mutant {
     CloseSkipsUnloaded,
     /// Settle refunds a closed packet without closing its parts.
     RefundBeforeTold,
-    /// A refund returns the total minus the claims that were counted before.
-    RefundByCount,
+    /// A refund pays for all slips of its chunk, also for those that were decided meanwhile.
+    RefundDecided,
 }
 
-impl fmt::Display for Mutant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = clap::ValueEnum::to_possible_value(self);
-        f.write_str(name.as_ref().map_or("", |name| name.get_name()))
-    }
+/// An instance in which a mutant breaks a property, and that property.
+pub const fn of_mutant(mutant: Mutant) -> (Instance, &'static str) {
+    const ALONE: Instance = Instance { settlers: 0, ..PLAIN };
+    const REDIS: Instance = Instance { ack: Ack::Redis, ..PLAIN };
+    let (instance, property) = match mutant {
+        Mutant::NoSlipDecision => (Instance { losses: 1, ..ALONE }, properties::ONE_DECISION),
+        Mutant::NoClaimDecision => (Instance { losses: 1, grabs: &[0, 1, 1], ..ALONE }, properties::ONE_CLAIM),
+        Mutant::EndWithoutDecision => (Instance { copies: 1, ..PLAIN }, properties::WHOLE),
+        Mutant::HoldIsAnswer => (PLAIN, properties::PROMISE),
+        Mutant::DenyWithoutClaim => (Instance { losses: 1, grabs: &[0, 0], ..ALONE }, properties::DENIED_WINNER),
+        Mutant::FinalWithoutClaim => {
+            (Instance { slips: 1, parts: 2, grabs: &[0, 0, 1], ..ALONE }, properties::DENIED_WINNER)
+        }
+        Mutant::OverlookHold => (ALONE, properties::ASKS_AGAIN),
+        Mutant::PutBackAfterTimeout => (PLAIN, properties::GIVEN_ONCE),
+        Mutant::SettledTooEarly => (PLAIN, properties::SETTLED),
+        Mutant::LoadOverLoaded => (Instance { tries: 2, ..REDIS }, properties::PROMISE),
+        Mutant::RedisBeforeLedger => (PLAIN, properties::RECOVERY),
+        Mutant::EmptyIsFinal => (Instance { losses: 1, grabs: &[0, 0, 1], ..ALONE }, properties::DENIED_WINNER),
+        Mutant::RefundWithoutDraining => (REDIS, properties::PROMISE),
+        Mutant::CloseSkipsUnloaded => (Instance { closes: true, grabs: &[0], ..ALONE }, properties::AFTER_CLOSE),
+        Mutant::RefundBeforeTold => (Instance { closes: true, grabs: &[0], ..REDIS }, properties::PROMISE),
+        Mutant::RefundDecided => (Instance { chunk: 2, ..PLAIN }, properties::CONSERVATION),
+    };
+    (Instance { mutant: Some(mutant), ..instance }, property)
 }

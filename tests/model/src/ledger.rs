@@ -1,7 +1,6 @@
 //! The ledger: one packet's items in `DynamoDB`. A transaction is one step, and so is a consistent read.
 
-use crate::bounds::Bits;
-use crate::instance::{Instance, Mutant, SLIPS, Slip, USERS, User, amount};
+use crate::instance::{Instance, Mutant, SLIPS, Slip, USERS, User, sum};
 use crate::set::Set;
 
 /// The ledger's data about the packet.
@@ -15,9 +14,9 @@ pub struct Ledger {
     /// The claim item of each user.
     pub claims: [Option<Slip>; USERS],
     /// The amount that each user's wallet received.
-    pub credited: [Bits; USERS],
+    pub credited: [u8; USERS],
     /// The amount that the sender's wallet got back.
-    pub returned: Bits,
+    pub returned: u8,
     /// The packet is marked as closed.
     pub closed: bool,
     /// The packet's status is "settled".
@@ -54,19 +53,35 @@ pub enum ClaimOutcome {
     Taken,
 }
 
+impl ClaimOutcome {
+    /// The decisions that the outcome of a claim of `slip` shows.
+    pub const fn decisions(self, slip: Slip) -> Set {
+        match self {
+            Self::Committed | Self::Taken => Set::of(slip),
+            Self::Already { slip: own, foreign: false } => Set::of(own),
+            Self::Already { slip: own, foreign: true } => Set::of(own).and(Set::of(slip)),
+        }
+    }
+}
+
 impl Ledger {
+    fn having(&self, is_wanted: impl Fn(Decision) -> bool) -> Set {
+        (0..).zip(self.decisions).filter(|(_, decision)| is_wanted(*decision)).map(|(slip, _)| slip).collect()
+    }
+
     /// The slips that have a decision.
     pub fn decided(&self) -> Set {
-        (0..).zip(self.decisions).filter(|(_, decision)| *decision != Decision::Absent).map(|(slip, _)| slip).collect()
+        self.having(|decision| decision != Decision::Absent)
     }
 
     /// The slips that users claimed.
     pub fn claimed(&self) -> Set {
-        (0..)
-            .zip(self.decisions)
-            .filter(|(_, decision)| matches!(decision, Decision::Claimed(_)))
-            .map(|(slip, _)| slip)
-            .collect()
+        self.having(|decision| matches!(decision, Decision::Claimed(_)))
+    }
+
+    /// The slips that `user` claimed: at most one.
+    pub fn claimed_by(&self, user: User) -> Set {
+        self.having(|decision| decision == Decision::Claimed(user))
     }
 
     /// The owner of a slip, if a user claimed it.
@@ -82,33 +97,28 @@ impl Ledger {
         let decision_passes = decision == Decision::Absent || instance.has(Mutant::NoSlipDecision);
         let claim_passes = claim.is_none() || instance.has(Mutant::NoClaimDecision);
         if decision_passes && claim_passes {
-            self.decision(slip, Decision::Claimed(user));
+            self.decide(slip, Decision::Claimed(user));
             self.claims[usize::from(user)] = Some(slip);
-            self.credited[usize::from(user)] += amount(slip);
+            self.credited[usize::from(user)] += sum(Set::of(slip));
             return ClaimOutcome::Committed;
         }
-        match claim {
-            Some(slip) => {
-                let foreign = decision != Decision::Absent && decision != Decision::Claimed(user);
-                ClaimOutcome::Already { slip, foreign }
-            }
-            None => ClaimOutcome::Taken,
-        }
+        let foreign = decision != Decision::Absent && decision != Decision::Claimed(user);
+        claim.map_or(ClaimOutcome::Taken, |slip| ClaimOutcome::Already { slip, foreign })
     }
 
     /// `Ledger::refund` and `decisions_in_the_way` (`ledger/refund.rs`): writes a decision for each slip of a chunk if
-    /// all are absent, and credits `sum` to the sender's wallet. (The refund's own item exists exactly if its lowest
-    /// slip's decision does.) Returns the slips with existing decisions: none if it is done.
-    pub fn refund(&mut self, slips: Set, sum: Bits) -> Set {
+    /// all are absent, and credits the sender's wallet. (The refund's own item exists exactly if its lowest slip's
+    /// decision does.) Returns the slips with existing decisions: none if it is done.
+    pub fn refund(&mut self, instance: &Instance, slips: Set) -> Set {
         let in_the_way = self.decided().within(slips);
-        if in_the_way.is_empty() {
-            slips.into_iter().for_each(|slip| self.decision(slip, Decision::Refunded));
-            self.returned = self.returned.saturating_add(sum);
+        if in_the_way.is_empty() || instance.has(Mutant::RefundDecided) {
+            slips.without(in_the_way).each().for_each(|slip| self.decide(slip, Decision::Refunded));
+            self.returned = self.returned.saturating_add(sum(slips));
         }
         in_the_way
     }
 
-    fn decision(&mut self, slip: Slip, decision: Decision) {
+    fn decide(&mut self, slip: Slip, decision: Decision) {
         let place = &mut self.decisions[usize::from(slip)];
         self.overwritten |= *place != Decision::Absent && *place != decision;
         *place = decision;

@@ -6,14 +6,13 @@
 //!
 //! | here | in the engine (`shared/src`) |
 //! |---|---|
-//! | [`hot`]: `grab`, `reconcile`, `load`, `close` | `redis/lua/{grab,reconcile,load,close}.lua` |
-//! | [`hot`]: `is_final`, and the action `CacheFinalPart` | `redis/lua/snapshot.lua`, `service/grab/exhausted.rs` |
+//! | [`hot`]: `grab`, `reconcile`, `load`, `close`, `outbox` | `redis/lua/{grab,reconcile,load,close,outbox}.lua` |
 //! | [`ledger`]: `claim`, `refund` | `ledger/claim.rs`, `ledger/refund.rs`, with the retries of `ledger/commit.rs` |
-//! | [`grab`]: `Pass`, `Doubt` | `GrabSlip::pass`, `answer_by_claim` and `ask_the_ledger` in `service/grab/mod.rs` |
-//! | [`grab`]: `Help`, `Helped` | `Helper::help` in `service/grab/help.rs` |
-//! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::take` and `reconcile` |
-//! | [`grab`]: `NotLoaded`, `ReadPart`, `Load`, `ReadRepair`, `Repair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
+//! | [`grab`]: `Pass`, `InDoubt` | `GrabSlip::grab` and `pass` in `service/grab/mod.rs` |
+//! | [`grab`]: `Commit`, `Reconcile` | `GrabSlip::commit` and `reconcile` |
+//! | [`grab`]: `NotLoaded`, `ReadPart`, `Load`, `ReadRepair` | `Loader::ensure_alone`, `load`, `repair_alone` in `service/load.rs` |
 //! | [`grab`]: `Forgotten`, `IsSettled`, `SinceSettled` | `GrabSlip::expired_and_forgotten` |
+//! | [`state::State::is_final`] | `service/grab/final_packets.rs`, `GrabSlip::answer_final` |
 //! | [`settle`]: `Ready` to `IsEmpty` | `Outboxes::drain`, `persist` in `service/settle/outbox.rs`; `Settle::drain` in `service/settle/refund.rs` |
 //! | [`settle`]: `Packet` to `ReconcileParts` | `Settle::try_portion`, `refund_chunk`, `reconcile` in `service/settle/refund.rs` |
 //! | [`close`]: `Operator`, `Closing` | `ClosePacket::close`, `Closer::close_part` in `service/close.rs` |
@@ -23,45 +22,41 @@
 //! - An actor dies after any of its writes.
 //! - A transaction's result is unknown, and it is sent again.
 //! - A call is executed a second time, or after its actor has died.
-//! - A grab can't reconcile the hot store.
+//! - A grab whose claim is committed answers before the hot store is reconciled, which may also never happen.
 //! - A run of settle can't commit a hold, and goes on without it. It can't close a part: without promises it goes on to the refund.
-//! - The hot store, or the node of one part, goes back to a snapshot, or loses everything.
+//! - The hot store, or the node of one part, goes back to an earlier state, or loses everything.
 //! - A loader knows no decision.
 //! - The clocks of two processes differ.
-//! - A grab whose claim is committed answers before it reconciles the hot store.
 //!
 //! Left out, because it would show no more:
-//! - times and amounts: a claim item carries both, and never changes;
+//! - times and amounts: a claim item carries both, and never changes. So the pause before the second pass takes no time here;
+//! - the order of free slips: a grab takes the lowest. A slip that is put back may come before or after the others;
 //! - guards and parked holds: they only remove steps;
 //! - the loader's read of whether the packet is closed, in instances without a close;
-//! - the leases: any number of processes may load or help at once;
-//! - the wait until a part is final: asking again at any moment covers more;
+//! - the lease of a load: any number of processes may load at once;
 //! - batched claims: they equal single claims without another step in between.
 //!
 //! A query of decisions is one step here; `DynamoDB` reads it item by item. The model has no hot store that invents
 //! holds.
 //!
-//! For each state the model also checks recovery: if all actors died now and the packet expired, one run of settle leaves
-//! nothing behind. Of symmetric states, which differ only in the users' names, the checker visits one ([`symmetry`]).
+//! Two properties look ahead from each state. If all actors died now and the packet expired, one run of settle leaves nothing behind.
+//! If a user asked again now, and nobody else did anything, they would learn the truth.
 //!
-//! [`properties`] lists the properties of each state, [`instances`] the checked bounds, and [`instance::Mutant`] the
-//! mistakes that the checker must find.
+//! [`properties`] lists the properties of each state, [`instance`] the checked bounds, and [`instance::Mutant`] the mistakes that the
+//! checker must find.
 
-pub mod bounds;
 pub mod call;
 pub mod check;
 pub mod close;
 pub mod grab;
 pub mod hot;
 pub mod instance;
-pub mod instances;
 pub mod ledger;
 pub mod properties;
 pub mod protocol;
 pub mod set;
 pub mod settle;
 pub mod state;
-pub mod symmetry;
 
 pub use protocol::{Action, Protocol};
 pub use state::State;

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use model::instance::Mutant;
-use model::{check, instances};
+use model::check;
+use model::instance::{LARGE, Mutant, SMALL, of_mutant};
 
 /// Checks the protocol in every state of all instances. Takes minutes and gigabytes.
 #[derive(Parser)]
@@ -21,20 +21,19 @@ fn main() -> ExitCode {
 
 fn check_all() -> bool {
     let mut is_good = true;
-    for instance in instances::SMALL.iter().chain(instances::LARGE) {
-        println!("{}", instance.name);
+    for instance in SMALL.iter().chain(LARGE) {
         let report = check::check(instance);
-        println!("{report}");
+        println!("{}: {report}", instance.name);
         is_good &= report.is_good();
     }
     is_good
 }
 
 fn show(mutant: Mutant) -> bool {
-    let found = check::refute(mutant);
-    match &found {
-        Some(counterexample) => println!("{mutant}\n{counterexample}"),
-        None => println!("{mutant} is not refuted"),
+    let steps = check::refute(mutant);
+    match &steps {
+        Some(steps) => println!("\"{}\" does not hold after these steps: {steps:#?}", of_mutant(mutant).1),
+        None => println!("{mutant:?} is not refuted"),
     }
-    found.is_some()
+    steps.is_some()
 }

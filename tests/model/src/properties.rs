@@ -4,8 +4,8 @@
 use stateright::Property;
 
 use crate::grab::At;
+use crate::hot::NO_HOLDS;
 use crate::instance::sum;
-use crate::ledger::Decision;
 use crate::protocol::Protocol;
 use crate::set::Set;
 use crate::state::State;
@@ -18,10 +18,11 @@ pub const ONE_CLAIM: &str = "a user has at most one claim";
 pub const CONSERVATION: &str = "claimed + refunded + undecided = total";
 /// A `grabbed` answer is true, and stays true.
 pub const PROMISE: &str = "a promise is kept";
-/// No user who has a slip is answered `sold_out` or `expired`.
+/// No user who has a claim at this moment is answered `sold_out`, `expired` or `closed`. Another request of a user without one may
+/// still win.
 pub const DENIED_WINNER: &str = "a winner is never denied";
-/// No user who was answered `sold_out` wins later, with an answer after the ledger's commit.
-pub const FINAL_NO: &str = "sold out is final";
+/// A user who asks again gets their claim, or the slip that an earlier request has left held for them.
+pub const ASKS_AGAIN: &str = "a user who asks again learns the truth";
 /// `sold_out` is answered only while no slip is free, except slips that were lost before.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
 /// After a close is answered, the hot store gives out no slip, unless it has lost something.
@@ -41,71 +42,72 @@ pub const RECOVERY: &str = "one settle run finishes everything";
 
 /// The properties that always hold, then the events that happen in at least one of the checked instances.
 pub fn all() -> Vec<Property<Protocol>> {
+    let always = Property::<Protocol>::always;
+    let sometimes = Property::<Protocol>::sometimes;
     vec![
         always(ONE_DECISION, |_, state| !state.ledger.overwritten),
-        always(ONE_CLAIM, one_claim),
+        always(ONE_CLAIM, |_, state| {
+            let claims = (0..).zip(state.ledger.claims);
+            claims.into_iter().all(|(user, claim)| state.ledger.claimed_by(user) == claim.into_iter().collect())
+        }),
         always(CONSERVATION, conservation),
         always(PROMISE, promise),
-        always(DENIED_WINNER, |_, state| !state.wrong.denied_winner),
-        always(FINAL_NO, |_, state| !state.wrong.late_win),
-        always(SOLD_OUT, |_, state| !state.wrong.sold_out),
-        always(AFTER_CLOSE, |_, state| !state.wrong.after_close),
-        always(CLOSED, |_, state| !state.wrong.closed),
+        always(DENIED_WINNER, |_, state| state.broken != Some(DENIED_WINNER)),
+        always(ASKS_AGAIN, |Protocol(instance), state| {
+            instance.grabs.iter().all(|user| state.tells_truth(instance, *user))
+        }),
+        always(SOLD_OUT, |_, state| state.broken != Some(SOLD_OUT)),
+        always(AFTER_CLOSE, |_, state| state.broken != Some(AFTER_CLOSE)),
+        always(CLOSED, |_, state| state.broken != Some(CLOSED)),
         always(SETTLED, settled),
         always(WHOLE, |Protocol(instance), state| state.parts_are_whole(instance)),
         always(TRUE_DECISIONS, |_, state| state.decisions_are_true()),
-        always(GIVEN_ONCE, given_once),
+        always(GIVEN_ONCE, |_, state| state.lost || free_and_claimed(state).is_empty()),
         always(RECOVERY, recovery),
         sometimes("every slip is claimed, and the packet settled", |Protocol(instance), state| {
             state.ledger.settled && state.ledger.claimed() == instance.all()
         }),
-        sometimes("slips go back to the sender", |_, state| {
-            state.ledger.settled && state.ledger.returned > 0 && !state.ledger.claimed().is_empty()
+        sometimes("slips go back to the sender", |_, state| state.ledger.settled && is_shared(state)),
+        sometimes("a second pass finds a slip", |_, state| {
+            state.grabs.iter().any(|grab| grab.is_second && matches!(grab.at, At::Commit(_)))
         }),
-        sometimes("a user comes too late", |Protocol(instance), state| state.comes_too_late(instance)),
-        sometimes("a user is in doubt", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Doubt { .. }))),
-        sometimes("a hold is helped", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Helped { .. }))),
+        sometimes("a second pass asks only some parts", |Protocol(instance), state| {
+            state.grabs.iter().any(|grab| grab.is_second && !grab.parts.covers(instance.all_parts()))
+        }),
+        sometimes("a user is still in doubt", |_, state| is_at(state, |at| matches!(at, At::InDoubt(_)))),
+        sometimes("a packet is known to be final", |_, state| state.is_final.is_some()),
         sometimes("a part with decisions is loaded", |_, state| {
-            state.grabs.iter().any(|grab| matches!(grab.at, At::Load { decisions, .. } if !decisions.is_empty()))
+            is_at(state, |at| matches!(at, At::Load { decisions, .. } if !decisions.is_empty()))
         }),
         sometimes("the ledger answers for a part that is forgotten", |_, state| {
-            state.grabs.iter().any(|grab| grab.at == At::SinceSettled)
+            is_at(state, |at| at == At::SinceSettled)
         }),
         sometimes("a claimed slip is free again", |_, state| !free_and_claimed(state).is_empty()),
-        sometimes("a part is repaired", |_, state| state.grabs.iter().any(|grab| matches!(grab.at, At::Repair { .. }))),
-        sometimes("a slip is put back", |Protocol(instance), state| state.puts_back(instance)),
+        sometimes("a part is repaired", |_, state| is_at(state, |at| matches!(at, At::ReadRepair { .. }))),
+        sometimes("a slip is put back", |_, state| {
+            let is_other = |at| matches!(at, At::Reconcile { hold: Some(held), repair: false, answer: Some(own), .. } if held != own);
+            !state.hot.expired && is_at(state, is_other)
+        }),
         sometimes("a part is loaded as closed", |_, state| {
-            state.grabs.iter().any(|grab| matches!(grab.at, At::Load { closed: true, .. }))
+            is_at(state, |at| matches!(at, At::Load { closed: true, .. }))
         }),
         sometimes("a closed packet is settled before its expiry", |_, state| {
-            state.ledger.settled && !state.expired && state.ledger.returned > 0 && !state.ledger.claimed().is_empty()
+            state.ledger.settled && !state.hot.expired && is_shared(state)
         }),
         sometimes("a closed part holds a slip", |Protocol(instance), state| {
-            let slips = |part| instance.slips_of(part);
-            state.hot.closed.into_iter().any(|part| !state.hot.held().slips().within(slips(part)).is_empty())
+            state.hot.closed.each().any(|part| state.hot.outbox(instance, part) != NO_HOLDS)
         }),
-        sometimes("a hold outlives its packet's time", |_, state| {
-            state.expired && !state.hot.held().slips().is_empty()
-        }),
+        sometimes("a hold outlives its packet's time", |_, state| state.hot.expired && state.hot.held() != NO_HOLDS),
     ]
 }
 
-type Condition = fn(&Protocol, &State) -> bool;
-
-fn always(name: &'static str, condition: Condition) -> Property<Protocol> {
-    Property::always(name, condition)
+fn is_at(state: &State, is_wanted: impl Fn(At) -> bool) -> bool {
+    state.grabs.iter().any(|grab| is_wanted(grab.at))
 }
 
-fn sometimes(name: &'static str, condition: Condition) -> Property<Protocol> {
-    Property::sometimes(name, condition)
-}
-
-fn one_claim(_: &Protocol, state: &State) -> bool {
-    let decisions = state.ledger.decisions;
-    (0..).zip(state.ledger.claims).all(|(user, claim)| {
-        let owned = (0..).zip(decisions).filter(|(_, decision)| *decision == Decision::Claimed(user));
-        owned.map(|(slip, _): (u8, _)| slip).eq(claim)
-    })
+/// Whether some slips are claimed and others refunded.
+fn is_shared(state: &State) -> bool {
+    state.ledger.returned > 0 && !state.ledger.claimed().is_empty()
 }
 
 fn conservation(Protocol(instance): &Protocol, state: &State) -> bool {
@@ -116,34 +118,29 @@ fn conservation(Protocol(instance): &Protocol, state: &State) -> bool {
 }
 
 fn promise(Protocol(instance): &Protocol, state: &State) -> bool {
-    !state.wrong.grabbed && (0..).zip(state.promised).all(|(user, _)| state.keeps_promise(instance, user))
+    state.broken != Some(PROMISE) && (0..).zip(state.promised).all(|(user, _)| state.keeps_promise(instance, user))
 }
 
 fn settled(Protocol(instance): &Protocol, state: &State) -> bool {
     !state.ledger.settled || state.ledger.decided() == instance.all()
 }
 
-fn given_once(_: &Protocol, state: &State) -> bool {
-    state.lost || free_and_claimed(state).is_empty()
-}
-
 fn free_and_claimed(state: &State) -> Set {
-    let claimed = state.ledger.claimed();
-    state.hot.free.iter().fold(Set::NONE, |all, free| all.and(free.slips().within(claimed)))
+    state.hot.free.within(state.ledger.claimed())
 }
 
 /// Recovery: if all actors died now and the packet expired, one run of settle empties the outbox and settles the packet.
 /// All properties above still hold after it. A closed packet need not expire.
 fn recovery(protocol: &Protocol, state: &State) -> bool {
     let mut expired = *state;
-    expired.expire();
-    let is_closed = state.ledger.closed && !state.expired;
+    expired.hot.expire();
+    let is_closed = state.ledger.closed && !state.hot.expired;
     is_finished(protocol, &expired.recovered(&protocol.0))
         && (!is_closed || is_finished(protocol, &state.recovered(&protocol.0)))
 }
 
 fn is_finished(protocol: &Protocol, after: &State) -> bool {
-    after.hot.held().slips().is_empty()
+    after.hot.held() == NO_HOLDS
         && after.hot.pending.is_empty()
         && after.ledger.settled == after.ledger.sent
         && settled(protocol, after)

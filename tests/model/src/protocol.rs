@@ -1,14 +1,12 @@
 //! All steps from a state: the actors' steps with their faults, and events without an actor.
 
-use std::fmt;
-
 use stateright::{Model, Property};
 
-use crate::call::{Call, Reply, name};
+use crate::call::{Call, Reply};
 use crate::close::Operator;
-use crate::grab::{At, Then};
+use crate::grab::{Answer, At, Grab};
 use crate::hot::Hot;
-use crate::instance::{Instance, Mutant, Part, User};
+use crate::instance::{Instance, Mutant};
 use crate::properties;
 use crate::set::Set;
 use crate::settle::Settle;
@@ -25,8 +23,8 @@ pub enum Actor {
     Sender,
     /// The operator.
     Operator,
-    /// A grab of a user.
-    Grab(u8, User),
+    /// A grab.
+    Grab(u8),
     /// A run of settle.
     Settle(u8),
 }
@@ -39,17 +37,15 @@ pub enum Fate {
     /// The call is executed, and the actor dies before the reply. (Death before a call equals death after the last
     /// one.)
     Killed,
-    /// The call is executed, but the reply is lost. The actor will send the same call again.
+    /// The transaction is executed, but the reply is lost. The actor will send the same one again.
     Unanswered,
     /// The call is executed, and will be executed a second time.
     Copied,
-    /// The actor dies before the call is executed.
+    /// The actor dies before the call is executed, which may happen later or never.
     Abandoned,
-    /// A reconcile does not reach the hot store. The answer remains valid.
-    Unreached,
     /// A run of settle could not commit a claim in its time, or close a part, and goes on without it.
     GivenUp,
-    /// The answer is given before the reconcile reaches the hot store.
+    /// The answer is given before the reconcile reaches the hot store, which may happen later or never.
     Ahead,
 }
 
@@ -64,14 +60,10 @@ pub enum Action {
     Expire,
     /// Long after expiry the hot store forgets the parts without holds.
     Forget,
-    /// A process caches a final part (`service/grab/exhausted.rs` and `snapshot.lua`).
-    CacheFinalPart(Part),
-    /// A snapshot of the hot store is taken.
-    Snapshot,
-    /// The nodes of these parts go back to the hot store's snapshot.
-    Rollback(Set),
-    /// The nodes of these parts lose everything.
-    Wipe(Set),
+    /// The hot store's state is copied.
+    BackUp,
+    /// The nodes of these parts go back to the copy. Without one they lose everything.
+    Lose(Set),
 }
 
 impl Protocol {
@@ -92,20 +84,22 @@ impl Protocol {
         }
         push(Actor::Sender, &mut calls);
         if state.ledger.sent {
-            state.operator.calls(&self.0, &mut calls);
+            calls.extend(state.operator.call(&self.0));
             push(Actor::Operator, &mut calls);
         }
-        let remembered = state.remembered();
         for ((n, user), grab) in (0..).zip(self.0.grabs).zip(state.grabs) {
-            if grab.tries > 0 {
-                grab.at.calls(&self.0, *user, remembered, &mut calls);
-                push(Actor::Grab(n, *user), &mut calls);
+            if grab.tries > 0 && (n <= state.begun || !self.0.is_symmetric()) {
+                grab.calls(&self.0, *user, state.is_final.is_some(), &mut calls);
+                push(Actor::Grab(n), &mut calls);
             }
         }
-        let is_due = state.ledger.sent && (state.expired || state.ledger.closed || self.0.early_refund);
+        let is_due = state.ledger.sent && (state.hot.expired || state.ledger.closed || self.0.early_refund);
         for (n, settle) in (0..).zip(state.settles) {
-            settle.calls(&self.0, is_due, &mut calls);
-            push(Actor::Settle(n), &mut calls);
+            // The runs are alike, so they begin in order.
+            if n == 0 || settle != Settle::Ready || state.settles[0] != Settle::Ready {
+                settle.calls(&self.0, is_due, &mut calls);
+                push(Actor::Settle(n), &mut calls);
+            }
         }
     }
 
@@ -114,73 +108,48 @@ impl Protocol {
         if state.late.is_some() {
             actions.push(Action::Late);
         }
-        if !state.expired {
+        if !state.hot.expired {
             actions.push(Action::Expire);
         } else if !state.hot.loaded.is_empty() {
             actions.push(Action::Forget);
         }
-        for part in 0..self.0.parts {
-            let is_final = state.hot.is_final(&self.0, part) && !state.hot.closed.has(part);
-            let is_empty = state.hot.loaded.has(part) && state.hot.free[usize::from(part)].slips().is_empty();
-            if state.final_parts[usize::from(part)].is_none()
-                && (is_final || self.0.has(Mutant::EmptyIsFinal) && is_empty)
-            {
-                actions.push(Action::CacheFinalPart(part));
+        if state.losses > 0 {
+            if state.backup == Hot::default() {
+                actions.push(Action::BackUp);
             }
+            // Parts lie on different nodes, or on the same.
+            let all = self.0.all_parts();
+            actions.push(Action::Lose(all));
+            actions.extend(all.each().map(Set::of).filter(|part| *part != all).map(Action::Lose));
         }
-        let nothing = Hot::default();
-        if state.faults.rollbacks > 0 {
-            match state.snapshot {
-                None if state.hot != nothing => actions.push(Action::Snapshot),
-                Some(_) => actions.extend(self.nodes().map(Action::Rollback)),
-                None => {}
-            }
-        }
-        if state.faults.wipes > 0 && state.hot != nothing {
-            actions.extend(self.nodes().map(Action::Wipe));
-        }
-    }
-
-    /// The parts that a loss may befall: parts lie on different nodes, or on the same.
-    fn nodes(&self) -> impl Iterator<Item = Set> {
-        let all = Set::range(0, self.0.parts);
-        let single = (0..self.0.parts).map(Set::of).filter(move |part| *part != all);
-        std::iter::once(all).chain(single)
     }
 
     fn step(&self, state: &mut State, actor: Actor, call: Call, fate: Fate) {
         let instance = &self.0;
-        state.faults.copies -= u8::from(fate.is_fault_of(call));
+        if let Actor::Grab(n) = actor
+            && instance.is_symmetric()
+        {
+            state.begun = state.begun.max(n + 1);
+        }
+        state.copies -= u8::from(matches!(fate, Fate::Copied | Fate::Abandoned | Fate::GivenUp));
+        if matches!(fate, Fate::Copied | Fate::Abandoned | Fate::Ahead) {
+            state.late = Some(call);
+        }
+        let is_executed = matches!(fate, Fate::Done | Fate::Killed | Fate::Unanswered | Fate::Copied);
+        let reply = if is_executed { state.execute(instance, call) } else { Reply::Done };
         match fate {
-            Fate::Done => {
-                let reply = state.execute(instance, call);
-                self.receive(state, actor, call, reply);
-            }
-            Fate::Killed => {
-                state.execute(instance, call);
-                die(state, actor);
-            }
+            Fate::Done | Fate::Copied | Fate::GivenUp => self.receive(state, actor, call, reply),
+            Fate::Killed | Fate::Abandoned => die(state, actor),
             Fate::Unanswered => {
-                state.execute(instance, call);
-            }
-            Fate::Copied => {
-                state.late = Some(call);
-                let reply = state.execute(instance, call);
-                self.receive(state, actor, call, reply);
-            }
-            Fate::Abandoned => {
-                state.late = Some(call);
-                die(state, actor);
-            }
-            Fate::GivenUp => self.receive(state, actor, call, Reply::Done),
-            Fate::Unreached | Fate::Ahead => {
-                if fate == Fate::Ahead {
-                    state.late = Some(call);
+                if let (Call::Claim { slip, user }, true) = (call, instance.has(Mutant::PutBackAfterTimeout)) {
+                    state.hot.put_back(instance, slip, user);
                 }
-                if let Actor::Grab(n, _) = actor
-                    && let Some(next) = state.grabs[usize::from(n)].at.unreached()
+            }
+            Fate::Ahead => {
+                if let Actor::Grab(n) = actor
+                    && let Some(slip) = answer_ahead(state.grabs[usize::from(n)])
                 {
-                    state.advance(instance, usize::from(n), next);
+                    state.advance(instance, usize::from(n), Err(Answer::Grabbed(slip)));
                 }
             }
         }
@@ -189,26 +158,23 @@ impl Protocol {
     /// An actor receives a reply.
     fn receive(&self, state: &mut State, actor: Actor, call: Call, reply: Reply) {
         match actor {
-            Actor::Sender => state.sender = self.sender_after(state.sender),
+            Actor::Sender => {
+                state.sender = match state.sender {
+                    Sender::Load(parts) if !parts.rest().is_empty() => Sender::Load(parts.rest()),
+                    Sender::Load(_) if self.0.has(Mutant::RedisBeforeLedger) => Sender::Pay,
+                    _ => Sender::Done,
+                }
+            }
             Actor::Operator => state.operator = state.operator.next(&self.0, reply),
-            Actor::Grab(n, _) => {
-                let next = state.grabs[usize::from(n)].at.next(&self.0, call, reply);
-                state.advance(&self.0, usize::from(n), next);
+            Actor::Grab(n) => {
+                let n = usize::from(n);
+                let next = state.grabs[n].next(&self.0, self.0.grabs[n], state.is_final, reply);
+                state.advance(&self.0, n, next);
             }
             Actor::Settle(n) => {
                 let settle = &mut state.settles[usize::from(n)];
                 *settle = settle.next(&self.0, call, reply);
             }
-        }
-    }
-
-    fn sender_after(&self, sender: Sender) -> Sender {
-        let Sender::Load(parts) = sender else { return Sender::Done };
-        let rest = parts.without(parts.lowest(1));
-        match (rest.is_empty(), self.0.has(Mutant::RedisBeforeLedger)) {
-            (false, _) => Sender::Load(rest),
-            (true, true) => Sender::Pay,
-            (true, false) => Sender::Done,
         }
     }
 }
@@ -218,40 +184,28 @@ fn die(state: &mut State, actor: Actor) {
     match actor {
         Actor::Sender => state.sender = Sender::Done,
         Actor::Operator => state.operator = Operator::Done,
-        Actor::Grab(n, _) => state.die(usize::from(n)),
+        Actor::Grab(n) => state.end_grab(usize::from(n)),
         Actor::Settle(n) => state.settles[usize::from(n)] = Settle::Done,
     }
 }
 
-impl Fate {
-    /// Whether it counts towards an instance's bound on faults. Deaths and repeated transactions need no bound: an
-    /// actor dies once, and a transaction is idempotent.
-    const fn is_fault_of(self, call: Call) -> bool {
-        match self {
-            Self::Done | Self::Killed | Self::Ahead => false,
-            Self::Unanswered => !call.is_transaction(),
-            Self::Copied | Self::Abandoned | Self::Unreached | Self::GivenUp => true,
-        }
-    }
+/// The answer of a grab that has one, and only has to reconcile.
+const fn answer_ahead(grab: Grab) -> Option<u8> {
+    if let At::Reconcile { answer, .. } = grab.at { answer } else { None }
 }
 
-/// The fates of a call. A read has no effect outside, so a reader's death equals its absence.
+/// The fates of a call. A read has no effect outside, so a reader's death equals its absence. Deaths and repeated transactions need
+/// no bound: an actor dies once, and a transaction is idempotent.
 fn fates(state: &State, actor: Actor, call: Call) -> impl Iterator<Item = Fate> {
-    let is_spare = state.faults.copies > 0;
-    let may_be_late = is_spare && state.late.is_none();
-    let grab = match actor {
-        Actor::Grab(n, _) => Some(state.grabs[usize::from(n)].at),
-        _ => None,
-    };
-    let tells = grab.is_some() && matches!(call, Call::Reconcile { .. });
-    let has_answer = matches!(grab, Some(At::Reconcile { then: Then::Answer(_), .. }));
+    let is_spare = state.copies > 0;
+    let may_be_late = call.is_write() && is_spare && state.late.is_none();
+    let has_answer = matches!(actor, Actor::Grab(n) if answer_ahead(state.grabs[usize::from(n)]).is_some());
     [
         (Fate::Done, true),
         (Fate::Killed, call.is_write()),
-        (Fate::Unanswered, call.is_transaction() || call.is_write() && is_spare),
-        (Fate::Copied, call.is_write() && may_be_late),
-        (Fate::Abandoned, call.is_write() && may_be_late),
-        (Fate::Unreached, tells && is_spare),
+        (Fate::Unanswered, call.is_transaction()),
+        (Fate::Copied, may_be_late),
+        (Fate::Abandoned, may_be_late),
         (Fate::GivenUp, is_spare && matches!((actor, call), (Actor::Settle(_), Call::Claim { .. } | Call::Close(_)))),
         (Fate::Ahead, has_answer && state.late.is_none()),
     ]
@@ -281,28 +235,17 @@ impl Model for Protocol {
                     state.execute(&self.0, call);
                 }
             }
-            Action::Expire => state.expire(),
+            Action::Expire => state.hot.expire(),
             Action::Forget => state.hot.forget(&self.0),
-            Action::CacheFinalPart(part) => {
-                state.final_parts[usize::from(part)] = Some(state.hot.decisions.within(self.0.slips_of(part)));
-            }
-            Action::Snapshot => state.snapshot = Some(state.hot),
-            Action::Rollback(parts) => {
-                let snapshot = state.snapshot.take()?;
-                let older = state.hot.with(&self.0, snapshot, parts);
+            Action::BackUp => state.backup = state.hot,
+            Action::Lose(parts) => {
+                let older = state.hot.with(&self.0, std::mem::take(&mut state.backup), parts);
                 if older == state.hot {
                     return None;
                 }
-                state.lose(older);
-                state.faults.rollbacks -= 1;
-            }
-            Action::Wipe(parts) => {
-                let rest = state.hot.with(&self.0, Hot::default(), parts);
-                if rest == state.hot {
-                    return None;
-                }
-                state.lose(rest);
-                state.faults.wipes -= 1;
+                state.hot = older;
+                state.lost = true;
+                state.losses -= 1;
             }
         }
         (state != *last).then_some(state)
@@ -310,50 +253,5 @@ impl Model for Protocol {
 
     fn properties(&self) -> Vec<Property<Self>> {
         properties::all()
-    }
-
-    fn format_action(&self, action: &Action) -> String {
-        action.to_string()
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Step(actor, call, fate) => write!(f, "{actor}: {call}{fate}"),
-            Self::Late => f.write_str("the late call is executed"),
-            Self::Expire => f.write_str("the packet expires"),
-            Self::Forget => f.write_str("the hot store forgets the parts without holds"),
-            Self::CacheFinalPart(part) => write!(f, "a process caches part {part} as final"),
-            Self::Snapshot => f.write_str("a snapshot of the hot store is taken"),
-            Self::Rollback(parts) => write!(f, "parts {parts} go back to the snapshot"),
-            Self::Wipe(parts) => write!(f, "parts {parts} are lost"),
-        }
-    }
-}
-
-impl fmt::Display for Actor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sender => f.write_str("send"),
-            Self::Operator => f.write_str("operator"),
-            Self::Grab(n, user) => write!(f, "grab {n} ({})", name(*user)),
-            Self::Settle(n) => write!(f, "settle {n}"),
-        }
-    }
-}
-
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Done => "",
-            Self::Killed => "; it dies before the reply",
-            Self::Unanswered => "; no answer, it will be sent again",
-            Self::Copied => "; a copy will be executed late",
-            Self::Abandoned => "; it dies, and this will be executed late",
-            Self::Unreached => "; the hot store is not reached",
-            Self::GivenUp => "; this is not done, and the run goes on",
-            Self::Ahead => "; it answers first, and this will be executed late",
-        })
     }
 }

@@ -2,11 +2,9 @@
 
 use std::fmt;
 
-use crate::bounds::Bits;
-
 /// A set of small numbers, slips or parts: one bit each.
-#[derive(Clone, Copy, Default, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Set(Bits);
+#[derive(Clone, Copy, Default, Eq, Hash, PartialEq)]
+pub struct Set(u8);
 
 impl Set {
     /// The empty set.
@@ -55,24 +53,20 @@ impl Set {
         Self(self.0 & !other.0)
     }
 
-    /// The lowest `count` numbers.
-    #[must_use]
-    pub fn lowest(self, count: usize) -> Self {
-        self.into_iter().take(count).collect()
+    /// The numbers, in ascending order.
+    pub fn each(self) -> impl Iterator<Item = u8> {
+        (0..8).filter(move |number| self.has(*number))
     }
 
     /// The lowest number, if there is one.
     pub fn first(self) -> Option<u8> {
-        self.into_iter().next()
+        self.each().next()
     }
-}
 
-impl IntoIterator for Set {
-    type Item = u8;
-    type IntoIter = Members;
-
-    fn into_iter(self) -> Members {
-        Members(self.0)
+    /// All but the lowest number.
+    #[must_use]
+    pub const fn rest(self) -> Self {
+        Self(self.0 & self.0.wrapping_sub(1))
     }
 }
 
@@ -84,31 +78,6 @@ impl FromIterator<u8> for Set {
 
 impl fmt::Debug for Set {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(*self).finish()
-    }
-}
-
-impl fmt::Display for Set {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_empty() {
-            return f.write_str("none");
-        }
-        for (place, number) in self.into_iter().enumerate() {
-            write!(f, "{}{number}", if place > 0 { "+" } else { "" })?;
-        }
-        Ok(())
-    }
-}
-
-/// The numbers of a [`Set`] in ascending order.
-pub struct Members(Bits);
-
-impl Iterator for Members {
-    type Item = u8;
-
-    fn next(&mut self) -> Option<u8> {
-        let lowest = self.0.trailing_zeros();
-        self.0 &= self.0.wrapping_sub(1);
-        u8::try_from(lowest).ok().filter(|lowest| u32::from(*lowest) < Bits::BITS)
+        f.debug_set().entries(self.each()).finish()
     }
 }
