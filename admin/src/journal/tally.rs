@@ -1,58 +1,36 @@
-//! One pass over the items of a ledger, in any order: sums, the day's entries, and what contradicts itself.
+//! One pass over the items of a ledger, in any order: sums, the day's movements, and what contradicts itself.
 
-use std::io;
-use std::path::Path;
+use std::collections::BTreeSet;
 
+use ::audit::{Name, Own};
+use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 use shared::domain::MovementKind;
+use shared::ports::Key;
 
 use super::entry::{Movements, Sum};
-use super::fact::{self, Attributes, Fact};
-use crate::sort::Sorter;
+use super::item::Attributes;
+use crate::deployment::Failed;
+use crate::scratch;
 
 /// Problems that are spelt out; further ones are only counted.
 const LISTED_MAX: usize = 50;
 
+const SCHEMA: &str = "CREATE TABLE movement (at INTEGER, kind TEXT, user TEXT, id TEXT, packet TEXT, amount INTEGER)";
+const ADD: &str = "INSERT INTO movement VALUES (?, ?, ?, ?, ?, ?)";
+
 /// Something that is wrong with the ledger, its export, or the day before.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Problem {
-    pub kind: ProblemKind,
+    /// `malformed`: an item that can't be parsed, or whose key has no meaning. `currency`: a packet in another one.
+    /// `copies`: movements that differ from the items that repeat them. `negative`: a class of accounts with more debits
+    /// than credits. `state`: wallets, or the undecided slips of packets, that differ from the sum of all movements.
+    /// `previous`: an opening that differs from the closing of the day before.
+    pub kind: String,
     /// The item or the sum.
     pub subject: String,
     pub expected: String,
     pub found: String,
-}
-
-/// The kinds of problems.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProblemKind {
-    /// An item that can't be parsed, or whose key has no meaning.
-    Malformed,
-    /// A packet in another currency.
-    Currency,
-    /// Movements that differ from the packets and slip decisions that repeat them.
-    Copies,
-    /// A class of accounts with more debits than credits.
-    Negative,
-    /// Wallets, or the undecided slips of packets, that differ from the sum of all movements.
-    State,
-    /// An opening that differs from the closing of the day before.
-    Previous,
-}
-
-impl ProblemKind {
-    /// The name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Malformed => "malformed",
-            Self::Currency => "currency",
-            Self::Copies => "copies",
-            Self::Negative => "negative",
-            Self::State => "state",
-            Self::Previous => "previous",
-        }
-    }
 }
 
 /// Problems: their number, and the first ones.
@@ -63,24 +41,28 @@ pub struct Problems {
 }
 
 impl Problems {
-    pub fn add(
-        &mut self,
-        kind: ProblemKind,
-        subject: impl Into<String>,
-        expected: impl Into<String>,
-        found: impl Into<String>,
-    ) {
+    pub fn add(&mut self, kind: &str, subject: impl ToString, expected: impl ToString, found: impl ToString) {
         self.problem_count += 1;
         if self.problems.len() < LISTED_MAX {
-            let (subject, expected, found) = (subject.into(), expected.into(), found.into());
-            self.problems.push(Problem { kind, subject, expected, found });
+            let [subject, expected, found] = [subject.to_string(), expected.to_string(), found.to_string()];
+            self.problems.push(Problem { kind: kind.to_owned(), subject, expected, found });
         }
     }
+}
 
-    fn append(&mut self, other: Self) {
-        self.problem_count += other.problem_count;
-        self.problems.extend(other.problems);
-        self.problems.truncate(LISTED_MAX);
+/// Why an item was not added.
+#[derive(Debug, thiserror::Error)]
+enum Refused {
+    /// It is malformed: what was expected.
+    #[error("expected {0}")]
+    Expected(String),
+    #[error(transparent)]
+    Database(#[from] rusqlite::Error),
+}
+
+impl From<String> for Refused {
+    fn from(expected: String) -> Self {
+        Self::Expected(expected)
     }
 }
 
@@ -97,164 +79,170 @@ pub struct Span {
 pub struct Period {
     pub movements: Movements,
     /// The slips of the refunds among the movements.
-    pub refunded_slips: u64,
-    /// What items of packets say of the same time.
-    pub copies: Copies,
+    refunded_slips: u64,
+    /// Packets, and the slips that decisions give to users and give back.
+    sent: Sum,
+    claimed: Sum,
+    refunded: Sum,
+    /// The copies of deposits, refunds and withdrawals in timelines.
+    timelines: Movements,
 }
 
-/// The sums of what movements should equal.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Copies {
-    /// Packets.
-    pub sent: Sum,
-    /// Slips that decisions give to users.
-    pub claimed: Sum,
-    /// Slips that decisions give back.
-    pub refunded: Sum,
-    /// The copies of deposits, refunds and withdrawals in timelines.
-    pub timelines: Movements,
+impl Period {
+    /// What movements and the items that repeat them say, where they differ: the name, the movements' sum and the copies' one.
+    pub fn differences(&self) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
+        let Self { movements, refunded_slips, sent, claimed, refunded, timelines } = self;
+        let refunds = Sum { count: *refunded_slips, amount: movements.refund.amount };
+        [
+            ("packets sent", movements.sent, *sent),
+            ("slips claimed", movements.claim, *claimed),
+            ("slips refunded", refunds, *refunded),
+            ("deposits in timelines", movements.deposit, timelines.deposit),
+            ("refunds in timelines", movements.refund, timelines.refund),
+            ("withdrawals in timelines", movements.withdrawal, timelines.withdrawal),
+        ]
+        .into_iter()
+        .filter(|(_, movements, copies)| movements != copies)
+    }
+
+    /// The amount of the slips that no decision has.
+    pub const fn undecided(&self) -> i128 {
+        self.sent.amount - self.claimed.amount - self.refunded.amount
+    }
 }
 
 /// All that a pass has found.
 pub struct Tally {
     day: Span,
     currency: String,
-    /// The day's entries.
-    pub entries: Sorter,
-    pub before: Period,
-    pub within: Period,
-    pub after: Period,
+    /// The day's movements.
+    pub movements: Connection,
+    /// The sums before the day, in it and after it.
+    pub periods: [Period; 3],
     /// The sum of all wallets.
     pub wallets: i128,
-    /// Whether a packet is in the currency.
-    has_currency: bool,
-    /// The currency of a packet in another one.
-    other_currency: Option<String>,
-    /// Whether a version with timelines wrote anything. An older one has no copies of its movements.
-    pub has_timelines: bool,
+    /// The currencies of the packets.
+    currencies: BTreeSet<String>,
     /// The newest time in any item.
     pub newest: u64,
     pub items: u64,
     pub problems: Problems,
-    record: Vec<u8>,
 }
 
 impl Tally {
-    /// An empty tally of `day`, which keeps `memory` bytes of entries in memory and the others in `folder`.
-    pub fn new(day: Span, currency: &str, folder: &Path, memory: usize) -> Self {
-        Self {
+    /// An empty tally of `day`.
+    pub fn new(day: Span, currency: &str) -> Result<Self, Failed> {
+        Ok(Self {
             day,
             currency: currency.to_owned(),
-            entries: Sorter::new(folder, memory),
-            before: Period::default(),
-            within: Period::default(),
-            after: Period::default(),
+            movements: scratch::database(SCHEMA)?,
+            periods: [Period::default(); 3],
             wallets: 0,
-            has_currency: false,
-            other_currency: None,
-            has_timelines: false,
+            currencies: BTreeSet::new(),
             newest: 0,
             items: 0,
             problems: Problems::default(),
-            record: Vec::new(),
-        }
+        })
     }
 
-    /// Takes an item.
-    pub fn enter(&mut self, item: &Attributes<'_>) -> io::Result<()> {
+    /// Takes an item. It is parsed without the writers' types, as the audit does.
+    pub fn enter(&mut self, item: &Attributes) -> Result<(), Failed> {
         self.items += 1;
-        match fact::read(item) {
-            Err(expected) => self.problems.add(ProblemKind::Malformed, item.key(), expected, "something else"),
-            Ok(Fact::Silent) => {}
-            Ok(Fact::Wallet { balance }) => self.wallets += balance,
-            Ok(Fact::Packet { total, at, currency }) => {
-                if currency == self.currency {
-                    self.has_currency = true;
-                } else {
-                    self.problems.add(ProblemKind::Currency, item.key(), &*self.currency, currency);
-                    self.other_currency = Some(currency.to_owned());
-                }
-                self.period(at).copies.sent += Sum::new(1, total);
-            }
-            Ok(Fact::Decision { refunded, amount, at }) => {
-                let copies = &mut self.period(at).copies;
-                *(if refunded { &mut copies.refunded } else { &mut copies.claimed }) += Sum::new(1, amount);
-            }
-            Ok(Fact::Copy { kind, amount, at }) => {
-                self.has_timelines = true;
-                self.period(at).copies.timelines[kind] += Sum::new(1, amount);
-            }
-            Ok(Fact::Movement { entry, slips }) => {
-                let period = self.period(entry.at);
-                period.movements[entry.kind] += Sum::new(1, entry.amount);
-                if entry.kind == MovementKind::Refund {
-                    period.refunded_slips += slips;
-                }
-                if (self.day.start..self.day.end).contains(&entry.at) {
-                    entry.write(&mut self.record);
-                    self.entries.push(&self.record)?;
-                }
-            }
+        match self.add(item) {
+            Err(Refused::Expected(expected)) => self.problems.add("malformed", item.key(), expected, "something else"),
+            Err(Refused::Database(error)) => return Err(error.into()),
+            Ok(()) => {}
         }
+        Ok(())
+    }
+
+    fn add(&mut self, item: &Attributes) -> Result<(), Refused> {
+        let key = Key { pk: item.pk.text.clone(), sk: item.sk.text.clone() };
+        let name = Name::of(&key).ok_or_else(|| "a key of this ledger".to_owned())?;
+        let kind = match name {
+            Name::Amounts(_) | Name::Reference(..) | Name::Receiver | Name::Of(_, Own::SendKey | Own::Day) => {
+                return Ok(());
+            }
+            Name::Packet(_) => return self.add_packet(item),
+            Name::Decision(..) => {
+                let (amount, at) = item.money()?;
+                let (period, is_refund) = (self.period(at), item.user_id.text.is_empty());
+                *(if is_refund { &mut period.refunded } else { &mut period.claimed }) += amount;
+                return Ok(());
+            }
+            // A user may be suspended before any money has moved.
+            Name::Of(_, Own::Wallet) if item.balance.number.is_empty() => return Ok(()),
+            Name::Of(_, Own::Wallet) => {
+                let balance = item.balance.number.parse::<i128>();
+                self.wallets += balance.map_err(|_| "balance: a whole number".to_owned())?;
+                return Ok(());
+            }
+            Name::Of(_, Own::InTimeline(_)) => {
+                let kind = match key.sk.split('#').nth(1) {
+                    Some("DEPOSIT") => MovementKind::Deposit,
+                    Some("REFUND") => MovementKind::Refund,
+                    _ => MovementKind::Withdrawal,
+                };
+                let (amount, at) = item.money()?;
+                *self.period(at).timelines.of(kind) += amount;
+                return Ok(());
+            }
+            Name::Of(_, Own::Deposit) => MovementKind::Deposit,
+            Name::Of(_, Own::Withdrawal) => MovementKind::Withdrawal,
+            Name::Of(_, Own::Sent(_)) => MovementKind::Sent,
+            Name::Of(_, Own::Claim(_)) => MovementKind::Claim,
+            Name::Of(_, Own::Refund(..)) => MovementKind::Refund,
+        };
+        self.add_movement(kind, name, item)
+    }
+
+    /// Adds a packet, which repeats what its sender's movement says.
+    fn add_packet(&mut self, item: &Attributes) -> Result<(), Refused> {
+        let (total, at) = (item.total_amount.whole("total_amount")?, item.created_at.whole("created_at")?);
+        let currency = &item.currency.text;
+        if *currency != self.currency {
+            self.problems.add("currency", item.key(), &self.currency, currency);
+        }
+        if !self.currencies.contains(currency) {
+            self.currencies.insert(currency.clone());
+        }
+        self.period(at).sent += Sum::new(1, total);
+        Ok(())
+    }
+
+    fn add_movement(&mut self, kind: MovementKind, name: Name, item: &Attributes) -> Result<(), Refused> {
+        let (amount, at) = item.money()?;
+        let slips = if kind == MovementKind::Refund { item.slip_count.whole("slip_count")? } else { 0 };
+        let period = self.period(at);
+        *period.movements.of(kind) += amount;
+        period.refunded_slips += slips;
+        if !(self.day.start..self.day.end).contains(&at) {
+            return Ok(());
+        }
+        let (user, id, packet) = match name {
+            Name::Of(user, Own::Refund(packet, lowest)) => (user, format!("{packet}-{lowest}"), Some(packet)),
+            Name::Of(user, Own::Sent(packet) | Own::Claim(packet)) => (user, packet.to_string(), Some(packet)),
+            Name::Of(user, _) => (user, item.sk.text.split_once('#').map_or("", |(_, id)| id).to_owned(), None),
+            _ => return Err(Refused::Expected("a movement".to_owned())),
+        };
+        let packet = packet.map(|packet| packet.to_string());
+        let amount = item.amount.whole("amount")?;
+        self.movements.prepare_cached(ADD)?.execute(params![at, kind.name(), user.as_str(), id, packet, amount])?;
         Ok(())
     }
 
     /// The currency of the packets, if no packet is in the one that was asked for: then that is the mistake, not the packets.
     pub fn only_other_currency(&self) -> Option<&str> {
-        if self.has_currency { None } else { self.other_currency.as_deref() }
+        if self.currencies.contains(&self.currency) { None } else { self.currencies.first().map(String::as_str) }
     }
 
     fn period(&mut self, at: u64) -> &mut Period {
         self.newest = self.newest.max(at);
+        let [before, within, after] = &mut self.periods;
         match at {
-            at if at < self.day.start => &mut self.before,
-            at if at < self.day.end => &mut self.within,
-            _ => &mut self.after,
+            at if at < self.day.start => before,
+            at if at < self.day.end => within,
+            _ => after,
         }
-    }
-
-    /// Takes all that another tally of the same day has found.
-    pub fn append(&mut self, other: Self) -> io::Result<()> {
-        self.before.add(&other.before);
-        self.within.add(&other.within);
-        self.after.add(&other.after);
-        self.wallets += other.wallets;
-        self.has_currency |= other.has_currency;
-        self.other_currency = self.other_currency.take().or(other.other_currency);
-        self.has_timelines |= other.has_timelines;
-        self.newest = self.newest.max(other.newest);
-        self.items += other.items;
-        self.problems.append(other.problems);
-        self.entries.append(other.entries)
-    }
-}
-
-impl Period {
-    fn add(&mut self, other: &Self) {
-        self.movements = self.movements + other.movements;
-        self.refunded_slips += other.refunded_slips;
-        self.copies.sent += other.copies.sent;
-        self.copies.claimed += other.copies.claimed;
-        self.copies.refunded += other.copies.refunded;
-        self.copies.timelines = self.copies.timelines + other.copies.timelines;
-    }
-
-    /// What movements and their copies say, where they differ: the name, the movements' sum and the copies' one.
-    pub fn differences(&self, has_timelines: bool) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
-        let Self { movements, refunded_slips, copies } = self;
-        let refunds = Sum { count: *refunded_slips, amount: movements.refund.amount };
-        let timelines = [
-            ("deposits in timelines", movements.deposit, copies.timelines.deposit),
-            ("refunds in timelines", movements.refund, copies.timelines.refund),
-            ("withdrawals in timelines", movements.withdrawal, copies.timelines.withdrawal),
-        ];
-        [
-            ("packets sent", movements.sent, copies.sent),
-            ("slips claimed", movements.claim, copies.claimed),
-            ("slips refunded", refunds, copies.refunded),
-        ]
-        .into_iter()
-        .chain(timelines.into_iter().filter(move |_| has_timelines))
-        .filter(|(_, movements, copies)| movements != copies)
     }
 }
