@@ -112,7 +112,7 @@ impl Costs {
         for (place, cost) in sum.iter_mut().enumerate() {
             cost.dollars = wins * win[place].dollars + losses.max(0.0) * loss[place].dollars + send[place].dollars;
         }
-        // The claims that losers of a large final packet need are more than the average loser reads.
+        // The claim items that losers in doubt, and those of a decided packet of several parts, need are more than the average loser reads.
         sum[2].dollars += outcome.claim_reads as f64 * self.price("read-price") / 1e6;
         sum[0].dollars += (outcome.accepted - outcome.invocations) as f64 * self.price("api-price") / 1e6;
         sum.into()

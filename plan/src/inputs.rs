@@ -92,6 +92,8 @@ const REQUESTS: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/lambd
 const ON_DEMAND: Source =
     Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html");
 const TABLE_QUOTA: Source = Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html");
+const MEASURED: Source = Source::Measured("docs/PERFORMANCE.md");
+const GRAB: Source = Source::Code("shared/src/service/grab");
 const CLIENTS: Source = Source::Code("clients/js/hongbao.js, clients/rust/src/lib.rs");
 
 inputs! {
@@ -123,9 +125,10 @@ inputs! {
     network_ms "network-ms" 50.0 Source::Assumed, "ms from a user to API Gateway and back";
     cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
     redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
-    call_us "call-us" 12.0 Source::Measured("docs/SCALE.md"), "µs of a shard's core for a call's own connection and TLS, beside its script";
+    win_us "win-us" 18.2 MEASURED, "µs of a shard's core for a call that holds a slip, with its connection and TLS";
+    lose_us "lose-us" 16.4 MEASURED, "the same for a call that finds none";
+    reconcile_us "reconcile-us" 43.4 MEASURED, "the same for the call that reconciles a claim";
     handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
-    owner_ns "owner-ns" 370.0 Source::Measured("docs/SCALE.md"), "ns of a shard's core for each slip of a final part whose owners a process reads";
     warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";
 
     tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";
@@ -133,12 +136,8 @@ inputs! {
     pause_max_ms "pause-max-ms" 4_000.0 CLIENTS, "ms of a pause at most";
     retry_after_ms "retry-after-ms" 1_000.0 Source::Code("shared/src/http/problem.rs"), "ms to wait that a function's 503 asks for";
     claim_ms "claim-ms" 3_000.0 Source::Code("shared/src/timeouts.rs"), "ms within which a throttled claim is tried again";
-    help_after_ms "help-after-ms" 100.0 Source::Code("shared/src/service/grab/help.rs"), "ms that a loser in doubt waits before helping";
-    help_ms "help-ms" 400.0 Source::Code("shared/src/service/grab/help.rs"), "ms of a help at most";
-    blocked_ms "blocked-ms" 10_000.0 Source::Code("shared/src/service/grab/help.rs"), "ms for which a hold that was helped in vain stops nobody";
-    final_ms "final-ms" 60_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
-    owners_parts "owners-parts" 4.0 Source::Code("shared/src/service/grab/exhausted.rs"), "parts of a packet at most whose owners a process reads; else its losers' claims";
-    unread_ms "unread-ms" 1_000.0 Source::Code("shared/src/service/grab/final_packets.rs"), "ms for which a process asks Redis once the table refused a claim's read";
+    doubt_ms "doubt-ms" 100.0 GRAB, "ms at most that a loser in doubt waits before it asks once more; half of it at least";
+    final_ms "final-ms" 60_000.0 GRAB, "ms for which a process remembers that a packet of several parts is decided";
     hours "hours" 1.0 Source::Assumed, "hours for which raised environments and shards are paid";
 }
 
@@ -179,11 +178,6 @@ impl Inputs {
     #[must_use]
     pub fn reads_rate(&self) -> f64 {
         self.reads_new.max(self.reads_warm).min(self.reads_quota)
-    }
-
-    /// Whether a process answers losers of a final packet of so many parts from their claims. Else it reads the owners of each part.
-    pub(crate) fn reads_claims(&self, parts: u32) -> bool {
-        f64::from(parts) > self.owners_parts && self.grab_ack_ledger > 0.0
     }
 
     /// Write units a second that it takes at most.
