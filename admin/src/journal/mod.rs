@@ -126,7 +126,7 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
     let [before, within, _] = &tally.periods;
     for (when, period) in [("before the day", before), ("in the day", within)] {
         for (what, movements, copies) in period.differences() {
-            problems.add("copies", format!("{what} {when}"), copies, movements);
+            problems.add("copies", &format!("{what} {when}"), &copies, &movements);
         }
     }
     let opening = Balance::of(before.movements);
@@ -136,7 +136,7 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
     for (when, Balance { accounts, .. }) in [("opening", opening), ("closing", closing)] {
         for (class, balance) in [("wallets", accounts.wallets), ("packets", accounts.packets)] {
             if balance < 0 {
-                problems.add("negative", format!("{class} at {when}"), "0 or more", balance);
+                problems.add("negative", &format!("{class} at {when}"), &"0 or more", &balance);
             }
         }
     }
@@ -170,7 +170,7 @@ fn state(tally: &Tally, is_moving: bool, problems: &mut Problems) -> State {
         }
         verdict = if is_moving { Verdict::Moving } else { Verdict::Differs };
         if !is_moving {
-            problems.add("state", what, expected, found);
+            problems.add("state", &what, &expected, &found);
         }
     }
     State { verdict, wallets, packets, movements }
@@ -195,7 +195,7 @@ fn follows(summary: &mut Summary, previous: &Summary) {
     let [ended, begins] = [previous.closing, summary.opening].map(|balance| balance.movements.each());
     for ((kind, expected), (_, found)) in ended.into_iter().zip(begins) {
         if expected != found {
-            summary.problems.add("previous", format!("{} before the day", kind.name()), expected, found);
+            summary.problems.add("previous", &format!("{} before the day", kind.name()), &expected, &found);
         }
     }
 }

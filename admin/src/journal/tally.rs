@@ -1,6 +1,7 @@
 //! One pass over the items of a ledger, in any order: sums, the day's movements, and what contradicts itself.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 use ::audit::{Name, Own};
 use rusqlite::{Connection, params};
@@ -41,7 +42,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    pub fn add(&mut self, kind: &str, subject: impl ToString, expected: impl ToString, found: impl ToString) {
+    pub fn add(&mut self, kind: &str, subject: &dyn Display, expected: &dyn Display, found: &dyn Display) {
         self.problem_count += 1;
         if self.problems.len() < LISTED_MAX {
             let [subject, expected, found] = [subject.to_string(), expected.to_string(), found.to_string()];
@@ -149,7 +150,9 @@ impl Tally {
     pub fn enter(&mut self, item: &Attributes) -> Result<(), Failed> {
         self.items += 1;
         match self.add(item) {
-            Err(Refused::Expected(expected)) => self.problems.add("malformed", item.key(), expected, "something else"),
+            Err(Refused::Expected(expected)) => {
+                self.problems.add("malformed", &item.key(), &expected, &"something else");
+            }
             Err(Refused::Database(error)) => return Err(error.into()),
             Ok(()) => {}
         }
@@ -201,7 +204,7 @@ impl Tally {
         let (total, at) = (item.total_amount.whole("total_amount")?, item.created_at.whole("created_at")?);
         let currency = &item.currency.text;
         if *currency != self.currency {
-            self.problems.add("currency", item.key(), &self.currency, currency);
+            self.problems.add("currency", &item.key(), &self.currency, currency);
         }
         if !self.currencies.contains(currency) {
             self.currencies.insert(currency.clone());
