@@ -27,7 +27,7 @@ mod tests;
 
 pub use advice::{Advice, Change, raise};
 pub use cost::{Cost, Costs};
-pub use inputs::{Input, Inputs, Source};
+pub use inputs::{Input, Inputs, TEMPLATE};
 pub use outcome::{Answer, Limit, Outcome};
 pub use plan::Plan;
 pub use rush::{Rush, Times, simulate};

@@ -32,15 +32,10 @@ impl Plan {
         Ok(Self { rush, inputs, outcome, advice, costs })
     }
 
-    /// The parts of the cost as deployed, and of the advice if there is one.
-    pub(crate) fn cost_columns(&self) -> Vec<Vec<Cost>> {
-        let cost = |outcome: &Outcome, inputs: &Inputs| {
-            let mut parts = self.costs.of_requests(outcome, inputs);
-            parts.extend(self.costs.of_capacity(inputs));
-            parts
-        };
-        let raised = self.advice.as_ref().map(|advice| cost(&advice.outcome, &advice.inputs));
-        std::iter::once(cost(&self.outcome, &self.inputs)).chain(raised).collect()
+    /// The cost as deployed, and that of the advice if there is one.
+    pub(crate) fn cost_columns(&self) -> Vec<[Cost; 4]> {
+        let raised = self.advice.as_ref().map(|advice| self.costs.of_rush(&advice.outcome, &advice.inputs));
+        std::iter::once(self.costs.of_rush(&self.outcome, &self.inputs)).chain(raised).collect()
     }
 
     /// The plan for programs.

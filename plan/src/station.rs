@@ -43,12 +43,6 @@ impl Bucket {
         }
         has
     }
-
-    /// Doubles its rate and size, up to `most` a second.
-    pub fn double(&mut self, most: f64) {
-        self.rate = (2.0 * self.rate).min(most);
-        self.most = self.rate;
-    }
 }
 
 /// Amounts, second by second.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::advice::{Advice, Change};
-use crate::cost::{Cost, Costs};
+use crate::cost::Costs;
 use crate::inputs::Inputs;
 use crate::outcome::{Answer, Limit, Outcome};
 use crate::plan::Plan;
@@ -169,7 +169,7 @@ fn remark(change: &Change) -> String {
 }
 
 fn costs(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
-    let columns: Vec<Vec<Cost>> = plan.cost_columns();
+    let columns = plan.cost_columns();
     let titles = ["as deployed", "raised"];
     write!(f, "\n  {:<34}", "dollars")?;
     titles.iter().take(columns.len()).try_for_each(|title| write!(f, "{title:>14}"))?;

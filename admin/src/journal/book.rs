@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use shared::domain::Timestamp;
 use tempfile::TempDir;
 
-use super::entry::{Classes, Line, Movements};
+use super::sums::{Classes, Movements};
 use super::tally::{Problems, Span};
 use crate::deployment::{Failed, in_file};
 
@@ -55,7 +55,7 @@ pub struct Read {
 }
 
 /// Sums of all movements up to a moment.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Balance {
     pub accounts: Classes,
     pub movements: Movements,
@@ -63,7 +63,7 @@ pub struct Balance {
 
 impl Balance {
     /// The balance after these movements.
-    pub const fn of(movements: Movements) -> Self {
+    pub fn of(movements: Movements) -> Self {
         Self { accounts: Classes::of(&movements), movements }
     }
 }
@@ -114,27 +114,14 @@ impl Book {
         let mut sheet = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(file(SHEET)?);
         sheet.write_record(HEADER).map_err(in_file(draft))?;
         let mut statement = movements.prepare(ENTRIES)?;
-        let mut rows = statement.query([])?;
+        let mut rows = statement.query([currency, MARK])?;
         while let Some(row) = rows.next()? {
-            let line = Line {
-                time: Timestamp::from_ms(row.get(0)?).to_string(),
-                kind: row.get(1)?,
-                user: row.get(2)?,
-                id: row.get(3)?,
-                packet: row.get(4)?,
-                debit: row.get(5)?,
-                credit: row.get(6)?,
-                amount: row.get(7)?,
-                currency: currency.to_owned(),
-            };
-            serde_json::to_writer(&mut lines, &line).map_err(in_file(draft))?;
-            lines.write_all(b"\n").map_err(in_file(draft))?;
-            let Line { time, kind, user, id, packet, debit, credit, amount, currency } = line;
-            let [user, id] = [user, id].map(|id| kept(&id));
-            let packet = packet.as_deref().map(kept).unwrap_or_default();
-            // The name of an account begins with its class, so it is no formula and no number.
-            let row = [time, kind, user, id, packet, debit, credit, amount.to_string(), currency];
-            sheet.write_record(row).map_err(in_file(draft))?;
+            let cell = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+            writeln!(lines, "{}", cell(0)?).map_err(in_file(draft))?;
+            for column in 1..=HEADER.len() {
+                sheet.write_field(cell(column)?).map_err(in_file(draft))?;
+            }
+            sheet.write_record(None::<&[u8]>).map_err(in_file(draft))?;
         }
         let lines = lines.into_inner().map_err(in_file(draft))?;
         let sheet = sheet.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
@@ -159,32 +146,33 @@ impl Book {
 /// The columns of the CSV file.
 const HEADER: [&str; 9] = ["time", "kind", "user", "id", "packet", "debit", "credit", "amount", "currency"];
 
-/// The movements as entries, in order.
+/// The movements as entries, in order: as JSON, then the cells of the CSV file. There a mark precedes each id. The name of an account
+/// begins with its class, so it is no formula and no number.
 const ENTRIES: &str = "
-    SELECT at, kind, user, id, packet,
-        CASE kind
-            WHEN 'deposit' THEN 'external'
-            WHEN 'claim' THEN 'packet:' || packet
-            WHEN 'refund' THEN 'packet:' || packet
-            ELSE 'wallet:' || user
-        END AS debit,
-        CASE kind
-            WHEN 'withdrawal' THEN 'external'
-            WHEN 'sent' THEN 'packet:' || packet
-            ELSE 'wallet:' || user
-        END AS credit,
-        amount
-    FROM movement
-    ORDER BY at, kind, user, id";
+    SELECT json_object('time', time, 'kind', kind, 'user', user, 'id', id, 'packet', packet, 'debit', debit, 'credit', credit,
+            'amount', amount, 'currency', ?1),
+        time, kind, ?2 || user, ?2 || id, ifnull(?2 || packet, ''), debit, credit, CAST(amount AS TEXT), ?1
+    FROM (
+        SELECT *,
+            CASE kind
+                WHEN 'deposit' THEN 'external'
+                WHEN 'claim' THEN 'packet:' || packet
+                WHEN 'refund' THEN 'packet:' || packet
+                ELSE 'wallet:' || user
+            END AS debit,
+            CASE kind
+                WHEN 'withdrawal' THEN 'external'
+                WHEN 'sent' THEN 'packet:' || packet
+                ELSE 'wallet:' || user
+            END AS credit
+        FROM movement
+    )
+    ORDER BY time, kind, user, id";
 
 /// What precedes each id in a file for spreadsheets. They would compute the id `=1+1`, and round one of 19 digits.
-const MARK: char = '\'';
+const MARK: &str = "'";
 
-fn kept(id: &str) -> String {
-    format!("{MARK}{id}")
-}
-
-/// The id in a cell that [`kept`] wrote; none if it is not marked.
+/// The id in a cell of the CSV file; none if it is not marked.
 pub fn unmarked(cell: &str) -> Option<&str> {
     cell.strip_prefix(MARK)
 }

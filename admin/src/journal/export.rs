@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
+use serde_json::Value;
 use shared::domain::Timestamp;
 
-use super::item::Attributes;
 use super::tally::Tally;
 use crate::deployment::{Failed, in_file};
 
@@ -36,13 +36,6 @@ struct DataFile {
     item_count: u64,
     #[serde(rename = "dataFileS3Key")]
     key: String,
-}
-
-/// A line of a data file.
-#[derive(Deserialize)]
-struct Line {
-    #[serde(rename = "Item")]
-    item: Attributes,
 }
 
 /// An export: its manifests are read, its data files are not.
@@ -94,9 +87,9 @@ impl Export {
             for line in BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)).split(b'\n') {
                 count += 1;
                 let line = line.map_err(in_file(&path))?;
-                let Line { item } = serde_json::from_slice(&line)
+                let line: Value = serde_json::from_slice(&line)
                     .map_err(|error| unreadable(&path, format!("line {count}: {error}")))?;
-                tally.enter(&item)?;
+                tally.enter(&line["Item"])?;
             }
         }
         if count == *item_count {

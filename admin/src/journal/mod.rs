@@ -9,9 +9,9 @@
 //! journal begins where the one before it ended: no movement is in two of them, and none is left out.
 
 mod book;
-mod entry;
 mod export;
 mod item;
+mod sums;
 mod tally;
 
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ use std::time::Duration;
 use ::audit::{Reader, Segment};
 use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::civil::Date;
-use shared::domain::{DayZone, MovementKind, Timestamp};
+use shared::domain::{DayZone, Timestamp};
 use shared::ports::{Clock, System};
 
 pub use book::{LINES, Summary, Verdict, read_summary, unmarked};
-pub use entry::{Line, Movements, Sum};
+pub use sums::{KINDS, Movements, Sum};
 pub use tally::{Problem, Problems};
 
 use self::book::{Balance, Book, Read, State};
-use self::entry::Classes;
 use self::export::Export;
-use self::item::{ATTRIBUTES, Attributes};
-use self::tally::{Span, Tally};
+use self::item::{ATTRIBUTES, exported};
+use self::sums::Classes;
+use self::tally::{Span, Tally, When};
 use crate::deployment::{Failed, Table};
 use crate::options::{Deployment, Journal};
 use crate::text::columns;
@@ -115,7 +115,7 @@ async fn read_table(reader: &Reader, segments: u32, tally: &mut Tally) -> Result
     };
     let mut pages = stream::iter(0..of).map(|index| Box::pin(pages(index))).flatten_unordered(segments as usize);
     while let Some(items) = pages.try_next().await.map_err(Failed::Journal)? {
-        items.into_iter().try_for_each(|item| tally.enter(&Attributes::of(item)))?;
+        items.into_iter().try_for_each(|item| tally.enter(&exported(item)))?;
     }
     Ok(())
 }
@@ -123,17 +123,14 @@ async fn read_table(reader: &Reader, segments: u32, tally: &mut Tally) -> Result
 /// Adds up a tally, and names what contradicts itself.
 fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving: bool, tally: &mut Tally) -> Summary {
     let mut problems = std::mem::take(&mut tally.problems);
-    let [before, within, _] = &tally.periods;
-    for (when, period) in [("before the day", before), ("in the day", within)] {
-        for (what, movements, copies) in period.differences() {
-            problems.add("copies", &format!("{what} {when}"), &copies, &movements);
+    for (when, name) in [(When::Before, "before the day"), (When::Within, "in the day")] {
+        for (what, movements, copies) in tally.differences(when) {
+            problems.add("copies", &format!("{what} {name}"), &copies, &movements);
         }
     }
-    let opening = Balance::of(before.movements);
-    let mut until = before.movements;
-    until += within.movements;
-    let closing = Balance::of(until);
-    for (when, Balance { accounts, .. }) in [("opening", opening), ("closing", closing)] {
+    let opening = Balance::of(tally.movements(&[When::Before]));
+    let closing = Balance::of(tally.movements(&[When::Before, When::Within]));
+    for (when, Balance { accounts, .. }) in [("opening", &opening), ("closing", &closing)] {
         for (class, balance) in [("wallets", accounts.wallets), ("packets", accounts.packets)] {
             if balance < 0 {
                 problems.add("negative", &format!("{class} at {when}"), &"0 or more", &balance);
@@ -149,7 +146,7 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
         is_final,
         read,
         opening,
-        entries: within.movements,
+        entries: tally.movements(&[When::Within]),
         closing,
         state: state(tally, is_moving, &mut problems),
         problems,
@@ -158,12 +155,8 @@ fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving:
 
 /// Compares the wallets, and the undecided slips, with all movements.
 fn state(tally: &Tally, is_moving: bool, problems: &mut Problems) -> State {
-    let (mut movements, mut packets) = (Movements::default(), 0);
-    for period in &tally.periods {
-        movements += period.movements;
-        packets += period.undecided();
-    }
-    let (movements, wallets, mut verdict) = (Classes::of(&movements), tally.wallets, Verdict::Equal);
+    let movements = Classes::of(&tally.movements(&When::ALL));
+    let (wallets, packets, mut verdict) = (tally.wallets, tally.undecided(), Verdict::Equal);
     for (what, found, expected) in [("wallets", wallets, movements.wallets), ("packets", packets, movements.packets)] {
         if found == expected {
             continue;
@@ -192,10 +185,10 @@ fn is_of_the_day_before(previous: &Summary, options: &Journal) -> Result<(), Fai
 
 /// Checks that a day begins as the day before ended.
 fn follows(summary: &mut Summary, previous: &Summary) {
-    let [ended, begins] = [previous.closing, summary.opening].map(|balance| balance.movements.each());
-    for ((kind, expected), (_, found)) in ended.into_iter().zip(begins) {
+    for kind in KINDS {
+        let [expected, found] = [&previous.closing, &summary.opening].map(|balance| balance.movements.of(kind));
         if expected != found {
-            summary.problems.add("previous", &format!("{} before the day", kind.name()), &expected, &found);
+            summary.problems.add("previous", &format!("{kind} before the day"), &expected, &found);
         }
     }
 }
@@ -220,15 +213,15 @@ fn in_words(summary: &Summary, path: &Path) -> String {
     let balance = |name: &str, Classes { external, wallets, packets }: Classes| {
         [name.to_owned(), String::new(), external.to_string(), wallets.to_string(), packets.to_string()].to_vec()
     };
-    let of_kind = |(kind, sum): (MovementKind, Sum)| {
-        let mut alone = Movements::default();
-        *alone.of(kind) = sum;
-        let mut row = balance(kind.name(), Classes::of(&alone));
+    let of_kind = |kind| {
+        let sum = entries.of(kind);
+        let alone = Movements::new(|one| if one == kind { sum } else { Sum::default() });
+        let mut row = balance(kind, Classes::of(&alone));
         row[1] = sum.count.to_string();
         row
     };
     let rows = std::iter::once(balance("opening", opening.accounts))
-        .chain(entries.each().map(of_kind))
+        .chain(KINDS.map(of_kind))
         .chain([balance("closing", closing.accounts)]);
     let mut paragraphs = vec![columns(&[], about.map(|(name, value)| vec![name.to_owned(), value]))];
     paragraphs.extend(begins_elsewhere(summary));

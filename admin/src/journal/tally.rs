@@ -1,23 +1,25 @@
 //! One pass over the items of a ledger, in any order: sums, the day's movements, and what contradicts itself.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Display;
 
 use ::audit::{Name, Own};
 use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
-use shared::domain::MovementKind;
+use serde_json::Value;
+use shared::domain::{MovementKind, Timestamp};
+use shared::ledger::keys;
 use shared::ports::Key;
 
-use super::entry::{Movements, Sum};
-use super::item::Attributes;
+use super::item::{text, whole};
+use super::sums::{Movements, Sum};
 use crate::deployment::Failed;
 use crate::scratch;
 
 /// Problems that are spelt out; further ones are only counted.
 const LISTED_MAX: usize = 50;
 
-const SCHEMA: &str = "CREATE TABLE movement (at INTEGER, kind TEXT, user TEXT, id TEXT, packet TEXT, amount INTEGER)";
+const SCHEMA: &str = "CREATE TABLE movement (time TEXT, kind TEXT, user TEXT, id TEXT, packet TEXT, amount INTEGER)";
 const ADD: &str = "INSERT INTO movement VALUES (?, ?, ?, ?, ?, ?)";
 
 /// Something that is wrong with the ledger, its export, or the day before.
@@ -51,22 +53,6 @@ impl Problems {
     }
 }
 
-/// Why an item was not added.
-#[derive(Debug, thiserror::Error)]
-enum Refused {
-    /// It is malformed: what was expected.
-    #[error("expected {0}")]
-    Expected(String),
-    #[error(transparent)]
-    Database(#[from] rusqlite::Error),
-}
-
-impl From<String> for Refused {
-    fn from(expected: String) -> Self {
-        Self::Expected(expected)
-    }
-}
-
 /// The time of a journal, in milliseconds since the epoch: a day, from the end of the journal before it on.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
@@ -75,41 +61,36 @@ pub struct Span {
     pub end: u64,
 }
 
-/// The sums of a stretch of time.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Period {
-    pub movements: Movements,
-    /// The slips of the refunds among the movements.
-    refunded_slips: u64,
-    /// Packets, and the slips that decisions give to users and give back.
-    sent: Sum,
-    claimed: Sum,
-    refunded: Sum,
-    /// The copies of deposits, refunds and withdrawals in timelines.
-    timelines: Movements,
+/// What has to be equal in any stretch of time: a name, movements, and the items that repeat them.
+const COPIES: [(&str, &str, &str); 6] = [
+    ("packets sent", "sent", "packet"),
+    ("slips claimed", "claim", "slip of a user"),
+    ("slips refunded", "refunded slip", "slip of nobody"),
+    ("deposits in timelines", "deposit", "DEPOSIT"),
+    ("refunds in timelines", "refund", "REFUND"),
+    ("withdrawals in timelines", "withdrawal", "WITHDRAW"),
+];
+
+/// When something was: before the day, in it, or after it.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum When {
+    Before,
+    Within,
+    After,
 }
 
-impl Period {
-    /// What movements and the items that repeat them say, where they differ: the name, the movements' sum and the copies' one.
-    pub fn differences(&self) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
-        let Self { movements, refunded_slips, sent, claimed, refunded, timelines } = self;
-        let refunds = Sum { count: *refunded_slips, amount: movements.refund.amount };
-        [
-            ("packets sent", movements.sent, *sent),
-            ("slips claimed", movements.claim, *claimed),
-            ("slips refunded", refunds, *refunded),
-            ("deposits in timelines", movements.deposit, timelines.deposit),
-            ("refunds in timelines", movements.refund, timelines.refund),
-            ("withdrawals in timelines", movements.withdrawal, timelines.withdrawal),
-        ]
-        .into_iter()
-        .filter(|(_, movements, copies)| movements != copies)
-    }
+impl When {
+    pub const ALL: [Self; 3] = [Self::Before, Self::Within, Self::After];
+}
 
-    /// The amount of the slips that no decision has.
-    pub const fn undecided(&self) -> i128 {
-        self.sent.amount - self.claimed.amount - self.refunded.amount
-    }
+/// A movement as the database has it.
+struct Movement {
+    at: u64,
+    kind: &'static str,
+    user: String,
+    id: String,
+    packet: Option<String>,
+    amount: u64,
 }
 
 /// All that a pass has found.
@@ -118,8 +99,8 @@ pub struct Tally {
     currency: String,
     /// The day's movements.
     pub movements: Connection,
-    /// The sums before the day, in it and after it.
-    pub periods: [Period; 3],
+    /// What movements, and the items that repeat them, add up to.
+    sums: HashMap<(When, &'static str), Sum>,
     /// The sum of all wallets.
     pub wallets: i128,
     /// The currencies of the packets.
@@ -137,7 +118,7 @@ impl Tally {
             day,
             currency: currency.to_owned(),
             movements: scratch::database(SCHEMA)?,
-            periods: [Period::default(); 3],
+            sums: HashMap::new(),
             wallets: 0,
             currencies: BTreeSet::new(),
             newest: 0,
@@ -147,105 +128,126 @@ impl Tally {
     }
 
     /// Takes an item. It is parsed without the writers' types, as the audit does.
-    pub fn enter(&mut self, item: &Attributes) -> Result<(), Failed> {
+    pub fn enter(&mut self, item: &Value) -> Result<(), Failed> {
         self.items += 1;
-        match self.add(item) {
-            Err(Refused::Expected(expected)) => {
-                self.problems.add("malformed", &item.key(), &expected, &"something else");
+        let key = Key { pk: text(item, keys::PK).to_owned(), sk: text(item, keys::SK).to_owned() };
+        match self.add(&key, item) {
+            Ok(None) => {}
+            Ok(Some(Movement { at, kind, user, id, packet, amount })) => {
+                let time = Timestamp::from_ms(at).to_string();
+                let mut add = self.movements.prepare_cached(ADD)?;
+                add.execute(params![time, kind, user, id, packet, amount])?;
             }
-            Err(Refused::Database(error)) => return Err(error.into()),
-            Ok(()) => {}
+            Err(expected) => self.problem(&key, "malformed", &expected, &"something else"),
         }
         Ok(())
     }
 
-    fn add(&mut self, item: &Attributes) -> Result<(), Refused> {
-        let key = Key { pk: item.pk.text.clone(), sk: item.sk.text.clone() };
-        let name = Name::of(&key).ok_or_else(|| "a key of this ledger".to_owned())?;
-        let kind = match name {
+    /// Adds an item to the sums. Returns a movement of the day. An error says what was expected of the item.
+    fn add(&mut self, key: &Key, item: &Value) -> Result<Option<Movement>, String> {
+        let amount_at = || Ok::<_, String>((whole(item, "amount")?, whole(item, "at")?));
+        let (kind, user, packet, lowest) = match Name::of(key).ok_or("a key of this ledger")? {
             Name::Amounts(_) | Name::Reference(..) | Name::Receiver | Name::Of(_, Own::SendKey | Own::Day) => {
-                return Ok(());
+                return Ok(None);
             }
-            Name::Packet(_) => return self.add_packet(item),
+            Name::Packet(_) => {
+                let currency = text(item, "currency");
+                if currency != self.currency {
+                    self.problem(key, "currency", &self.currency.clone(), &currency);
+                }
+                self.currencies.insert(currency.to_owned());
+                self.sum(whole(item, "created_at")?, "packet", 1, whole(item, "total_amount")?);
+                return Ok(None);
+            }
             Name::Decision(..) => {
-                let (amount, at) = item.money()?;
-                let (period, is_refund) = (self.period(at), item.user_id.text.is_empty());
-                *(if is_refund { &mut period.refunded } else { &mut period.claimed }) += amount;
-                return Ok(());
+                let (amount, at) = amount_at()?;
+                let is_refund = text(item, "user_id").is_empty();
+                self.sum(at, if is_refund { "slip of nobody" } else { "slip of a user" }, 1, amount);
+                return Ok(None);
             }
-            // A user may be suspended before any money has moved.
-            Name::Of(_, Own::Wallet) if item.balance.number.is_empty() => return Ok(()),
             Name::Of(_, Own::Wallet) => {
-                let balance = item.balance.number.parse::<i128>();
-                self.wallets += balance.map_err(|_| "balance: a whole number".to_owned())?;
-                return Ok(());
+                // A user may be suspended before any money has moved.
+                let balance = item["balance"]["N"].as_str().unwrap_or("0");
+                self.wallets += balance.parse::<i128>().map_err(|_| "balance: a whole number")?;
+                return Ok(None);
             }
             Name::Of(_, Own::InTimeline(_)) => {
-                let kind = match key.sk.split('#').nth(1) {
-                    Some("DEPOSIT") => MovementKind::Deposit,
-                    Some("REFUND") => MovementKind::Refund,
-                    _ => MovementKind::Withdrawal,
-                };
-                let (amount, at) = item.money()?;
-                *self.period(at).timelines.of(kind) += amount;
-                return Ok(());
+                let (amount, at) = amount_at()?;
+                let kind = key.sk.split('#').nth(1);
+                let what = ["DEPOSIT", "REFUND", "WITHDRAW"].into_iter().find(|what| Some(*what) == kind);
+                self.sum(at, what.ok_or("a copy of a movement")?, 1, amount);
+                return Ok(None);
             }
-            Name::Of(_, Own::Deposit) => MovementKind::Deposit,
-            Name::Of(_, Own::Withdrawal) => MovementKind::Withdrawal,
-            Name::Of(_, Own::Sent(_)) => MovementKind::Sent,
-            Name::Of(_, Own::Claim(_)) => MovementKind::Claim,
-            Name::Of(_, Own::Refund(..)) => MovementKind::Refund,
+            Name::Of(user, Own::Deposit) => (MovementKind::Deposit, user, None, None),
+            Name::Of(user, Own::Withdrawal) => (MovementKind::Withdrawal, user, None, None),
+            Name::Of(user, Own::Sent(packet)) => (MovementKind::Sent, user, Some(packet), None),
+            Name::Of(user, Own::Claim(packet)) => (MovementKind::Claim, user, Some(packet), None),
+            Name::Of(user, Own::Refund(packet, lowest)) => (MovementKind::Refund, user, Some(packet), Some(lowest)),
         };
-        self.add_movement(kind, name, item)
-    }
-
-    /// Adds a packet, which repeats what its sender's movement says.
-    fn add_packet(&mut self, item: &Attributes) -> Result<(), Refused> {
-        let (total, at) = (item.total_amount.whole("total_amount")?, item.created_at.whole("created_at")?);
-        let currency = &item.currency.text;
-        if *currency != self.currency {
-            self.problems.add("currency", &item.key(), &self.currency, currency);
+        let ((amount, at), kind) = (amount_at()?, kind.name());
+        if lowest.is_some() {
+            self.sum(at, "refunded slip", whole(item, "slip_count")?, amount);
         }
-        if !self.currencies.contains(currency) {
-            self.currencies.insert(currency.clone());
+        self.sum(at, kind, 1, amount);
+        if self.when(at) != When::Within {
+            return Ok(None);
         }
-        self.period(at).sent += Sum::new(1, total);
-        Ok(())
-    }
-
-    fn add_movement(&mut self, kind: MovementKind, name: Name, item: &Attributes) -> Result<(), Refused> {
-        let (amount, at) = item.money()?;
-        let slips = if kind == MovementKind::Refund { item.slip_count.whole("slip_count")? } else { 0 };
-        let period = self.period(at);
-        *period.movements.of(kind) += amount;
-        period.refunded_slips += slips;
-        if !(self.day.start..self.day.end).contains(&at) {
-            return Ok(());
-        }
-        let (user, id, packet) = match name {
-            Name::Of(user, Own::Refund(packet, lowest)) => (user, format!("{packet}-{lowest}"), Some(packet)),
-            Name::Of(user, Own::Sent(packet) | Own::Claim(packet)) => (user, packet.to_string(), Some(packet)),
-            Name::Of(user, _) => (user, item.sk.text.split_once('#').map_or("", |(_, id)| id).to_owned(), None),
-            _ => return Err(Refused::Expected("a movement".to_owned())),
+        let id = match (packet, lowest) {
+            (Some(packet), Some(lowest)) => format!("{packet}-{lowest}"),
+            (Some(packet), None) => packet.to_string(),
+            (None, _) => key.sk.split_once('#').map_or("", |(_, id)| id).to_owned(),
         };
         let packet = packet.map(|packet| packet.to_string());
-        let amount = item.amount.whole("amount")?;
-        self.movements.prepare_cached(ADD)?.execute(params![at, kind.name(), user.as_str(), id, packet, amount])?;
-        Ok(())
+        Ok(Some(Movement { at, kind, user: user.to_string(), id, packet, amount }))
+    }
+
+    fn problem(&mut self, key: &Key, kind: &str, expected: &dyn Display, found: &dyn Display) {
+        self.problems.add(kind, &format!("{} / {}", key.pk, key.sk), expected, found);
+    }
+
+    fn sum(&mut self, at: u64, what: &'static str, count: u64, amount: u64) {
+        self.newest = self.newest.max(at);
+        *self.sums.entry((self.when(at), what)).or_default() += Sum { count, amount: amount.into() };
+    }
+
+    fn when(&self, at: u64) -> When {
+        match at {
+            at if at < self.day.start => When::Before,
+            at if at < self.day.end => When::Within,
+            _ => When::After,
+        }
+    }
+
+    /// The sum of these stretches of time.
+    fn of(&self, when: &[When], what: &'static str) -> Sum {
+        let mut sum = Sum::default();
+        for when in when {
+            sum += self.sums.get(&(*when, what)).copied().unwrap_or_default();
+        }
+        sum
+    }
+
+    /// The movements of these stretches of time.
+    pub fn movements(&self, when: &[When]) -> Movements {
+        Movements::new(|kind| self.of(when, kind))
+    }
+
+    /// What movements and the items that repeat them say, where they differ: the name, the movements' sum and the copies' one.
+    pub fn differences(&self, when: When) -> impl Iterator<Item = (&'static str, Sum, Sum)> {
+        let sums =
+            COPIES.map(|(name, movements, copies)| (name, self.of(&[when], movements), self.of(&[when], copies)));
+        sums.into_iter().filter(|(_, movements, copies)| movements != copies)
+    }
+
+    /// The amount of the slips that no decision has.
+    pub fn undecided(&self) -> i128 {
+        let [packets, claimed, refunded] =
+            ["packet", "slip of a user", "slip of nobody"].map(|what| self.of(&When::ALL, what).amount);
+        packets - claimed - refunded
     }
 
     /// The currency of the packets, if no packet is in the one that was asked for: then that is the mistake, not the packets.
     pub fn only_other_currency(&self) -> Option<&str> {
         if self.currencies.contains(&self.currency) { None } else { self.currencies.first().map(String::as_str) }
-    }
-
-    fn period(&mut self, at: u64) -> &mut Period {
-        self.newest = self.newest.max(at);
-        let [before, within, after] = &mut self.periods;
-        match at {
-            at if at < self.day.start => before,
-            at if at < self.day.end => within,
-            _ => after,
-        }
     }
 }

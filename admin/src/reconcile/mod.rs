@@ -7,13 +7,13 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 use serde::Serialize;
 use shared::domain::MovementKind;
 
 use self::transfers::Dates;
 use crate::deployment::{Failed, in_file};
-use crate::journal::{self, Line, Movements, Problem, Problems, Sum, Summary, Verdict};
+use crate::journal::{self, KINDS, Movements, Problem, Problems, Sum, Summary, Verdict};
 use crate::options::Reconcile;
 use crate::scratch;
 use crate::text::columns;
@@ -25,7 +25,10 @@ const LISTED_MAX: usize = 50;
 const SCHEMA: &str = include_str!("schema.sql");
 /// Matches transfers with entries and writes down the differences.
 const MATCH: &str = include_str!("match.sql");
-const ADD_ENTRY: &str = "INSERT INTO entry (row, id, kind, user, amount, currency, time) VALUES (?, ?, ?, ?, ?, ?, ?)";
+/// Adds a line of the journal.
+const ADD_ENTRY: &str = "
+    INSERT INTO entry (row, id, kind, user, amount, currency, time)
+    VALUES (?1, ?2 ->> 'id', ?2 ->> 'kind', ?2 ->> 'user', ?2 ->> 'amount', ?2 ->> 'currency', ?2 ->> 'time')";
 
 /// The result of a comparison.
 #[derive(Serialize)]
@@ -86,18 +89,17 @@ pub fn run(options: &Reconcile, json: bool) -> Result<Outcome, Failed> {
         // Equal transfers do not make such books right.
         add_difference(&database, "journal-problems", &subject, &ledger, "not compared", None)?;
     }
-    for ((kind, entries), (_, transfers)) in ledger.each().into_iter().zip(transfers.each()) {
-        if entries != transfers {
-            let subject = format!("{} in {}", kind.name(), summary.currency);
-            add_difference(&database, "sum-differs", &subject, &entries.to_string(), &transfers.to_string(), None)?;
-        }
+    for kind in KINDS.into_iter().filter(|kind| ledger.of(kind) != transfers.of(kind)) {
+        let [ledger, transfers] = [&ledger, &transfers].map(|sums| sums.of(kind).to_string());
+        let subject = format!("{kind} in {}", summary.currency);
+        add_difference(&database, "sum-differs", &subject, &ledger, &transfers, None)?;
     }
     let differences = differences(&database, output)?;
     let exit = if differences.difference_count == 0 { Exit::Good } else { Exit::Wrong };
     let (is_final, state, names) =
         (summary.is_final, summary.state.verdict, kinds.iter().map(|kind| kind.name()).collect());
     let report = Report { day: summary.day, is_final, state, kinds: names, ledger, transfers, differences };
-    Ok(Outcome::new(json, &report, || in_words(&report, kinds), exit))
+    Ok(Outcome::new(json, &report, || in_words(&report), exit))
 }
 
 /// Problems that the journal's own checks found, and where.
@@ -122,11 +124,8 @@ fn read_journal(
     let damaged = |why: String| Failed::Unverifiable(format!("{}: {why}", path.display()));
     let lines = BufReader::new(File::open(&path).map_err(in_file(&path))?).lines();
     for (line, number) in lines.zip(1_u64..) {
-        let line: Line = serde_json::from_str(&line.map_err(in_file(&path))?)
-            .map_err(|error| damaged(format!("line {number}: {error}")))?;
-        let Line { id, kind, user, amount, currency, time, .. } = line;
         let mut add = database.prepare_cached(ADD_ENTRY)?;
-        add.execute(params![number, id, kind, user, amount, currency, time])
+        add.execute(params![number, line.map_err(in_file(&path))?])
             .map_err(|error| damaged(format!("line {number}: {error}")))?;
     }
     if sums(database, "entry", &summary.currency)? != summary.entries {
@@ -140,16 +139,11 @@ fn read_journal(
 
 /// The sums of a table's movements in a currency.
 fn sums(database: &Connection, table: &str, currency: &str) -> rusqlite::Result<Movements> {
-    let mut sums = Movements::default();
     let mut statement = database
         .prepare(&format!("SELECT kind, count(*), sum(amount) FROM {table} WHERE currency = ? GROUP BY kind"))?;
-    let mut rows = statement.query([currency])?;
-    while let Some(row) = rows.next()? {
-        if let Some(kind) = MovementKind::named(row.get_ref(0)?.as_str()?) {
-            *sums.of(kind) = Sum { count: row.get(1)?, amount: row.get::<_, i64>(2)?.into() };
-        }
-    }
-    Ok(sums)
+    let sum = |row: &Row| Ok((row.get(0)?, Sum { count: row.get(1)?, amount: row.get::<_, i64>(2)?.into() }));
+    let sums = statement.query_map([currency], sum)?.collect::<rusqlite::Result<BTreeMap<String, Sum>>>()?;
+    Ok(Movements::new(|kind| sums.get(kind).copied().unwrap_or_default()))
 }
 
 fn add_difference(
@@ -195,12 +189,10 @@ fn differences(database: &Connection, output: Option<(&PathBuf, File)>) -> Resul
     Ok(all)
 }
 
-fn in_words(report: &Report, kinds: &[MovementKind]) -> String {
-    let Report { day, is_final, state, ledger, transfers, differences, .. } = report;
-    let rows = ledger.each().into_iter().zip(transfers.each()).filter(|((kind, _), _)| kinds.contains(kind));
-    let sums = rows.map(|((kind, ledger), (_, transfers))| {
-        vec![kind.name().to_owned(), ledger.to_string(), transfers.to_string()]
-    });
+fn in_words(report: &Report) -> String {
+    let Report { day, is_final, state, kinds, ledger, transfers, differences } = report;
+    let kinds = KINDS.into_iter().filter(|kind| kinds.contains(kind));
+    let sums = kinds.map(|kind| vec![kind.to_owned(), ledger.of(kind).to_string(), transfers.of(kind).to_string()]);
     let mut about = format!("day {day}, {}", if *is_final { "final" } else { "not final" });
     if *state == Verdict::Moving {
         about += "\nmoney moved while the journal was read, so its wallets and undecided slips are not checked";

@@ -37,8 +37,6 @@ struct Part {
 pub struct Packet {
     parts: Vec<Part>,
     users: Vec<Option<Slip>>,
-    /// Steps from part to part that meet all of them.
-    strides: Vec<u32>,
 }
 
 impl Packet {
@@ -48,7 +46,6 @@ impl Packet {
         Self {
             parts: (0..count).map(|part| Part { free: bound(part + 1) - bound(part), undecided: 0 }).collect(),
             users: vec![None; users as usize],
-            strides: (1..=count).filter(|stride| gcd(*stride, count) == 1).collect(),
         }
     }
 
@@ -56,11 +53,10 @@ impl Packet {
         self.parts.len() as u32
     }
 
-    /// The part that a user asks for after so many others. Each user has an order of their own.
+    /// The part that a user asks for after so many others. Each user begins at random.
     pub fn part_of(&self, user: u32, probes: u32) -> u32 {
         let hash = u64::from(user).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        let stride = self.strides[(hash >> 32) as usize % self.strides.len()];
-        ((hash >> 20) as u32 % self.parts() + probes * stride) % self.parts()
+        ((hash >> 32) as u32 % self.parts() + probes) % self.parts()
     }
 
     /// Whether a probe of this part finds a slip for the user: a free one, or their own.
@@ -115,8 +111,4 @@ impl Packet {
 /// The parts of a packet of so many slips.
 pub fn part_count(slips: u32) -> u32 {
     slips.div_ceil(SLIPS_OF_A_PART).clamp(1, PARTS_MOST)
-}
-
-const fn gcd(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -83,7 +83,6 @@ pub struct Simulation<'a> {
     pool: Pool,
     shards: Vec<Core>,
     table: Bucket,
-    table_doubles_at: Nanos,
     writes: Seconds,
     table_reads: Bucket,
     reads: Seconds,
@@ -120,7 +119,6 @@ impl<'a> Simulation<'a> {
             pool: Pool::new(inputs),
             shards: vec![Core::default(); inputs.redis_shards as usize],
             table: Bucket::new(inputs.table_rate(), inputs.table_rate()),
-            table_doubles_at: millis(inputs.table_doubling_min * 60_000.0),
             writes: Seconds::default(),
             table_reads: Bucket::new(inputs.reads_rate(), inputs.reads_rate()),
             reads: Seconds::default(),
@@ -302,7 +300,9 @@ impl<'a> Simulation<'a> {
             self.packet.decide(user);
             return self.at(self.now + self.half_own, Event::End(id, Ending::Slip));
         }
-        if self.take_units() {
+        let units = self.times.claim_units;
+        if self.table.take(self.now, units) {
+            self.writes.add(self.now, units);
             // What a winning call takes beyond a losing one, and beyond the round trip that reconciles.
             let transaction = self.times.winner.saturating_sub(self.times.loser + 2 * self.half_redis);
             return self.at(self.now + transaction + self.half_redis, Event::Reconcile(id));
@@ -313,18 +313,6 @@ impl<'a> Simulation<'a> {
         let jittered = (pause as f64 * self.rng.random_range(0.5..=1.0)) as Nanos;
         self.calls[id as usize].pause = (2 * pause).min(PAUSE_MOST);
         self.at(self.now + jittered, Event::Commit(id));
-    }
-
-    /// Takes the write units of a claim, if the table has them.
-    fn take_units(&mut self) -> bool {
-        let takes = self.table.take(self.now, self.times.claim_units);
-        if takes {
-            self.writes.add(self.now, self.times.claim_units);
-        } else if self.now >= self.table_doubles_at {
-            self.table.double(self.inputs.table_most());
-            self.table_doubles_at = self.now + millis(self.inputs.table_doubling_min * 60_000.0);
-        }
-        takes
     }
 
     fn reconcile(&mut self, id: u32) {
