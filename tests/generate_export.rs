@@ -122,30 +122,34 @@ fn main() {
     export.close(day + 2 * DAY_MS);
 }
 
+/// A deposit, refund or withdrawal, and its copy in the user's timeline.
+fn listed(export: &mut Export, pk: &str, kind: &str, name: &str, at: u64, attributes: &str) {
+    let attributes = format!(r#"{attributes},"at":{{"N":"{at}"}}"#);
+    export.item(pk, &format!("{kind}#{name}"), format_args!("{attributes}"));
+    export.item(pk, &format!("AT#{kind}#{at:013}#{name}"), format_args!("{attributes}"));
+}
+
 /// The sender's items, and the packet's own.
 fn send(export: &mut Export, packet: PacketId, number: u64, at: u64) {
     let (total, back) = (SLIPS * AMOUNT, (SLIPS - CLAIMED) * AMOUNT);
     let (pk, expired) = (format!("USER#sender-{number}"), at + 1_000);
     let mut left = back;
-    export.item(
-        &pk,
-        "DEPOSIT#first",
-        format_args!(r#""id":{{"S":"first"}},"amount":{{"N":"{total}"}},"at":{{"N":"{at}"}}"#),
-    );
+    listed(export, &pk, "DEPOSIT", "first", at, &format!(r#""id":{{"S":"first"}},"amount":{{"N":"{total}"}}"#));
     export.item(
         &pk,
         &format!("SENT#{packet}"),
         format_args!(r#""packet_id":{{"S":"{packet}"}},"amount":{{"N":"{total}"}},"at":{{"N":"{at}"}}"#),
     );
     export.item(&pk, "KEY#first", format_args!(r#""packet_id":{{"S":"{packet}"}},"body_hash":{{"S":"00"}}"#));
-    export.item(&pk, &format!("REFUND#{packet}#{CLAIMED:06}"), format_args!(r#""packet_id":{{"S":"{packet}"}},"slip_count":{{"N":"{}"}},"amount":{{"N":"{back}"}},"at":{{"N":"{expired}"}}"#, SLIPS - CLAIMED));
+    let refund = format!(
+        r#""packet_id":{{"S":"{packet}"}},"slip_count":{{"N":"{}"}},"amount":{{"N":"{back}"}}"#,
+        SLIPS - CLAIMED
+    );
+    listed(export, &pk, "REFUND", &format!("{packet}#{CLAIMED:06}"), expired, &refund);
     if number.is_multiple_of(2) {
         left = 0;
-        export.item(
-            &pk,
-            "WITHDRAW#back",
-            format_args!(r#""id":{{"S":"back"}},"amount":{{"N":"{back}"}},"at":{{"N":"{expired}"}}"#),
-        );
+        let withdrawal = format!(r#""id":{{"S":"back"}},"amount":{{"N":"{back}"}}"#);
+        listed(export, &pk, "WITHDRAW", "back", expired, &withdrawal);
     }
     export.item(
         &pk,

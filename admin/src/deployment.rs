@@ -75,15 +75,17 @@ pub enum Failed {
     /// The function ended without an answer.
     #[error("the function {0} failed: {1}")]
     Function(String, String),
+    /// `SQLite` could not work with its temporary file.
+    #[error("the temporary database failed")]
+    Scratch(#[from] rusqlite::Error),
     /// A file or folder that can't be read or written.
     #[error("{0}")]
     File(String, #[source] std::io::Error),
 }
 
 /// Says which file or folder could not be read or written.
-pub fn in_file(path: &Path) -> impl FnOnce(std::io::Error) -> Failed {
-    let name = path.display().to_string();
-    move |error| Failed::File(name, error)
+pub fn in_file<E: Into<std::io::Error>>(path: &Path) -> impl FnOnce(E) -> Failed {
+    move |error| Failed::File(path.display().to_string(), error.into())
 }
 
 impl From<LedgerError> for Failed {

@@ -14,7 +14,7 @@ mod planning;
 mod rebuild;
 mod reconcile;
 mod remote;
-mod sort;
+mod scratch;
 mod text;
 mod verify;
 mod webhooks;

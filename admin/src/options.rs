@@ -299,15 +299,15 @@ pub struct Reconcile {
 #[derive(Args, Debug)]
 pub struct Plan {
     /// Users, each of whom grabs once
-    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["check", "sizing", "inputs"])]
+    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["sizing", "inputs"])]
     pub users: Option<u32>,
 
     /// The time within which they come, such as 10s
-    #[arg(long, value_name = "TIME", value_parser = duration, required_unless_present_any = ["check", "sizing", "inputs"])]
+    #[arg(long, value_name = "TIME", value_parser = duration, required_unless_present_any = ["sizing", "inputs"])]
     pub within: Option<Duration>,
 
     /// Slips of the packet
-    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["check", "sizing", "inputs"])]
+    #[arg(long, value_name = "NUMBER", required_unless_present_any = ["sizing", "inputs"])]
     pub slips: Option<u32>,
 
     /// Set a parameter of the template, a quota or an assumption, such as `GrabRate=20000`. Repeat it for more
@@ -318,22 +318,13 @@ pub struct Plan {
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub seed: u64,
 
-    /// A benchmark's `report.md` with the service times; by default the recorded one
-    #[arg(long, value_name = "FILE")]
-    pub report: Option<PathBuf>,
-
     /// List what can be set, with each value's source
-    #[arg(long, conflicts_with_all = ["check", "sizing"])]
+    #[arg(long, conflicts_with = "sizing")]
     pub inputs: bool,
 
     /// Print the sizing table of docs/PERFORMANCE.md
-    #[arg(long, conflicts_with = "check")]
-    pub sizing: bool,
-
-    /// Predict the workloads of a benchmark, beside what it measured: those of the report; exits with 1 if fewer than three are
-    /// within 25 %
     #[arg(long)]
-    pub check: bool,
+    pub sizing: bool,
 }
 
 fn zone(text: &str) -> Result<DayZone, String> {
@@ -385,7 +376,6 @@ mod tests {
             "reconcile journal-2026-11-23 transfers.csv --kinds claim,refund --output differences.jsonl",
             "--via hongbao-prod parked",
             "plan --users 1000000 --within 10s --slips 100000 --set GrabRate=20000 --set tries=1 --seed 2 --json",
-            "plan --check --report report.md",
             "plan --sizing",
             "plan --inputs --set GrabRate=1",
             "webhooks",
@@ -414,7 +404,7 @@ mod tests {
             "plan",
             "plan --users 1 --within 10s",
             "plan --users 1 --within -1s --slips 1",
-            "plan --sizing --check",
+            "plan --sizing --inputs",
             "packet x",
             "verify",
             "verify a.json b.json",

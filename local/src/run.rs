@@ -18,7 +18,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::dynamodb::{DynamoDb, DynamoDbError};
 use crate::gateway::{Gateway, Invoke};
-use crate::ledger_file::{self, LedgerFileError, LedgerWatch};
+use crate::ledger_file::{self, LedgerFileError};
 use crate::options::Options;
 use crate::redis_server::{RedisServer, RedisServerError};
 use crate::stack::{Settings, Stack, StackError};
@@ -48,7 +48,6 @@ pub struct Local {
     dynamodb_url: String,
     stores_file: Option<StoresFile>,
     stack: Arc<Stack>,
-    ledger: Option<Arc<LedgerWatch>>,
     /// The last field, because fields are dropped in order: the folder must be ours until nothing uses it.
     data: Option<DataDir>,
 }
@@ -95,10 +94,6 @@ impl Local {
         // The ledger comes first: Redis' data without a ledger would be refused at the next start.
         let dynamodb = start_dynamodb(&options, data.as_ref()).await?;
         let redis = start_redis(&options, data.as_ref()).await?;
-        let ledger = match kept_ledger(&options, data.as_ref()) {
-            Some(folder) => Some(Arc::new(LedgerWatch::start(folder, redis.is_some())?)),
-            None => None,
-        };
         let redis_url = redis.as_ref().map(RedisServer::url).or_else(|| options.redis_url.clone()).unwrap_or_default();
         let dynamodb_url =
             dynamodb.as_ref().map(DynamoDb::url).or_else(|| options.dynamodb_url.clone()).unwrap_or_default();
@@ -117,24 +112,12 @@ impl Local {
         let stores_file = write_stores_file(data.as_ref(), &settings, webhooks.as_ref().map(|_| &*gateway))?;
         let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
         let watch = webhooks.as_ref().map(Prepared::watch);
-        let stack = Arc::new(Stack::connect(settings, ledger.clone(), watch).await?);
+        let stack = Arc::new(Stack::connect(settings, watch).await?);
         let webhooks = webhooks.map(|webhooks| webhooks.start(reader, config.policy.currency));
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
         let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);
         let gateway = Gateway::serve(listener, Arc::clone(&stack), limiter, connections_max()).map_err(unusable)?;
-        Ok(Self {
-            gateway,
-            ticker,
-            webhooks,
-            redis,
-            dynamodb,
-            redis_url,
-            dynamodb_url,
-            stores_file,
-            stack,
-            ledger,
-            data,
-        })
+        Ok(Self { gateway, ticker, webhooks, redis, dynamodb, redis_url, dynamodb_url, stores_file, stack, data })
     }
 
     /// Asks Redis for an answer, which takes at most a few seconds. [`Self::start`] does not, because a stack can start while
@@ -170,26 +153,14 @@ impl Local {
         redis.into_iter().chain(dynamodb).collect()
     }
 
-    /// Waits until a component fails by itself, and describes the failure. Waits for ever while all are well.
+    /// Waits until Redis ends by itself, and describes that. Waits for ever while it runs.
     pub async fn failed(&self) -> String {
-        let redis = async {
-            match &self.redis {
-                Some(redis) => {
-                    let how = redis.ended().await;
-                    format!("the Redis server {how}, and the local stack with it: start it again")
-                }
-                None => std::future::pending().await,
+        match &self.redis {
+            Some(redis) => {
+                let how = redis.ended().await;
+                format!("the Redis server {how}, and the local stack with it: start it again")
             }
-        };
-        let ledger = async {
-            match &self.ledger {
-                Some(ledger) => ledger.failed().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            failure = ledger => failure,
-            failure = redis => failure,
+            None => std::future::pending().await,
         }
     }
 
@@ -205,9 +176,6 @@ impl Local {
         }
         if let Some(redis) = self.redis {
             redis.stop().await;
-        }
-        if let Some(ledger) = &self.ledger {
-            ledger.release();
         }
         if let Some(dynamodb) = self.dynamodb {
             dynamodb.stop().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use http::Response;
-use lambda_http::{Body, Request, RequestExt};
+use lambda_http::{Body, Request};
 use serde_json::Value;
 use shared::config::{Config, ConfigError};
 use shared::domain::{Limits, Partition};
@@ -20,8 +20,7 @@ use shared::service::{ClosePacket, GrabSlip, Report, SendPacket, Settle, ViewPac
 use shared::wiring::{self, Wiring};
 use tokio::time::Instant;
 
-use crate::gateway::{Function, Invoke, SettleFailed, problem};
-use crate::ledger_file::LedgerWatch;
+use crate::gateway::{Function, Invoke, SettleFailed};
 use crate::options::Ack;
 use crate::webhooks::sqs::{self, SqsError};
 use crate::webhooks::{Queue, Watch};
@@ -61,7 +60,6 @@ pub struct Stack {
     hot: Arc<RedisStore>,
     limits: Limits,
     base_path: String,
-    ledger: Option<Arc<LedgerWatch>>,
     webhooks: Option<Arc<Queue>>,
 }
 
@@ -103,13 +101,8 @@ impl Settings {
 }
 
 impl Stack {
-    /// Connects to the stores and creates the table if it is absent. `ledger` watches the embedded database's file, if it is kept.
-    /// `webhooks` watches all transactions, if there are webhooks.
-    pub async fn connect(
-        settings: Settings,
-        ledger: Option<Arc<LedgerWatch>>,
-        webhooks: Option<Watch>,
-    ) -> Result<Self, StackError> {
+    /// Connects to the stores and creates the table if it is absent. `webhooks` watches all transactions, if there are webhooks.
+    pub async fn connect(settings: Settings, webhooks: Option<Watch>) -> Result<Self, StackError> {
         let config = settings.config()?;
         let mut client = wiring::dynamodb_at(&settings.dynamodb_url);
         let queue = webhooks.as_ref().map(|watch| Arc::clone(watch.queue()));
@@ -136,7 +129,6 @@ impl Stack {
             hot: Arc::clone(&wiring.stores().hot),
             limits,
             base_path,
-            ledger,
             webhooks: queue,
         })
     }
@@ -146,42 +138,29 @@ impl Stack {
         let asked = self.hot.pending_parts(Partition::wrapping(0)).await;
         asked.map(drop).map_err(|error| StackError::Unreachable(Arc::clone(error.cause())))
     }
-
-    /// Whether what is committed by now stays. No answer leaves before this is known.
-    fn confirm(&self) -> Result<(), String> {
-        self.ledger.as_ref().map_or(Ok(()), |ledger| ledger.confirm())
-    }
 }
 
 impl fmt::Debug for Stack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stack").field("ledger", &self.ledger).finish_non_exhaustive()
+        f.debug_struct("Stack").finish_non_exhaustive()
     }
 }
 
 impl Invoke for Stack {
     async fn call(&self, function: Function, request: Request) -> Response<Body> {
         let request = without_base_path(request, &self.base_path);
-        let request_id = request.lambda_context_ref().map(|context| context.request_id.clone()).unwrap_or_default();
-        let response = match function {
+        match function {
             Function::Send => send::handle(&self.send, &self.close, request).await,
             Function::Grab => grab::handle(&self.grab, request).await,
             Function::View => view::handle(&self.view, request).await,
             Function::Wallet => wallet::handle(&self.wallet, request).await,
-        };
-        match self.confirm() {
-            Ok(()) => response,
-            // The program ends soon, and says why.
-            Err(_) => problem::unavailable(&request_id, "The data folder can't be used any more."),
         }
     }
 
     async fn settle(&self) -> Result<Report, SettleFailed> {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         let report = settle::handle(&self.settle, settle::Event::default(), deadline).await;
-        let report = report.map_err(|error| SettleFailed(error_chain(&error)))?;
-        self.confirm().map_err(SettleFailed)?;
-        Ok(report)
+        report.map_err(|error| SettleFailed(error_chain(&error)))
     }
 
     fn sqs(&self, operation: &str, body: &[u8]) -> Option<Result<Value, SqsError>> {

@@ -199,7 +199,7 @@ async fn the_embedded_ledger_receives_no_tokens_and_any_other_does() {
             base_path: None,
             ledger_is_embedded,
         };
-        let stack = Arc::new(Stack::connect(settings, None, None).await.unwrap());
+        let stack = Arc::new(Stack::connect(settings, None).await.unwrap());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let gateway = Gateway::serve(listener, stack, AdmissionLimiter::new(10), 100).unwrap();
         for number in 0..DEPOSITS {

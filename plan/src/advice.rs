@@ -31,10 +31,6 @@ pub struct Advice {
     pub changes: Vec<Change>,
     /// What becomes of the rush.
     pub outcome: Outcome,
-    /// How often the rush was simulated to find them.
-    pub runs: u64,
-    /// The tries of all these runs.
-    pub tries: u64,
 }
 
 /// Room above the average, because users come at random.
@@ -51,8 +47,9 @@ const SHARDS_MOST: f64 = 90.0;
 /// The first values come from the formulas of the sizing table, with all slips going to the users who come first. `None` if nothing
 /// refused any try: then nothing has to be raised.
 #[must_use]
-pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &Outcome) -> Option<Advice> {
+pub fn raise(inputs: &Inputs, costs: &Costs, rush: &Rush, met: &Outcome) -> Option<Advice> {
     met.binds()?;
+    let times = &Times::of(inputs, costs);
     let rate = ROOM * rush.per_second();
     let won = rate.min(f64::from(rush.slips));
     let size = Size { grabs: rate.ceil() as u32, won: won.ceil() as u32 };
@@ -71,18 +68,17 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
     if ramps {
         at_least(&mut raised.grab_provisioned, needs.allowed as f64);
     }
-    let cores = cores(inputs, times, rush, won, needs.working as f64);
+    let cores = cores(times, rush, won, rate, needs.working as f64);
     // A part lies on one shard, so more shards than parts help nobody.
     let shards_most = SHARDS_MOST.min(rush.parts().into()).max(raised.redis_shards);
     raised.redis_shards = raised.redis_shards.max(needs.shards as f64).max((cores / BUSY_MOST).ceil()).min(shards_most);
     if inputs.grab_ack_ledger > 0.0 && needs.write_units as f64 > inputs.table_rate() {
         warm(&mut raised, needs.write_units as f64);
     }
-    if inputs.reads_claims(rush.parts()) && rate > inputs.reads_rate() {
+    if inputs.grab_ack_ledger > 0.0 && rate > inputs.reads_rate() {
         warm_reads(&mut raised, rate);
     }
     let mut outcome = simulate(&raised, times, rush);
-    let (mut runs, mut tries) = (1, outcome.tries);
     // A round may serve a few users less, because they come at random, and the next one more.
     let mut best = (raised.clone(), outcome.clone());
     for _ in 1..ROUNDS {
@@ -102,24 +98,19 @@ pub fn raise(inputs: &Inputs, times: &Times, costs: &Costs, rush: &Rush, met: &O
         }
         outcome = simulate(&more, times, rush);
         raised = more;
-        runs += 1;
-        tries += outcome.tries;
         if outcome.served() > best.1.served() {
             best = (raised.clone(), outcome.clone());
         }
     }
     let (raised, outcome) = best;
-    Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome, runs, tries })
+    Some(Advice { changes: changes(inputs, &raised), inputs: raised, outcome })
 }
 
-/// The cores of Redis that the worst second takes: all of the first winners, and each process at work meets each part.
-fn cores(inputs: &Inputs, times: &Times, rush: &Rush, won: f64, working: f64) -> f64 {
-    let times = times.with_connections(inputs);
-    let reads_claims = inputs.reads_claims(rush.parts());
-    let (calls, owners) = if reads_claims { (1.0, 0.0) } else { (2.0, f64::from(rush.slips) * inputs.owner_ns) };
-    let wins = won * (times.win + times.reconcile) as f64;
-    let meets = working * (f64::from(rush.parts()) * calls * times.lose as f64 + owners);
-    (wins + meets) / SECOND as f64
+/// The cores of Redis that the worst second takes: all of the first winners, and the losers. Those of a packet of one part ask it; of
+/// another packet, each process at work asks each part once.
+fn cores(times: &Times, rush: &Rush, won: f64, rate: f64, working: f64) -> f64 {
+    let losers = if rush.parts() == 1 { rate - won } else { working * f64::from(rush.parts()) };
+    (won * (times.win + times.reconcile) as f64 + losers * times.lose as f64) / SECOND as f64
 }
 
 /// Raises a limit by half.
@@ -148,7 +139,10 @@ fn lift(inputs: &mut Inputs, limit: Limit) {
         }
         // Its shards are counted by its work.
         Limit::Redis => {}
-        Limit::Table => warm(inputs, 1.5 * inputs.table_rate()),
+        Limit::Table => {
+            warm(inputs, 1.5 * inputs.table_rate());
+            warm_reads(inputs, 1.5 * inputs.reads_rate());
+        }
     }
 }
 

@@ -97,36 +97,30 @@ impl Costs {
     /// Dollars of a million wins, losses and sends of a packet, without those of the page.
     #[must_use]
     pub fn a_million(&self, inputs: &Inputs) -> [f64; 3] {
-        [self.win(), self.loss(), self.send()]
-            .map(|work| work.parts(inputs).map(|cost| cost.dollars).iter().sum::<f64>() * 1e6)
+        [self.win(), self.loss(), self.send()].map(|work| work.dollars(inputs) * 1e6)
     }
 
-    /// What a rush costs by its requests: its packet, its calls, and the tries that Lambda refused. Tries that API Gateway itself
-    /// refuses cost nothing.
-    #[must_use]
-    pub fn of_requests(&self, outcome: &Outcome, inputs: &Inputs) -> Vec<Cost> {
-        let [win, loss, send] = [self.win(), self.loss(), self.send()].map(|work| work.parts(inputs));
+    /// What a rush costs by its requests: its packet, its calls, the claim items that losers read, and the tries that Lambda refused. Tries
+    /// that API Gateway itself refuses cost nothing.
+    fn of_requests(&self, outcome: &Outcome, inputs: &Inputs) -> f64 {
+        let [win, loss, send] = self.a_million(inputs);
         let wins = outcome.committed as f64;
-        let losses = outcome.invocations as f64 - wins;
-        let mut sum = win.clone();
-        for (place, cost) in sum.iter_mut().enumerate() {
-            cost.dollars = wins * win[place].dollars + losses.max(0.0) * loss[place].dollars + send[place].dollars;
-        }
-        // The claims that losers of a large final packet need are more than the average loser reads.
-        sum[2].dollars += outcome.claim_reads as f64 * self.price("read-price") / 1e6;
-        sum[0].dollars += (outcome.accepted - outcome.invocations) as f64 * self.price("api-price") / 1e6;
-        sum.into()
+        let losses = (outcome.invocations as f64 - wins).max(0.0);
+        let refused = (outcome.accepted - outcome.invocations) as f64;
+        let reads = outcome.claim_reads as f64;
+        (wins * win + losses * loss + send + reads * self.price("read-price") + refused * self.price("api-price")) / 1e6
     }
 
-    /// What it costs that more runs than the template's defaults, for the hours of the plan: environments, shards, and the warm table.
+    /// What a rush costs: its requests, and what runs beyond the template's defaults for the hours of the plan.
     #[must_use]
-    pub fn of_capacity(&self, inputs: &Inputs) -> Vec<Cost> {
+    pub fn of_rush(&self, outcome: &Outcome, inputs: &Inputs) -> [Cost; 4] {
         let gigabytes = self.work("memory-mb") / 1024.0;
         let seconds = inputs.hours * 3_600.0;
         let shards = (inputs.redis_shards - 1.0).max(0.0);
         let warmed = (inputs.table_warm - inputs.table_new).max(0.0) * self.price("warm-price")
             + (inputs.reads_warm - inputs.reads_new).max(0.0) * self.price("warm-read-price");
-        vec![
+        [
+            Cost { of: "requests, and the packet", dollars: self.of_requests(outcome, inputs) },
             Cost {
                 of: "environments that always run",
                 dollars: inputs.grab_provisioned * gigabytes * seconds * self.price("provisioned-price"),
@@ -141,32 +135,26 @@ impl Costs {
 }
 
 impl Work<'_> {
-    fn parts(&self, inputs: &Inputs) -> [Cost; 5] {
+    /// Dollars of one request.
+    fn dollars(&self, inputs: &Inputs) -> f64 {
         let costs = self.costs;
         let (price, work) = (|name| costs.price(name), |name| costs.work(name));
         let syncs = inputs.redis_sync;
         let seconds = (self.milliseconds + syncs * self.redis_writes * work("sync-ms")) / 1e3;
         let accessed = costs.line("access-log");
         let logged = self.logged + work("platform-log");
-        let kept = (logged + accessed) * price("kept-log-price");
         let between_zones = work("zone-bytes") * (work("zones") - 1.0) / work("zones");
         let redis_bytes = if self.redis_writes > 0.0 { work("sync-bytes") } else { 0.0 };
-        let part = |of, dollars| Cost { of, dollars };
-        [
-            part("API Gateway", price("api-price") / 1e6),
-            part(
-                "Lambda",
-                price("request-price") / 1e6 + seconds * work("memory-mb") / 1024.0 * price("gb-second-price"),
-            ),
-            part("DynamoDB", (self.writes * price("write-price") + self.reads * price("read-price")) / 1e6),
-            part("logs", (logged * price("log-price") + accessed * price("access-log-price") + kept) / 1e9),
-            part(
-                "data and Redis, by use",
-                (between_zones * price("zone-price")
-                    + work("answer-bytes") * price("out-price")
-                    + syncs * redis_bytes * price("sync-price"))
-                    / 1e9,
-            ),
-        ]
+        let million = price("api-price")
+            + price("request-price")
+            + self.writes * price("write-price")
+            + self.reads * price("read-price");
+        let gigabyte = logged * price("log-price")
+            + accessed * price("access-log-price")
+            + (logged + accessed) * price("kept-log-price")
+            + between_zones * price("zone-price")
+            + work("answer-bytes") * price("out-price")
+            + syncs * redis_bytes * price("sync-price");
+        million / 1e6 + gigabyte / 1e9 + seconds * work("memory-mb") / 1024.0 * price("gb-second-price")
     }
 }

@@ -4,32 +4,6 @@ use serde::Serialize;
 
 use crate::PlanError;
 
-/// Where the default of an input comes from.
-#[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// A parameter of `template.yaml`, with its default there.
-    Template,
-    /// AWS' documented default: the page that says it.
-    Aws(&'static str),
-    /// The code that says it.
-    Code(&'static str),
-    /// A measurement: the document that records it.
-    Measured(&'static str),
-    /// Nobody has measured it yet.
-    Assumed,
-}
-
-impl std::fmt::Display for Source {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Template => "template.yaml",
-            Self::Aws(page) | Self::Code(page) | Self::Measured(page) => page,
-            Self::Assumed => "assumed",
-        })
-    }
-}
-
 /// An input as it is listed.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Input {
@@ -39,8 +13,8 @@ pub struct Input {
     pub value: f64,
     /// What it is, with its unit.
     pub meaning: &'static str,
-    /// Where its default comes from.
-    pub source: Source,
+    /// Where its default comes from: the template, a page of AWS, the code or a document that says it, or nobody has measured it yet.
+    pub source: &'static str,
 }
 
 impl Input {
@@ -86,27 +60,33 @@ macro_rules! inputs {
     };
 }
 
-const GATEWAY: Source = Source::Aws("docs.aws.amazon.com/apigateway/latest/developerguide/limits.html");
-const RAMP: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/scaling-behavior.html");
-const REQUESTS: Source = Source::Aws("docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html");
-const ON_DEMAND: Source =
-    Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html");
-const TABLE_QUOTA: Source = Source::Aws("docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html");
-const CLIENTS: Source = Source::Code("clients/js/hongbao.js, clients/rust/src/lib.rs");
+/// The source of the template's parameters.
+pub const TEMPLATE: &str = "template.yaml";
+const ASSUMED: &str = "assumed";
+const GATEWAY: &str = "docs.aws.amazon.com/apigateway/latest/developerguide/limits.html";
+const RAMP: &str = "docs.aws.amazon.com/lambda/latest/dg/scaling-behavior.html";
+const REQUESTS: &str = "docs.aws.amazon.com/lambda/latest/dg/lambda-concurrency.html";
+const ON_DEMAND: &str = "docs.aws.amazon.com/amazondynamodb/latest/developerguide/on-demand-capacity-mode.html";
+const TABLE_QUOTA: &str = "docs.aws.amazon.com/amazondynamodb/latest/developerguide/ServiceQuotas.html";
+const MEASURED: &str = "docs/PERFORMANCE.md";
+const PROBLEM: &str = "shared/src/http/problem.rs";
+const TIMEOUTS: &str = "shared/src/timeouts.rs";
+const GRAB: &str = "shared/src/service/grab";
+const CLIENTS: &str = "clients/js/hongbao.js, clients/rust/src/lib.rs";
 
 inputs! {
-    grab_rate "GrabRate" 5_000.0 Source::Template, "grabs a second that API Gateway accepts";
-    grab_burst "GrabBurst" 2_500.0 Source::Template, "burst of grabs that it accepts";
-    grab_concurrency "GrabConcurrency" 0.0 Source::Template, "executions reserved for grab, its maximum too; 0: the account's";
-    grab_provisioned "GrabProvisioned" 0.0 Source::Template, "environments of grab that always run";
-    account_concurrency "AccountConcurrency" 1_000.0 Source::Template, "executions at once in the account and region";
-    grab_ack_ledger "GrabAck" 1.0 Source::Template, "1 ledger, 0 redis: when a winner is answered";
-    redis_shards "RedisShards" 1.0 Source::Template, "shards of the cluster, each with one core for scripts";
-    redis_timeout_ms "RedisResponseTimeoutMs" 500.0 Source::Template, "ms that a function waits for Redis, twice at most";
-    redis_sync "RedisDurability" 1.0 Source::Template, "1 sync, 0 async or disabled: whether a write waits for a replica";
-    table_warm "TableWarmWrites" 0.0 Source::Template, "write units a second that the table takes at once; 0: as a new one";
-    reads_warm "TableWarmReads" 0.0 Source::Template, "read units a second that the table takes at once; 0: as a new one";
-    table_max "TableMaxWrites" 0.0 Source::Template, "write units a second that it takes at most; 0: the quota";
+    grab_rate "GrabRate" 5_000.0 TEMPLATE, "grabs a second that API Gateway accepts";
+    grab_burst "GrabBurst" 2_500.0 TEMPLATE, "burst of grabs that it accepts";
+    grab_concurrency "GrabConcurrency" 0.0 TEMPLATE, "executions reserved for grab, its maximum too; 0: the account's";
+    grab_provisioned "GrabProvisioned" 0.0 TEMPLATE, "environments of grab that always run";
+    account_concurrency "AccountConcurrency" 1_000.0 TEMPLATE, "executions at once in the account and region";
+    grab_ack_ledger "GrabAck" 1.0 TEMPLATE, "1 ledger, 0 redis: when a winner is answered";
+    redis_shards "RedisShards" 1.0 TEMPLATE, "shards of the cluster, each with one core for scripts";
+    redis_timeout_ms "RedisResponseTimeoutMs" 500.0 TEMPLATE, "ms that a function waits for Redis, twice at most";
+    redis_sync "RedisDurability" 1.0 TEMPLATE, "1 sync, 0 async or disabled: whether a write waits for a replica";
+    table_warm "TableWarmWrites" 0.0 TEMPLATE, "write units a second that the table takes at once; 0: as a new one";
+    reads_warm "TableWarmReads" 0.0 TEMPLATE, "read units a second that the table takes at once; 0: as a new one";
+    table_max "TableMaxWrites" 0.0 TEMPLATE, "write units a second that it takes at most; 0: the quota";
 
     api_rate "api-rate" 10_000.0 GATEWAY, "requests a second of the account and region";
     api_burst "api-burst" 5_000.0 GATEWAY, "burst of them";
@@ -116,30 +96,26 @@ inputs! {
     table_new "table-new" 4_000.0 ON_DEMAND, "write units a second of a new table on demand";
     reads_new "reads-new" 12_000.0 ON_DEMAND, "read units a second of a new table on demand";
     reads_quota "reads-quota" 40_000.0 TABLE_QUOTA, "read units a second of a table at most";
-    table_peak "table-peak" 0.0 Source::Assumed, "write units a second of the table's past peak; it takes twice as many";
-    table_doubling_min "table-doubling-min" 30.0 ON_DEMAND, "minutes after which a throttled table takes twice as many";
+    table_peak "table-peak" 0.0 ASSUMED, "write units a second of the table's past peak; it takes twice as many";
     table_quota "table-quota" 40_000.0 TABLE_QUOTA, "write units a second of a table at most";
 
-    network_ms "network-ms" 50.0 Source::Assumed, "ms from a user to API Gateway and back";
-    cold_ms "cold-ms" 200.0 Source::Assumed, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
-    redis_ms "redis-ms" 0.5 Source::Assumed, "ms from a function to Redis and back";
-    call_us "call-us" 12.0 Source::Measured("docs/PERFORMANCE.md"), "µs of a shard's core for a call's own connection and TLS, beside its script";
-    handshake_us "handshake-us" 600.0 Source::Assumed, "µs of a shard's core for a TLS handshake; each start makes one a shard";
-    owner_ns "owner-ns" 370.0 Source::Measured("docs/PERFORMANCE.md"), "ns of a shard's core for each slip of a final part whose owners a process reads";
-    warm_executions "warm-executions" 0.0 Source::Assumed, "environments of grab that still run from the minutes before";
+    network_ms "network-ms" 50.0 ASSUMED, "ms from a user to API Gateway and back";
+    cold_ms "cold-ms" 200.0 ASSUMED, "ms of a cold start; the functions' own part is 20 (docs/PERFORMANCE.md)";
+    redis_ms "redis-ms" 0.5 ASSUMED, "ms from a function to Redis and back";
+    win_us "win-us" 18.2 MEASURED, "µs of a shard's core for a call that holds a slip, with its connection and TLS";
+    lose_us "lose-us" 16.4 MEASURED, "the same for a call that finds none";
+    reconcile_us "reconcile-us" 43.4 MEASURED, "the same for the call that reconciles a claim";
+    handshake_us "handshake-us" 600.0 ASSUMED, "µs of a shard's core for a TLS handshake; each start makes one a shard";
+    warm_executions "warm-executions" 0.0 ASSUMED, "environments of grab that still run from the minutes before";
 
     tries "tries" 4.0 CLIENTS, "tries of a client before it gives up";
     pause_first_ms "pause-first-ms" 250.0 CLIENTS, "ms of its first pause at most; doubles with each try, full jitter";
     pause_max_ms "pause-max-ms" 4_000.0 CLIENTS, "ms of a pause at most";
-    retry_after_ms "retry-after-ms" 1_000.0 Source::Code("shared/src/http/problem.rs"), "ms to wait that a function's 503 asks for";
-    claim_ms "claim-ms" 3_000.0 Source::Code("shared/src/timeouts.rs"), "ms within which a throttled claim is tried again";
-    help_after_ms "help-after-ms" 100.0 Source::Code("shared/src/service/grab/help.rs"), "ms that a loser in doubt waits before helping";
-    help_ms "help-ms" 400.0 Source::Code("shared/src/service/grab/help.rs"), "ms of a help at most";
-    blocked_ms "blocked-ms" 10_000.0 Source::Code("shared/src/service/grab/help.rs"), "ms for which a hold that was helped in vain stops nobody";
-    final_ms "final-ms" 60_000.0 Source::Code("shared/src/service/grab/exhausted.rs"), "ms for which a process remembers a final part";
-    owners_parts "owners-parts" 4.0 Source::Code("shared/src/service/grab/exhausted.rs"), "parts of a packet at most whose owners a process reads; else its losers' claims";
-    unread_ms "unread-ms" 1_000.0 Source::Code("shared/src/service/grab/final_packets.rs"), "ms for which a process asks Redis once the table refused a claim's read";
-    hours "hours" 1.0 Source::Assumed, "hours for which raised environments and shards are paid";
+    retry_after_ms "retry-after-ms" 1_000.0 PROBLEM, "ms to wait that a function's 503 asks for";
+    claim_ms "claim-ms" 3_000.0 TIMEOUTS, "ms within which a throttled claim is tried again";
+    doubt_ms "doubt-ms" 100.0 GRAB, "ms at most that a loser in doubt waits before it asks once more; half of it at least";
+    final_ms "final-ms" 60_000.0 GRAB, "ms for which a process remembers that a packet of several parts is decided";
+    hours "hours" 1.0 ASSUMED, "hours for which raised environments and shards are paid";
 }
 
 impl Inputs {
@@ -179,11 +155,6 @@ impl Inputs {
     #[must_use]
     pub fn reads_rate(&self) -> f64 {
         self.reads_new.max(self.reads_warm).min(self.reads_quota)
-    }
-
-    /// Whether a process answers losers of a final packet of so many parts from their claims. Else it reads the owners of each part.
-    pub(crate) fn reads_claims(&self, parts: u32) -> bool {
-        f64::from(parts) > self.owners_parts && self.grab_ack_ledger > 0.0
     }
 
     /// Write units a second that it takes at most.

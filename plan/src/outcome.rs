@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::station::{Nanos, SECOND};
+use crate::station::Nanos;
 
 /// The last answer that a user gets.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, Serialize)]
@@ -32,17 +32,6 @@ impl Answer {
             Self::Unavailable => "503, gave up",
         }
     }
-
-    /// Its character in the chart.
-    #[must_use]
-    pub const fn sign(self) -> char {
-        match self {
-            Self::Slip => '#',
-            Self::SoldOut => '+',
-            Self::TooMany => '4',
-            Self::Unavailable => '5',
-        }
-    }
 }
 
 /// What can refuse a try.
@@ -61,7 +50,7 @@ pub enum Limit {
     Concurrency,
     /// A shard of Redis, which did not answer in time.
     Redis,
-    /// The table's write units.
+    /// The table's write and read units.
     Table,
 }
 
@@ -80,21 +69,16 @@ impl Limit {
             Self::Ramp => "Lambda, the ramp",
             Self::Concurrency => "Lambda, executions at once",
             Self::Redis => "Redis, the core of a shard",
-            Self::Table => "DynamoDB, write units",
+            Self::Table => "DynamoDB, the table",
         }
     }
 }
-
-/// The last answers that came within a second of the rush, in the order of [`Answer::ALL`].
-pub type Second = [u64; 4];
 
 /// What became of a rush.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Users by their last answer.
     pub answers: [u64; 4],
-    /// The same by the second in which it came.
-    pub seconds: Vec<Second>,
     /// Microseconds of each user from their first try to the last answer, by answer, in order.
     #[serde(skip)]
     pub micros: [Vec<u32>; 4],
@@ -120,12 +104,10 @@ pub struct Outcome {
     pub held: u64,
     /// Write units of the busiest second.
     pub write_units: f64,
-    /// Claims that were read for losers of a final packet.
+    /// Claim items that were read for losers.
     pub claim_reads: u64,
     /// Those of the busiest second: each takes a read unit.
     pub read_units: f64,
-    /// Calls of the function that ended with 503.
-    pub failed_calls: u64,
     /// Nanoseconds from the beginning to the last answer of all.
     pub last: Nanos,
 }
@@ -171,11 +153,6 @@ impl Outcome {
     }
 
     pub(crate) fn answer(&mut self, answer: Answer, first: Nanos, at: Nanos) {
-        let second = (at / SECOND) as usize;
-        if self.seconds.len() <= second {
-            self.seconds.resize(second + 1, Second::default());
-        }
-        self.seconds[second][answer as usize] += 1;
         self.answers[answer as usize] += 1;
         self.micros[answer as usize].push(u32::try_from((at - first) / 1_000).unwrap_or(u32::MAX));
         self.last = self.last.max(at);

@@ -43,11 +43,25 @@ impl Bucket {
         }
         has
     }
+}
 
-    /// Doubles its rate and size, up to `most` a second.
-    pub fn double(&mut self, most: f64) {
-        self.rate = (2.0 * self.rate).min(most);
-        self.most = self.rate;
+/// Amounts, second by second.
+#[derive(Clone, Debug, Default)]
+pub struct Seconds(Vec<f64>);
+
+impl Seconds {
+    /// Adds an amount in the second of this time.
+    pub fn add(&mut self, now: Nanos, amount: f64) {
+        let second = (now / SECOND) as usize;
+        if self.0.len() <= second {
+            self.0.resize(second + 1, 0.0);
+        }
+        self.0[second] += amount;
+    }
+
+    /// The amount of the busiest second.
+    pub fn most(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
     }
 }
 
@@ -55,8 +69,8 @@ impl Bucket {
 #[derive(Clone, Debug, Default)]
 pub struct Core {
     free_at: Nanos,
-    /// How long it has worked, second by second.
-    busy: Vec<Nanos>,
+    /// How long it has worked.
+    busy: Seconds,
 }
 
 impl Core {
@@ -64,28 +78,13 @@ impl Core {
     pub fn serve(&mut self, now: Nanos, work: Nanos) -> Nanos {
         let begin = self.free_at.max(now);
         self.free_at = begin + work;
-        let second = (begin / SECOND) as usize;
-        if self.busy.len() <= second {
-            self.busy.resize(second + 1, 0);
-        }
-        self.busy[second] += work;
+        self.busy.add(begin, work as f64);
         self.free_at
-    }
-
-    /// When it has served all calls so far.
-    pub const fn free_at(&self) -> Nanos {
-        self.free_at
-    }
-
-    /// Nothing happens on it for this long from the moment it is free.
-    pub const fn stall(&mut self, length: Nanos) {
-        self.free_at += length;
     }
 
     /// The share of its busiest second in which it worked.
     pub fn busiest(&self) -> f64 {
-        let most = self.busy.iter().max().copied().unwrap_or_default();
-        (most as f64 / SECOND as f64).min(1.0)
+        (self.busy.most() / SECOND as f64).min(1.0)
     }
 }
 
@@ -133,7 +132,7 @@ mod tests {
     fn a_core_serves_in_order_and_counts_its_work() {
         let mut core = Core::default();
         let done: Vec<Nanos> = [0, 0, 5, 100].map(|at| core.serve(at, 10)).into();
-        assert_eq!((done, core.free_at()), (vec![10, 20, 30, 110], 110));
-        assert_eq!(core.busy, [40]);
+        assert_eq!(done, [10, 20, 30, 110]);
+        assert!((core.busiest() * SECOND as f64 - 40.0).abs() < 1e-6);
     }
 }

@@ -3,17 +3,11 @@
 use std::fmt;
 
 use crate::advice::{Advice, Change};
-use crate::check::Check;
-use crate::cost::{Cost, Costs};
+use crate::cost::Costs;
 use crate::inputs::Inputs;
-use crate::outcome::{Answer, Limit, Outcome, Second};
+use crate::outcome::{Answer, Limit, Outcome};
 use crate::plan::Plan;
 use crate::sizing::{Needs, SIZES};
-
-/// Columns of the chart: the seconds of the first minute.
-const SECONDS: usize = 60;
-/// Its rows.
-const ROWS: u64 = 12;
 
 /// A whole number with commas between its thousands.
 fn grouped(number: f64) -> String {
@@ -28,26 +22,7 @@ fn grouped(number: f64) -> String {
     grouped
 }
 
-/// Words in lines of at most 100 columns.
-fn wrapped(text: &str) -> String {
-    let (mut lines, mut columns) = (String::new(), 0);
-    for word in text.split(' ') {
-        let length = word.chars().count() + 1;
-        let breaks = columns > 0 && columns + length > 100;
-        lines += if columns == 0 {
-            ""
-        } else if breaks {
-            "\n  "
-        } else {
-            " "
-        };
-        columns = if breaks { 2 + length } else { columns + length };
-        lines += word;
-    }
-    lines
-}
-
-pub fn count(number: u64) -> String {
+fn count(number: u64) -> String {
     grouped(number as f64)
 }
 
@@ -68,10 +43,8 @@ impl fmt::Display for Plan {
             if self.inputs.grab_ack_ledger > 0.0 { "ledger" } else { "redis" },
             rush.seed,
         )?;
-        writeln!(f, "{}\n", wrapped(&format!("Service times: {}", self.run)))?;
-        writeln!(f, "AS DEPLOYED\n")?;
+        writeln!(f, "\nAS DEPLOYED\n")?;
         answers(f, &self.outcome)?;
-        chart(f, &self.outcome)?;
         limits(f, &self.inputs, &self.outcome)?;
         match &self.advice {
             None => writeln!(f, "\nNo limit refuses a try: nothing has to be raised.")?,
@@ -109,37 +82,6 @@ fn answers(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
     Ok(())
 }
 
-/// The last answers of each second, one above the other.
-fn chart(f: &mut fmt::Formatter<'_>, outcome: &Outcome) -> fmt::Result {
-    let seconds: Vec<Second> = (0..SECONDS).map(|n| outcome.seconds.get(n).copied().unwrap_or_default()).collect();
-    let most = seconds.iter().map(|second| second.iter().sum::<u64>()).max().unwrap_or_default().max(1);
-    let signs = Answer::ALL.map(|answer| format!("{} {}", answer.sign(), answer.text())).join("   ");
-    writeln!(f, "\n  last answers in each second of the first minute\n  {signs}\n")?;
-    for row in (0..ROWS).rev() {
-        // The middle of the row, in answers.
-        let height = (2 * row + 1) * most / (2 * ROWS);
-        let label = if row == ROWS - 1 { count(most) } else { String::new() };
-        let columns: String = seconds.iter().map(|second| sign(second, height)).collect();
-        writeln!(f, "  {label:>11} |{}", columns.trim_end())?;
-    }
-    writeln!(f, "  {:>11} +{}", 0, "-".repeat(SECONDS))?;
-    write!(f, "  {:>11}  ", "")?;
-    (0..SECONDS / 10).try_for_each(|ten| write!(f, "{:<10}", format!("{} s", ten * 10)))?;
-    writeln!(f, "{SECONDS} s")
-}
-
-/// What a column shows at this height.
-fn sign(second: &Second, height: u64) -> char {
-    let mut top = 0;
-    for (answer, count) in Answer::ALL.into_iter().zip(second) {
-        top += count;
-        if *count > 0 && height < top {
-            return answer.sign();
-        }
-    }
-    ' '
-}
-
 fn limits(f: &mut fmt::Formatter<'_>, inputs: &Inputs, outcome: &Outcome) -> fmt::Result {
     writeln!(f, "\n  {:<28}{:<34}{:>15}", "limit", "allows", "tries refused")?;
     for limit in Limit::ALL {
@@ -149,10 +91,7 @@ fn limits(f: &mut fmt::Formatter<'_>, inputs: &Inputs, outcome: &Outcome) -> fmt
     }
     let facts = [
         ("tries of all clients", count(outcome.tries)),
-        (
-            "calls of the function",
-            format!("{}, {} of them failed", count(outcome.invocations), count(outcome.failed_calls)),
-        ),
+        ("calls of the function", count(outcome.invocations)),
         ("executions at once", format!("{}, {} cold starts", count(outcome.executions), count(outcome.cold_starts))),
         (
             "calls of Redis",
@@ -180,7 +119,9 @@ fn allows(limit: Limit, inputs: &Inputs) -> String {
         Limit::Redis => {
             format!("an answer in {} ms; shards: {}", number(inputs.redis_timeout_ms), number(inputs.redis_shards))
         }
-        Limit::Table => format!("{}/s", number(inputs.table_rate())),
+        Limit::Table => {
+            format!("{} writes/s, {} reads/s", number(inputs.table_rate()), number(inputs.reads_rate()))
+        }
     }
 }
 
@@ -228,7 +169,7 @@ fn remark(change: &Change) -> String {
 }
 
 fn costs(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
-    let columns: Vec<Vec<Cost>> = plan.cost_columns();
+    let columns = plan.cost_columns();
     let titles = ["as deployed", "raised"];
     write!(f, "\n  {:<34}", "dollars")?;
     titles.iter().take(columns.len()).try_for_each(|title| write!(f, "{title:>14}"))?;
@@ -243,46 +184,7 @@ fn costs(f: &mut fmt::Formatter<'_>, plan: &Plan) -> fmt::Result {
     }
     write!(f, "  {:<34}", "together")?;
     columns.iter().try_for_each(|column| write!(f, "{:>14.2}", column.iter().map(|cost| cost.dollars).sum::<f64>()))?;
-    writeln!(f, "\n  environments and shards for {} h; scripts/cost.py prints the prices", plan.inputs.hours)
-}
-
-impl fmt::Display for Check {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", wrapped(&format!("Measured: {}", self.run)))?;
-        writeln!(f, "Predicted from Redis' processor time for an answer\n")?;
-        writeln!(
-            f,
-            "{:<10}{:>11}  {:>8}{:>10}{:>11}{:>10}{:>8}{:>10}{:>9}{:>8}",
-            "workload",
-            "in flight",
-            "machine",
-            "stall ms",
-            "grabs/s",
-            "measured",
-            "error",
-            "p99 ms",
-            "measured",
-            "error"
-        )?;
-        for compared in &self.workloads {
-            let error = |[predicted, measured]: [f64; 2]| format!("{:+.0} %", (predicted / measured - 1.0) * 100.0);
-            writeln!(
-                f,
-                "{:<10}{:>11}  {:>8.2}{:>10.1}{:>11}{:>10}{:>8}{:>10}{:>9}{:>8}",
-                compared.workload,
-                count(compared.in_flight as u64),
-                compared.machine_factor,
-                compared.stall_ms,
-                grouped(compared.per_s[0]),
-                grouped(compared.per_s[1]),
-                error(compared.per_s),
-                millis(compared.p99_ms[0]),
-                millis(compared.p99_ms[1]),
-                error(compared.p99_ms),
-            )?;
-        }
-        write!(f, "\n{} of {} are within 25 % in both", self.good(), self.workloads.len())
-    }
+    write!(f, "\n  environments and shards for {} h; scripts/cost.py prints the prices", plan.inputs.hours)
 }
 
 /// The sizing table of `docs/PERFORMANCE.md`.
@@ -321,19 +223,5 @@ mod tests {
     fn numbers_are_written_for_people() {
         assert_eq!([7.0, 999.6, 1_234_567.0].map(grouped), ["7", "1,000", "1,234,567"]);
         assert_eq!([0.24, 99.94, 1_380.6].map(millis), ["0.2", "99.9", "1,381"]);
-    }
-
-    #[test]
-    fn long_lines_break_between_words() {
-        assert_eq!(wrapped("one two"), "one two");
-        let text = wrapped(&"word ".repeat(50));
-        assert!(text.lines().count() == 3 && text.lines().all(|line| line.len() <= 100), "{text}");
-    }
-
-    #[test]
-    fn a_column_of_the_chart_is_stacked() {
-        let second = [2, 0, 1, 3];
-        let column: String = (0..7).map(|height| sign(&second, height)).collect();
-        assert_eq!(column, "##4555 ");
     }
 }

@@ -64,12 +64,27 @@ fn of_packet(text: &str) -> String {
     text.trim_start().replace("$P", &id.to_string())
 }
 
+/// The items, and behind each deposit, refund and withdrawal its copy in the user's timeline.
+fn with_timelines(lines: &str) -> Vec<String> {
+    let copy = |line: &str| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let item = &mut line["Item"];
+        let (kind, name) = item["SK"]["S"].as_str()?.split_once('#')?;
+        let at = item["at"]["N"].as_str()?;
+        let copied = ["DEPOSIT", "REFUND", "WITHDRAW"].contains(&kind);
+        let sk = copied.then(|| format!("AT#{kind}#{at:0>13}#{name}"))?;
+        item["SK"] = json!({"S": sk});
+        Some(line.to_string())
+    };
+    lines.lines().flat_map(|line| [Some(line.to_owned()), copy(line)]).flatten().collect()
+}
+
 /// Writes an export as AWS documents it: two data files, an empty one of an empty partition, and the manifests.
 fn export(folder: &Path, lines: &str, at: &str) -> PathBuf {
     let export = folder.join("01693685827463-2d8752fd");
     fs::create_dir_all(export.join("data")).unwrap();
     File::create(export.join("_started")).unwrap();
-    let lines: Vec<&str> = lines.lines().collect();
+    let lines = with_timelines(lines);
     let (one, other) = lines.split_at(lines.len() / 2);
     let mut manifest = String::new();
     for (name, lines) in
@@ -132,8 +147,8 @@ fn value(json: &Value) -> AttributeValue {
 
 /// Writes these items to the table.
 async fn write(world: &World, lines: &str) {
-    for line in lines.lines() {
-        let line: Value = serde_json::from_str(line).unwrap();
+    for line in with_timelines(lines) {
+        let line: Value = serde_json::from_str(&line).unwrap();
         let item = line["Item"].as_object().unwrap().iter().map(|(name, json)| (name.clone(), value(json))).collect();
         world.dynamodb.put_item().table_name(world.table()).set_item(Some(item)).send().await.unwrap();
     }
@@ -190,7 +205,7 @@ async fn an_export_and_its_table_have_the_same_journal() {
     assert_eq!(desk.read("a/journal.jsonl"), of_packet(ENTRIES));
     assert_eq!(desk.read("a/journal.csv"), of_packet(ENTRIES_AS_CSV).replace('\n', "\r\n"));
     let summary = desk.summary("a");
-    assert_eq!((&summary["final"], &summary["read"]["items"]), (&json!(true), &json!(16)));
+    assert_eq!((&summary["final"], &summary["read"]["items"]), (&json!(true), &json!(20)));
     assert_eq!(summary["opening"]["accounts"], json!({"external": -10_000, "wallets": 9_200, "packets": 800}));
     assert_eq!(summary["closing"]["accounts"], json!({"external": -9_900, "wallets": 9_900, "packets": 0}));
     assert_eq!(summary["state"]["movements"], json!({"external": -9_950, "wallets": 9_950, "packets": 0}));
@@ -243,9 +258,9 @@ async fn an_incomplete_export_and_an_unfinished_day_are_refused() {
     let swapped = |folder: &Path| {
         fs::copy(folder.join(one), folder.join("data/bafybeiczss3yxay3o4abnabbb.json.gz")).map(drop).unwrap();
     };
-    refused(&swapped, DAY, "it has 8 items, but the manifest has 0").await;
+    refused(&swapped, DAY, "it has 10 items, but the manifest has 0").await;
     let summary = "manifest-summary.json";
-    refused(&|folder| change(folder, summary, "\"itemCount\": 16", "\"itemCount\": 17"), DAY, "but the summary has 17")
+    refused(&|folder| change(folder, summary, "\"itemCount\": 20", "\"itemCount\": 21"), DAY, "but the summary has 21")
         .await;
     refused(&|folder| change(folder, summary, "FULL", "INCREMENTAL"), DAY, "needs a full export").await;
     refused(&|folder| change(folder, summary, "DYNAMODB_JSON", "ION"), DAY, "needs a full export").await;
@@ -316,6 +331,7 @@ async fn what_contradicts_itself_is_named() {
         r#""amount":{"N":"1e2"}"#,
         &[
             r"malformed USER#e,\v\e / WITHDRAW#out-1: something else not amount: a whole number",
+            r"malformed USER#e,\v\e / AT#WITHDRAW#1763942399999#out-1: something else not amount: a whole number",
             "state wallets: 9950 not 10050",
         ],
     )

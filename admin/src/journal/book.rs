@@ -4,18 +4,18 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use shared::domain::Timestamp;
 use tempfile::TempDir;
 
-use super::entry::{Classes, Entry, Line, Movements, Sum};
+use super::sums::{Classes, Movements};
 use super::tally::{Problems, Span};
 use crate::deployment::{Failed, in_file};
-use crate::sort::Sorter;
 
 /// The entries as JSON lines.
 pub const LINES: &str = "journal.jsonl";
-const TABLE: &str = "journal.csv";
+const SHEET: &str = "journal.csv";
 const SUMMARY: &str = "summary.json";
 const BUFFER_BYTES: usize = 256 * 1024;
 
@@ -55,7 +55,7 @@ pub struct Read {
 }
 
 /// Sums of all movements up to a moment.
-#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Balance {
     pub accounts: Classes,
     pub movements: Movements,
@@ -63,7 +63,7 @@ pub struct Balance {
 
 impl Balance {
     /// The balance after these movements.
-    pub const fn of(movements: Movements) -> Self {
+    pub fn of(movements: Movements) -> Self {
         Self { accounts: Classes::of(&movements), movements }
     }
 }
@@ -105,43 +105,38 @@ impl Book {
         Ok(Self { path: path.to_owned(), draft })
     }
 
-    /// Its folder for temporary files.
-    pub fn draft(&self) -> &Path {
-        self.draft.path()
-    }
-
-    /// Writes the entries in order. Returns their sums.
-    pub fn write_entries(&self, entries: Sorter, currency: &str) -> Result<Movements, Failed> {
-        let draft = self.draft();
-        let mut entries = entries.finish().map_err(in_file(draft))?;
+    /// Writes the movements of the day in order, as entries.
+    pub fn write_entries(&self, movements: &Connection, currency: &str) -> Result<(), Failed> {
+        let draft = self.draft.path();
         let file = |name| File::create(draft.join(name)).map_err(in_file(draft));
         let mut lines = BufWriter::with_capacity(BUFFER_BYTES, file(LINES)?);
-        let mut table = sheet().from_writer(file(TABLE)?);
-        table.write_record(HEADER).map_err(|error| in_file(draft)(error.into()))?;
-        let mut movements = Movements::default();
-        while let Some(record) = entries.advance().map_err(in_file(draft))? {
-            let entry =
-                Entry::read(record).ok_or_else(|| Failed::Unverifiable("a sorted entry is damaged".to_owned()))?;
-            movements[entry.kind] += Sum::new(1, entry.amount);
-            let line = entry.line(currency);
-            serde_json::to_writer(&mut lines, &line).map_err(|error| in_file(draft)(error.into()))?;
-            lines.write_all(b"\n").map_err(in_file(draft))?;
-            table.write_record(row(&line)).map_err(|error| in_file(draft)(error.into()))?;
+        // By RFC 4180.
+        let mut sheet = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(file(SHEET)?);
+        sheet.write_record(HEADER).map_err(in_file(draft))?;
+        let mut statement = movements.prepare(ENTRIES)?;
+        let mut rows = statement.query([currency, MARK])?;
+        while let Some(row) = rows.next()? {
+            let cell = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+            writeln!(lines, "{}", cell(0)?).map_err(in_file(draft))?;
+            for column in 1..=HEADER.len() {
+                sheet.write_field(cell(column)?).map_err(in_file(draft))?;
+            }
+            sheet.write_record(None::<&[u8]>).map_err(in_file(draft))?;
         }
-        let lines = lines.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
-        let table = table.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
-        for file in [lines, table] {
+        let lines = lines.into_inner().map_err(in_file(draft))?;
+        let sheet = sheet.into_inner().map_err(|error| in_file(draft)(error.into_error()))?;
+        for file in [lines, sheet] {
             file.sync_all().map_err(in_file(draft))?;
         }
-        Ok(movements)
+        Ok(())
     }
 
     /// Writes the summary, and gives the folder its name.
     pub fn close(self, summary: &Summary) -> Result<(), Failed> {
-        let path = self.draft().join(SUMMARY);
+        let path = self.draft.path().join(SUMMARY);
         let text = serde_json::to_string_pretty(summary).unwrap_or_default() + "\n";
         std::fs::write(&path, text).map_err(in_file(&path))?;
-        std::fs::rename(self.draft(), &self.path).map_err(in_file(&self.path))?;
+        std::fs::rename(self.draft.path(), &self.path).map_err(in_file(&self.path))?;
         // Under its new name it is no temporary folder any more.
         let _ = self.draft.keep();
         Ok(())
@@ -151,30 +146,33 @@ impl Book {
 /// The columns of the CSV file.
 const HEADER: [&str; 9] = ["time", "kind", "user", "id", "packet", "debit", "credit", "amount", "currency"];
 
-/// How CSV is written: by RFC 4180.
-fn sheet() -> csv::WriterBuilder {
-    let mut sheet = csv::WriterBuilder::new();
-    sheet.buffer_capacity(BUFFER_BYTES).terminator(csv::Terminator::CRLF);
-    sheet
-}
-
-/// An entry as a row of the CSV file. A spreadsheet keeps its ids as texts.
-fn row(line: &Line) -> [String; 9] {
-    let Line { time, kind, user, id, packet, debit, credit, amount, currency } = line;
-    let packet = packet.as_deref().map(kept).unwrap_or_default();
-    // The name of an account begins with its class, so it is no formula and no number.
-    let [time, kind, debit, credit, currency] = [time, kind, debit, credit, currency].map(ToString::to_string);
-    [time, kind, kept(user), kept(id), packet, debit, credit, amount.to_string(), currency]
-}
+/// The movements as entries, in order: as JSON, then the cells of the CSV file. There a mark precedes each id. The name of an account
+/// begins with its class, so it is no formula and no number.
+const ENTRIES: &str = "
+    SELECT json_object('time', time, 'kind', kind, 'user', user, 'id', id, 'packet', packet, 'debit', debit, 'credit', credit,
+            'amount', amount, 'currency', ?1),
+        time, kind, ?2 || user, ?2 || id, ifnull(?2 || packet, ''), debit, credit, CAST(amount AS TEXT), ?1
+    FROM (
+        SELECT *,
+            CASE kind
+                WHEN 'deposit' THEN 'external'
+                WHEN 'claim' THEN 'packet:' || packet
+                WHEN 'refund' THEN 'packet:' || packet
+                ELSE 'wallet:' || user
+            END AS debit,
+            CASE kind
+                WHEN 'withdrawal' THEN 'external'
+                WHEN 'sent' THEN 'packet:' || packet
+                ELSE 'wallet:' || user
+            END AS credit
+        FROM movement
+    )
+    ORDER BY time, kind, user, id";
 
 /// What precedes each id in a file for spreadsheets. They would compute the id `=1+1`, and round one of 19 digits.
-const MARK: char = '\'';
+const MARK: &str = "'";
 
-fn kept(id: &str) -> String {
-    format!("{MARK}{id}")
-}
-
-/// The id in a cell that [`kept`] wrote; none if it is not marked.
+/// The id in a cell of the CSV file; none if it is not marked.
 pub fn unmarked(cell: &str) -> Option<&str> {
     cell.strip_prefix(MARK)
 }
@@ -183,7 +181,7 @@ pub fn unmarked(cell: &str) -> Option<&str> {
 pub fn read_summary(folder: &Path) -> Result<Summary, Failed> {
     let path = folder.join(SUMMARY);
     let text = std::fs::read(&path).map_err(in_file(&path))?;
-    serde_json::from_slice(&text).map_err(|error| Failed::Unverifiable(format!("{}: {error}", path.display())))
+    serde_json::from_slice(&text).map_err(in_file(&path))
 }
 
 impl Summary {

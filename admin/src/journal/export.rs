@@ -4,21 +4,18 @@
 //! is gzip with a line `{"Item": {...}}` for each item.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use flate2::bufread::MultiGzDecoder;
 use serde::Deserialize;
+use serde_json::Value;
 use shared::domain::Timestamp;
 
-use super::fact::Attributes;
 use super::tally::Tally;
 use crate::deployment::{Failed, in_file};
 
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Files that are read at once, at most.
-const READERS_MAX: usize = 4;
 
 /// What the summary manifest says.
 #[derive(Deserialize)]
@@ -39,13 +36,6 @@ struct DataFile {
     item_count: u64,
     #[serde(rename = "dataFileS3Key")]
     key: String,
-}
-
-/// A line of a data file.
-#[derive(Deserialize)]
-struct Line<'a> {
-    #[serde(rename = "Item", borrow)]
-    item: Attributes<'a>,
 }
 
 /// An export: its manifests are read, its data files are not.
@@ -79,34 +69,13 @@ impl Export {
         Ok(Self { arn: summary.export_arn, at, folder: folder.to_owned(), files })
     }
 
-    /// Reads all items into tallies whose files are in `sorting`, each by a thread of its own, and adds these up.
-    pub fn read(&self, tally: &(dyn Fn() -> Tally + Sync), sorting: &Path) -> Result<Tally, Failed> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from).min(READERS_MAX);
-        let next = AtomicUsize::new(0);
-        let reader = || {
-            let mut tally = tally();
-            while let Some(file) = self.files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                self.read_file(file, &mut tally, sorting)?;
-            }
-            Ok::<Tally, Failed>(tally)
-        };
-        let tallies: Vec<Result<Tally, Failed>> = std::thread::scope(|scope| {
-            let readers: Vec<_> = (0..threads).map(|_| scope.spawn(reader)).collect();
-            let ended = |reader: std::thread::ScopedJoinHandle<'_, _>| {
-                reader.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-            };
-            readers.into_iter().map(ended).collect()
-        });
-        let mut all = tally();
-        for tally in tallies {
-            all.append(tally?).map_err(in_file(sorting))?;
-        }
-        Ok(all)
+    /// Reads all items into `tally`.
+    pub fn read(&self, tally: &mut Tally) -> Result<(), Failed> {
+        self.files.iter().try_for_each(|file| self.read_file(file, tally))
     }
 
     /// Reads a data file. Its gzip checksum and its number of items show that it is whole.
-    fn read_file(&self, file: &DataFile, tally: &mut Tally, sorting: &Path) -> Result<(), Failed> {
-        let DataFile { item_count, key } = file;
+    fn read_file(&self, DataFile { item_count, key }: &DataFile, tally: &mut Tally) -> Result<(), Failed> {
         // A key has the bucket's folders, which the copy may lack.
         let name = key.rsplit('/').next().unwrap_or_default();
         let path = self.folder.join("data").join(name);
@@ -115,32 +84,18 @@ impl Export {
         let mut count = 0;
         // An empty partition has an empty file, which is not gzip.
         if !file.fill_buf().map_err(in_file(&path))?.is_empty() {
-            let mut lines = BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file));
-            let mut line = Vec::new();
-            while read_line(&mut lines, &mut line).map_err(in_file(&path))? {
+            for line in BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(file)).split(b'\n') {
                 count += 1;
-                let Line { item } = serde_json::from_slice(&line)
+                let line = line.map_err(in_file(&path))?;
+                let line: Value = serde_json::from_slice(&line)
                     .map_err(|error| unreadable(&path, format!("line {count}: {error}")))?;
-                tally.enter(&item).map_err(in_file(sorting))?;
+                tally.enter(&line["Item"])?;
             }
         }
         if count == *item_count {
             Ok(())
         } else {
             Err(unreadable(&path, format!("it has {count} items, but the manifest has {item_count}")))
-        }
-    }
-}
-
-/// Reads the next line that is not empty. Returns whether there is one.
-fn read_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    loop {
-        line.clear();
-        if lines.read_until(b'\n', line)? == 0 {
-            return Ok(false);
-        }
-        if !line.trim_ascii().is_empty() {
-            return Ok(true);
         }
     }
 }

@@ -9,41 +9,37 @@
 //! journal begins where the one before it ended: no movement is in two of them, and none is left out.
 
 mod book;
-mod entry;
 mod export;
-mod fact;
-mod table;
+mod item;
+mod sums;
 mod tally;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ::audit::Reader;
+use ::audit::{Reader, Segment};
+use futures::stream::{self, StreamExt, TryStreamExt};
 use jiff::civil::Date;
 use shared::domain::{DayZone, Timestamp};
 use shared::ports::{Clock, System};
 
 pub use book::{LINES, Summary, Verdict, read_summary, unmarked};
-pub use entry::{KINDS, Line, Movements, Sum};
-pub use tally::{Problem, Problems, Span};
+pub use sums::{KINDS, Movements, Sum};
+pub use tally::{Problem, Problems};
 
 use self::book::{Balance, Book, Read, State};
-use self::entry::Classes;
-#[cfg(test)]
-use self::entry::EXTERNAL;
 use self::export::Export;
-use self::tally::{Period, ProblemKind, Tally};
+use self::item::{ATTRIBUTES, exported};
+use self::sums::Classes;
+use self::tally::{Span, Tally, When};
 use crate::deployment::{Failed, Table};
 use crate::options::{Deployment, Journal};
-use crate::sort::Sorter;
 use crate::text::columns;
 use crate::{Exit, Outcome};
 
 /// How long after its end a day counts as over. Until then settle persists the day's last holds. `DynamoDB` brings the changes
 /// of a transaction to an export one after the other.
 const SETTLING: Duration = Duration::from_mins(10);
-/// Memory for entries of a reader. An export has up to four readers.
-const ENTRIES_BYTES: usize = 24 << 20;
 /// For how long before a reading the state can still differ from the movements.
 const MOVING: Duration = Duration::from_mins(1);
 
@@ -72,17 +68,17 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
         return Err(Failed::Unverifiable(what));
     }
     let book = Book::new(&path)?;
-    let tally = || Tally::new(day, &options.currency, book.draft(), ENTRIES_BYTES);
-    let (tally, source) = if let Some(export) = export {
-        (export.read(&tally, book.draft())?, export.arn)
+    let mut tally = Tally::new(day, &options.currency)?;
+    let source = if let Some(export) = export {
+        export.read(&mut tally)?;
+        export.arn
     } else {
         let source = Table::of(deployment).await;
         source.announce();
         let reader = Reader::new(source.client, source.name.clone());
-        let mut tally = tally();
-        let read = table::read(&reader, options.segments, &mut tally, book.draft()).await;
+        let read = read_table(&reader, options.segments, &mut tally).await;
         read.map_err(|failed| failed.in_table(&source.place))?;
-        (tally, source.name)
+        source.name
     };
     if let Some(other) = tally.only_other_currency() {
         let currency = &options.currency;
@@ -90,13 +86,11 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
     }
     let read = Read { source, at: at.to_string(), items: tally.items };
     let is_moving = tally.newest > at.before(MOVING).ms();
-    let (entries, mut summary) = summary(options, day, read, is_final, is_moving, tally);
+    let mut summary = summary(options, day, read, is_final, is_moving, &mut tally);
     if let Some(previous) = previous {
         follows(&mut summary, &previous);
     }
-    if book.write_entries(entries, &options.currency)? != summary.entries {
-        return Err(Failed::Unverifiable("the sorted entries differ from those that were read".to_owned()));
-    }
+    book.write_entries(&tally.movements, &options.currency)?;
     book.close(&summary)?;
     let exit = match (summary.problems.problem_count, is_final) {
         (0, _) => Exit::Good,
@@ -107,31 +101,43 @@ pub async fn run(deployment: &Deployment, options: &Journal, json: bool) -> Resu
     Ok(Outcome::new(json, &summary, || in_words(&summary, &path), exit))
 }
 
+/// Reads all items of the table, `segments` pages at once.
+async fn read_table(reader: &Reader, segments: u32, tally: &mut Tally) -> Result<(), Failed> {
+    let of = i32::try_from(segments).unwrap_or(i32::MAX);
+    let pages = |index| {
+        let segment = Segment { index, of };
+        // `Some` while there is a page after this key.
+        stream::try_unfold(Some(None), move |place| async move {
+            let Some(last) = place else { return Ok(None) };
+            let page = reader.scan_items(segment, &ATTRIBUTES, last.as_ref()).await?;
+            Ok(Some((page.items, page.next.map(Some))))
+        })
+    };
+    let mut pages = stream::iter(0..of).map(|index| Box::pin(pages(index))).flatten_unordered(segments as usize);
+    while let Some(items) = pages.try_next().await.map_err(Failed::Journal)? {
+        items.into_iter().try_for_each(|item| tally.enter(&exported(item)))?;
+    }
+    Ok(())
+}
+
 /// Adds up a tally, and names what contradicts itself.
-fn summary(
-    options: &Journal,
-    span: Span,
-    read: Read,
-    is_final: bool,
-    is_moving: bool,
-    tally: Tally,
-) -> (Sorter, Summary) {
-    let Tally { before, within, after, wallets, has_timelines, mut problems, entries, .. } = tally;
-    for (when, period) in [("before the day", before), ("in the day", within)] {
-        for (what, movements, copies) in period.differences(has_timelines) {
-            problems.add(ProblemKind::Copies, format!("{what} {when}"), copies.to_string(), movements.to_string());
+fn summary(options: &Journal, span: Span, read: Read, is_final: bool, is_moving: bool, tally: &mut Tally) -> Summary {
+    let mut problems = std::mem::take(&mut tally.problems);
+    for (when, name) in [(When::Before, "before the day"), (When::Within, "in the day")] {
+        for (what, movements, copies) in tally.differences(when) {
+            problems.add("copies", &format!("{what} {name}"), &copies, &movements);
         }
     }
-    let (opening, closing) = (Balance::of(before.movements), Balance::of(before.movements + within.movements));
-    for (when, Balance { accounts, .. }) in [("opening", opening), ("closing", closing)] {
+    let opening = Balance::of(tally.movements(&[When::Before]));
+    let closing = Balance::of(tally.movements(&[When::Before, When::Within]));
+    for (when, Balance { accounts, .. }) in [("opening", &opening), ("closing", &closing)] {
         for (class, balance) in [("wallets", accounts.wallets), ("packets", accounts.packets)] {
             if balance < 0 {
-                problems.add(ProblemKind::Negative, format!("{class} at {when}"), "0 or more", balance.to_string());
+                problems.add("negative", &format!("{class} at {when}"), &"0 or more", &balance);
             }
         }
     }
-    let state = state(&[before, within, after], wallets, is_moving, &mut problems);
-    let summary = Summary {
+    Summary {
         day: options.day.to_string(),
         zone: options.day_zone.to_string(),
         from: Timestamp::from_ms(span.start).to_string(),
@@ -140,30 +146,24 @@ fn summary(
         is_final,
         read,
         opening,
-        entries: within.movements,
+        entries: tally.movements(&[When::Within]),
         closing,
-        state,
+        state: state(tally, is_moving, &mut problems),
         problems,
-    };
-    (entries, summary)
+    }
 }
 
 /// Compares the wallets, and the undecided slips, with all movements.
-fn state(periods: &[Period; 3], wallets: i128, is_moving: bool, problems: &mut Problems) -> State {
-    let undecided = |period: &Period| {
-        let copies = period.copies;
-        copies.sent.amount - copies.claimed.amount - copies.refunded.amount
-    };
-    let movements = Classes::of(&periods.iter().map(|period| period.movements).sum());
-    let packets = periods.iter().map(undecided).sum();
-    let mut verdict = Verdict::Equal;
+fn state(tally: &Tally, is_moving: bool, problems: &mut Problems) -> State {
+    let movements = Classes::of(&tally.movements(&When::ALL));
+    let (wallets, packets, mut verdict) = (tally.wallets, tally.undecided(), Verdict::Equal);
     for (what, found, expected) in [("wallets", wallets, movements.wallets), ("packets", packets, movements.packets)] {
         if found == expected {
             continue;
         }
         verdict = if is_moving { Verdict::Moving } else { Verdict::Differs };
         if !is_moving {
-            problems.add(ProblemKind::State, what, expected.to_string(), found.to_string());
+            problems.add("state", &what, &expected, &found);
         }
     }
     State { verdict, wallets, packets, movements }
@@ -185,15 +185,11 @@ fn is_of_the_day_before(previous: &Summary, options: &Journal) -> Result<(), Fai
 
 /// Checks that a day begins as the day before ended.
 fn follows(summary: &mut Summary, previous: &Summary) {
-    let problems = &mut summary.problems;
-    let mut check = |what: &str, expected: String, found: String| {
-        if expected != found {
-            problems.add(ProblemKind::Previous, what, expected, found);
-        }
-    };
     for kind in KINDS {
-        let [expected, found] = [previous.closing, summary.opening].map(|balance| balance.movements[kind].to_string());
-        check(&format!("{} before the day", kind.name()), expected, found);
+        let [expected, found] = [&previous.closing, &summary.opening].map(|balance| balance.movements.of(kind));
+        if expected != found {
+            summary.problems.add("previous", &format!("{kind} before the day"), &expected, &found);
+        }
     }
 }
 
@@ -218,10 +214,10 @@ fn in_words(summary: &Summary, path: &Path) -> String {
         [name.to_owned(), String::new(), external.to_string(), wallets.to_string(), packets.to_string()].to_vec()
     };
     let of_kind = |kind| {
-        let mut alone = Movements::default();
-        alone[kind] = entries[kind];
-        let mut row = balance(kind.name(), Classes::of(&alone));
-        row[1] = entries[kind].count.to_string();
+        let sum = entries.of(kind);
+        let alone = Movements::new(|one| if one == kind { sum } else { Sum::default() });
+        let mut row = balance(kind, Classes::of(&alone));
+        row[1] = sum.count.to_string();
         row
     };
     let rows = std::iter::once(balance("opening", opening.accounts))
@@ -245,8 +241,8 @@ fn in_words(summary: &Summary, path: &Path) -> String {
             _ => format!("problems: {problem_count}"),
         });
         paragraphs.extend(problems.iter().map(|problem| {
-            let (kind, subject) = (problem.kind.name(), &problem.subject);
-            format!("{kind}  {subject}\n  expected  {}\n  found     {}", problem.expected, problem.found)
+            let Problem { kind, subject, expected, found } = problem;
+            format!("{kind}  {subject}\n  expected  {expected}\n  found     {found}")
         }));
     }
     paragraphs.push(format!("written to {}", path.display()));

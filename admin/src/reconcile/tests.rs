@@ -1,15 +1,23 @@
 //! Random journals and transfers with one planted difference each, which must be found.
 
 use proptest::prelude::*;
-use shared::domain::DayZone;
+use shared::domain::{DayZone, Timestamp};
 
-use super::difference::Kind;
-use super::matching::{Found, Matching, Side};
 use super::*;
-use crate::journal::Span;
 
-const START: u64 = 1_763_856_000_000;
-const DAY: Span = Span { start: START, end: START + 86_400_000 };
+const START: &str = "2025-11-23T00:00:00.000Z";
+const BEFORE: &str = "2025-11-22T23:59:59.999Z";
+const END: &str = "2025-11-24T00:00:00.000Z";
+
+#[derive(Clone, Debug)]
+struct Found {
+    id: String,
+    kind: MovementKind,
+    user: String,
+    amount: u64,
+    currency: &'static str,
+    time: &'static str,
+}
 
 /// Deposits and withdrawals of few users under few ids. No two have the same id, kind and user.
 fn entries(seeds: &[(u8, u8, bool)]) -> Vec<Found> {
@@ -20,12 +28,10 @@ fn entries(seeds: &[(u8, u8, bool)]) -> Vec<Found> {
             id: format!("t{}", id % 5),
             kind: if out { MovementKind::Withdrawal } else { MovementKind::Deposit },
             user: format!("u{}", user % 4),
-            side: Side::Ledger,
             // Amounts differ from each other, also by factors.
             amount: 1_000_003 + row * 7,
-            currency: "CNY".to_owned(),
-            at: DAY.start + row,
-            row,
+            currency: "CNY",
+            time: START,
         })
         .collect();
     let name = |found: &Found| (found.id.clone(), found.kind, found.user.clone());
@@ -34,28 +40,29 @@ fn entries(seeds: &[(u8, u8, bool)]) -> Vec<Found> {
     entries
 }
 
-fn as_transfers(entries: &[Found]) -> Vec<Found> {
-    entries.iter().map(|entry| Found { side: Side::Transfers, ..entry.clone() }).collect()
+fn database() -> Connection {
+    let database = scratch::database(SCHEMA).unwrap();
+    database.execute("INSERT INTO day VALUES (?, ?)", [START, END]).unwrap();
+    database
 }
 
-/// The kinds of differences, in order, after the way over the sorter's records.
-fn compare(all: impl IntoIterator<Item = Found>) -> Vec<Kind> {
-    let folder = tempfile::tempdir().unwrap();
-    let mut sorter = Sorter::new(folder.path(), 500);
-    let mut record = Vec::new();
-    for found in all {
-        found.write(&mut record);
-        assert_eq!(Found::read(&record), Some(found));
-        sorter.push(&record).unwrap();
+/// The differences of entries and transfers.
+fn matched(entries: &[Found], transfers: &[Found]) -> Differences {
+    let database = database();
+    for (table, all) in [("entry", entries), ("transfer", transfers)] {
+        let add = format!("INSERT INTO {table} (id, kind, user, amount, currency, time) VALUES (?, ?, ?, ?, ?, ?)");
+        for Found { id, kind, user, amount, currency, time } in all {
+            database.execute(&add, params![id, kind.name(), user, amount, currency, time]).unwrap();
+        }
     }
-    let mut movements = sorter.finish().unwrap();
-    let mut matching = Matching::new(DAY, Differences::default());
-    while let Some(record) = movements.advance().unwrap() {
-        matching.take(Found::read(record).unwrap()).unwrap();
-    }
-    let mut kinds: Vec<Kind> = matching.end().unwrap().listed.into_iter().map(|difference| difference.kind).collect();
-    kinds.sort_unstable();
-    kinds
+    database.execute_batch(MATCH).unwrap();
+    differences(&database, None).unwrap()
+}
+
+/// The kinds of differences, in alphabetical order.
+fn compare(entries: &[Found], transfers: &[Found]) -> Vec<String> {
+    let differences = matched(entries, transfers);
+    differences.by_kind.into_iter().flat_map(|(kind, count)| (0..count).map(move |_| kind.clone())).collect()
 }
 
 proptest! {
@@ -64,48 +71,48 @@ proptest! {
         seeds in proptest::collection::vec(any::<(u8, u8, bool)>(), 1..30), which: usize, plant in 0..11,
     ) {
         let entries = entries(&seeds);
-        let mut transfers = as_transfers(&entries);
-        prop_assert_eq!(compare(entries.iter().chain(&transfers).cloned()), []);
+        let mut transfers = entries.clone();
+        prop_assert_eq!(compare(&entries, &transfers), [""; 0]);
 
         let place = which % transfers.len();
         let mut other = transfers[place].clone();
         let expected = match plant {
             0 => {
                 transfers.remove(place);
-                Kind::MissingInTransfers
+                "missing-in-transfers"
             }
             1 => {
                 transfers.push(Found { id: "new".to_owned(), ..other });
-                Kind::MissingInLedger
+                "missing-in-ledger"
             }
             2 => {
-                transfers.push(Found { id: "new".to_owned(), at: DAY.end, ..other });
-                Kind::OutsideDay
+                transfers.push(Found { id: "new".to_owned(), time: END, ..other });
+                "outside-day"
             }
             3 => {
                 transfers[place].amount += 1;
-                Kind::AmountDiffers
+                "amount-differs"
             }
             4 => {
                 transfers[place].amount *= 100;
-                Kind::UnitDiffers
+                "unit-differs"
             }
             5 => {
-                transfers[place].currency = "USD".to_owned();
-                Kind::CurrencyDiffers
+                transfers[place].currency = "USD";
+                "currency-differs"
             }
             6 => {
-                transfers[place].at = DAY.start - 1;
-                Kind::DayDiffers
+                transfers[place].time = BEFORE;
+                "day-differs"
             }
             7 => {
                 transfers.push(other);
-                Kind::DuplicateTransfer
+                "duplicate-transfer"
             }
             8 => {
                 other.amount += 5;
                 transfers.push(other);
-                Kind::IdReused
+                "id-reused"
             }
             9 => {
                 // The other direction, whose own place must be free.
@@ -113,52 +120,53 @@ proptest! {
                 other.kind = kind;
                 prop_assume!(!transfers.iter().any(|one| (&one.id, one.kind, &one.user) == (&other.id, kind, &other.user)));
                 transfers[place] = other;
-                Kind::DirectionDiffers
+                "direction-differs"
             }
             _ => {
                 transfers[place].user = "zoe".to_owned();
-                Kind::UserDiffers
+                "user-differs"
             }
         };
-        prop_assert_eq!(compare(entries.into_iter().chain(transfers)), [expected]);
+        prop_assert_eq!(compare(&entries, &transfers), [expected]);
     }
 }
 
 #[test]
 fn one_movement_can_differ_in_several_ways() {
     let entry = entries(&[(1, 1, false)]);
-    let mut transfer = as_transfers(&entry).remove(0);
-    transfer.amount = 9;
-    transfer.currency = "USD".to_owned();
-    transfer.at = DAY.end;
-    let found = compare(entry.into_iter().chain([transfer]));
-    assert_eq!(found, [Kind::AmountDiffers, Kind::CurrencyDiffers, Kind::DayDiffers]);
+    let transfer = Found { amount: 9, currency: "USD", time: END, ..entry[0].clone() };
+    assert_eq!(compare(&entry, &[transfer]), ["amount-differs", "currency-differs", "day-differs"]);
 }
 
 #[test]
-fn very_many_transfers_of_one_id_take_little_memory_and_are_all_counted() {
+fn the_transfer_that_equals_the_entry_counts_and_the_others_repeat_it() {
     let entry = entries(&[(1, 1, false)]);
-    let transfer = as_transfers(&entry).remove(0);
-    let repeated = std::iter::repeat_n(transfer.clone(), 3_000);
-    let mut matching = Matching::new(DAY, Differences::default());
-    entry.into_iter().chain(repeated).for_each(|found| matching.take(found).unwrap());
-    let of_others = (0..3_000).map(|n| Found { user: format!("z{n:04}"), ..transfer.clone() });
-    of_others.for_each(|found| matching.take(found).unwrap());
-    let differences = matching.end().unwrap();
-    assert_eq!(differences.by_kind[&Kind::DuplicateTransfer], 2_999);
-    assert_eq!((differences.by_kind[&Kind::MissingInLedger], differences.difference_count), (3_000, 5_999));
+    let other = Found { amount: 9, time: END, ..entry[0].clone() };
+    assert_eq!(compare(&entry, &[other.clone(), entry[0].clone()]), ["id-reused"]);
+    assert_eq!(compare(&[], &[entry[0].clone(), entry[0].clone()]), ["duplicate-transfer", "missing-in-ledger"]);
+}
+
+#[test]
+fn very_many_transfers_of_one_id_are_all_counted() {
+    let entry = entries(&[(1, 1, false)]);
+    let repeated = std::iter::repeat_n(entry[0].clone(), 3_000);
+    let of_others = (0..3_000).map(|n| Found { user: format!("z{n:04}"), ..entry[0].clone() });
+    let differences = matched(&entry, &repeated.chain(of_others).collect::<Vec<_>>());
+    assert_eq!(differences.by_kind["duplicate-transfer"], 2_999);
+    assert_eq!((differences.by_kind["missing-in-ledger"], differences.difference_count), (3_000, 5_999));
     assert_eq!(differences.listed.len(), 50);
 }
 
 /// What dates mean beside a journal of the day in UTC.
 fn dates() -> Dates {
-    Dates { zone: DayZone::UTC, day: "2025-11-23".parse().unwrap(), start: START }
+    Dates { zone: DayZone::UTC, day: "2025-11-23".parse().unwrap(), start: START.parse().unwrap() }
 }
 
 #[test]
 fn a_date_is_a_day_of_the_journals_zone_and_its_own_day_begins_with_it() {
     let dates = Dates { zone: "Asia/Shanghai".parse().unwrap(), ..dates() };
-    let hours = |hours: i64| Some(START.checked_add_signed(hours * 3_600_000).unwrap());
+    let start = START.parse::<Timestamp>().unwrap().ms();
+    let hours = |hours: i64| Some(Timestamp::from_ms(start.checked_add_signed(hours * 3_600_000).unwrap()));
     for (text, expected) in [
         ("2025-11-23", hours(0)),
         ("2025-11-22", hours(-32)),
@@ -170,24 +178,16 @@ fn a_date_is_a_day_of_the_journals_zone_and_its_own_day_begins_with_it() {
     }
 }
 
-/// The rows of a file of transfers: what was expected of those that are unusable.
-fn rows(text: &[u8]) -> Vec<(u64, String)> {
+/// What a file of transfers contains: the transfers, and the rows that can't be compared.
+fn rows(text: &[u8]) -> (Vec<String>, Vec<Difference>) {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), text).unwrap();
-    let mut rows = Vec::new();
-    transfers::each(file.path(), &[MovementKind::Deposit], &dates(), |number, _, row| {
-        rows.push((
-            number,
-            match row {
-                Ok(transfer) => format!("{} {} {}", transfer.id, transfer.amount, transfer.at),
-                Err(Unusable::Malformed { expected, .. }) => expected,
-                Err(Unusable::Kind(kind)) => format!("kind {kind}"),
-            },
-        ));
-        Ok(())
-    })
-    .unwrap();
-    rows
+    let database = database();
+    transfers::read(file.path(), &[MovementKind::Deposit], &dates(), &database).unwrap();
+    let mut statement =
+        database.prepare("SELECT row || ' ' || id || ' ' || amount || ' ' || time FROM transfer").unwrap();
+    let transfers = statement.query_map([], |row| row.get(0)).unwrap();
+    (transfers.collect::<Result<_, _>>().unwrap(), differences(&database, None).unwrap().listed)
 }
 
 #[test]
@@ -195,7 +195,9 @@ fn transfers_are_read_in_any_order_of_columns() {
     let text = "\u{feff}bank,time,currency, amount,user,kind,id\r\n\
         x,2025-11-23T08:00:00+08:00,CNY,5,\"a,b\",deposit,d1\r\n\
         \"two\nlines\",2025-11-23,CNY, 5 ,ann,deposit,d2\r\n";
-    assert_eq!(rows(text.as_bytes()), [(2, format!("d1 5 {START}")), (3, format!("d2 5 {START}"))]);
+    let (transfers, unusable) = rows(text.as_bytes());
+    assert_eq!(transfers, [format!("2 d1 5 {START}"), format!("3 d2 5 {START}")]);
+    assert!(unusable.is_empty(), "{unusable:?}");
 }
 
 #[test]
@@ -214,45 +216,39 @@ fn a_row_that_is_no_transfer_says_why() {
         ("2025-11-23", "23.11.2025", "time: RFC 3339, or a day such as 2026-11-23"),
         ("2025-11-23", "2025-11-23,more", "6 fields, as in the header"),
         (",2025-11-23", "", "6 fields, as in the header"),
-        ("deposit", "withdrawal", "kind withdrawal"),
-        ("deposit", "", "kind "),
+        ("5", "9223372036854775808", "amount: minor units, 1 or more, digits only"),
+        ("deposit", "withdrawal", "deposit"),
+        ("deposit", "", "deposit"),
     ];
     for (from, to, _) in cases {
         text += &(good.replacen(from, to, 1) + "\n");
     }
     let mut bytes = text.into_bytes();
     bytes.extend_from_slice(b"d\xff,deposit,ann,5,CNY,2025-11-23\n");
-    let mut expected: Vec<(u64, String)> = (2..).zip(cases.map(|(_, _, expected)| expected.to_owned())).collect();
-    expected.push((15, "a text in UTF-8".to_owned()));
-    assert_eq!(rows(&bytes), expected);
+    let (transfers, unusable) = rows(&bytes);
+    assert_eq!(transfers, [""; 0]);
+    let found: Vec<(u64, &str)> = unusable.iter().map(|row| (row.row.unwrap(), &*row.ledger)).collect();
+    let expected = cases.map(|(_, _, expected)| expected).into_iter().chain(["a text in UTF-8"]);
+    assert_eq!(found, (2..).zip(expected).collect::<Vec<_>>());
 }
 
 #[test]
 fn an_unusable_row_shows_its_id_and_what_is_wrong_in_it() {
-    let file = tempfile::NamedTempFile::new().unwrap();
     let long = "9".repeat(3_000);
     let text = format!(
         "id,kind,user,amount,currency,time\nd1,deposit,ann,-5,CNY,2025-11-23\nd2,\"gi\nft\",ann,5,CNY,2025-11-23\n\
          d3,deposit,ann,{long},CNY,2025-11-23\nd4,deposit,ann\n"
     );
-    std::fs::write(file.path(), text).unwrap();
-    let mut shown = Vec::new();
-    let mut take = |_: u64, id: &str, row: Result<Transfer, Unusable>| {
-        match row {
-            Ok(transfer) => panic!("{transfer:?}"),
-            Err(Unusable::Malformed { found, .. } | Unusable::Kind(found)) => shown.push(format!("{id} {found}")),
-        }
-        Ok(())
-    };
-    transfers::each(file.path(), &[MovementKind::Deposit], &dates(), &mut take).unwrap();
-    let cut = format!("d3 amount: {}", "9".repeat(100));
-    assert_eq!(shown, ["d1 amount: -5", "d2 gi\\nft", &cut, " 3 fields: d4,deposit,ann"]);
+    let (_, unusable) = rows(text.as_bytes());
+    let shown: Vec<String> = unusable.iter().map(|row| format!("{}: {}", row.subject, row.transfers)).collect();
+    let cut = format!("row 4, id d3: amount: {}", "9".repeat(100));
+    assert_eq!(shown, ["row 2, id d1: amount: -5", "row 3, id d2: gi\\nft", &cut, "row 5: 3 fields: d4,deposit,ann"]);
 }
 
 #[test]
 fn a_file_without_a_column_can_not_be_compared() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "id,kind,user,amount,time\n").unwrap();
-    let error = transfers::each(file.path(), &[], &dates(), |_, _, _| Ok(())).unwrap_err();
+    let error = transfers::read(file.path(), &[], &dates(), &database()).unwrap_err();
     assert!(error.to_string().ends_with("there is no column currency"), "{error}");
 }

@@ -4,12 +4,11 @@ mod packet;
 mod pool;
 mod simulation;
 
+use crate::PlanError;
 use crate::cost::Costs;
 use crate::inputs::Inputs;
 use crate::outcome::Outcome;
-use crate::report::Report;
 use crate::station::{Nanos, SECOND, millis};
-use crate::{PlanError, RECORDED};
 
 use simulation::Simulation;
 
@@ -77,41 +76,24 @@ pub struct Times {
 }
 
 impl Times {
-    /// The scripts' times from a report, the functions' from the list of costs.
-    pub fn of(report: &Report, costs: &Costs) -> Result<Self, PlanError> {
-        let holding = report.cell("A", "ours, one user a call, 1000 under way")?;
-        let losing = report.cell("B", "ours, one user a call, 10000 under way")?;
-        let winning = report.cell("E", "ours, winners")?;
-        let hold_us = holding.redis_cpu_us / holding.redis_calls;
+    /// The scripts' times from the inputs, the functions' from the list of costs.
+    #[must_use]
+    pub fn of(inputs: &Inputs, costs: &Costs) -> Self {
         let micros = |us: f64| millis(us / 1e3);
-        Ok(Self {
-            win: micros(hold_us),
-            lose: micros(losing.redis_cpu_us / losing.redis_calls),
-            // What a win costs Redis over HTTP, without its hold.
-            reconcile: micros((winning.redis_cpu_us - hold_us).max(0.0)),
+        Self {
+            win: micros(inputs.win_us),
+            lose: micros(inputs.lose_us),
+            reconcile: micros(inputs.reconcile_us),
             loser: millis(costs.work("loser-ms")),
             winner: millis(costs.work("winner-ms")),
-            sync: millis(costs.work("sync-ms")),
+            sync: millis(inputs.redis_sync * costs.work("sync-ms")),
             claim_units: costs.work("winner-writes"),
-        })
-    }
-
-    /// The same with what each call costs Redis beside its script. The benchmark sends many calls over one plain connection, so that
-    /// the report has next to nothing of it.
-    #[must_use]
-    pub fn with_connections(&self, inputs: &Inputs) -> Self {
-        let more = |script: Nanos| script + millis(inputs.call_us / 1e3);
-        Self { win: more(self.win), lose: more(self.lose), reconcile: more(self.reconcile), ..*self }
-    }
-
-    /// Those of the recorded report.
-    pub fn recorded(costs: &Costs) -> Result<Self, PlanError> {
-        Self::of(&Report::parse(RECORDED), costs)
+        }
     }
 }
 
 /// Follows a rush to the last answer.
 #[must_use]
 pub fn simulate(inputs: &Inputs, times: &Times, rush: &Rush) -> Outcome {
-    Simulation::new(inputs, &times.with_connections(inputs), rush).run()
+    Simulation::new(inputs, times, rush).run()
 }

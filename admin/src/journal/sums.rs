@@ -1,0 +1,84 @@
+//! Sums of movements.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::AddAssign;
+
+use serde::{Deserialize, Serialize};
+
+/// The kinds of movements in the order of the accounts: how money comes in, moves, and goes out.
+pub const KINDS: [&str; 5] = ["deposit", "sent", "claim", "refund", "withdrawal"];
+
+/// A number of movements, and the sum of their amounts in minor units.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Sum {
+    pub count: u64,
+    pub amount: i128,
+}
+
+impl AddAssign for Sum {
+    fn add_assign(&mut self, other: Self) {
+        self.count += other.count;
+        self.amount += other.amount;
+    }
+}
+
+impl fmt::Display for Sum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {}", self.count, self.amount)
+    }
+}
+
+/// The sum of each kind of movements.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Movements(BTreeMap<String, Sum>);
+
+impl Movements {
+    /// The sums that `sum` says.
+    pub fn new(sum: impl Fn(&'static str) -> Sum) -> Self {
+        Self(KINDS.iter().map(|kind| ((*kind).to_owned(), sum(kind))).collect())
+    }
+
+    /// The sum of a kind.
+    pub fn of(&self, kind: &str) -> Sum {
+        self.0.get(kind).copied().unwrap_or_default()
+    }
+}
+
+/// The balance of each class of accounts: its credits less its debits. Together they are always zero.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+pub struct Classes {
+    /// Money outside: negative while there is money in the deployment.
+    pub external: i128,
+    pub wallets: i128,
+    pub packets: i128,
+}
+
+impl Classes {
+    /// The balances of accounts that began with nothing.
+    pub fn of(movements: &Movements) -> Self {
+        let [deposit, sent, claim, refund, withdrawal] = KINDS.map(|kind| movements.of(kind).amount);
+        Self {
+            external: withdrawal - deposit,
+            wallets: deposit - sent + claim + refund - withdrawal,
+            packets: sent - claim - refund,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_classes_of_any_movements_are_balanced(amounts: [i64; 5]) {
+            let amount = |kind: &str| amounts[KINDS.iter().position(|one| *one == kind).unwrap()].into();
+            let movements = Movements::new(|kind| Sum { count: 1, amount: amount(kind) });
+            let Classes { external, wallets, packets } = Classes::of(&movements);
+            prop_assert_eq!(external + wallets + packets, 0);
+        }
+    }
+}
