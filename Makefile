@@ -11,7 +11,7 @@ endif
 
 .PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate conformance mutants chaos drill pressure bench journal size
 .PHONY: fuzz fuzz-api mutants-code mutants-lua sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
-.PHONY: growth record-actions instructions watch prose nightly preflight smoke
+.PHONY: growth record-actions watch prose nightly preflight smoke
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -202,7 +202,6 @@ nightly: ## Run the long tests: model, simulation, mutants, page, chaos, drills,
 	$(MAKE) conformance
 	$(MAKE) mutants
 	$(MAKE) mutants-lua
-	$(MAKE) instructions
 	$(MAKE) growth
 	$(MAKE) test SERVER=valkey
 	$(MAKE) test LEDGER=amazon
@@ -251,14 +250,6 @@ journal: ## Measure the journal of a day, and its reconciliation
 growth: ## Count what each action costs by slips, packets and readers
 	@scripts/install-tools.sh
 	cargo test --workspace --test it growth::page_of_figures -- --ignored --nocapture
-
-# The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
-# tests, which has bounds of its own.
-instructions: PROFILE ?= instructions
-instructions: ## Count a grab's instructions and compare them with the recorded bounds
-	@scripts/install-tools.sh && scripts/install-tools.sh valgrind
-	@if [ "$$(uname -s)" != Linux ]; then echo "make instructions: skipped, valgrind runs on Linux only"; else \
-	cargo build --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),--workspace --bin,-p) instructions && target/$(PROFILE:dev=debug)/instructions $(if $(RECORD),record); fi
 
 size: arm64 ## Measure each deployed function's size, start time and memory
 	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"

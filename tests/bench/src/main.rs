@@ -15,7 +15,6 @@ mod growth;
 mod heat;
 mod hot;
 mod http_path;
-mod instructions;
 mod lab;
 mod limits;
 mod million;
@@ -66,7 +65,7 @@ struct Options {
     /// One small rush of each cell: shows that everything works; its figures mean nothing
     #[arg(long, conflicts_with = "quick")]
     rehearse: bool,
-    /// Only these workloads; `tls`, `million`, `fast-path` and `instructions` are more
+    /// Only these workloads; `tls`, `million` and `fast-path` are more
     #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,start,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
     /// Rounds of each cell, if not 3. Goals of several rounds compare those that ran one after the other
@@ -157,9 +156,6 @@ impl Options {
         }
         if self.wants("fast-path") {
             fast_path::run(&hot, lab.redis()).await?;
-        }
-        if self.wants("instructions") {
-            instructions::run(&dynamodb).await?;
         }
         if self.wants("settle") {
             durable::settle(&mut lab, &hot).await?;
