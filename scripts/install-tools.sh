@@ -13,8 +13,7 @@
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
 #   scripts/install-tools.sh openapi openapi-python-client, which makes a Python client from openapi.yaml
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
-#   scripts/install-tools.sh mutants-code    cargo-mutants, which finds changes of the code, and a parser of Rust
-#   scripts/install-tools.sh mutants-lua     a parser of Lua, for changes of the scripts
+#   scripts/install-tools.sh rust    cargo-mutants, which changes the code
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
 #   scripts/install-tools.sh web     Chromium, Node and the npm packages that test the page
 #   scripts/install-tools.sh prose   Node and the npm packages that check prose and links
@@ -267,8 +266,7 @@ case ${1:-} in
     '') compiler; install_curl; redis ;;
     server) server "${2:-}" ;;
     dynamodb-local) dynamodb_local ;;
-    mutants-lua) python_for mutants ;;
-    mutants-code) from_crates cargo-mutants "$MUTANTS_VERSION"; python_for mutants ;;
+    rust) from_crates cargo-mutants "$MUTANTS_VERSION" ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

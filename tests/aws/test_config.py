@@ -37,12 +37,6 @@ def test_each_parameter_is_documented():
     assert documented == defaults
 
 
-def test_make_watch_knows_the_routes(operations):
-    manifest = tomllib.loads((ROOT / "Cargo.toml").read_text())
-    routes = {key.partition(" ")[2]: operation["x-hongbao-function"] for key, operation in operations.items()}
-    assert manifest["workspace"]["metadata"]["lambda"]["watch"]["router"] == routes
-
-
 def broken(**given):
     """The rules' messages for these parameters, as CloudFormation gives them before it makes anything."""
     template = source()
