@@ -81,9 +81,9 @@ def a_new_account(world):
     world.set(SettleConcurrency="0")
 
 
-@fault("lambda concurrency", "GrabConcurrency=500, SettleConcurrency=10 can't be reserved: 600 of the account's 1000")
+@fault("lambda concurrency", "SettleConcurrency=510 can't be reserved: 600 of the account's 1000")
 def concurrency_that_others_reserved(world):
-    world.set(GrabConcurrency="500")
+    world.set(SettleConcurrency="510")
     limits = {"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 600}
     world.answers["GetAccountSettings"] = {"AccountLimit": limits}
     yield
@@ -97,13 +97,6 @@ def few_executions(world):
     }
     yield
     world.answers["GetAccountSettings"] = ANSWERS["GetAccountSettings"]
-
-
-@fault("lambda concurrency", "GrabProvisioned=20 is more than GrabConcurrency=10")
-def more_provisioned_than_reserved(world):
-    world.set(GrabProvisioned="20", GrabConcurrency="10")
-    yield
-    world.set(GrabProvisioned="10")
 
 
 @fault("lambda concurrency", "SettleConcurrency=10, GrabProvisioned=900 can't be reserved")
@@ -138,16 +131,9 @@ def a_table_with_few_units(world):
     world.answers["DescribeLimits"] = ANSWERS["DescribeLimits"]
 
 
-@fault("dynamodb", "TableMaxWrites=50000: a table of this account gets 40000 at most")
-def a_maximum_above_the_quota(world):
-    world.set(TableMaxReads="1000", TableMaxWrites="50000")
-    yield
-    world.set(TableMaxWrites="40000")
-
-
-@fault("dynamodb", "RestoredTable=restored does not exist")
+@fault("dynamodb", "table/restored does not exist")
 def a_restored_table_that_is_absent(world):
-    world.set(RestoredTable="restored")
+    world.set(RestoredTable="arn:aws:dynamodb:ap-east-1:123456789012:table/restored")
     yield
     world.client("dynamodb").create_table(
         TableName="restored",
@@ -157,19 +143,26 @@ def a_restored_table_that_is_absent(world):
     )
 
 
+@fault("dynamodb", "need the ARN of the stream")
+def a_restored_table_without_its_stream(world):
+    a_table = "arn:aws:dynamodb:ap-east-1:123456789012:table/restored-with-events"
+    world.client("dynamodb").create_table(
+        TableName=a_table.partition("/")[2],
+        KeySchema=[{"AttributeName": "PK", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "PK", "AttributeType": "S"}],
+        BillingMode="PAY_PER_REQUEST",
+    )
+    world.set(RestoredTable=a_table, Events="true")
+    yield
+    world.set(RestoredTable=f"{a_table}/stream/2026-11-26T00:00:00.000")
+
+
 @fault("roles and policies", "roles fit into the account")
 def no_room_for_roles(world):
     summary = {"Roles": 995, "RolesQuota": 1000, "Policies": 5, "PoliciesQuota": 1500}
     world.answers["GetAccountSummary"] = {"SummaryMap": summary}
     yield
     world.answers["GetAccountSummary"] = {"SummaryMap": summary | {"Roles": 5}}
-
-
-@fault("network", "has no room for the subnets")
-def a_small_range(world):
-    world.set(VpcCidr="10.64.0.0/22")
-    yield
-    world.set(VpcCidr="10.64.0.0/20")
 
 
 @fault("network", "the region has 5 VPCs of 5")

@@ -23,13 +23,6 @@ def a_node_without_durability(world):
     world.set(RedisDurability="disabled")
 
 
-@fault("redis", "RedisDurability=sync needs Valkey 9.0")
-def an_engine_without_durability(world):
-    world.set(RedisEngineVersion="8.1")
-    yield
-    world.set(RedisDurability="disabled")
-
-
 @fault("redis", "has no cache.m7g.larger")
 def a_node_type_that_is_absent(world):
     world.set(RedisNodeType="cache.m7g.larger")
@@ -207,21 +200,6 @@ def a_certificate_of_another_name(world):
     request_certificate(world, "*.example")
 
 
-@fault("page", "no web ACL")
-def a_web_acl_that_is_absent(world):
-    world.set(Page="true", PageWebAclArn=f"arn:aws:wafv2:us-east-1:{ACCOUNT}:global/webacl/a/0")
-    yield
-    make_web_acl(world)
-
-
-def make_web_acl(world):
-    seen = {"SampledRequestsEnabled": False, "CloudWatchMetricsEnabled": False, "MetricName": "a"}
-    made = world.client("wafv2", "us-east-1").create_web_acl(
-        Name="a", Scope="CLOUDFRONT", DefaultAction={"Allow": {}}, VisibilityConfig=seen
-    )
-    world.set(PageWebAclArn=made["Summary"]["ARN"])
-
-
 @fault("page", "has the name red.example already")
 def a_name_of_another_distribution(world):
     request_certificate(world)
@@ -331,9 +309,8 @@ def no_address(world):
 def with_all(world):
     """Every option at once, in an account where all of it is there."""
     request_certificate(world)
-    make_web_acl(world)
     make_key(world)
     make_provider(world)
     make_secret(world, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
-    world.set(Events="true", SettleRanges="4", RedisShards="3")
+    world.set(Events="true", RedisShards="3")
     return world

@@ -103,15 +103,14 @@ def test_the_alarms_that_matter_most(stack, alarms):
     late = alarms["RefundsLate"]
     assert (late["MetricName"], late["Threshold"], late["Statistic"]) == ("DueAge", 900, "Maximum")
     assert late["ComparisonOperator"] == "GreaterThanThreshold" and late["Dimensions"] == table
-    days = int(stack.parameters.get("AuditDays", "1"))
     [period] = [query["MetricStat"]["Period"] for query in alarms["AuditMissing"]["Metrics"] if "MetricStat" in query]
     unaudited = period * alarms["AuditMissing"]["DatapointsToAlarm"]
-    assert unaudited == (24 * days + 6) * 3600
+    assert unaudited == (24 + 6) * 3600
     assert unaudited + period <= 7 * 24 * 3600, "CloudWatch looks back a week at most"
     imbalance = alarms["AuditImbalance"]
     assert (imbalance["MetricName"], imbalance["Threshold"]) == ("AuditImbalances", 0)
     assert imbalance["ComparisonOperator"] == "GreaterThanThreshold" and imbalance["Dimensions"] == table
-    ranges = int(stack.parameters.get("SettleRanges", "1"))
+    ranges = 2
     missing = alarms["SettleMissing"]
     # Five runs of each range are due in five minutes. One may be missing in each range, but not a whole range.
     assert 5 * (ranges - 1) < missing["Threshold"] <= 5 * ranges - ranges
