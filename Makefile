@@ -207,7 +207,7 @@ pressure: ## Measure overload and what it leaves behind, a large outbox, load fo
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)
 
-# Counts, and reads no clock. The page is in target/growth; scripts/record-bench.py target/growth puts it into docs/SCALE.md.
+# Counts, and reads no clock. The page is in target/growth.
 growth: ## Count what each action costs by slips, packets and readers
 	@scripts/install-tools.sh
 	cargo test --workspace --test it growth::page_of_figures -- --ignored --nocapture

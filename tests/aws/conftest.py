@@ -1,4 +1,3 @@
-import json
 import pathlib
 import sys
 
@@ -71,11 +70,6 @@ def stack(request, nobody):
         stack = emulated.Stack(**WAYS[request.param])
         stack.way, stack.parameters = request.param, WAYS[request.param]
         yield stack
-
-
-@pytest.fixture(scope="session")
-def ahead():
-    return json.loads((HERE / "ahead.json").read_text())
 
 
 @pytest.fixture(scope="session")

@@ -34,21 +34,17 @@ def read_by_the_code(repository):
     return {name for name in names if not name.startswith("AWS_LAMBDA_")}
 
 
-def test_the_document_knows_what_the_code_reads(readers, repository, ahead):
-    read = read_by_the_code(repository)
-    assert read == set(readers)
-    assert not read & set(ahead["variables"]), "tests/aws/ahead.json: the code reads these now"
+def test_the_document_knows_what_the_code_reads(readers, repository):
+    assert read_by_the_code(repository) == set(readers)
 
 
-def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers, ahead):
+def test_each_function_gets_what_it_reads_and_nothing_else(stack, readers):
     for name, _, configuration in stack.functions():
         program = name.partition("-")[0]
         given = configuration["Environment"]["Variables"]
-        ahead_of_code = {name for name in given if name in ahead["variables"]}
         # With tokens there is no password, and an existing Redis may do without a secret.
         left_out = BY_DEFAULT | OF_PASSWORDS | (OF_TOKENS if stack.way == "existing" else set())
-        assert set(given) - ahead_of_code == {name for name in readers if program in readers[name]} - left_out, program
-        assert not ahead_of_code or program in readers["REDIS_URL"]
+        assert set(given) == {name for name in readers if program in readers[name]} - left_out, program
         assert given["TABLE_NAME"] == stack.outputs["TableName"]
 
 

@@ -7,8 +7,7 @@ import moto
 import planted
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from faults import FAULTS, existing
-from faults_of_resources import with_all
+from faults import FAULTS, existing, with_all
 from planted import ACCOUNT, World, preflight
 from transformed import MAIN, nested, source
 

@@ -13,7 +13,6 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-
 /// A function's program under an emulator of its own.
 #[derive(Debug)]
 pub struct Function {

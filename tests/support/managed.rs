@@ -20,7 +20,6 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-
 /// Milliseconds since 1970, later than any test run: no request is past its deadline.
 const DEADLINE_MS: &str = "4102444800000";
 
