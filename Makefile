@@ -9,9 +9,8 @@ export HONGBAO_REDIS_SERVER := $(shell scripts/install-tools.sh server '$(SERVER
 $(if $(HONGBAO_REDIS_SERVER),,$(error SERVER=$(SERVER): no such server))
 endif
 
-.PHONY: help run demo test test-web test-clients pictures client fairness check audit model simulate mutants chaos drill pressure bench journal size
-.PHONY: fuzz fuzz-api mutants-code mutants-lua sbom build deploy deploy-web rollback destroy check-template test-aws arm64 sam-local
-.PHONY: growth record-actions instructions watch prose nightly preflight smoke
+.PHONY: help run demo audit check prose test test-web test-clients test-aws check-template fuzz model simulate mutants chaos drill
+.PHONY: bench pressure growth size generate deploy preflight smoke rollback destroy sam-local
 
 # Lists the targets with the text after their ##, under the groups that ##@ begins.
 help: ## Print this list
@@ -19,7 +18,7 @@ help: ## Print this list
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) } \
 	  /^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# LEDGER=amazon puts Amazon's DynamoDB Local in the place of the embedded database: for run, watch, audit, test, chaos and drill.
+# LEDGER=amazon puts Amazon's DynamoDB Local in the place of the embedded database: for run, audit, test, chaos and drill.
 LEDGER ?= embedded
 ifeq ($(filter embedded amazon,$(LEDGER)),)
 $(error LEDGER is embedded or amazon)
@@ -55,14 +54,6 @@ demo: ## Start it with the page open on a rush of grabs
 	cargo build --profile local -p local
 	@scripts/demo.sh $(ARGS)
 
-# The functions under cargo-lambda's emulator at http://127.0.0.1:9201, with the stores of a running `make run`. The first
-# call builds a function; a call after a change builds it again. docs/OPERATE.md shows how to call them.
-watch: ## Serve the functions from source, rebuilt on change
-	@scripts/install-tools.sh lambda
-	@[ -f $(DATA)/stores.env ] || { echo "watch: there are no stores; make run starts them" >&2; exit 1; }
-	@set -a; . ./$(DATA)/stores.env; AWS_REGION=local AWS_ACCESS_KEY_ID=local AWS_SECRET_ACCESS_KEY=local; \
-	exec .tools/lambda/bin/cargo-lambda lambda watch --invoke-address 127.0.0.1 --invoke-port 9201 $(ARGS)
-
 # Audits the ledger of a running `make run`, or another one:
 # make audit ARGS="--dynamodb-url http://localhost:8000 --table hongbao --since 24h"
 audit: ## Check that a ledger balances
@@ -91,8 +82,8 @@ prose: ## Check words, sentences, links and anchors of documents and comments
 	node scripts/prose/links.mjs
 
 # Machines that run tests sometimes stall for longer than a deployed function waits for Redis.
-test test-web test-clients fuzz-api: export REDIS_CONNECT_TIMEOUT_MS = 10000
-test test-web test-clients fuzz-api: export REDIS_RESPONSE_TIMEOUT_MS = 10000
+test test-web test-clients fuzz: export REDIS_CONNECT_TIMEOUT_MS = 10000
+test test-web test-clients fuzz: export REDIS_RESPONSE_TIMEOUT_MS = 10000
 
 # make test SERVER=valkey; CUT=1 runs only what depends on the server: the scripts and the connections.
 # make test LEDGER=amazon runs only the tests that use a DynamoDB API; CUT=1 of them those of the ledger itself.
@@ -145,13 +136,10 @@ check-template: ## Run cfn-lint and checkov on the transformed templates
 	.tools/aws/bin/cfn-lint --ignore-checks W1030 -- stacks/*.yaml
 	.tools/checkov/bin/checkov --config-file tests/aws/checkov.yaml --directory target/aws
 
-# 1,000 requests per operation, then each parser for MINUTES: make fuzz MINUTES=10
-fuzz: fuzz-api ## Fuzz the API and every parser
-	scripts/fuzz.sh
-
-# make fuzz-api CASES=50 SEED=7
-fuzz-api: ## Call each operation of openapi.yaml with generated requests
-	scripts/fuzz-api.sh
+# make fuzz ONLY=parsers MINUTES=10, each parser for so long; make fuzz ONLY=api CASES=50 SEED=7, so many requests per operation
+fuzz: ## Fuzz the API and every parser
+	$(if $(filter parsers,$(ONLY)),,scripts/fuzz-api.sh)
+	$(if $(filter api,$(ONLY)),,scripts/fuzz.sh)
 
 ##@ Test the protocol
 
@@ -164,8 +152,19 @@ SEEDS ?= 10000
 simulate: ## Run the use cases over in-memory stores that fail by seed
 	cargo run --profile measured -p simulation --bin simulate -- $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
-mutants: ## Check that the simulation finds every mutant
+# make mutants OF=rust     changes the code in one place at a time, and runs the tests of the library and the simulation;
+# make mutants OF=lua      changes the scripts. SHARD=3/20: the fourth twentieth of them; ARGS="--file shared/src/domain/split.rs" or
+#                          ARGS="--script grab.lua": one file. They list the changes that no test notices.
+OF ?= protocol
+mutants: ## Check that the simulation finds the protocol's mutants; OF=rust, OF=lua: that tests notice changes
+	@scripts/install-tools.sh $(filter rust,$(OF))
+ifeq ($(OF),rust)
+	SIMULATION_SEEDS=100 cargo mutants --output target $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+else ifeq ($(OF),lua)
+	scripts/mutants-lua.py $(if $(SHARD),--shard $(SHARD)) $(ARGS)
+else
 	cargo run --profile measured -p simulation --bin simulate -- --mutants --seeds $(SEEDS)
+endif
 
 # Processes, Redis and requests fail for MINUTES; then every answer is checked against the ledger.
 # The report is in target/chaos. Add up several: target/harness/chaos sum target/chaos/run-*.json
@@ -190,34 +189,6 @@ drill: ## Restore the table, lose Redis, fill the disk; then check the ledger
 	@$(INSTALL_LEDGER)
 	$(BESIDE_LEDGER) target/$(PROFILE:dev=debug)/drill $(ARGS)
 
-# CI runs a part of each of these; docs/RELIABILITY.md says which part.
-nightly: ## Run the long tests: model, simulation, mutants, page, chaos, drills, fuzzing, a shard of mutants-code
-	$(MAKE) model
-	$(MAKE) simulate SEEDS=100000
-	$(MAKE) mutants
-	$(MAKE) mutants-lua
-	$(MAKE) instructions
-	$(MAKE) growth
-	$(MAKE) test SERVER=valkey
-	$(MAKE) test LEDGER=amazon
-	$(MAKE) test-web
-	$(MAKE) chaos MINUTES=60
-	$(MAKE) drill
-	$(MAKE) fuzz MINUTES=10
-	$(MAKE) mutants-code SHARD=$$(expr $$(date +%j) % 20)/20
-
-# make mutants-lua SHARD=3/20, of one script: ARGS="--script grab.lua". target/mutants-lua/verdicts.txt has each verdict.
-mutants-lua: ## Change the Lua scripts in small ways and list changes that no test finds
-	@scripts/install-tools.sh && scripts/install-tools.sh mutants-lua
-	@if [ "$$(uname -s)" != Linux ]; then echo "make mutants-lua: skipped, it changes programs, which macOS refuses to run"; else \
-	cargo build --workspace --bins && $(MUTANTS) -m unittest --quiet && $(MUTANTS) mutants_lua.py $(if $(SHARD),--shard $(SHARD)) $(ARGS); fi
-MUTANTS = cd $(CURDIR)/tests/mutants && $(CURDIR)/.tools/mutants/bin/python -B
-
-# make mutants-code SHARD=3/20, of one module: ARGS="--module service/grab". target/mutants-code/verdicts.txt has each verdict.
-mutants-code: ## Change the code in small ways and list changes that no test finds
-	@scripts/install-tools.sh && scripts/install-tools.sh mutants-code
-	$(MUTANTS) -m unittest --quiet && $(MUTANTS) mutants_code.py $(if $(SHARD),--shard $(SHARD)) $(ARGS)
-
 ##@ Measure
 
 # make bench QUICK=1, or only some of it: make bench ARGS="--only A,B --scheme ours". The report is in target/bench;
@@ -235,72 +206,59 @@ pressure: ## Measure overload and what it leaves behind, a large outbox, load fo
 	cargo build --profile measured -p local -p tests --no-default-features --bin local --bin pressure
 	target/measured/pressure $(ARGS)
 
-# Writes an export of a ledger, then the journal of a day in it, then reconciles it: make journal MOVEMENTS=1000000
-MOVEMENTS ?= 10000000
-journal: ## Measure the journal of a day, and its reconciliation
-	cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
-	scripts/journal.sh target/measured $(MOVEMENTS)
-
-# Counts, and reads no clock. The page is in target/growth; scripts/record-bench.py target/growth puts it into docs/PERFORMANCE.md.
+# Counts, and reads no clock. The page is in target/growth.
 growth: ## Count what each action costs by slips, packets and readers
 	@scripts/install-tools.sh
 	cargo test --workspace --test it growth::page_of_figures -- --ignored --nocapture
 
-# The count is the same on every machine, however busy. RECORD=1 records new bounds. CI uses PROFILE=dev, the build of its
-# tests, which has bounds of its own.
-instructions: PROFILE ?= instructions
-instructions: ## Count a grab's instructions and compare them with the recorded bounds
-	@scripts/install-tools.sh && scripts/install-tools.sh valgrind
-	@if [ "$$(uname -s)" != Linux ]; then echo "make instructions: skipped, valgrind runs on Linux only"; else \
-	cargo build --profile $(PROFILE) $(if $(filter dev,$(PROFILE)),--workspace --bin,-p) instructions && target/$(PROFILE:dev=debug)/instructions $(if $(RECORD),record); fi
-
-size: arm64 ## Measure each deployed function's size, start time and memory
-	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"
-
-# make arm64 ONLY=grab
-arm64: ## Build the functions as deployed; print sizes and the glibc they need
+# Builds the functions for arm64 and checks the glibc that they need. make size ONLY=grab does only that, for one function.
+size: ## Measure each deployed function's size, start time and memory
 	@scripts/install-tools.sh lambda
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/arm64.sh $(ONLY)
+ifndef ONLY
+	@$(MAKE) --no-print-directory bench ARGS="--only functions --deployed target/lambda --out target/size"
+endif
 
-##@ Generate files that are checked in
-
-# The types are checked in.
-client: ## Generate the JavaScript client's types from openapi.yaml
-	@scripts/install-tools.sh web
+# make generate ONLY=client      the JavaScript client's types from openapi.yaml
+# make generate ONLY=actions     tests/aws/actions.json: which DynamoDB actions each function calls. make test-aws compares the roles with it
+# make generate ONLY=pictures    the screenshots and the animation in docs/images
+# make generate ONLY=fairness    the plots and tables of docs/FAIRNESS.md
+generate: ## Generate the files that are checked in
+	@scripts/install-tools.sh && scripts/install-tools.sh web && scripts/install-tools.sh rie
+ifneq ($(filter client,$(or $(ONLY),client)),)
 	npm --prefix tests/web run types
-
-pictures: ## Take the screenshots and the animation in docs/images
-	@scripts/install-tools.sh && scripts/install-tools.sh web
-	@$(ANNOUNCE_LOCAL)
+endif
+ifneq ($(filter actions,$(or $(ONLY),actions)),)
+	cargo build --workspace --bins
+	RENEW_ACTIONS=1 cargo test --workspace --test it functions::actions
+endif
+ifneq ($(filter pictures,$(or $(ONLY),pictures)),)
 	cargo build --profile local -p local
 	HONGBAO_PROFILE=local SCREENSHOTS=1 npm --prefix tests/web run --silent pictures
-
-fairness: ## Draw the plots and tables of docs/FAIRNESS.md
-	@scripts/install-tools.sh web
+endif
+ifneq ($(filter fairness,$(or $(ONLY),fairness)),)
 	npm --prefix tests/web run --silent fairness
-
-# A walk through all functions writes tests/aws/actions.json; make test-aws compares the roles with it.
-record-actions: ## Record which DynamoDB actions each function calls
-	@scripts/install-tools.sh && scripts/install-tools.sh rie
-	cargo build --workspace --bins
-	RENEW_ACTIONS=1 cargo test -p tests --test it functions::actions
+endif
 
 ##@ Deploy
 
-# The first step of a deployment; the output is in .aws-sam.
-build: ## Build the functions for AWS Lambda
-	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
-	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
-
 # make deploy ENV=prod. samconfig.toml has the parameters; docs/OPERATE.md lists the prerequisites.
-# If the stack serves the page (parameter Page), the page is uploaded too.
+# If the stack serves the page (parameter Page), the page is uploaded too. ONLY=page uploads only that; ONLY=build only builds.
 ENV ?= dev
 STACK = $(or $(shell sed -n '/^\[$(ENV)\.global/,/^\[/s/^stack_name = "\(.*\)"/\1/p' samconfig.toml),\
 $(error samconfig.toml has no environment $(ENV): it has $(shell sed -n 's/^\[\(.*\)\.global\..*/\1/p' samconfig.toml)))
-deploy: build ## Deploy a stack
+deploy: ## Deploy a stack
+ifneq ($(ONLY),page)
+	@scripts/install-tools.sh sam && scripts/install-tools.sh lambda
+	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" .tools/sam/bin/sam build
+endif
+ifeq ($(ONLY),)
 	scripts/release.py $(ENV) .tools/sam/bin/sam deploy --config-env $(ENV)
 	scripts/protect.sh $(STACK)
+endif
+ifneq ($(ONLY),build)
 	scripts/deploy-web.sh $(STACK)
+endif
 
 # make preflight ENV=prod. Reads with the credentials that `make deploy` would use, and changes nothing.
 preflight: ## Say what would fail in a deployment, and how to mend it
@@ -325,10 +283,6 @@ else
 	@python3 scripts/aws/smoke.py --programs "$${CARGO_TARGET_DIR:-target}/$(PROFILE:dev=debug)" $(if $(URL),--url $(URL)) $(if $(STORES),--stores $(STORES))
 endif
 
-# make deploy-web ENV=prod
-deploy-web: ## Upload only the page
-	scripts/deploy-web.sh $(STACK)
-
 # make rollback ENV=prod, or of one function: make rollback ENV=prod ARGS="Grab 12"
 rollback: ## Send requests to the functions' older versions
 	scripts/rollback.sh $(STACK) $(ARGS)
@@ -346,6 +300,3 @@ destroy: ## Delete a stack
 sam-local: ## Test or serve the functions in SAM's containers with local stores
 	@scripts/install-tools.sh && scripts/install-tools.sh sam && scripts/install-tools.sh lambda && scripts/install-tools.sh aws
 	PATH="$(CURDIR)/.tools/lambda/bin:$$PATH" scripts/sam-local.sh $(if $(EVENT),invoke $(EVENT),$(if $(SERVE),serve))
-
-sbom: ## List what is shipped, as CycloneDX
-	scripts/sbom.sh

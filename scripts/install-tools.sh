@@ -13,10 +13,8 @@
 #   scripts/install-tools.sh schemathesis    Schemathesis, which calls the API with valid and invalid requests
 #   scripts/install-tools.sh openapi openapi-python-client, which makes a Python client from openapi.yaml
 #   scripts/install-tools.sh fuzz    cargo-fuzz and the nightly Rust that it needs, for the fuzz targets
-#   scripts/install-tools.sh mutants-code    cargo-mutants, which finds changes of the code, and a parser of Rust
-#   scripts/install-tools.sh mutants-lua     a parser of Lua, for changes of the scripts
+#   scripts/install-tools.sh rust    cargo-mutants, which changes the code
 #   scripts/install-tools.sh sbom    cargo-cyclonedx, which lists what is shipped
-#   scripts/install-tools.sh valgrind    Valgrind, which counts instructions. Linux only
 #   scripts/install-tools.sh web     Chromium, Node and the npm packages that test the page
 #   scripts/install-tools.sh prose   Node and the npm packages that check prose and links
 #   scripts/install-tools.sh dynamodb-local  Java and Amazon's DynamoDB Local, which is under a licence of Amazon's: see there
@@ -207,15 +205,6 @@ fuzz() {
     from_crates cargo-fuzz "$FUZZ_VERSION"
 }
 
-# There is no Valgrind for macOS on Apple's processors; the caller skips its check.
-install_valgrind() {
-    has valgrind && return
-    case $(uname -s) in
-        Linux) apt_install valgrind || fail "valgrind is missing, and apt-get can't install it" ;;
-        *) say "valgrind runs on Linux only" ;;
-    esac
-}
-
 install_chromium() {
     [ -z "${CHROMIUM:-}" ] || return 0
     has chromium || has chromium-browser || [ -x /Applications/Chromium.app/Contents/MacOS/Chromium ] && return
@@ -276,10 +265,8 @@ prose() { npm_packages scripts/prose; }
 case ${1:-} in
     '') compiler; install_curl; redis ;;
     server) server "${2:-}" ;;
-    valgrind) install_valgrind ;;
     dynamodb-local) dynamodb_local ;;
-    mutants-lua) python_for mutants ;;
-    mutants-code) from_crates cargo-mutants "$MUTANTS_VERSION"; python_for mutants ;;
+    rust) from_crates cargo-mutants "$MUTANTS_VERSION" ;;
     rie | sam | lambda | checkov | aws | deny | schemathesis | openapi | fuzz | sbom | web | prose) "$1" ;;
     *) fail "unknown tool $1: see the head of this script" ;;
 esac

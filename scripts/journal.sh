@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Measures hongbao-admin journal and reconcile on an export with a number of movements: journal.sh FOLDER_OF_PROGRAMS MOVEMENTS
+# Measures hongbao-admin journal and reconcile on an export with a number of movements, 10 million if no other: journal.sh [MOVEMENTS]
 set -euo pipefail
 
-programs=$(cd "$1" && pwd) movements=$2 day=2026-11-23
+cd "$(dirname "$0")/.."
+programs=$PWD/target/measured movements=${1:-10000000} day=2026-11-23
+cargo build --profile measured -p local -p admin -p tests --no-default-features --bin hongbao-admin --bin generate-export
 [ -x /usr/bin/time ] || { echo "journal: GNU time is missing (package time)" >&2; exit 1; }
 folder=$(mktemp -d "$programs/journal-XXXXXX")
 trap 'rm -rf "$folder"' EXIT

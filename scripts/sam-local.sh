@@ -25,9 +25,8 @@ What it needs:
             If nothing can be pulled, Debian's packages make an image that can try the wiring:
               debootstrap --variant=minbase --include=ca-certificates bookworm rootfs
               tar -C rootfs -c . | docker import - $image
-            Its glibc is newer than the runtime's; make arm64 checks the glibc.
-Without Docker: make test runs the same programs under Lambda's runtime interface emulator, and
-  make watch, then cargo lambda invoke, runs one by hand (docs/OPERATE.md).
+            Its glibc is newer than the runtime's; make size checks the glibc.
+Without Docker: make test runs the same programs under Lambda's runtime interface emulator.
 END
     exit 1
 }

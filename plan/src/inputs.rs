@@ -62,6 +62,8 @@ macro_rules! inputs {
 
 /// The source of the template's parameters.
 pub const TEMPLATE: &str = "template.yaml";
+/// What the templates fix, or leave to AWS.
+const FIXED: &str = "template.yaml, stacks/state.yaml";
 const ASSUMED: &str = "assumed";
 const GATEWAY: &str = "docs.aws.amazon.com/apigateway/latest/developerguide/limits.html";
 const RAMP: &str = "docs.aws.amazon.com/lambda/latest/dg/scaling-behavior.html";
@@ -76,17 +78,17 @@ const CLIENTS: &str = "clients/js/hongbao.js, clients/rust/src/lib.rs";
 
 inputs! {
     grab_rate "GrabRate" 5_000.0 TEMPLATE, "grabs a second that API Gateway accepts";
-    grab_burst "GrabBurst" 2_500.0 TEMPLATE, "burst of grabs that it accepts";
-    grab_concurrency "GrabConcurrency" 0.0 TEMPLATE, "executions reserved for grab, its maximum too; 0: the account's";
+    grab_burst "GrabBurst" 5_000.0 FIXED, "burst of grabs that it accepts";
+    grab_concurrency "GrabConcurrency" 0.0 FIXED, "executions reserved for grab, its maximum too; 0: the account's";
     grab_provisioned "GrabProvisioned" 0.0 TEMPLATE, "environments of grab that always run";
     account_concurrency "AccountConcurrency" 1_000.0 TEMPLATE, "executions at once in the account and region";
     grab_ack_ledger "GrabAck" 1.0 TEMPLATE, "1 ledger, 0 redis: when a winner is answered";
     redis_shards "RedisShards" 1.0 TEMPLATE, "shards of the cluster, each with one core for scripts";
-    redis_timeout_ms "RedisResponseTimeoutMs" 500.0 TEMPLATE, "ms that a function waits for Redis, twice at most";
+    redis_timeout_ms "RedisResponseTimeoutMs" 500.0 "shared/src/config.rs", "ms that a function waits for Redis, twice at most";
     redis_sync "RedisDurability" 1.0 TEMPLATE, "1 sync, 0 async or disabled: whether a write waits for a replica";
-    table_warm "TableWarmWrites" 0.0 TEMPLATE, "write units a second that the table takes at once; 0: as a new one";
-    reads_warm "TableWarmReads" 0.0 TEMPLATE, "read units a second that the table takes at once; 0: as a new one";
-    table_max "TableMaxWrites" 0.0 TEMPLATE, "write units a second that it takes at most; 0: the quota";
+    table_warm "TableWarmWrites" 0.0 FIXED, "write units a second that the table takes at once; 0: as a new one";
+    reads_warm "TableWarmReads" 0.0 FIXED, "read units a second that the table takes at once; 0: as a new one";
+    table_max "TableMaxWrites" 0.0 FIXED, "write units a second that it takes at most; 0: the quota";
 
     api_rate "api-rate" 10_000.0 GATEWAY, "requests a second of the account and region";
     api_burst "api-burst" 5_000.0 GATEWAY, "burst of them";

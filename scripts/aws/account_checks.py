@@ -106,14 +106,12 @@ def left_behind(account):
         yield "fine", "no table and no user pool of an earlier stack"
 
 
-RESERVING = ("GrabConcurrency", "SendConcurrency", "ViewConcurrency", "SettleConcurrency")
-
 
 @check("lambda concurrency")
 def concurrency(account):
     limits = account.client("lambda").get_account_settings()["AccountLimit"]
     limit, unreserved = limits["ConcurrentExecutions"], limits["UnreservedConcurrentExecutions"]
-    wanted = {name: account.number(name) for name in RESERVING if account.number(name)}
+    wanted = {name: account.number(name) for name in ["SettleConcurrency"] if account.number(name)}
     listed = ", ".join(f"{name}={value}" for name, value in wanted.items())
     has = 0
     if account.status:
@@ -121,10 +119,8 @@ def concurrency(account):
             if of["FunctionName"] in account.owned:
                 found = account.client("lambda").get_function_concurrency(FunctionName=of["FunctionName"])
                 has += found.get("ReservedConcurrentExecutions", 0)
-    provisioned, grab = account.number("GrabProvisioned"), account.number("GrabConcurrency")
-    if grab and provisioned > grab:
-        yield "fails", f"GrabProvisioned={provisioned} is more than GrabConcurrency={grab}", "raise GrabConcurrency, or lower GrabProvisioned"
-    elif provisioned and not grab and not account.status:
+    provisioned = account.number("GrabProvisioned")
+    if provisioned and not account.status:
         # Without a reservation, they come out of what others share.
         wanted["GrabProvisioned"] = provisioned
         listed = ", ".join(f"{name}={value}" for name, value in wanted.items())
@@ -157,7 +153,7 @@ def throttles(account):
     rate, burst = limits["rateLimit"], limits["burstLimit"]
     above = [
         f"{name}={account.number(name)}"
-        for name, most in (("GrabRate", rate), ("GrabBurst", burst), ("ViewRate", rate), ("SendRate", rate))
+        for name, most in (("GrabRate", min(rate, burst)), ("ViewRate", min(rate, burst)), ("SendRate", min(rate, burst)))
         if account.number(name) > most
     ]
     if above:
@@ -173,16 +169,13 @@ def throttles(account):
 @check("dynamodb")
 def table_limits(account):
     limits = account.client("dynamodb").describe_limits()
-    for kind in ("Read", "Write"):
-        most = limits[f"TableMax{kind}CapacityUnits"]
-        for name in (f"TableWarm{kind}s", f"TableMax{kind}s"):
-            if account.number(name) > most:
-                yield "fails", f"{name}={account.number(name)}: a table of this account gets {most} at most", f"lower it, or raise the table-level {kind.lower()} quota (Service Quotas, DynamoDB)"
     restored = account.value("RestoredTable")
     if restored and not absent(
-        lambda: account.client("dynamodb").describe_table(TableName=restored), "ResourceNotFoundException"
+        lambda: account.client("dynamodb").describe_table(TableName=restored.split("/")[1]), "ResourceNotFoundException"
     ):
         yield "fails", f"RestoredTable={restored} does not exist in {account.region}", "docs/OPERATE.md, Restoring the table"
+    if restored and "/stream/" not in restored and (account.has("Events") or account.value("WebhookUrl")):
+        yield "fails", "Events and WebhookUrl need the ARN of the stream in RestoredTable", "docs/OPERATE.md, Restoring the table"
     claims = limits["TableMaxWriteCapacityUnits"] // CLAIM_UNITS
     if claims < account.number("GrabRate") / 10:
         yield (

@@ -23,7 +23,7 @@ def fixed_names(account):
     stack = account.stack
     cache = account.client("elasticache")
     if account.value("Redis") != "existing":
-        for user in ["functions", "reader"] if account.value("RedisAuth") == "iam" else ["functions"]:
+        for user in ["functions", "reader"]:
             name = f"{stack}-{user}"
             # Without its service-linked role, ElastiCache was never used in this account.
             found = caught(lambda: cache.describe_users(UserId=name), "UserNotFound", "ServiceLinkedRoleNotFoundFault")
@@ -45,7 +45,7 @@ def fixed_names(account):
         found = caught(lambda: client.get_function_configuration(FunctionName=name), "ResourceNotFoundException")
         yield "function", name, name if found else None
     schedules = {one["Name"] for one in account.all("scheduler", "list_schedules", "Schedules", NamePrefix=f"{stack}-")}
-    for run in [f"settle-{run + 1}" for run in range(account.number("SettleRanges"))] + ["audit"]:
+    for run in ["settle-1", "settle-2", "audit"]:
         name = f"{stack}-{run}"
         yield "schedule", name, name if name in schedules else None
     alarms = account.all("cloudwatch", "describe_alarms", "MetricAlarms", AlarmNamePrefix=f"{stack}-")
@@ -114,13 +114,6 @@ def page(account):
     domain, certificate = account.value("PageDomain"), account.value("PageCertificateArn")
     if certificate:
         yield from certificate_for(account, domain, certificate)
-    acl = account.value("PageWebAclArn")
-    if acl:
-        # arn:aws:wafv2:us-east-1:123456789012:global/webacl/NAME/ID
-        name, id_ = acl.split("/")[-2:]
-        waf = account.client("wafv2", GLOBAL_REGION)
-        if not caught(lambda: waf.get_web_acl(Name=name, Scope="CLOUDFRONT", Id=id_), "WAFNonexistentItemException"):
-            yield "fails", f"there is no web ACL {name} with the scope CLOUDFRONT", "set PageWebAclArn to one in us-east-1, or leave it empty"
     if not domain:
         return
     for one in account.all("cloudfront", "list_distributions", "DistributionList.Items", GLOBAL_REGION):

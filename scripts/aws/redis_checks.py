@@ -7,6 +7,8 @@ from network_checks import node_type, zones_with_nodes
 
 # Only these families have durability, from Valkey 9.0 on.
 DURABLE = ("m7g", "r7g", "m6g", "r6g", "c7gn")
+# The version in stacks/state.yaml.
+VERSION = "9.0"
 
 
 @check("redis")
@@ -15,7 +17,7 @@ def redis(account):
     if kind == "existing":
         yield "fine", "the Redis at RedisUrl; preflight does not sign in to it"
         return
-    wanted = account.value("RedisEngineVersion")
+    wanted = VERSION
     versions = sorted(
         {
             one["EngineVersion"]
@@ -29,7 +31,7 @@ def redis(account):
         known = {one.partition(".")[0] for one in known}
         wanted = wanted.partition(".")[0]
     if wanted not in known:
-        yield "fails", f"ElastiCache has no Valkey {wanted} in {account.region}", f"set RedisEngineVersion to one of: {', '.join(versions) or 'none here; use another region'}"
+        yield "fails", f"ElastiCache has no Valkey {wanted} in {account.region}", f"use another region, or in stacks/state.yaml one of: {', '.join(versions) or 'none here'}"
     else:
         yield "fine", f"ElastiCache has Valkey {wanted}"
     if kind == "nodes":
@@ -39,12 +41,8 @@ def redis(account):
 def nodes(account):
     type_, family = account.value("RedisNodeType"), node_type(account).partition(".")[0]
     durability = account.value("RedisDurability")
-    if durability != "disabled":
-        version = tuple(int(part) for part in account.value("RedisEngineVersion").split("."))
-        if family not in DURABLE:
-            yield "fails", f"RedisDurability={durability} does not exist on {type_}", f"use a node of {', '.join(DURABLE)}, or set RedisDurability=disabled"
-        if version < (9, 0):
-            yield "fails", f"RedisDurability={durability} needs Valkey 9.0", "set RedisEngineVersion=9.0, or RedisDurability=disabled"
+    if durability != "disabled" and family not in DURABLE:
+        yield "fails", f"RedisDurability={durability} does not exist on {type_}", f"use a node of {', '.join(DURABLE)}, or set RedisDurability=disabled"
     offered = account.all(
         "elasticache", "describe_reserved_cache_nodes_offerings", "ReservedCacheNodesOfferings", CacheNodeType=type_
     )

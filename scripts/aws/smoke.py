@@ -448,7 +448,7 @@ def place_of(options):
     from environment import Environment, session
 
     environment = Environment(options.env)
-    grace_s = int(environment.parameters.get("SettleGraceMs") or 0) / 1000
+    grace_s = 30  # SETTLE_GRACE_MS by default
     try:
         return Deployment(environment.stack, session(environment.region), options.tokens, grace_s, options.url)
     except (botocore.exceptions.BotoCoreError, botocore.exceptions.ClientError) as error:

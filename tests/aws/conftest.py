@@ -1,4 +1,3 @@
-import json
 import pathlib
 import sys
 
@@ -13,33 +12,22 @@ import emulated  # noqa: E402
 # Parameters of three deployments that differ in their resources.
 WAYS = {
     "nodes": {
-        "RedisAuth": "iam",
         "RedisShards": "2",
-        "SettleRanges": "4",
         "Events": "true",
         "WebhookUrl": "https://app.example/webhooks",
         "WebhookSecretArn": "arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks",
         "AlarmEmail": "operator@example.com",
-        "Tracing": "true",
         "Page": "true",
         "PageDomain": "red.example",
         "PageCertificateArn": "arn:aws:acm:us-east-1:123456789012:certificate/0",
     },
     "serverless": {
         "Redis": "serverless",
-        "RedisAuth": "password",
-        "SettleRanges": "2",
         "Rollout": "AllAtOnce",
         "GrabProvisioned": "5",
         "Zones": "ap-east-1c,ap-east-1b,ap-east-1a",
-        "TableWarmReads": "12000",
-        "TableWarmWrites": "40000",
-        "TableMaxReads": "100000",
-        "TableMaxWrites": "100000",
-        "AuditDays": "6",
         "WebhookUrl": "https://app.example/webhooks",
         "WebhookSecretArn": "arn:aws:secretsmanager:ap-east-1:123456789012:secret:webhooks",
-        "WebhookAddresses": "any",
         "CustomerKeyArn": "arn:aws:kms:ap-east-1:123456789012:key/0",
         "CorsOrigins": "https://a.example,https://b.example",
     },
@@ -55,10 +43,8 @@ WAYS = {
         "JwtAudience": "app",
         "DeletionProtection": "false",
         "GrabCapacityProviderArn": "arn:aws:lambda:ap-east-1:123456789012:capacity-provider:grabs",
-        "GrabsPerEnvironment": "100",
         "Page": "true",
         "PageEmbedders": "https://app.example,https://other.example",
-        "PageWebAclArn": "arn:aws:wafv2:us-east-1:123456789012:global/webacl/a/0",
     },
 }
 
@@ -84,11 +70,6 @@ def stack(request, nobody):
         stack = emulated.Stack(**WAYS[request.param])
         stack.way, stack.parameters = request.param, WAYS[request.param]
         yield stack
-
-
-@pytest.fixture(scope="session")
-def ahead():
-    return json.loads((HERE / "ahead.json").read_text())
 
 
 @pytest.fixture(scope="session")

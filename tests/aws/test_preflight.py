@@ -7,8 +7,7 @@ import moto
 import planted
 import pytest
 from botocore.exceptions import EndpointConnectionError
-from faults import FAULTS, existing
-from faults_of_resources import with_all
+from faults import FAULTS, existing, with_all
 from planted import ACCOUNT, World, preflight
 from transformed import MAIN, nested, source
 
@@ -151,7 +150,7 @@ def test_it_knows_each_name_that_a_template_gives():
                 given |= set(named_in(resource.get("Properties", {}), world))
     known = set()
     for redis in ("nodes", "serverless"):
-        world.set(Redis=redis, Page="true", Events="true", SettleRanges="4")
+        world.set(Redis=redis, Page="true", Events="true")
         known |= {name for _, name, _ in name_checks.fixed_names(world.account())}
     assert given == known
 

@@ -20,7 +20,7 @@ def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
     partitions = int(re.search(r"pub const PARTITIONS: u32 = (\d+)", part)[1])
     settle = next(configuration for program, _, configuration in stack.functions() if program == "settle")
     runs = [schedule for name, schedule in schedules().items() if name.startswith("settle")]
-    assert len(runs) == int(stack.parameters.get("SettleRanges", "1"))
+    assert len(runs) == 2
     covered = []
     for run in runs:
         assert run["ScheduleExpression"] == "rate(1 minute)" and run["State"] == "ENABLED"
@@ -32,14 +32,13 @@ def test_settle_runs_every_minute_over_each_partition_once(stack, repository):
     assert sorted(covered) == list(range(partitions))
 
 
-def test_the_audit_runs_by_its_parameter_and_continues(stack):
-    days = int(stack.parameters.get("AuditDays", "1"))
+def test_the_audit_runs_each_day_and_continues(stack):
     audit = next(configuration for program, _, configuration in stack.functions() if program == "audit")
     run = schedules()["audit"]
-    assert run["ScheduleExpression"] == ("rate(1 day)" if days == 1 else f"rate({days} days)")
+    assert run["ScheduleExpression"] == "rate(1 day)"
     assert run["Target"]["Arn"] == audit["FunctionArn"]
     # Two hours of overlap with the audit before.
-    assert json.loads(run["Target"]["Input"]) == {"hours": 24 * days + 2}
+    assert json.loads(run["Target"]["Input"]) == {"hours": 26}
     [rule] = [found for found in client("events").list_rules()["Rules"] if "AuditContinues" in found["Name"]]
     [target] = client("events").list_targets_by_rule(Rule=rule["Name"])["Targets"]
     assert (target["Arn"], target["InputPath"]) == (audit["FunctionArn"], "$.detail.responsePayload.next")
@@ -124,9 +123,7 @@ def test_the_network_has_no_way_out_except_to_the_table(stack):
         assert zones == set(stack.parameters["Zones"].split(","))
     endpoints = ec2.describe_vpc_endpoints(Filters=ours)["VpcEndpoints"]
     found = {(endpoint["VpcEndpointType"], endpoint["ServiceName"].rpartition(".")[2]) for endpoint in endpoints}
-    # A password of Redis may change, and the functions read the new one.
-    secrets = {("Interface", "secretsmanager")} if stack.way == "serverless" else set()
-    assert len(endpoints) == len(found) and found == {("Gateway", "dynamodb")} | secrets
+    assert len(endpoints) == len(found) and found == {("Gateway", "dynamodb")}
 
 
 def test_only_the_functions_reach_redis(stack):
@@ -140,11 +137,6 @@ def test_only_the_functions_reach_redis(stack):
     assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [functions]
     [way] = stack.noted("AWS::EC2::SecurityGroupEgress").values()
     assert (way["GroupId"], way["DestinationSecurityGroupId"]) == (functions, redis["GroupId"])
-    if stack.way == "serverless":
-        [secrets] = ec2.describe_security_groups(GroupIds=[stack.ids["SecretsGroup"]])["SecurityGroups"]
-        [rule] = secrets["IpPermissions"]
-        assert (rule["FromPort"], rule["ToPort"], rule["IpRanges"]) == (443, 443, [])
-        assert [pair["GroupId"] for pair in rule["UserIdGroupPairs"]] == [functions]
     [of_functions] = ec2.describe_security_groups(GroupIds=[functions])["SecurityGroups"]
     assert of_functions["IpPermissions"] == []
 
@@ -157,18 +149,16 @@ def test_redis_is_encrypted_replicated_and_never_evicts(stack):
     if stack.way == "existing":
         return
     users = stack.noted("AWS::ElastiCache::User")
-    assert set(users) == ({"RedisUser"} if stack.way == "serverless" else {"RedisUser", "RedisReader"})
+    assert set(users) == {"RedisUser", "RedisReader"}
     for user in users.values():
         assert user["UserId"] == user["UserName"], "IAM requires this"
         assert re.fullmatch(r"[a-z][a-z0-9-]{0,39}", user["UserId"])
     [members] = stack.noted("AWS::ElastiCache::UserGroup").values()
     assert all(stack.ids[name] in members["UserIds"] for name in users)
-    user = users["RedisUser"]
-    if stack.way == "serverless":
-        assert user["AuthenticationMode"]["Type"] == "password"
-        assert [*user["AuthenticationMode"]["Passwords"]] and serverless[0]["UserGroupId"] == stack.ids["RedisUsers"]
-        return
     assert all(user["AuthenticationMode"] == {"Type": "iam"} for user in users.values())
+    if stack.way == "serverless":
+        assert serverless[0]["UserGroupId"] == stack.ids["RedisUsers"]
+        return
     [group] = nodes
     for expected in ("MultiAZEnabled", "AutomaticFailoverEnabled", "TransitEncryptionEnabled", "AtRestEncryptionEnabled"):
         assert group[expected] is True, expected
@@ -239,22 +229,13 @@ def test_a_planned_replacement_opens_both_policies(protect):
         assert not any(denied(statements, one, "Update:Replace") for one in STATEFUL | {"State"})
 
 
-def test_the_table_is_warm_and_limited_as_the_parameters_say():
-    properties = source("stacks/state.yaml")["Resources"]["Table"]["Properties"]
-    for name, condition, units in (
-        ("WarmThroughput", "WarmsTable", {"ReadUnitsPerSecond": "TableWarmReads", "WriteUnitsPerSecond": "TableWarmWrites"}),
-        ("OnDemandThroughput", "LimitsTable", {"MaxReadRequestUnits": "TableMaxReads", "MaxWriteRequestUnits": "TableMaxWrites"}),
-    ):
-        expected = {unit: {"Ref": parameter} for unit, parameter in units.items()}
-        assert properties[name] == {"Fn::If": [condition, expected, {"Ref": "AWS::NoValue"}]}
-
-
 def test_a_restored_table_takes_the_place_of_the_stacks_own():
     """The functions, roles and alarms know the table only by these outputs."""
     outputs = source("stacks/state.yaml")["Outputs"]
-    for name, restored in (("Table", {"Ref": "RestoredTable"}), ("TableStream", {"Ref": "RestoredStream"})):
-        condition, then, own = outputs[name]["Value"]["Fn::If"]
-        assert (condition, then) == ("IsRestored", restored) and "Table" in str(own), name
+    name = {"Fn::Select": [1, {"Fn::Split": ["/", {"Ref": "RestoredTable"}]}]}
+    for output, restored in (("Table", name), ("TableStream", {"Ref": "RestoredTable"})):
+        condition, then, own = outputs[output]["Value"]["Fn::If"]
+        assert (condition, then) == ("IsRestored", restored) and "Table" in str(own), output
     condition, then, own = outputs["TableArn"]["Value"]["Fn::If"]
-    assert condition == "IsRestored" and then["Fn::Sub"].endswith(":table/${RestoredTable}")
+    assert condition == "IsRestored" and then["Fn::Sub"][0].endswith(":table/${Name}") and then["Fn::Sub"][1] == {"Name": name}
     assert own == {"Fn::GetAtt": ["Table", "Arn"]}

@@ -15,7 +15,6 @@ use shared::ports::HotStore;
 use shared::redis::{PartKeys, fields};
 use shared::service::{GrabOutcome, NewPacket};
 use tests::hot::hold_only;
-use tests::program::switches;
 use tests::{Process, Setup, World, audit, packet, user, users};
 use tokio::process::Command;
 
@@ -61,7 +60,7 @@ pub async fn admin(world: &World, arguments: &[&str]) -> Said {
 }
 
 async fn run(command: &mut Command) -> Said {
-    let Output { status, stdout, stderr } = command.envs(switches()).output().await.unwrap();
+    let Output { status, stdout, stderr } = command.output().await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     let said = Said { code: status.code(), text: text(stdout), errors: text(stderr) };
     println!("{}{}", said.text, said.errors);

@@ -33,7 +33,7 @@ const ODD_USERS: [&str; 11] =
 /// How long the packets of these tests are open.
 const AN_HOUR: Duration = Duration::from_hours(1);
 
-/// `make mutants-lua` runs these tests hundreds of times, and sets this variable to a seed. Then they run on one node only, because a
+/// `make mutants OF=lua` runs these tests hundreds of times, and sets this variable to a seed. Then they run on one node only, because a
 /// cluster runs the same scripts, and the random ones draw fewer cases, from the seed.
 const SEED_VARIABLE: &str = "HONGBAO_TEST_SCRIPTS_SEED";
 

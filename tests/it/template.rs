@@ -169,12 +169,6 @@ fn set(template: &Value, properties: &Value) -> Map<String, Value> {
     variables(&template["Globals"]["Function"]).into_iter().chain(variables(properties)).collect()
 }
 
-/// The variables that the template sets and no function reads yet. `tests/aws` checks that list against the code.
-fn ahead() -> BTreeSet<String> {
-    let ahead: Value = serde_json::from_str(&read("tests/aws/ahead.json")).unwrap();
-    ahead["variables"].as_array().unwrap().iter().map(text).collect()
-}
-
 /// The table of variables in `docs/OPERATE.md`: each variable's default and readers.
 fn documented() -> BTreeMap<String, (String, Vec<String>)> {
     let page = read("docs/OPERATE.md");
@@ -197,7 +191,7 @@ fn each_function_has_exactly_the_variables_that_it_reads() {
     let (template, documented) = (template(), documented());
     for (function, properties) in functions(&template) {
         let (set, reads) = (set(&template, properties), Reads::of(&function));
-        let names: BTreeSet<String> = set.keys().filter(|name| !ahead().contains(*name)).cloned().collect();
+        let names: BTreeSet<String> = set.keys().cloned().collect();
         assert!(reads.required.is_subset(&names), "{function} lacks {:?}", reads.required.difference(&names));
         assert!(names.is_subset(&reads.all), "{function} never reads {:?}", names.difference(&reads.all));
         for name in names {
@@ -239,12 +233,9 @@ fn the_parameters_defaults_are_those_of_the_functions() {
     let documented = documented();
     for (function, properties) in functions(&template) {
         for (name, value) in set(&template, properties) {
-            if ahead().contains(&name) {
-                continue;
-            }
             // The sign-in to Redis is set only with tokens, and its secret only where there is one.
             if value["!If"][2]["!Ref"] == "AWS::NoValue" {
-                let expected = if name == "REDIS_SECRET" { "HasRedisSecret" } else { "RedisByIam" };
+                let expected = if name == "REDIS_SECRET" { "HasRedisSecret" } else { "MakesRedis" };
                 assert_eq!(value["!If"][0], expected, "{name}");
                 continue;
             }

@@ -24,7 +24,6 @@ use shared::ports::{Clock, Item, Key, System};
 use shared::redis::test_server::poll;
 use shared::wiring::dynamodb_at;
 use standardwebhooks::Webhook;
-use tests::program::switches;
 use tokio::net::TcpListener;
 use tokio::process::Command;
 
@@ -415,7 +414,7 @@ async fn operate(folder: &Path, arguments: &[&str]) -> (i32, Value) {
     let stores =
         stores.lines().filter_map(|line| line.split_once('=')).map(|(name, value)| (name, value.trim_matches('\'')));
     let mut command = Command::new(built("hongbao-admin"));
-    command.args(["webhooks", "--json"]).args(arguments).env_clear().envs(stores).envs(switches());
+    command.args(["webhooks", "--json"]).args(arguments).env_clear().envs(stores);
     let output = command.output().await.unwrap();
     let (text, errors) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
     let shown = serde_json::from_str(&text).unwrap_or_else(|_| json!({"errors": errors}));

@@ -13,8 +13,6 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 
-use crate::program::switches;
-
 /// A function's program under an emulator of its own.
 #[derive(Debug)]
 pub struct Function {
@@ -39,7 +37,6 @@ impl Function {
             .arg(&program)
             .env_clear()
             .envs(variables.iter().copied())
-            .envs(switches())
             .current_dir(dir.path())
             .stdin(Stdio::null())
             .stdout(log())

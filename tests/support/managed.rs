@@ -20,8 +20,6 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
-use crate::program::switches;
-
 /// Milliseconds since 1970, later than any test run: no request is past its deadline.
 const DEADLINE_MS: &str = "4102444800000";
 
@@ -67,7 +65,6 @@ impl ManagedFunction {
         let process = Command::new(program)
             .env_clear()
             .envs(variables.iter().copied())
-            .envs(switches())
             .env("AWS_LAMBDA_RUNTIME_API", address.to_string())
             .env("AWS_LAMBDA_MAX_CONCURRENCY", concurrency.to_string())
             .envs([

@@ -27,11 +27,6 @@ pub fn beside(name: &str) -> Command {
     Command::new(program)
 }
 
-/// What `make mutants-code` tells a program by its environment: which change is switched on. Otherwise there is nothing.
-pub fn switches() -> impl Iterator<Item = (String, String)> {
-    std::env::vars().filter(|(name, _)| name.starts_with("HONGBAO_CHANGE"))
-}
-
 impl Program {
     /// Starts `command`, which is `local` with its arguments, and waits until it serves. Returns the exit status if it ends
     /// instead.

@@ -13,7 +13,7 @@ try {
   run('tsc', ['-p', 'tsconfig.client.json', '--outDir', folder]);
   for (const name of ['api.d.ts', 'hongbao.d.ts', 'webhooks.d.ts']) {
     if (readFileSync(join(folder, name), 'utf8') === readFileSync(join(here, '../../clients/js', name), 'utf8')) continue;
-    console.error(`clients/js/${name} is not what openapi.yaml and the client give: run make client`);
+    console.error(`clients/js/${name} is not what openapi.yaml and the client give: run make generate ONLY=client`);
     process.exitCode = 1;
   }
 } finally {

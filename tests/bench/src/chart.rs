@@ -48,14 +48,12 @@ pub fn draw(cells: &[Cell], out: &Path) -> Result<(), BoxError> {
 }
 
 /// The schemes of the chart at a glance, with what they are called there.
-const AT_A_GLANCE: [(&str, &str); 8] = [
+const AT_A_GLANCE: [(&str, &str); 6] = [
     ("ours, collected, 1000 under way", "hongbao, a process that serves many"),
     ("ours, one user a call, 1000 under way", "hongbao, a function by default"),
     ("lua-queue pipelined, 1000 under way", "lua-queue, with our client"),
     ("lua-queue", "lua-queue, as published"),
-    ("no-lock", "no-lock (oversells)"),
     ("lock-counter", "lock-counter (oversells)"),
-    ("check-lock-pop", "check-lock-pop (gives two slips)"),
     ("pure-queue", "pure-queue (gives two slips)"),
 ];
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::BoxError;
-use crate::designs::{CheckLockPop, Design, LockCounter, LuaQueue, LuaQueuePipelined, NoLock, Ping, PureQueue};
+use crate::designs::{Design, LockCounter, LuaQueue, LuaQueuePipelined, Ping, PureQueue};
 use crate::lab::Lab;
 use crate::limits::{self, Limit};
 use crate::ours::{Collected, Engine, OneByOne};
@@ -73,10 +73,9 @@ pub async fn d(lab: &mut Lab, engine: &Arc<Engine>) -> Result<(), BoxError> {
     Ok(())
 }
 
-/// All designs with their published clients.
+/// The designs with their published clients.
 async fn published(lab: &mut Lab, workload: &'static str, rush: &Rush) -> Result<(), BoxError> {
-    let (counter, guarded, no_lock) = (LockCounter::new(false), LockCounter::new(true), NoLock::default());
-    let designs: [&dyn Design; 6] = [&LuaQueue, &counter, &guarded, &no_lock, &CheckLockPop, &PureQueue];
+    let designs: [&dyn Design; 3] = [&LuaQueue, &LockCounter::default(), &PureQueue];
     for design in designs {
         lab.threads(workload, design, rush).await?;
     }

@@ -8,14 +8,12 @@ mod concurrent;
 mod database;
 mod designs;
 mod durable;
-mod fast_path;
 mod functions;
 mod goals;
 mod growth;
 mod heat;
 mod hot;
 mod http_path;
-mod instructions;
 mod lab;
 mod limits;
 mod million;
@@ -66,7 +64,7 @@ struct Options {
     /// One small rush of each cell: shows that everything works; its figures mean nothing
     #[arg(long, conflicts_with = "quick")]
     rehearse: bool,
-    /// Only these workloads; `tls`, `million`, `fast-path` and `instructions` are more
+    /// Only these workloads; `tls` and `million` are more
     #[arg(long, value_delimiter = ',', default_value = "A,B,C,D,start,L,E,settle,growth,spread,functions")]
     only: Vec<String>,
     /// Rounds of each cell, if not 3. Goals of several rounds compare those that ran one after the other
@@ -154,12 +152,6 @@ impl Options {
         }
         if self.wants("E") {
             durable::e(&mut lab, &durable).await?;
-        }
-        if self.wants("fast-path") {
-            fast_path::run(&hot, lab.redis()).await?;
-        }
-        if self.wants("instructions") {
-            instructions::run(&dynamodb).await?;
         }
         if self.wants("settle") {
             durable::settle(&mut lab, &hot).await?;

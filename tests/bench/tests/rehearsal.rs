@@ -12,8 +12,7 @@ use shared::redis::server_program;
 use shared::redis::test_server::serves_tls;
 use tempfile::TempDir;
 
-const PUBLISHED: [&str; 6] =
-    ["lua-queue", "lock-counter", "lock-counter, guarded", "no-lock", "check-lock-pop", "pure-queue"];
+const PUBLISHED: [&str; 3] = ["lua-queue", "lock-counter", "pure-queue"];
 /// Of the functions there are ratios only where the emulator runs.
 const FUNCTIONS: [&str; 6] = ["send", "grab", "view", "wallet", "settle", "audit"];
 

@@ -66,5 +66,9 @@ async fn the_recorded_actions_are_those_that_the_functions_call() {
         std::fs::write(path, recorded).unwrap();
         return;
     }
-    assert_eq!(recorded, std::fs::read_to_string(path).unwrap(), "if the code is right, run `make record-actions`");
+    assert_eq!(
+        recorded,
+        std::fs::read_to_string(path).unwrap(),
+        "if the code is right, run `make generate ONLY=actions`"
+    );
 }

@@ -1,4 +1,4 @@
-//! The page of figures, as `scripts/record-bench.py` puts it into a document.
+//! The page of figures that `make growth` writes.
 
 use std::fmt::Write;
 use std::process::Command;

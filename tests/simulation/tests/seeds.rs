@@ -4,7 +4,7 @@
 
 use simulation::{Kind, Mutant, run, run_all};
 
-/// Seeds of one run of these tests. `make mutants-code` runs them for each change of the code, with fewer.
+/// Seeds of one run of these tests. `make mutants OF=rust` runs them for each change of the code, with fewer.
 fn seeds() -> u64 {
     std::env::var("SIMULATION_SEEDS").map_or(2_000, |seeds| seeds.parse().unwrap())
 }

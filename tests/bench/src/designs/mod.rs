@@ -1,20 +1,14 @@
 //! The published designs, each with its faults.
 
-mod check_lock_pop;
-mod counter;
 mod lua_queue;
-mod ping;
 mod pipelined;
-mod pure_queue;
+mod published;
 
 use redis::{Connection, RedisResult, Script};
 
-pub use check_lock_pop::CheckLockPop;
-pub use counter::{LockCounter, NoLock};
-pub use lua_queue::{LuaQueue, SCRIPT as LUA_QUEUE};
-pub use ping::Ping;
+pub use lua_queue::LuaQueue;
 pub use pipelined::LuaQueuePipelined;
-pub use pure_queue::PureQueue;
+pub use published::{LockCounter, Ping, PureQueue};
 
 use crate::rush::{Got, Rush};
 
