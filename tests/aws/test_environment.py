@@ -8,7 +8,7 @@ import pytest
 OF_PASSWORDS = {"REDIS_SECRET"}
 # Set only where the functions sign in with tokens.
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
-FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "notify", "operate"}
+FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"}
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_how_redis_is_reached(stack):
             [grab] = [other["Environment"] for _, name, other in stack.functions() if name == "Grab"]
             assert configuration["Environment"] == grab
             continue
-        if program in ("wallet", "audit", "notify"):
+        if program in ("wallet", "audit", "publish", "notify"):
             assert not configuration.get("VpcConfig")
             continue
         iam = {name: value for name, value in given.items() if name.startswith(("REDIS_AUTH", "REDIS_IAM"))}
