@@ -111,8 +111,8 @@ impl Local {
         let gateway = format!("{}{}", url_of(listener.local_addr().map_err(unusable)?), config.base_path);
         let stores_file = write_stores_file(data.as_ref(), &settings, webhooks.as_ref().map(|_| &*gateway))?;
         let reader = SdkTable::new(wiring::dynamodb_at(&dynamodb_url), settings.table.clone());
-        let watch = webhooks.as_ref().map(Prepared::watch);
-        let stack = Arc::new(Stack::connect(settings, watch).await?);
+        let watched = webhooks.as_ref().map(Prepared::watched);
+        let stack = Arc::new(Stack::connect(settings, watched).await?);
         let webhooks = webhooks.map(|webhooks| webhooks.start(reader, config.policy.currency));
         let ticker = (!options.settle_every.is_zero()).then(|| Ticker::start(Arc::clone(&stack), options.settle_every));
         let limiter = AdmissionLimiter::new(REQUESTS_AT_ONCE);

@@ -101,12 +101,13 @@ impl Settings {
 }
 
 impl Stack {
-    /// Connects to the stores and creates the table if it is absent. `webhooks` watches all transactions, if there are webhooks.
-    pub async fn connect(settings: Settings, webhooks: Option<Watch>) -> Result<Self, StackError> {
+    /// Connects to the stores and creates the table if it is absent. `webhooks` are the queue of webhooks and what watches all transactions
+    /// for it, if there are webhooks.
+    pub async fn connect(settings: Settings, webhooks: Option<(Arc<Queue>, Watch)>) -> Result<Self, StackError> {
         let config = settings.config()?;
         let mut client = wiring::dynamodb_at(&settings.dynamodb_url);
-        let queue = webhooks.as_ref().map(|watch| Arc::clone(watch.queue()));
-        if let Some(watch) = webhooks {
+        let (queue, watch) = webhooks.unzip();
+        if let Some(watch) = watch {
             client = Client::from_conf(client.config().to_builder().interceptor(watch).build());
         }
         create_table(&client, &settings.table)

@@ -143,13 +143,6 @@ def user_pool_client(logical_id, properties):
     return made["UserPoolClient"]["ClientId"], {}
 
 
-@kind("AWS::Pipes::Pipe")
-def pipe(logical_id, properties):
-    given = {key: properties[key] for key in ("RoleArn", "Source", "Target", "Description", "Enrichment")}
-    made = client("pipes").create_pipe(Name=f"{STACK}-{logical_id}", **given)
-    return made["Name"], {"Arn": made["Arn"]}
-
-
 @kind("AWS::S3::Bucket")
 def bucket(logical_id, properties):
     """moto has one, but without the block of public access."""

@@ -10,7 +10,7 @@ OF_PASSWORDS = {"REDIS_SECRET"}
 OF_TOKENS = {"REDIS_AUTH", "REDIS_IAM_USER", "REDIS_IAM_CACHE", "REDIS_IAM_SERVERLESS"}
 # On AWS the functions' defaults hold.
 BY_DEFAULT = {"REDIS_CONNECT_TIMEOUT_MS", "REDIS_RESPONSE_TIMEOUT_MS", "START_SPREAD_MS", "SETTLE_GRACE_MS", "WEBHOOK_ADDRESSES"}
-FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "notify", "operate"}
+FUNCTIONS = {"send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"}
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_how_redis_is_reached(stack):
             [grab] = [other["Environment"] for _, name, other in stack.functions() if name == "Grab"]
             assert configuration["Environment"] == grab
             continue
-        if program in ("wallet", "audit", "notify"):
+        if program in ("wallet", "audit", "publish", "notify"):
             assert not configuration.get("VpcConfig")
             continue
         iam = {name: value for name, value in given.items() if name.startswith(("REDIS_AUTH", "REDIS_IAM"))}

@@ -9,6 +9,7 @@ mod logs;
 mod managed;
 mod movements;
 mod notify;
+mod publish;
 mod walk;
 
 use std::process::{Command, Output};

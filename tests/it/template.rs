@@ -145,12 +145,13 @@ impl Reads {
                 asked.borrow_mut().insert(name.to_owned());
                 auth.filter(|_| name == "REDIS_AUTH").map(str::to_owned)
             };
-            let calls = ["both_stores", "the_ledger", "webhooks"]
+            let calls = ["both_stores", "the_ledger", "events", "webhooks"]
                 .map(|for_what| main.contains(&format!("Config::for_{for_what}(")));
             let error = match calls {
-                [true, false, false] => Config::for_both_stores(ask),
-                [false, true, false] => Config::for_the_ledger(ask),
-                [false, false, true] => Config::for_webhooks(ask),
+                [true, false, false, false] => Config::for_both_stores(ask),
+                [false, true, false, false] => Config::for_the_ledger(ask),
+                [false, false, true, false] => Config::for_events(ask),
+                [false, false, false, true] => Config::for_webhooks(ask),
                 other => panic!("{function}: {other:?}"),
             };
             let error = error.unwrap_err().to_string();
@@ -177,8 +178,9 @@ fn documented() -> BTreeMap<String, (String, Vec<String>)> {
     let rows = section.lines().filter(|line| line.starts_with("| `") && line.as_bytes()[3].is_ascii_uppercase());
     rows.map(|row| {
         let cells: Vec<String> = row.split('|').map(|cell| cell.trim().replace('`', "")).collect();
-        let all =
-            ["send", "grab", "view", "wallet", "settle", "audit", "notify", "operate"].map(str::to_owned).to_vec();
+        let all = ["send", "grab", "view", "wallet", "settle", "audit", "publish", "notify", "operate"]
+            .map(str::to_owned)
+            .to_vec();
         let readers: Vec<String> = cells[3].split(',').map(|reader| reader.trim().to_owned()).collect();
         let is_all = readers.iter().any(|reader| reader == "all");
         (cells[1].clone(), (cells[2].clone(), if is_all { all } else { readers }))
@@ -213,7 +215,7 @@ fn the_documents_list_all_variables_with_their_defaults() {
         format!("{:?}", config.unwrap())
     };
     let mut reads = Reads::of("send");
-    reads.required.extend(Reads::of("notify").required);
+    reads.required.extend(["publish", "notify"].into_iter().flat_map(|function| Reads::of(function).required));
     let documented = documented();
     assert_eq!(documented.keys().cloned().collect::<BTreeSet<_>>(), reads.all);
     for (name, (default, _)) in &documented {
@@ -243,12 +245,20 @@ fn the_parameters_defaults_are_those_of_the_functions() {
                 assert!(value == "true" || value == "false", "{function}");
                 continue;
             }
+            if function == "publish" && ["WEBHOOK_QUEUE", "EVENT_BUS"].contains(&&*name) {
+                let (condition, output) =
+                    if name == "EVENT_BUS" { ("MakesBus", "EventBusName") } else { ("SendsWebhooks", "WebhooksUrl") };
+                let output = format!("EventStack.Outputs.{output}");
+                assert_eq!(value, json!({"!If": [condition, {"!GetAtt": output}, ""]}));
+                continue;
+            }
             // Redis' address depends on its owner; the parameter is for an existing Redis.
             let given = if value["!If"][0] == "RedisExists" { &value["!If"][1] } else { &value };
             let Some(parameter) = given["!Ref"].as_str().and_then(|name| template["Parameters"].get(name)) else {
                 let of_stacks = [
                     ("TABLE_NAME", "State.Outputs.Table"),
                     ("WEBHOOK_QUEUE", "EventStack.Outputs.WebhooksUrl"),
+                    ("EVENT_DEAD_LETTERS", "EventStack.Outputs.DeadLettersUrl"),
                     ("WEBHOOK_DEAD_LETTERS", "EventStack.Outputs.WebhookDeadLettersUrl"),
                 ];
                 let expected = of_stacks

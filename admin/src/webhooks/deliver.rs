@@ -114,7 +114,7 @@ impl Events {
     async fn of(&self, key: &Key, item: Item) -> Result<Vec<Event>, Failed> {
         let packet = item.get("packet_id").and_then(|id| id.as_s().ok()).and_then(|id| id.parse().ok());
         let currency = self.currency.get_or_try_init(|| self.currency_of(packet)).await?;
-        Ok(events::of_item(key, item.into(), currency)?)
+        Ok(events::of_item(key, &item.into(), currency)?)
     }
 
     async fn currency_of(&self, packet: Option<PacketId>) -> Result<String, Failed> {

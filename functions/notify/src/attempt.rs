@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use shared::domain::Timestamp;
+use shared::events::batch::Batch;
 use shared::ledger::{Ledger, ReceiverState};
 use shared::ports::{Clock, Table};
 use tokio::time::timeout;
 
 use crate::retry::{RECEIVES_MAX, pause, spread};
 use crate::webhook::{Message, Undelivered, Webhook};
-use crate::{Answer, Batch, Failure, Handled, Queue, Queued, receiver};
+use crate::{Handled, Queue, Queued, receiver};
 
 /// How long a receiver that was enabled is tried before an event is set aside. Those that waited have been received often.
 const SET_ASIDE_AFTER: Duration = Duration::from_hours(24);
@@ -45,7 +46,7 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
     webhook: &Webhook,
     ledger: &Ledger<T>,
     queue: &Q,
-    batch: Batch,
+    batch: Batch<Queued>,
     clock: &dyn Clock,
 ) -> Handled {
     let before = ledger.receiver().await.inspect_err(|error| {
@@ -76,13 +77,9 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
     let known = known.unwrap_or_default();
     report(&known, &tried);
     let stays = join_all(tried.iter().map(|tried| keep(queue, tried, &known, clock.now()))).await;
-    let (mut answer, mut waiting) = (Answer::default(), None);
-    for (tried, stays) in tried.iter().zip(stays) {
-        if stays {
-            answer.batch_item_failures.push(Failure { item_identifier: tried.queued.message_id.clone() });
-            waiting = waiting.max(Some(tried.event_at.map_or(Duration::ZERO, |at| clock.now().since(at))));
-        }
-    }
+    let left: Vec<&Tried> = tried.iter().zip(stays).filter_map(|(tried, stays)| stays.then_some(tried)).collect();
+    let ages = left.iter().map(|tried| tried.event_at.map_or(Duration::ZERO, |at| clock.now().since(at)));
+    let (waiting, answer) = (ages.max(), left.iter().map(|tried| tried.queued.message_id.clone()).collect());
     Handled { answer, waiting, is_disabled: known.disabled_at.is_some() }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use shared::domain::Timestamp;
+use shared::events::batch::Answer;
 use shared::telemetry::MetricLine;
 
 pub use attempt::handle;
@@ -24,14 +25,6 @@ pub use client::{ANSWER_MAX, Receiver, ReceiverError};
 pub use retry::{RECEIVES_MAX, pause};
 pub use secret::{SecretError, SecretSource, Secrets};
 pub use webhook::{Message, Undelivered, Webhook};
-
-/// A batch of messages, as SQS gives it to a function.
-#[derive(Debug, Deserialize, Serialize)]
-pub struct Batch {
-    /// The messages.
-    #[serde(rename = "Records")]
-    pub records: Vec<Queued>,
-}
 
 /// A message of a queue.
 #[derive(Debug, Deserialize, Serialize)]
@@ -55,22 +48,6 @@ pub struct Attributes {
     pub approximate_receive_count: String,
 }
 
-/// The messages that stay in the queue.
-#[derive(Debug, Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Answer {
-    /// One for each. The queue deletes all others.
-    pub batch_item_failures: Vec<Failure>,
-}
-
-/// See [`Answer::batch_item_failures`].
-#[derive(Debug, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Failure {
-    /// The message's name in the queue.
-    pub item_identifier: String,
-}
-
 /// Why a queue did not do what it was asked.
 pub type QueueError = Box<dyn Error + Send + Sync>;
 
@@ -86,7 +63,7 @@ pub trait Queue {
 /// How a batch was handled.
 #[derive(Debug)]
 pub struct Handled {
-    /// The function's answer.
+    /// The function's answer: the messages that stay in the queue, which deletes all others.
     pub answer: Answer,
     /// The age of the oldest event that stays in the queue.
     pub waiting: Option<Duration>,

@@ -7,9 +7,10 @@ use std::time::Duration;
 use aws_sdk_sqs::config::retry::RetryConfig;
 use aws_sdk_sqs::config::timeout::TimeoutConfig;
 use lambda_runtime::{Error, LambdaEvent, run_concurrent, service_fn};
-use notify::{Batch, Queue, QueueError, Queued, Receiver, SecretSource, Webhook};
+use notify::{Queue, QueueError, Queued, Receiver, SecretSource, Webhook};
 use shared::config::Config;
 use shared::dynamodb::SdkTable;
+use shared::events::batch::Batch;
 use shared::ledger::Ledger;
 use shared::ports::{Clock, System};
 use shared::wiring;
@@ -62,7 +63,7 @@ async fn serve() -> Result<(), Error> {
     let receiver = Receiver::new(&webhooks.url, webhooks.addresses, false)?;
     let webhook = Webhook::new(receiver, SecretSource::stored(secrets, webhooks.secret));
     let shared = Arc::new((webhook, ledger, sqs, table));
-    run_concurrent(service_fn(move |event: LambdaEvent<Batch>| {
+    run_concurrent(service_fn(move |event: LambdaEvent<Batch<Queued>>| {
         let shared = Arc::clone(&shared);
         async move {
             let (webhook, ledger, sqs, table) = &*shared;

@@ -7,11 +7,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use notify::{
-    ANSWER_MAX, Answer, Attributes, Batch, Handled, Message, Queue, QueueError, Queued, RECEIVES_MAX, Receiver,
-    SecretSource, Secrets, Undelivered, Webhook, pause,
+    ANSWER_MAX, Attributes, Handled, Message, Queue, QueueError, Queued, RECEIVES_MAX, Receiver, SecretSource, Secrets,
+    Undelivered, Webhook, pause,
 };
 use shared::config::WebhookAddresses;
 use shared::domain::Timestamp;
+use shared::events::batch::{Answer, Batch};
 use shared::ledger::{Ledger, ReceiverState};
 use shared::memory::MemoryTable;
 use shared::ports::{Clock, System};
@@ -493,7 +494,7 @@ fn a_batch_reads_as_sqs_sends_it() {
     let event = r#"{"Records": [{"messageId": "059f36b4", "receiptHandle": "AQEB", "body": "{}",
         "attributes": {"ApproximateReceiveCount": "2", "SentTimestamp": "1545082649183", "SenderId": "A", "ApproximateFirstReceiveTimestamp": "1"},
         "messageAttributes": {}, "md5OfBody": "e4e6", "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:r:1:q", "awsRegion": "r"}]}"#;
-    let Batch { records } = serde_json::from_str(event).unwrap();
+    let Batch::<Queued> { records } = serde_json::from_str(event).unwrap();
     let [queued] = &records[..] else { panic!("{records:?}") };
     assert_eq!(
         (&*queued.message_id, &*queued.receipt_handle, &*queued.attributes.approximate_receive_count),

@@ -1,8 +1,8 @@
-//! Webhooks of the local stack: the function's own code delivers, from a queue in the data folder.
+//! Webhooks of the local stack, by the functions' own code: publish makes events of what is committed, and notify delivers them from a
+//! queue in the data folder.
 //!
-//! On AWS the table's stream says what was committed. Here each transaction is noted in the queue's file before it is sent, by its keys
-//! ([`Watch`]). Later the ledger shows what became of it. So an event of a committed transaction survives the end of this process at any
-//! line.
+//! The embedded database has a stream too, but keeps it for ever and reads all of it at each write. So changes come from the
+//! transactions of this process ([`Watch`]). What was committed in the moment before it is killed has no event.
 
 mod queue;
 pub mod sqs;
@@ -10,37 +10,34 @@ pub mod sqs;
 mod tests;
 mod watch;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::future::try_join_all;
 use notify::{Receiver, ReceiverError, SecretError, SecretSource, Secrets, Webhook};
-use serde_dynamo::AttributeValue;
+use publish::Publisher;
 use shared::config::WebhookAddresses;
 use shared::dynamodb::SdkTable;
-use shared::events::{self, Event};
+use shared::events::batch::{Answer, Batch};
 use shared::ledger::Ledger;
-use shared::ledger::keys::{PK, SK};
-use shared::ports::{Item, Key, System, Table};
-use tokio::sync::{Notify, Semaphore, watch as signal};
-use tokio::task::JoinHandle;
+use shared::ports::{System, TableError};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::watch as signal;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use queue::{Noted, Part, Verdict};
 pub use queue::{Queue, QueueError};
+use watch::Change;
 pub use watch::Watch;
 
 /// The queue's file in the data folder.
 const FILE: &str = "webhooks.sqlite";
-/// How many changes are read from the ledger at once.
+/// How many changes are published at once.
 const CHANGES_AT_ONCE: usize = 100;
-/// The pause between two looks at changes that are not committed yet.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The pause after the ledger did not answer.
+/// The pause after the ledger or the queue did not answer, and between two looks at an empty queue.
 const PAUSE: Duration = Duration::from_millis(500);
-/// The most messages of a batch, as on AWS, and the most batches at once.
-const BATCH: usize = 10;
+/// The most batches that are delivered at once.
 const BATCHES_AT_ONCE: usize = 16;
 /// How long deliveries may take at the end. The next start continues with the others.
 const ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -64,7 +61,8 @@ pub enum WebhooksError {
 pub struct Prepared {
     queue: Arc<Queue>,
     webhook: Webhook,
-    noted: Arc<Notify>,
+    watch: Watch,
+    changes: UnboundedReceiver<Change>,
 }
 
 /// Running deliveries.
@@ -80,26 +78,26 @@ impl Prepared {
         let receiver = Receiver::new(url, rule, true)?;
         let webhook = Webhook::new(receiver, SecretSource::Given(Arc::new(Secrets::parse(secret)?)));
         let queue = Queue::open(folder.map(|folder| folder.join(FILE)).as_deref(), Arc::new(System))?;
-        Ok(Self { queue: Arc::new(queue), webhook, noted: Arc::default() })
+        let (committed, changes) = unbounded_channel();
+        Ok(Self { queue: Arc::new(queue), webhook, watch: Watch(committed), changes })
     }
 
-    /// What notes the changes of a `DynamoDB` client.
+    /// The queue, and what watches the transactions of a `DynamoDB` client for it.
     #[must_use]
-    pub fn watch(&self) -> Watch {
-        Watch::new(Arc::clone(&self.queue), Arc::clone(&self.noted))
+    pub fn watched(&self) -> (Arc<Queue>, Watch) {
+        (Arc::clone(&self.queue), self.watch.clone())
     }
 
-    /// Delivers the events of changes of `table` until it is stopped. The table's client has no [`Watch`].
+    /// Delivers the events of changes of `table` until it is stopped.
     #[must_use]
     pub fn start(self, table: SdkTable, currency: String) -> Webhooks {
         let (stop, stopped) = signal::channel(false);
-        let Self { queue, webhook, noted } = self;
-        let ready = Arc::new(Notify::new());
+        let Self { queue, webhook, changes, .. } = self;
         let ledger = Arc::new(Ledger::new(table.clone(), Arc::new(System)));
-        let changes = Changes { queue: Arc::clone(&queue), table, currency, noted, ready: Arc::clone(&ready) };
+        let publisher = Publisher { currency, targets: vec![Arc::clone(&queue) as _], aside: None };
         let tasks = [
-            tokio::spawn(until(stopped.clone(), async move { changes.run().await })),
-            tokio::spawn(deliver(queue, Arc::new(webhook), ledger, ready, stopped)),
+            tokio::spawn(publish_all(changes, table, publisher, stopped.clone())),
+            tokio::spawn(deliver(queue, Arc::new(webhook), ledger, stopped)),
         ];
         Webhooks { stop, tasks }
     }
@@ -117,130 +115,68 @@ impl Webhooks {
     }
 }
 
-async fn until(mut stopped: signal::Receiver<bool>, work: impl Future<Output = ()>) {
-    tokio::select! {
-        () = work => {}
-        _ = stopped.wait_for(|stopped| *stopped) => {}
-    }
-}
-
-/// Turns noted changes into messages.
-struct Changes {
-    queue: Arc<Queue>,
+/// Gives changes to the function that publishes their events. When it is stopped, it goes on with those that were made by then.
+async fn publish_all(
+    mut changes: UnboundedReceiver<Change>,
     table: SdkTable,
-    currency: String,
-    noted: Arc<Notify>,
-    ready: Arc<Notify>,
-}
-
-impl Changes {
-    async fn run(self) {
+    publisher: Publisher,
+    mut stopped: signal::Receiver<bool>,
+) {
+    let mut committed = Vec::new();
+    loop {
+        tokio::select! {
+            biased;
+            count = changes.recv_many(&mut committed, CHANGES_AT_ONCE) => if count == 0 { return },
+            _ = stopped.changed() => changes.close(),
+        }
         loop {
-            match self.look().await {
-                Ok(Some(found)) => {
-                    if found > 0 {
-                        self.ready.notify_one();
-                    }
-                    if found < CHANGES_AT_ONCE {
-                        sleep(LOOK_EVERY).await;
-                    }
-                }
-                Ok(None) => self.noted.notified().await,
+            match publish(&committed, &table, &publisher).await {
+                Ok(answer) if answer == Answer::default() => break,
+                // The function has said why.
+                Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(error, "events wait: their changes can't be read");
-                    sleep(PAUSE).await;
+                    tracing::warn!(error = shared::error_chain(&error), "events wait: their changes can't be read");
                 }
             }
+            sleep(PAUSE).await;
         }
-    }
-
-    /// Looks at noted changes once. Returns how many were found in the ledger; `None`: none is noted.
-    async fn look(&self) -> Result<Option<usize>, String> {
-        let noted = self.queue.due_changes(CHANGES_AT_ONCE).map_err(|error| error.to_string())?;
-        if noted.is_empty() {
-            let some_wait = self.queue.has_changes().map_err(|error| error.to_string())?;
-            return Ok(some_wait.then_some(0));
-        }
-        let mut keys: Vec<Key> = noted.iter().map(|noted| noted.key.clone()).collect();
-        keys.sort();
-        keys.dedup();
-        let items = self.table.batch_get(keys).await.map_err(|error| error.to_string())?;
-        let images: HashMap<Key, Item> = items.into_iter().filter_map(|item| Some((key_of(&item)?, item))).collect();
-        let verdicts: Vec<Verdict> = noted.into_iter().map(|noted| self.judge(noted, &images)).collect();
-        let found = verdicts.iter().filter(|verdict| verdict.messages.is_some()).count();
-        self.queue.apply(&verdicts).map_err(|error| error.to_string())?;
-        Ok(Some(found))
-    }
-
-    /// The events of a change, if the ledger shows it.
-    fn judge(&self, noted: Noted, images: &HashMap<Key, Item>) -> Verdict {
-        let Some(image) = images.get(&noted.key) else { return Verdict { noted, messages: None } };
-        let mut events = events::of_item(&noted.key, image.clone(), &self.currency).unwrap_or_else(|error| {
-            tracing::error!(error = shared::error_chain(&error), "an event is missing");
-            Vec::new()
-        });
-        // More may have happened to the packet since.
-        events.retain(|event| match event {
-            Event::PacketSent(_) | Event::SlipClaimed(_) => noted.part == Part::Insert,
-            Event::PacketClosed(_) => noted.part == Part::Close,
-            Event::PacketSettled(_) | Event::PacketRefunded(_) => noted.part == Part::Settle,
-        });
-        let is_shown = noted.part == Part::Insert || !events.is_empty();
-        let messages = events.iter().filter_map(|event| match serde_json::to_string(event) {
-            Ok(body) => Some((event.id(), body)),
-            Err(error) => {
-                tracing::error!(webhook_id = event.id(), %error, "an event is missing");
-                None
-            }
-        });
-        Verdict { messages: is_shown.then(|| messages.collect()), noted }
+        committed.clear();
     }
 }
 
-fn key_of(item: &Item) -> Option<Key> {
-    let text = |name| match item.get(name) {
-        Some(AttributeValue::S(text)) => Some(text.clone()),
-        _ => None,
-    };
-    Some(Key { pk: text(PK)?, sk: text(SK)? })
+async fn publish(changes: &[Change], table: &SdkTable, publisher: &Publisher) -> Result<Answer, TableError> {
+    let records = try_join_all(changes.iter().map(|change| change.record(table))).await?;
+    Ok(publish::handle(publisher, &Batch { records }).await)
 }
 
-/// Gives messages to the function in batches, as Lambda does.
+/// Gives messages to the function that delivers them, in batches, as Lambda does.
 async fn deliver(
     queue: Arc<Queue>,
     webhook: Arc<Webhook>,
     ledger: Arc<Ledger<SdkTable>>,
-    ready: Arc<Notify>,
     mut stopped: signal::Receiver<bool>,
 ) {
-    let batches = Arc::new(Semaphore::new(BATCHES_AT_ONCE));
-    loop {
-        let Ok(permit) = Arc::clone(&batches).acquire_owned().await else { return };
-        let batch = loop {
-            // A stack that is dropped has no sender any more.
-            if *stopped.borrow() || stopped.has_changed().is_err() {
-                break None;
+    let mut batches = JoinSet::new();
+    // A stack that is dropped has no sender any more.
+    while !*stopped.borrow() && stopped.has_changed().is_ok() {
+        if batches.len() >= BATCHES_AT_ONCE {
+            batches.join_next().await;
+        }
+        match queue.receive() {
+            Ok(batch) if !batch.records.is_empty() => {
+                let (queue, webhook, ledger) = (Arc::clone(&queue), Arc::clone(&webhook), Arc::clone(&ledger));
+                batches.spawn(async move { queue.deliver(&webhook, &ledger, batch).await });
+                continue;
             }
-            match queue.receive(BATCH) {
-                Ok(batch) if !batch.records.is_empty() => break Some(batch),
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(error = shared::error_chain(&error), "the queue of webhooks can't be read");
-                }
-            }
-            tokio::select! {
-                () = ready.notified() => {}
-                () = sleep(PAUSE) => {}
-                _ = stopped.changed() => {}
-            }
-        };
-        let Some(batch) = batch else { break };
-        let (queue, webhook, ledger) = (Arc::clone(&queue), Arc::clone(&webhook), Arc::clone(&ledger));
-        tokio::spawn(async move {
-            queue.delivered(&webhook, &ledger, batch).await;
-            drop(permit);
-        });
+            Ok(_) => {}
+            Err(error) => tracing::warn!(error = shared::error_chain(&error), "the queue of webhooks can't be read"),
+        }
+        tokio::select! {
+            () = queue.ready.notified() => {}
+            () = sleep(PAUSE) => {}
+            _ = stopped.changed() => {}
+            Some(_) = batches.join_next() => {}
+        }
     }
-    // The last permits come back when the last deliveries have ended.
-    let _ = batches.acquire_many(u32::try_from(BATCHES_AT_ONCE).unwrap_or(u32::MAX)).await;
+    batches.join_all().await;
 }

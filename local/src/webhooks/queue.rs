@@ -1,71 +1,35 @@
-//! A small SQS: messages that are hidden while they are tried, and dead letters. Before them, the changes that may become
-//! messages.
+//! A small SQS: messages that are hidden while they are tried, and dead letters.
 
-use std::collections::HashSet;
 use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use notify::{Attributes, Batch, Queued, Webhook};
+use futures::FutureExt;
+use futures::future::{BoxFuture, ready};
+use notify::{Attributes, Queued, Webhook};
+use publish::{Message, Refused, Target};
 use rusqlite::{Connection, params};
 use shared::domain::Timestamp;
+use shared::events::batch::Batch;
 use shared::ledger::Ledger;
-use shared::ports::{Clock, Key, Table};
+use shared::ports::{Clock, Table};
+use tokio::sync::Notify;
 
+/// The most messages of a batch, as on AWS.
+const BATCH: u32 = 10;
 /// How long a received message is hidden: longer than any try takes.
 const HIDDEN: Duration = Duration::from_mins(1);
-/// When a change is looked at first if its transaction is not answered, and how much later at least each time after.
-const LOOK_AFTER: Duration = Duration::from_millis(200);
-/// How old a change gets that the ledger does not show: longer than a transaction can take.
-const CHANGE_AGE_MAX: Duration = Duration::from_mins(1);
 
 const SCHEMA: &str = "
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
-CREATE TABLE IF NOT EXISTS changes (
-    id INTEGER PRIMARY KEY, pk TEXT NOT NULL, sk TEXT NOT NULL, part INTEGER NOT NULL,
-    since_ms INTEGER NOT NULL, look_ms INTEGER NOT NULL
-);
-CREATE INDEX IF NOT EXISTS changes_by_look ON changes (look_ms);
 CREATE TABLE IF NOT EXISTS messages (
     id TEXT PRIMARY KEY, body TEXT NOT NULL, receives INTEGER NOT NULL, visible_ms INTEGER NOT NULL, is_dead INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS messages_by_time ON messages (is_dead, visible_ms);
-UPDATE changes SET look_ms = 0;
 UPDATE messages SET visible_ms = 0, receives = CASE is_dead WHEN 1 THEN 0 ELSE receives END, is_dead = 0;
 ";
-
-/// What a transaction does to an item.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Part {
-    /// It writes the item.
-    Insert,
-    /// It closes the packet.
-    Close,
-    /// It settles the packet.
-    Settle,
-}
-
-/// A change that was noted before its transaction was sent.
-#[derive(Debug)]
-pub struct Noted {
-    id: i64,
-    /// The item.
-    pub key: Key,
-    /// What the transaction does to it.
-    pub part: Part,
-    since: Timestamp,
-}
-
-/// What the ledger says of a change.
-#[derive(Debug)]
-pub struct Verdict {
-    /// The change.
-    pub noted: Noted,
-    /// Its events by id; `None`: the ledger does not show the change.
-    pub messages: Option<Vec<(String, String)>>,
-}
 
 /// The queue's file can't be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -76,6 +40,8 @@ pub struct QueueError(#[from] rusqlite::Error);
 pub struct Queue {
     connection: Mutex<Connection>,
     clock: Arc<dyn Clock>,
+    /// Told when messages were put.
+    pub(super) ready: Notify,
 }
 
 impl Queue {
@@ -86,167 +52,88 @@ impl Queue {
             None => Connection::open_in_memory()?,
         };
         connection.execute_batch(SCHEMA)?;
-        Ok(Self { connection: Mutex::new(connection), clock })
+        Ok(Self { connection: Mutex::new(connection), clock, ready: Notify::new() })
     }
 
-    /// Notes changes that a transaction is about to make, and names them.
-    pub fn note(&self, changes: &[(Key, Part)]) -> Result<Vec<i64>, QueueError> {
-        let now = self.clock.now();
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        let mut ids = Vec::with_capacity(changes.len());
-        for (key, part) in changes {
-            let mut insert = transaction
-                .prepare_cached("INSERT INTO changes (pk, sk, part, since_ms, look_ms) VALUES (?1, ?2, ?3, ?4, ?5)")?;
-            insert.execute(params![key.pk, key.sk, *part as i64, ms(now), ms(now.after(LOOK_AFTER))])?;
-            ids.push(transaction.last_insert_rowid());
-        }
-        transaction.commit()?;
-        Ok(ids)
-    }
-
-    /// It is time to look at these changes: their transaction was answered.
-    pub fn look_now(&self, ids: &[i64]) -> Result<(), QueueError> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        for id in ids {
-            transaction.prepare_cached("UPDATE changes SET look_ms = 0 WHERE id = ?1")?.execute([id])?;
-        }
-        Ok(transaction.commit()?)
-    }
-
-    /// Up to `limit` noted changes that it is time to look at.
-    pub fn due_changes(&self, limit: usize) -> Result<Vec<Noted>, QueueError> {
+    /// Puts messages into the queue. One that waits there already, or is dead, can be received at once.
+    pub fn put_all<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> Result<(), QueueError> {
         let connection = self.lock();
-        let mut select = connection.prepare_cached(
-            "SELECT id, pk, sk, part, since_ms FROM changes WHERE look_ms <= ?1 ORDER BY look_ms, id LIMIT ?2",
+        let mut insert = connection.prepare_cached(
+            "INSERT INTO messages (id, body, receives, visible_ms, is_dead) VALUES (?1, ?2, 0, ?3, 0)
+             ON CONFLICT (id) DO UPDATE SET receives = 0, visible_ms = ?3, is_dead = 0",
         )?;
-        let rows = select.query_map(params![ms(self.clock.now()), count(limit)], |row| {
-            let part = match row.get(3)? {
-                0 => Part::Insert,
-                1 => Part::Close,
-                _ => Part::Settle,
-            };
-            let key = Key { pk: row.get(1)?, sk: row.get(2)? };
-            Ok(Noted { id: row.get(0)?, key, part, since: moment(row.get(4)?) })
+        for Message { id, body, .. } in messages {
+            insert.execute(params![id, body, self.ms(Duration::ZERO)])?;
+        }
+        self.ready.notify_one();
+        Ok(())
+    }
+
+    /// Receives a batch of messages and hides them.
+    pub fn receive(&self) -> Result<Batch<Queued>, QueueError> {
+        let connection = self.lock();
+        let mut hide = connection.prepare_cached(
+            "UPDATE messages SET receives = receives + 1, visible_ms = ?2 WHERE id IN
+             (SELECT id FROM messages WHERE is_dead = 0 AND visible_ms <= ?1 ORDER BY visible_ms LIMIT ?3)
+             RETURNING id, body, receives",
+        )?;
+        let received = hide.query_map(params![self.ms(Duration::ZERO), self.ms(HIDDEN), BATCH], |row| {
+            let (id, receives): (String, u32) = (row.get(0)?, row.get(2)?);
+            let attributes = Attributes { approximate_receive_count: receives.to_string() };
+            Ok(Queued { receipt_handle: id.clone(), message_id: id, body: row.get(1)?, attributes })
         })?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        Ok(Batch { records: received.collect::<Result<_, _>>()? })
     }
 
-    /// Whether any change is noted.
-    pub fn has_changes(&self) -> Result<bool, QueueError> {
-        Ok(self.lock().query_row("SELECT EXISTS (SELECT 1 FROM changes)", [], |row| row.get(0))?)
-    }
-
-    /// Queues the events of changes that the ledger shows, and forgets these changes. One that it does not show is looked at again, later each time.
-    pub fn apply(&self, verdicts: &[Verdict]) -> Result<(), QueueError> {
-        let now = self.clock.now();
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        for Verdict { noted, messages } in verdicts {
-            let age = now.since(noted.since);
-            for (id, body) in messages.iter().flatten() {
-                let mut insert = transaction.prepare_cached(
-                    "INSERT INTO messages (id, body, receives, visible_ms, is_dead) VALUES (?1, ?2, 0, ?3, 0)
-                     ON CONFLICT (id) DO NOTHING",
-                )?;
-                insert.execute(params![id, body, ms(now)])?;
-            }
-            if messages.is_some() || age > CHANGE_AGE_MAX {
-                transaction.prepare_cached("DELETE FROM changes WHERE id = ?1")?.execute([noted.id])?;
-            } else {
-                let mut update = transaction.prepare_cached("UPDATE changes SET look_ms = ?2 WHERE id = ?1")?;
-                update.execute(params![noted.id, ms(now.after(LOOK_AFTER.max(age / 2)))])?;
+    /// Gives a batch to the function, and deletes what it delivered.
+    pub async fn deliver<T: Table>(&self, webhook: &Webhook, ledger: &Ledger<T>, batch: Batch<Queued>) {
+        let ids: Vec<String> = batch.records.iter().map(|queued| queued.message_id.clone()).collect();
+        let stay = notify::handle(webhook, ledger, self, batch, &*self.clock).await.answer.batch_item_failures;
+        for id in ids.iter().filter(|id| stay.iter().all(|failure| failure.item_identifier != **id)) {
+            if let Err(error) = self.lock().execute("DELETE FROM messages WHERE id = ?1 AND is_dead = 0", [id]) {
+                tracing::warn!(error = shared::error_chain(&error), "a delivered webhook stays in the queue");
             }
         }
-        Ok(transaction.commit()?)
-    }
-
-    /// Receives up to `limit` messages and hides them.
-    pub fn receive(&self, limit: usize) -> Result<Batch, QueueError> {
-        let now = self.clock.now();
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        let found: Vec<(String, String, u32)> = {
-            let mut select = transaction.prepare_cached(
-                "SELECT id, body, receives FROM messages WHERE is_dead = 0 AND visible_ms <= ?1 ORDER BY visible_ms LIMIT ?2",
-            )?;
-            let rows =
-                select.query_map(params![ms(now), count(limit)], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-            rows.collect::<Result<_, _>>()?
-        };
-        let mut records = Vec::with_capacity(found.len());
-        for (id, body, receives) in found {
-            let mut hide = transaction
-                .prepare_cached("UPDATE messages SET receives = receives + 1, visible_ms = ?2 WHERE id = ?1")?;
-            hide.execute(params![id, ms(now.after(HIDDEN))])?;
-            let attributes = Attributes { approximate_receive_count: (receives + 1).to_string() };
-            records.push(Queued { receipt_handle: id.clone(), message_id: id, body, attributes });
-        }
-        transaction.commit()?;
-        Ok(Batch { records })
-    }
-
-    /// Puts messages into the queue, by their ids, or lets those that wait there or are dead be received at once.
-    pub fn put(&self, messages: &[(String, String)]) -> Result<(), QueueError> {
-        let now = self.clock.now();
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        for (id, body) in messages {
-            let mut insert = transaction.prepare_cached(
-                "INSERT INTO messages (id, body, receives, visible_ms, is_dead) VALUES (?1, ?2, 0, ?3, 0)
-                 ON CONFLICT (id) DO UPDATE SET receives = 0, visible_ms = ?3, is_dead = 0",
-            )?;
-            insert.execute(params![id, body, ms(now)])?;
-        }
-        Ok(transaction.commit()?)
     }
 
     /// Lets the dead letters be received again. Returns how many there were.
     pub fn revive(&self) -> Result<usize, QueueError> {
         let revive = "UPDATE messages SET receives = 0, visible_ms = ?1, is_dead = 0 WHERE is_dead = 1";
-        Ok(self.lock().execute(revive, [ms(self.clock.now())])?)
+        let revived = self.lock().execute(revive, [self.ms(Duration::ZERO)])?;
+        self.ready.notify_one();
+        Ok(revived)
     }
 
     /// How many messages can be received, how many are hidden, and how many are dead.
-    pub fn counts(&self) -> Result<[u64; 3], QueueError> {
+    pub fn counts(&self) -> Result<[u32; 3], QueueError> {
         let count = "SELECT COUNT(*) FILTER (WHERE is_dead = 0 AND visible_ms <= ?1),
                             COUNT(*) FILTER (WHERE is_dead = 0 AND visible_ms > ?1), COUNT(*) FILTER (WHERE is_dead = 1) FROM messages";
-        let counts = self
-            .lock()
-            .query_row(count, [ms(self.clock.now())], |row| Ok([row.get::<_, i64>(0)?, row.get(1)?, row.get(2)?]))?;
-        Ok(counts.map(|count| count.try_into().unwrap_or_default()))
-    }
-
-    /// Gives a batch to the function, and deletes what it delivered.
-    pub async fn delivered<T: Table>(&self, webhook: &Webhook, ledger: &Ledger<T>, batch: Batch) {
-        let ids: Vec<String> = batch.records.iter().map(|queued| queued.message_id.clone()).collect();
-        let answer = notify::handle(webhook, ledger, self, batch, &*self.clock).await.answer;
-        let stay: HashSet<String> =
-            answer.batch_item_failures.into_iter().map(|failure| failure.item_identifier).collect();
-        if let Err(error) = self.delete(ids.iter().filter(|id| !stay.contains(*id))) {
-            tracing::warn!(error = shared::error_chain(&error), "delivered webhooks stay in the queue");
-        }
-    }
-
-    fn delete<'a>(&self, ids: impl Iterator<Item = &'a String>) -> Result<(), QueueError> {
-        let mut connection = self.lock();
-        let transaction = connection.transaction()?;
-        for id in ids {
-            transaction.prepare_cached("DELETE FROM messages WHERE id = ?1 AND is_dead = 0")?.execute([id])?;
-        }
-        Ok(transaction.commit()?)
+        let now = self.ms(Duration::ZERO);
+        Ok(self.lock().query_row(count, [now], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
         self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The time after a pause, in milliseconds.
+    fn ms(&self, pause: Duration) -> i64 {
+        let at: Timestamp = self.clock.now().after(pause);
+        i64::try_from(at.ms()).unwrap_or(i64::MAX)
+    }
+}
+
+impl Target for Queue {
+    fn put<'a>(&'a self, messages: &'a [&'a Message]) -> BoxFuture<'a, Result<(), Refused>> {
+        let put = self.put_all(messages.iter().copied());
+        ready(put.map_err(|error| Refused { which: (0..messages.len()).collect(), source: error.into() })).boxed()
+    }
 }
 
 impl notify::Queue for Queue {
     async fn hide(&self, queued: &Queued, pause: Duration) -> Result<(), notify::QueueError> {
-        let until = ms(self.clock.now().after(pause));
-        self.lock().execute("UPDATE messages SET visible_ms = ?2 WHERE id = ?1", params![queued.message_id, until])?;
+        let hide = "UPDATE messages SET visible_ms = ?2 WHERE id = ?1";
+        self.lock().execute(hide, params![queued.message_id, self.ms(pause)])?;
         Ok(())
     }
 
@@ -261,16 +148,4 @@ impl fmt::Debug for Queue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queue").finish_non_exhaustive()
     }
-}
-
-fn ms(at: Timestamp) -> i64 {
-    i64::try_from(at.ms()).unwrap_or(i64::MAX)
-}
-
-fn moment(ms: i64) -> Timestamp {
-    Timestamp::from_ms(u64::try_from(ms).unwrap_or_default())
-}
-
-fn count(limit: usize) -> i64 {
-    i64::try_from(limit).unwrap_or(i64::MAX)
 }

@@ -1,8 +1,8 @@
 //! The queue under the protocol of SQS, as far as `hongbao-admin webhooks` speaks it. So its commands are the same here and on AWS.
 
+use publish::Message;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::events::Event;
 
 use super::queue::{Queue, QueueError};
 
@@ -68,14 +68,14 @@ pub fn answer(queue: &Queue, operation: &str, body: &[u8]) -> Result<Value, SqsE
 fn put(queue: &Queue, entries: Vec<Entry>) -> Result<Value, SqsError> {
     let (mut taken, mut refused, mut messages) = (Vec::new(), Vec::new(), Vec::new());
     for Entry { id, message_body } in entries {
-        match serde_json::from_str::<Event>(&message_body) {
-            Ok(event) => {
-                taken.push(json!({"Id": id, "MessageId": event.id(), "MD5OfMessageBody": ""}));
-                messages.push((event.id(), message_body));
+        match serde_json::from_str(&message_body).and_then(|event| Message::of(&event)) {
+            Ok(message) => {
+                taken.push(json!({"Id": id, "MessageId": message.id, "MD5OfMessageBody": ""}));
+                messages.push(message);
             }
             Err(_) => refused.push(json!({"Id": id, "SenderFault": true, "Code": "InvalidMessageContents"})),
         }
     }
-    queue.put(&messages)?;
+    queue.put_all(&messages)?;
     Ok(json!({"Successful": taken, "Failed": refused}))
 }

@@ -10,6 +10,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use notify::RECEIVES_MAX;
+use publish::Message;
 use shared::domain::Timestamp;
 use shared::memory::MemoryTable;
 use shared::ports::Clock;
@@ -86,19 +87,10 @@ fn claim(slip: u32) -> (String, String) {
     (format!("evt_{PACKET}_claimed_{slip}"), body)
 }
 
-/// Queues the events of claims, as if the ledger showed them.
-fn queue_claims(queue: &Queue, clock: &FakeClock, slips: std::ops::Range<u32>) {
-    for slip in slips {
-        let key = Key { pk: format!("USER#u{slip}"), sk: format!("CLAIM#{PACKET}") };
-        queue.note(&[(key, Part::Insert)]).unwrap();
-    }
-    clock.pass(Duration::from_millis(300));
-    let noted = queue.due_changes(1_000).unwrap();
-    let slip_of = |noted: &Noted| noted.key.pk.strip_prefix("USER#u").unwrap().parse().unwrap();
-    let verdicts: Vec<Verdict> =
-        noted.into_iter().map(|noted| Verdict { messages: Some(vec![claim(slip_of(&noted))]), noted }).collect();
-    queue.apply(&verdicts).unwrap();
-    assert!(!queue.has_changes().unwrap());
+fn queue_claims(queue: &Queue, slips: std::ops::Range<u32>) {
+    let messages: Vec<Message> =
+        slips.map(|slip| Message { id: claim(slip).0, kind: "", body: claim(slip).1 }).collect();
+    queue.put_all(&messages).unwrap();
 }
 
 fn webhook(receiving: &Receiving) -> Webhook {
@@ -127,11 +119,11 @@ async fn deliver_until(
 ) {
     while clock.ms() < until_ms {
         loop {
-            let batch = queue.receive(BATCH).unwrap();
+            let batch = queue.receive().unwrap();
             if batch.records.is_empty() {
                 break;
             }
-            queue.delivered(webhook, ledger, batch).await;
+            queue.deliver(webhook, ledger, batch).await;
         }
         clock.pass(step);
     }
@@ -143,7 +135,7 @@ async fn nothing_is_missing_after_a_receiver_was_away_for_an_hour() {
     let queue = Queue::open(None, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     let receiving = Receiving::start(Arc::clone(&clock), HOUR_MS).await;
     let (webhook, ledger) = (webhook(&receiving), ledger());
-    queue_claims(&queue, &clock, 0..40);
+    queue_claims(&queue, 0..40);
     deliver_until(
         Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
         &clock,
@@ -151,7 +143,7 @@ async fn nothing_is_missing_after_a_receiver_was_away_for_an_hour() {
         HOUR_MS / 2,
     )
     .await;
-    queue_claims(&queue, &clock, 40..50);
+    queue_claims(&queue, 40..50);
     deliver_until(
         Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
         &clock,
@@ -165,7 +157,7 @@ async fn nothing_is_missing_after_a_receiver_was_away_for_an_hour() {
         let pauses: Vec<u64> = times.windows(2).map(|pair| (pair[1] - pair[0]) / 1000).collect();
         assert!(pauses.len() >= 8 && pauses[0] >= 5 && pauses.iter().is_sorted(), "{id}: {pauses:?}");
     }
-    assert!(queue.receive(BATCH).unwrap().records.is_empty());
+    assert!(queue.receive().unwrap().records.is_empty());
 }
 
 #[tokio::test]
@@ -176,7 +168,7 @@ async fn after_a_day_an_event_is_a_dead_letter_which_the_next_start_tries_again(
     let queue = Queue::open(Some(&file), Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
     let receiving = Receiving::start(Arc::clone(&clock), 48 * HOUR_MS).await;
     let (webhook, ledger) = (webhook(&receiving), ledger());
-    queue_claims(&queue, &clock, 0..1);
+    queue_claims(&queue, 0..1);
     deliver_until(
         Delivering { queue: &queue, webhook: &webhook, ledger: &ledger },
         &clock,
@@ -201,35 +193,14 @@ async fn after_a_day_an_event_is_a_dead_letter_which_the_next_start_tries_again(
 }
 
 #[test]
-fn a_change_that_the_ledger_never_shows_is_forgotten_after_a_minute_and_no_sooner() {
-    let clock = Arc::new(FakeClock(AtomicU64::new(BEGUN_MS)));
-    let queue = Queue::open(None, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
-    let key = Key { pk: "USER#bob".to_owned(), sk: format!("CLAIM#{PACKET}") };
-    let ids = queue.note(&[(key, Part::Insert)]).unwrap();
-    assert!(queue.due_changes(9).unwrap().is_empty(), "its transaction has just been sent");
-    queue.look_now(&ids).unwrap();
-    assert_eq!(queue.due_changes(9).unwrap().len(), 1, "its transaction was answered");
-    let mut looks = 0;
-    while queue.has_changes().unwrap() {
-        clock.pass(Duration::from_millis(10));
-        let noted = queue.due_changes(9).unwrap();
-        looks += noted.len();
-        let verdicts: Vec<Verdict> = noted.into_iter().map(|noted| Verdict { noted, messages: None }).collect();
-        queue.apply(&verdicts).unwrap();
-    }
-    assert!((60_000..120_000).contains(&clock.ms()), "{}", clock.ms());
-    assert!((8..40).contains(&looks), "{looks}: more seldom with time");
-}
-
-#[test]
 fn an_event_that_waits_in_the_queue_is_not_queued_twice() {
     let clock = Arc::new(FakeClock(AtomicU64::new(BEGUN_MS)));
     let queue = Queue::open(None, Arc::clone(&clock) as Arc<dyn Clock>).unwrap();
-    queue_claims(&queue, &clock, 0..3);
-    queue_claims(&queue, &clock, 1..4);
-    assert_eq!(queue.receive(9).unwrap().records.len(), 4);
-    assert!(queue.receive(9).unwrap().records.is_empty(), "they are hidden");
+    queue_claims(&queue, 0..3);
+    queue_claims(&queue, 1..4);
+    let received = || queue.receive().unwrap().records;
+    assert_eq!((received().len(), received().len()), (4, 0), "they are hidden");
     clock.pass(Duration::from_secs(61));
-    let again = queue.receive(9).unwrap().records;
+    let again = received();
     assert!(again.iter().all(|queued| queued.attributes.approximate_receive_count == "2") && again.len() == 4);
 }

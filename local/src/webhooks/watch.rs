@@ -1,7 +1,6 @@
-//! Notes each change that may become an event, before its transaction is sent.
+//! Watches what is committed, and makes records of it as the table's stream has them on AWS.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use aws_sdk_dynamodb::config::interceptors::{
     BeforeSerializationInterceptorContextRef, FinalizerInterceptorContextRef,
@@ -9,32 +8,34 @@ use aws_sdk_dynamodb::config::interceptors::{
 use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::BoxError;
 use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsInput;
-use aws_sdk_dynamodb::types::{AttributeValue, TransactWriteItem};
+use aws_sdk_dynamodb::types::TransactWriteItem;
 use aws_smithy_types::config_bag::{Storable, StoreReplace};
+use serde_json::{Value, json};
 use shared::events;
-use shared::ledger::keys::{PK, SK};
-use shared::ports::Key;
-use tokio::sync::Notify;
+use shared::ledger::keys::{self, PK, SK};
+use shared::ports::{Item, Key, Table, TableError};
+use tokio::sync::mpsc::UnboundedSender;
 
-use super::queue::{Part, Queue};
-
-/// Watches the transactions of a `DynamoDB` client. Where a change can't be noted, the transaction is not sent.
+/// What a transaction does to an item that may become an event.
 #[derive(Clone, Debug)]
-pub struct Watch {
-    queue: Arc<Queue>,
-    noted: Arc<Notify>,
+pub struct Change {
+    key: Key,
+    part: Part,
 }
 
-impl Watch {
-    /// The queue that the events of the changes go into.
-    pub(crate) fn queue(&self) -> &Arc<Queue> {
-        &self.queue
-    }
-
-    pub(super) const fn new(queue: Arc<Queue>, noted: Arc<Notify>) -> Self {
-        Self { queue, noted }
-    }
+#[derive(Clone, Debug)]
+enum Part {
+    /// It writes this item.
+    Insert(Item),
+    /// It closes the packet.
+    Close,
+    /// It settles the packet.
+    Settle,
 }
+
+/// Watches the transactions of a `DynamoDB` client, and sends on what they changed.
+#[derive(Clone, Debug)]
+pub struct Watch(pub(super) UnboundedSender<Change>);
 
 impl Intercept for Watch {
     fn name(&self) -> &'static str {
@@ -46,52 +47,64 @@ impl Intercept for Watch {
         context: &BeforeSerializationInterceptorContextRef<'_>,
         state: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        let Some(transaction) = context.input().downcast_ref::<TransactWriteItemsInput>() else { return Ok(()) };
-        let changes: Vec<(Key, Part)> = transaction.transact_items().iter().filter_map(change).collect();
-        if !changes.is_empty() {
-            state.interceptor_state().store_put(NotedChanges(self.queue.note(&changes)?));
-            self.noted.notify_one();
+        if let Some(transaction) = context.input().downcast_ref::<TransactWriteItemsInput>() {
+            let changes = transaction.transact_items().iter().filter_map(change);
+            state.interceptor_state().store_put(Changes(changes.collect()));
         }
         Ok(())
     }
 
-    /// Saves the wait until the next look. Where nobody waits for an answer any more, that look comes.
     fn read_after_execution(
         &self,
-        _: &FinalizerInterceptorContextRef<'_>,
+        context: &FinalizerInterceptorContextRef<'_>,
         _: &RuntimeComponents,
         state: &mut ConfigBag,
     ) -> Result<(), BoxError> {
-        if let Some(NotedChanges(ids)) = state.load::<NotedChanges>() {
-            // The transaction is done: an error here must not hide its answer.
-            let _ = self.queue.look_now(ids);
-            self.noted.notify_one();
+        if let Some(Changes(changes)) = state.load::<Changes>()
+            && context.output_or_error().is_some_and(|ended| ended.is_ok())
+        {
+            // Without a receiver the stack has ended.
+            changes.iter().cloned().for_each(|change| drop(self.0.send(change)));
         }
         Ok(())
     }
 }
 
-/// The names of the changes that a call has noted.
+/// What a call changes if it goes well.
 #[derive(Debug)]
-struct NotedChanges(Vec<i64>);
+struct Changes(Vec<Change>);
 
-impl Storable for NotedChanges {
+impl Storable for Changes {
     type Storer = StoreReplace<Self>;
 }
 
-/// The change that a write makes, if it may become an event.
-fn change(write: &TransactWriteItem) -> Option<(Key, Part)> {
+fn change(write: &TransactWriteItem) -> Option<Change> {
     let (attributes, part) = match (&write.put, &write.update) {
-        (Some(put), _) => (&put.item, Part::Insert),
+        (Some(put), _) => (&put.item, Part::Insert(put.item.clone().into())),
         (_, Some(update)) => {
-            let sets =
-                |name: &str| update.expression_attribute_names.iter().flat_map(HashMap::values).any(|set| set == name);
-            let part = if sets("refunded_count") { Part::Settle } else { Part::Close };
-            (&update.key, part)
+            let names = update.expression_attribute_names.iter().flat_map(HashMap::values);
+            let is_settled = names.into_iter().any(|name| name == "refunded_count");
+            (&update.key, if is_settled { Part::Settle } else { Part::Close })
         }
         _ => return None,
     };
-    let text = |name| attributes.get(name).and_then(|value: &AttributeValue| value.as_s().ok()).cloned();
-    let key = Key { pk: text(PK)?, sk: text(SK)? };
-    events::concerns(&key).then_some((key, part))
+    let key = keys::of_item(&attributes.clone().into())?;
+    events::concerns(&key).then_some(Change { key, part })
+}
+
+impl Change {
+    /// The change as a record of the table's stream.
+    pub async fn record(&self, table: &impl Table) -> Result<Value, TableError> {
+        let (name, image) = match &self.part {
+            Part::Insert(item) => ("INSERT", item.clone()),
+            Part::Close | Part::Settle => ("MODIFY", table.get(self.key.clone()).await?.unwrap_or_default()),
+        };
+        let mut image = image.into_inner();
+        if matches!(self.part, Part::Close) {
+            // It may have been settled since. A closed packet has no status until then.
+            image.remove("status");
+        }
+        let keys = json!({PK: {"S": self.key.pk}, SK: {"S": self.key.sk}});
+        Ok(json!({"eventName": name, "dynamodb": {"Keys": keys, "NewImage": image, "SequenceNumber": "1"}}))
+    }
 }

@@ -3,10 +3,12 @@
 //!
 //! Each key says who writes its item and who changes it. No item is ever deleted, and none expires.
 
+use serde_dynamo::AttributeValue;
+
 use crate::domain::{
     IdempotencyKey, PARTITIONS, PacketId, PartId, Partition, Reference, RequestKey, Timestamp, UserId,
 };
-use crate::ports::Key;
+use crate::ports::{Item, Key};
 
 /// The primary key's attributes.
 pub const PK: &str = "PK";
@@ -74,6 +76,15 @@ pub fn packet(id: PacketId) -> Key {
 /// The packet whose terms lie under a partition key.
 pub fn packet_of(pk: &str) -> Option<PacketId> {
     pk.strip_prefix(PACKET)?.parse().ok()
+}
+
+/// The key of an item.
+pub fn of_item(item: &Item) -> Option<Key> {
+    let text = |name| match item.get(name) {
+        Some(AttributeValue::S(text)) => Some(text.clone()),
+        _ => None,
+    };
+    Some(Key { pk: text(PK)?, sk: text(SK)? })
 }
 
 /// All packets with a reference.
