@@ -7,10 +7,8 @@ use std::time::Duration;
 use std::time::Instant;
 
 use futures::stream::{self, StreamExt};
-use shared::domain::{AckMode, Amounts, Claim, MAX_PARTS, PacketId, Split, Terms, UserId};
-use shared::dynamodb::SdkTable;
-use shared::ledger::{Ledger, SendOutcome, SendRequest};
-use shared::ports::{HotStore, System};
+use shared::domain::{AckMode, Claim, PacketId, Terms, UserId};
+use shared::ports::HotStore;
 use shared::service::{Failure, GrabOutcome};
 use tests::hot::script_calls;
 use tests::{Process, Promises, Setup, World, audit, packet, user, users};

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use redis::cmd;
 use serde_json::{Value, json};
-use shared::domain::{PartId, Timestamp};
+use shared::domain::PartId;
 use shared::ledger::keys::{DUE_SHARD, EXPIRES_AT};
 use shared::memory::MemoryTable;
 use shared::ports::{Item, Key, Query, Table, TableError, TransactError, Write};
