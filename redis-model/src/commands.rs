@@ -1,5 +1,7 @@
 //! The commands. Each answers what Redis answers, also to odd arguments.
 
+#![allow(clippy::unnecessary_wraps, reason = "all commands have one signature")]
+
 use std::collections::BTreeMap;
 
 use redis::Value;
@@ -70,7 +72,8 @@ const COMMANDS: [Command; 25] = [
 /// Runs a command.
 pub fn run(keys: &mut Keyspace, call: Call, arguments: &[&[u8]]) -> Answer {
     let name = arguments.first().copied().unwrap_or_default();
-    let command = find(name).ok_or_else(|| Refusal::err(format!("unknown command '{}'", String::from_utf8_lossy(name))))?;
+    let command =
+        find(name).ok_or_else(|| Refusal::err(format!("unknown command '{}'", String::from_utf8_lossy(name))))?;
     let count = arguments.len();
     if count < command.least || command.most.is_some_and(|most| count > most) {
         let name = command.name.to_ascii_lowercase();
@@ -387,7 +390,8 @@ fn integer(text: &[u8]) -> Result<i64, Refusal> {
 }
 
 fn score_of(text: &[u8]) -> Result<Score, Refusal> {
-    let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()).filter(|score| !score.is_nan());
+    let number =
+        std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok()).filter(|score| !score.is_nan());
     number.map(Score).ok_or_else(|| Refusal::err("value is not a valid float"))
 }
 

@@ -11,7 +11,7 @@ mod commands;
 mod keyspace;
 mod script;
 
-pub use keyspace::{Keyspace, Key};
+pub use keyspace::{Key, Keyspace};
 pub use script::Source;
 
 /// A server's error: a code, such as `WRONGTYPE` or `ERR`, and a text.

@@ -32,8 +32,8 @@ struct Interpreter {
 }
 
 thread_local! {
-    /// One for all stores of a thread: a script keeps nothing between two calls.
-    static INTERPRETER: RefCell<Interpreter> = RefCell::new(Interpreter::new().expect("Lua starts"));
+    /// One for all stores of a thread: a script keeps nothing between two calls. None until the first.
+    static INTERPRETER: RefCell<Option<Interpreter>> = const { RefCell::new(None) };
 }
 
 /// Runs a script over `keys`, as EVAL does.
@@ -47,9 +47,14 @@ pub fn run(keys: &mut Keyspace, now_us: u64, source: &Source, names: &[&[u8]], a
     }
     INTERPRETER.with_borrow_mut(|interpreter| {
         let call = Call { now_us, may_grow, is_read_only };
-        *interpreter.running.borrow_mut() = Running { keys: mem::take(keys), call, refusal: None };
-        let result = interpreter.run(source, names, arguments);
-        let Running { keys: after, refusal, .. } = mem::take(&mut *interpreter.running.borrow_mut());
+        let running = Running { keys: mem::take(keys), call, refusal: None };
+        let (result, Running { keys: after, refusal, .. }) = match interpreter {
+            Some(interpreter) => interpreter.run(running, source, names, arguments),
+            none => match Interpreter::new() {
+                Ok(new) => none.insert(new).run(running, source, names, arguments),
+                Err(error) => (Err(error), running),
+            },
+        };
         *keys = after;
         result.unwrap_or_else(|error| Err(refusal.unwrap_or_else(|| Refusal::err(error.to_string()))))
     })
@@ -60,25 +65,38 @@ impl Interpreter {
         let lua = Lua::new_with(StdLib::TABLE | StdLib::STRING | StdLib::MATH, LuaOptions::default())?;
         let running = Rc::new(RefCell::new(Running::default()));
         let api = lua.create_table()?;
-        let of_call = Rc::clone(&running);
-        api.set("call", lua.create_function(move |lua, arguments| call(lua, &of_call, &arguments))?)?;
-        let of_pcall = Rc::clone(&running);
-        api.set("pcall", lua.create_function(move |lua, arguments| pcall(lua, &of_pcall, &arguments))?)?;
+        let (raising, catching) = (Rc::clone(&running), Rc::clone(&running));
+        api.set("call", lua.create_function(move |lua, arguments| call(lua, &raising, &arguments))?)?;
+        api.set("pcall", lua.create_function(move |lua, arguments| pcall(lua, &catching, &arguments))?)?;
         lua.globals().set("redis", api)?;
         Ok(Self { lua, running, compiled: HashMap::new() })
     }
 
-    fn run(&mut self, source: &Source, names: &[&[u8]], arguments: &[&[u8]]) -> mlua::Result<Answer> {
-        let function = match self.compiled.get(source) {
-            Some(function) => function.clone(),
-            None => {
-                let function = self.lua.load(without_flags(source)).into_function()?;
-                self.compiled.insert(Arc::clone(source), function.clone());
-                function
-            }
+    /// Runs a script, and gives back what it worked on.
+    fn run(
+        &mut self,
+        running: Running,
+        source: &Source,
+        names: &[&[u8]],
+        arguments: &[&[u8]],
+    ) -> (mlua::Result<Answer>, Running) {
+        *self.running.borrow_mut() = running;
+        let result = self.evaluate(source, names, arguments);
+        (result, mem::take(&mut *self.running.borrow_mut()))
+    }
+
+    fn evaluate(&mut self, source: &Source, names: &[&[u8]], arguments: &[&[u8]]) -> mlua::Result<Answer> {
+        let function = if let Some(function) = self.compiled.get(source) {
+            function.clone()
+        } else {
+            let function = self.lua.load(without_flags(source)).into_function()?;
+            self.compiled.insert(Arc::clone(source), function.clone());
+            function
         };
         let list = |texts: &[&[u8]]| {
-            self.lua.create_sequence_from(texts.iter().map(|text| self.lua.create_string(text)).collect::<mlua::Result<Vec<_>>>()?)
+            self.lua.create_sequence_from(
+                texts.iter().map(|text| self.lua.create_string(text)).collect::<mlua::Result<Vec<_>>>()?,
+            )
         };
         self.lua.globals().set("KEYS", list(names)?)?;
         self.lua.globals().set("ARGV", list(arguments)?)?;

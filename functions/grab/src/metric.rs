@@ -112,12 +112,8 @@ fn print(lines: &[Value]) {
 /// The counts in as few lines as the format allows. A line has one outcome and up to 100 claim latencies.
 fn lines(counts: Counts, table: &str, is_cold: bool, at: Timestamp) -> Vec<Value> {
     let Counts { ends, replays, repairs, script_calls, claims_ms } = counts;
-    let once = [
-        ("ColdStarts", u64::from(is_cold)),
-        ("Replays", replays),
-        ("Repairs", repairs),
-        ("ScriptCalls", script_calls),
-    ];
+    let once =
+        [("ColdStarts", u64::from(is_cold)), ("Replays", replays), ("Repairs", repairs), ("ScriptCalls", script_calls)];
     let mut once = Some(once.into_iter().filter(|(_, count)| *count > 0).map(|(name, count)| count_of(name, count)));
     let mut ends = ends.into_iter();
     let mut claims = claims_ms.chunks(VALUES_MAX);

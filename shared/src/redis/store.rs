@@ -22,7 +22,7 @@ const REMEMBER_AFTER_EXPIRY: Duration = Duration::from_hours(1);
 /// The arguments that a serverless Redis takes in one command.
 const ARGUMENTS_MAX: usize = 3_999;
 
-/// Decisions in one call of `reconcile`: count_of for how long it keeps Redis busy, and its arguments.
+/// Decisions in one call of `reconcile`: bounds for how long it keeps Redis busy, and its arguments.
 const DECISIONS_PER_CALL: usize = 500;
 
 /// Parts whose holds are counted at once.
@@ -119,7 +119,11 @@ impl<S: Server> HotStore for RedisStore<S> {
         let fits = |(found, (_, grabbers)): (&Option<Vec<_>>, &Ask)| {
             found.as_ref().is_none_or(|found| found.len() == grabbers.len())
         };
-        if found.len() == asks.len() && found.iter().zip(asks).all(fits) { Ok(found) } else { Err(unreadable("grab.lua")) }
+        if found.len() == asks.len() && found.iter().zip(asks).all(fits) {
+            Ok(found)
+        } else {
+            Err(unreadable("grab.lua"))
+        }
     }
 
     async fn reconcile(
@@ -228,9 +232,9 @@ impl<S: Server> HotStore for RedisStore<S> {
         let since = parts.first().map(|(_, since)| Timestamp::from_ms(*since));
         let count = |name: String| async move {
             let Ok(part) = name.parse() else { return Ok(0) };
-            let mut count_of = cmd("HGET");
-            count_of.arg(PartKeys::of(part).part).arg(fields::HELD_COUNT);
-            Ok::<_, HotStoreError>(self.run::<Option<u64>>(count_of).await?.unwrap_or(0))
+            let mut get = cmd("HGET");
+            get.arg(PartKeys::of(part).part).arg(fields::HELD_COUNT);
+            Ok::<_, HotStoreError>(self.run::<Option<u64>>(get).await?.unwrap_or(0))
         };
         let holds = stream::iter(parts).map(|(name, _)| count(name)).buffer_unordered(COUNTED_AT_ONCE);
         let holds = holds.try_fold(0, |sum, holds| std::future::ready(Ok(sum + holds))).await?;

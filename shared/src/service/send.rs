@@ -257,7 +257,8 @@ mod tests {
         let ledger = Arc::new(Ledger::new(MemoryTable::default(), Arc::new(System)));
         let packet = wanted();
         ledger.deposit(&packet.sender, &"d".parse().unwrap(), Amount::new(1_000_000), None, NOW).await.unwrap();
-        let stores = Stores::new(ledger, Arc::new(MemoryHot::in_memory(Arc::new(Still))), Arc::new(Still), Arc::new(System));
+        let stores =
+            Stores::new(ledger, Arc::new(MemoryHot::in_memory(Arc::new(Still))), Arc::new(Still), Arc::new(System));
         let policy =
             SendPolicy { currency: "CNY".to_owned(), ack: AckMode::Ledger, limits: limits(), daily_limit: None };
         SendPacket::new(stores, policy)

@@ -1,5 +1,5 @@
-use shared::domain::Refusal;
 use super::*;
+use shared::domain::Refusal;
 
 #[tokio::test]
 async fn a_part_is_loaded_once() {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use shared::ports::{HotStoreError};
+use shared::ports::HotStoreError;
 
 use super::*;
 

@@ -3,12 +3,12 @@
 
 use std::sync::Arc as Shared;
 
+use ::redis_model::{Keyspace, Refusal};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
-use ::redis_model::{Keyspace, Refusal};
 
 use super::*;
 
@@ -189,7 +189,8 @@ async fn random_commands_have_the_answers_of_the_server() {
 #[tokio::test]
 async fn scripts_obey_their_flags_and_do_not_roll_back() {
     let mut pair = Pair::new().await;
-    let writes_twice = "redis.call('HSET', 'a', 'x', '1') redis.call('HSET', 'b', 'x', '1') return redis.call('HLEN', 'a')";
+    let writes_twice =
+        "redis.call('HSET', 'a', 'x', '1') redis.call('HSET', 'b', 'x', '1') return redis.call('HLEN', 'a')";
     let fails_late = "redis.call('HSET', 'a', 'y', '2') return redis.call('HGET', 'text', 'x')";
     let of = |flags: &str, code: &str| format!("{flags}\n{code}");
     let scripts = [

@@ -5,9 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::ports::{
-    Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult,
-};
+use shared::ports::{Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult};
 
 use crate::faults::Fault;
 use crate::history::judge_start;

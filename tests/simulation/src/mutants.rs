@@ -359,7 +359,9 @@ impl HotMutant {
         is_settle: bool,
     ) -> Option<Result<bool, HotStoreError>> {
         match mutant? {
-            Mutant::CloseSkipsUnloaded => (!hot.server().part(part).contains_key(fields::EXPIRES_AT)).then_some(Ok(true)),
+            Mutant::CloseSkipsUnloaded => {
+                (!hot.server().part(part).contains_key(fields::EXPIRES_AT)).then_some(Ok(true))
+            }
             Mutant::RefundBeforeTold => is_settle.then_some(Ok(true)),
             _ => None,
         }

@@ -28,11 +28,7 @@ impl SimTable {
     }
 
     /// A read. It sees the table at one moment between request and answer.
-    async fn read<V>(
-        &self,
-        what: &str,
-        read: impl FnOnce() -> V,
-    ) -> Result<V, TableError> {
+    async fn read<V>(&self, what: &str, read: impl FnOnce() -> V) -> Result<V, TableError> {
         let world = &self.world;
         world.travel(&self.life).await;
         world.operated();
@@ -109,12 +105,7 @@ impl SimTable {
 }
 
 /// Executes a transaction.
-fn commit(
-    world: &World,
-    slot: u32,
-    writes: &[Write],
-    token: &str,
-) -> Result<(), TransactError> {
+fn commit(world: &World, slot: u32, writes: &[Write], token: &str) -> Result<(), TransactError> {
     world.operated();
     TableMutant::before_commit(world, writes);
     let suspended = suspended_payer(world, writes);
@@ -221,7 +212,7 @@ impl Table for SimTable {
 
     async fn batch_get(&self, keys: Vec<Key>) -> Result<Vec<Item>, TableError> {
         let read = || now(self.world.table.batch_get(keys));
-        Ok(self.read("some", read).await??)
+        self.read("some", read).await?
     }
 
     async fn query(&self, query: Query) -> Result<Vec<Item>, TableError> {

@@ -162,14 +162,7 @@ impl World {
             refunding: BTreeMap::new(),
         };
         let primaries = [primary(0), primary(i64::try_from(SECOND_PRIMARY_AHEAD.as_millis()).unwrap())];
-        Arc::new(Self {
-            chance,
-            table: MemoryTable::default(),
-            mutant,
-            start,
-            primaries,
-            state: Mutex::new(state),
-        })
+        Arc::new(Self { chance, table: MemoryTable::default(), mutant, start, primaries, state: Mutex::new(state) })
     }
 
     /// When the run began.

@@ -188,13 +188,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Probes these parts of a packet in the user's order, until one has an answer other than "no slip". The answers of the others were
     /// certain, with this reason.
-    async fn pass(
-        &self,
-        id: PacketId,
-        grabber: &Grabber,
-        parts: PartSet,
-        mut why: NoSlip,
-    ) -> Result<Pass, Failure> {
+    async fn pass(&self, id: PacketId, grabber: &Grabber, parts: PartSet, mut why: NoSlip) -> Result<Pass, Failure> {
         let mut in_doubt: PartSet = 0;
         for part in PartId::probe_order(id, &grabber.user).filter(|part| parts >> part.index & 1 == 1) {
             let (word, is_certain) = match self.prober.probe(part, grabber.clone()).await? {

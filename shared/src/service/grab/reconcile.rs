@@ -94,4 +94,3 @@ impl<H: HotStore> Reconciler<H> {
         is_done.map(|_| ())
     }
 }
-

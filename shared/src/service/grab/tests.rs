@@ -199,12 +199,11 @@ mod reconciling {
     /// Reconciles the claims of `count` users at once. Returns how many calls that took.
     async fn calls(scene: &Scene) -> u64 {
         let reconciler = Reconciler::new(Arc::clone(&scene.hot));
-        let held = scene.hot.outbox(scene.part(), Duration::ZERO).await.unwrap_or_default();
+        let outbox = scene.hot.outbox(scene.part(), Duration::ZERO).await.unwrap();
         scene.count();
-        let done = held.into_iter().map(|held| {
-            let hold = held.hold;
-            let decisions =
-                vec![Claim { slip: hold.slip, amount: Amount::new(1), at: hold.at }.decision(&hold.user)];
+        let done = outbox.into_iter().map(|entry| {
+            let hold = entry.hold;
+            let decisions = vec![Claim { slip: hold.slip, amount: Amount::new(1), at: hold.at }.decision(&hold.user)];
             reconciler.reconcile(scene.part(), scene.terms.count, decisions, hold)
         });
         join_all(done).await;
