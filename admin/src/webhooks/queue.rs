@@ -1,7 +1,8 @@
 //! The queues of webhooks, on AWS or on a local stack, which speaks the same protocol.
 
 use aws_sdk_sqs::Client;
-use aws_sdk_sqs::types::{QueueAttributeName, SendMessageBatchRequestEntry};
+use aws_sdk_sqs::types::QueueAttributeName;
+use publish::Message;
 use shared::events::Event;
 use shared::wiring;
 
@@ -9,9 +10,7 @@ use crate::deployment::{Failed, aws_config};
 use crate::options::Queues;
 
 /// SQS' limit on the messages of a call.
-pub const BATCH: usize = 10;
-/// How often the messages of a call are sent that SQS did not take.
-const TRIES: u32 = 3;
+pub const BATCH: usize = publish::CALL_MAX;
 
 /// The queue of events on their way, and that of the dead letters.
 pub struct Sqs {
@@ -56,21 +55,13 @@ impl Sqs {
 
     /// Puts up to [`BATCH`] events into the queue of those on their way.
     pub async fn send(&self, events: &[Event]) -> Result<(), Failed> {
-        let entry = |(index, event): (usize, &Event)| {
-            let body = serde_json::to_string(event).map_err(|error| Failed::Answer(error.to_string()))?;
-            let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(body).build();
-            entry.map_err(|error| Failed::Answer(error.to_string()))
-        };
-        let mut entries = events.iter().enumerate().map(entry).collect::<Result<Vec<_>, _>>()?;
-        for _ in 0..TRIES {
-            if entries.is_empty() {
-                return Ok(());
-            }
-            let sent = self.client.send_message_batch().queue_url(&self.waiting).set_entries(Some(entries.clone()));
-            let sent =
-                sent.send().await.map_err(|error| Failed::Aws("SQS did not take the events", Box::new(error)))?;
-            entries.retain(|entry| sent.failed().iter().any(|failed| failed.id() == entry.id()));
-        }
-        if entries.is_empty() { Ok(()) } else { Err(Failed::Answer("SQS did not take some events".to_owned())) }
+        let queue = publish::Sqs { client: self.client.clone(), url: self.waiting.clone() };
+        let messages: Vec<Message> = events
+            .iter()
+            .map(Message::of)
+            .collect::<Result<_, _>>()
+            .map_err(|error| Failed::Answer(error.to_string()))?;
+        let sent = publish::put(&queue, &messages.iter().collect::<Vec<_>>()).await;
+        sent.map_err(|error| Failed::Aws("SQS did not take the events", Box::new(error)))
     }
 }

@@ -10,7 +10,7 @@ use shared::ports::{Clock, Table};
 use tokio::time::timeout;
 
 use crate::retry::{RECEIVES_MAX, pause, spread};
-use crate::webhook::{Message, Undelivered, Webhook};
+use crate::webhook::{self, Undelivered, Webhook};
 use crate::{Handled, Queue, Queued, receiver};
 
 /// How long a receiver that was enabled is tried before an event is set aside. Those that waited have been received often.
@@ -85,18 +85,18 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
 
 async fn attempt<'a>(webhook: &Webhook, queued: &'a Queued, may_call: bool, clock: &dyn Clock) -> Tried<'a> {
     let attempt = queued.attributes.approximate_receive_count.parse().unwrap_or(1);
-    let message = match Message::read(&queued.body) {
-        Ok(message) => message,
+    let event = match webhook::read(&queued.body) {
+        Ok(event) => event,
         Err(undelivered) => {
             let (id, outcome) = (queued.message_id.clone(), Outcome::Failed(undelivered));
             return Tried { queued, id, attempt, event_at: None, outcome };
         }
     };
-    let outcome = match may_call.then(|| webhook.deliver(&message, clock)) {
+    let outcome = match may_call.then(|| webhook.deliver(&event, clock)) {
         None => Outcome::Held,
         Some(delivery) => delivery.await.map_or_else(Outcome::Failed, |()| Outcome::Delivered),
     };
-    Tried { queued, id: message.id(), attempt, event_at: Some(message.at()), outcome }
+    Tried { queued, id: event.id(), attempt, event_at: Some(event.at()), outcome }
 }
 
 /// Logs what was not delivered: each event that was tried, and how many were not.

@@ -24,7 +24,7 @@ pub use attempt::handle;
 pub use client::{ANSWER_MAX, Receiver, ReceiverError};
 pub use retry::{RECEIVES_MAX, pause};
 pub use secret::{SecretError, SecretSource, Secrets};
-pub use webhook::{Message, Undelivered, Webhook};
+pub use webhook::{Undelivered, Webhook};
 
 /// A message of a queue.
 #[derive(Debug, Deserialize, Serialize)]

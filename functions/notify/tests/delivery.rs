@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use notify::{
-    ANSWER_MAX, Attributes, Handled, Message, Queue, QueueError, Queued, RECEIVES_MAX, Receiver, SecretSource, Secrets,
+    ANSWER_MAX, Attributes, Handled, Queue, QueueError, Queued, RECEIVES_MAX, Receiver, SecretSource, Secrets,
     Undelivered, Webhook, pause,
 };
 use shared::config::WebhookAddresses;
@@ -144,9 +144,8 @@ fn event(slip: u32) -> String {
 }
 
 async fn deliver(webhook: &Webhook) -> Result<(), String> {
-    let text = event(7);
-    let message = Message::read(&text).unwrap();
-    webhook.deliver(&message, &At(NOW)).await.map_err(|error: Undelivered| shared::error_chain(&error))
+    let event = serde_json::from_str(&event(7)).unwrap();
+    webhook.deliver(&event, &At(NOW)).await.map_err(|error: Undelivered| shared::error_chain(&error))
 }
 
 #[tokio::test]
