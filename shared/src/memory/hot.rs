@@ -7,8 +7,8 @@ use super::part::{Part, Queue};
 use crate::domain::{Decision, Hold, PacketId, PartId, Partition, Terms, Timestamp};
 use crate::lock;
 use crate::ports::{
-    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
-    SnapshotResult, ViewResult,
+    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport,
+    Reconciled, SnapshotResult,
 };
 
 /// The most decisions in one execution of `reconcile`, as in the real store.
@@ -215,8 +215,8 @@ impl HotStore for MemoryHot {
         Ok(self.with(part, |part, now| part.snapshot(now, only_final)))
     }
 
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
-        Ok(self.with(part, |part, now| part.view(seen, now)))
+    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
+        Ok(self.with(part, |part, now| part.report(now)))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {

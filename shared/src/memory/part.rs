@@ -5,9 +5,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::domain::{AckMode, Claim, Decision, Guard, Hold, Refusal, Terms, Timestamp, UserId};
-use crate::ports::{
-    GrabAnswer, Grabber, Loaded, OutboxEntry, PartSnapshot, PartView, Reconciled, SnapshotResult, ViewResult,
-};
+use crate::ports::{GrabAnswer, Grabber, Loaded, OutboxEntry, PartReport, PartSnapshot, Reconciled, SnapshotResult};
 
 /// Wrong passphrases that a user may give within [`TRIES_MS`].
 const TRIES: u32 = 10;
@@ -35,6 +33,8 @@ pub struct Part {
 pub struct LoadedTerms {
     /// When it expires, in milliseconds since the epoch.
     pub expires: u64,
+    /// Its first slip.
+    pub first: u32,
     /// Slips of the part.
     pub count: u32,
     /// When its grabs are answered.
@@ -268,6 +268,7 @@ impl Part {
         self.free = slips.clone().filter(|slip| !self.decisions.contains(slip)).collect();
         self.terms = Some(LoadedTerms {
             expires: terms.expires_at.ms(),
+            first: slips.start,
             count: slips.end - slips.start,
             ack: terms.ack,
             guard: terms.guard.clone(),
@@ -317,24 +318,16 @@ impl Part {
     }
 
     /// `view.lua`
-    pub(super) fn view(&self, seen: Option<&str>, now: u64) -> ViewResult {
-        let now = Timestamp::from_ms(now);
-        let Some(terms) = &self.terms else { return ViewResult::NotLoaded };
-        let (decisions, recipients) = (self.decisions.len(), terms.guard.recipients.as_ref().map_or(0, BTreeSet::len));
-        let version = format!("{decisions}:{}:{}", self.claims.len() + recipients, terms.is_closed);
-        if seen == Some(&version) {
-            return ViewResult::Unchanged(now);
-        }
-        let known_count = u32::try_from(decisions).unwrap_or(u32::MAX);
-        let mut look = PartView { now, version, is_closed: terms.is_closed, known_count, ..PartView::default() };
-        for (user, entry) in &self.claims {
-            match entry {
-                Entry::Confirmed(claim) => drop(look.claims.insert(user.clone(), claim.clone())),
-                Entry::Held { slip, at, .. } => look.holds.push(Hold { slip: *slip, user: user.clone(), at: *at }),
+    pub(super) fn report(&self, now: u64) -> Option<PartReport> {
+        let terms = self.terms.as_ref()?;
+        let mut known = vec![0_u8; terms.count as usize / 8 + 1];
+        for place in self.decisions.iter().map(|slip| slip - terms.first) {
+            if let Some(byte) = known.get_mut(place as usize / 8) {
+                *byte |= 0x80 >> (place % 8);
             }
         }
-        look.holds.sort_by_key(|hold| (hold.at, hold.slip));
-        ViewResult::Changed(look)
+        let held_count = u32::try_from(self.holds().count()).unwrap_or(u32::MAX);
+        Some(PartReport { now: Timestamp::from_ms(now), is_closed: terms.is_closed, held_count, known })
     }
 
     /// `outbox.lua`

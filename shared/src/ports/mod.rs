@@ -7,7 +7,7 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    PartView, ProbeResult, Reconciled, SnapshotResult, ViewResult,
+    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport,
+    PartSnapshot, ProbeResult, Reconciled, SnapshotResult,
 };
 pub use table::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -11,8 +11,8 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartSnapshot,
-    Reconciled, SnapshotResult, System, ViewResult,
+    Ask, Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport,
+    PartSnapshot, Reconciled, SnapshotResult, System,
 };
 use crate::telemetry::Meter;
 
@@ -222,17 +222,10 @@ impl HotStore for RedisStore {
         Ok(self.snapshot_without_owners(part, true).await? == SnapshotResult::NotFinal)
     }
 
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
+    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let call = VIEW.call(&[&keys.part]).arg(seen.unwrap_or_default());
-        let reply: redis::Value = self.call(&call).await?;
-        match reply::view(&reply).ok_or_else(|| unreadable("view.lua"))? {
-            ViewResult::Changed(view) => {
-                let all = self.hash(&keys).await?;
-                reply::changed(view.now, &all).ok_or_else(|| unreadable("the hash of a part"))
-            }
-            state => Ok(state),
-        }
+        let reply: redis::Value = self.call(&VIEW.call(&[&keys.part, &keys.known])).await?;
+        reply::report(&reply).ok_or_else(|| unreadable("view.lua"))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::ports::{
-    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
-    SnapshotResult, ViewResult,
+    Ask, Backlog, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport,
+    Reconciled, SnapshotResult,
 };
 use shared::redis::RedisStore;
 use tokio::runtime::Runtime;
@@ -128,9 +128,8 @@ impl HotStore for Steady {
         call!(self.is_undecided(part))
     }
 
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
-        let seen = seen.map(str::to_owned);
-        call!(self.view(part, seen.as_deref()))
+    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
+        call!(self.report(part))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {

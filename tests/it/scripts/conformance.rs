@@ -7,7 +7,7 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use shared::domain::Partition;
 use shared::memory::{Entry, MemoryHot, Part};
-use shared::ports::{Clock, Doubt, Help, PartView, SnapshotResult, ViewResult};
+use shared::ports::{Clock, Doubt, Help, PartReport, SnapshotResult};
 
 use super::*;
 
@@ -405,7 +405,7 @@ async fn shown(
     part: PartId,
     ours: &[PartId],
     only_final: bool,
-) -> (Vec<OutboxEntry>, Vec<PartId>, String, ViewResult) {
+) -> (Vec<OutboxEntry>, Vec<PartId>, String, Option<PartReport>) {
     let snapshot = match store.snapshot(part, only_final).await.unwrap() {
         // The stores read their clocks one after the other.
         SnapshotResult::Exhausted(snapshot) => {
@@ -417,16 +417,10 @@ async fn shown(
     let partition: Partition = part.partition();
     let mut queue = store.pending_parts(partition).await.unwrap();
     queue.retain(|part| ours.contains(part));
-    let view = match store.view(part, None).await.unwrap() {
-        ViewResult::Changed(view) => {
-            let same = store.view(part, Some(&view.version)).await.unwrap();
-            assert!(matches!(same, ViewResult::Unchanged(now) if now >= view.now), "{same:?} after {view:?}");
-            // Each store has its own version numbers, and they read their clocks one after the other.
-            ViewResult::Changed(PartView { version: String::new(), now: Timestamp::default(), ..view })
-        }
-        other => other,
-    };
-    (store.outbox(part, Duration::ZERO).await.unwrap(), queue, snapshot, view)
+    // The stores read their clocks one after the other.
+    let report = store.report(part).await.unwrap();
+    let report = report.map(|report| PartReport { now: Timestamp::default(), ..report });
+    (store.outbox(part, Duration::ZERO).await.unwrap(), queue, snapshot, report)
 }
 
 fn draw_packet(random: &mut StdRng, partition: u8) -> Packet {

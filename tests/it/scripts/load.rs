@@ -245,7 +245,7 @@ async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
             let grabbers = [grabber("ann"), grabber("bob")];
             assert_eq!(rig.store.grab(packet.part, &grabbers[..1]).await.unwrap(), None);
             assert_eq!(rig.store.grab(packet.part, &grabbers).await.unwrap(), None);
-            assert_eq!(rig.store.view(packet.part, None).await.unwrap(), ViewResult::NotLoaded);
+            assert_eq!(rig.store.report(packet.part).await.unwrap(), None);
             assert_eq!(rig.store.snapshot(packet.part, false).await.unwrap(), SnapshotResult::GrabNeeded);
             assert_eq!(rig.store.snapshot(packet.part, true).await.unwrap(), SnapshotResult::GrabNeeded);
             let help = rig.store.help(packet.part, Duration::ZERO, 9, AN_HOUR).await.unwrap();

@@ -267,8 +267,7 @@ async fn a_field_of_the_terms_is_never_taken_for_a_hold() {
         let () = rig.run(["HSET", &packet.keys().part, fields::PADDING, "h1:7"]).await;
         let outbox = rig.store.outbox(packet.part, Duration::ZERO).await.unwrap();
         assert_eq!(outbox.len(), 2);
-        let view = rig.store.view(packet.part, None).await.unwrap();
-        assert!(matches!(&view, ViewResult::Changed(view) if view.holds.len() == 2), "{view:?}");
+        assert_eq!(rig.report(&packet).await.held_count, 2);
         let shown = rig.store.snapshot(packet.part, false).await.unwrap();
         assert!(matches!(&shown, SnapshotResult::Exhausted(part) if part.by_user.len() == 2), "{shown:?}");
         let help = rig.store.help(packet.part, Duration::ZERO, 9, AN_HOUR).await.unwrap();
@@ -321,19 +320,16 @@ async fn the_outbox_has_neither_claims_nor_terms() {
 }
 
 #[tokio::test]
-async fn views_and_snapshots_tell_the_servers_time() {
+async fn reports_and_snapshots_tell_the_servers_time() {
     on_both(async |rig| {
         let packet = Packet::of(1);
         rig.load(&packet, &[won(0, "ann")]).await;
         let before = rig.time(packet.part).await;
-        let view = rig.store.view(packet.part, None).await.unwrap();
-        let ViewResult::Changed(view) = view else { panic!("{view:?}") };
-        let again = rig.store.view(packet.part, Some(&view.version)).await.unwrap();
-        let ViewResult::Unchanged(again) = again else { panic!("{again:?}") };
+        let report = rig.report(&packet).await;
         let shown = rig.store.snapshot(packet.part, false).await.unwrap();
         let SnapshotResult::Exhausted(part) = shown else { panic!("{shown:?}") };
         let times = before..=rig.time(packet.part).await;
-        for now in [view.now.ms(), again.ms(), packet.terms.expires_at.before(part.left).ms()] {
+        for now in [report.now.ms(), packet.terms.expires_at.before(part.left).ms()] {
             assert!(times.contains(&now), "{now} is not in {times:?}");
         }
     })

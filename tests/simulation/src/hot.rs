@@ -6,8 +6,8 @@ use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
 use shared::ports::{
-    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled,
-    SnapshotResult, ViewResult,
+    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport,
+    Reconciled, SnapshotResult,
 };
 
 use crate::faults::Fault;
@@ -176,9 +176,8 @@ impl HotStore for SimHot {
         self.call(part, SNAPSHOT, snapshot).await
     }
 
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {
-        let seen = seen.map(str::to_owned);
-        self.call(part, "view", move |hot| now(hot.view(part, seen.as_deref()))).await
+    async fn report(&self, part: PartId) -> Answer<Option<PartReport>> {
+        self.call(part, "report", move |hot| now(hot.report(part))).await
     }
 
     async fn pending_parts(&self, partition: Partition) -> Answer<Vec<PartId>> {

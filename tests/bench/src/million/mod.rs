@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use shared::domain::{PacketId, part_count};
-use shared::ports::{Clock, Grabber, HotStore, SnapshotResult, System, ViewResult};
+use shared::domain::{Claim, PacketId, part_count};
+use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, SnapshotResult, System};
 use shared::redis::RedisStore;
 use shared::redis::test_server::TestCluster;
 
@@ -189,12 +189,13 @@ fn since(nodes: &[redis::Client], before: &[Usage]) -> Result<Vec<Usage>, BoxErr
 async fn owners(hot: &RedisStore, packet: PacketId) -> Result<BTreeSet<Owned>, BoxError> {
     let mut owners = BTreeSet::new();
     for part in packet.parts() {
-        let ViewResult::Changed(view) = hot.view(part, None).await? else {
-            return Err(format!("{part} is not loaded").into());
+        let SnapshotResult::Exhausted(part) = hot.snapshot(part, false).await? else {
+            return Err(format!("{part} is not exhausted").into());
         };
-        let claims = view.claims.iter().map(|(user, claim)| (claim.slip, user));
-        for (slip, user) in claims.chain(view.holds.iter().map(|hold| (hold.slip, &hold.user))) {
-            owners.insert((slip, number(user.as_str())?));
+        for (user, answer) in &part.by_user {
+            if let GrabAnswer::Confirmed(Claim { slip, .. }) | GrabAnswer::Held { slip, .. } = answer {
+                owners.insert((*slip, number(user.as_str())?));
+            }
         }
     }
     Ok(owners)

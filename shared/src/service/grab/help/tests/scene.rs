@@ -12,8 +12,8 @@ use crate::ledger::{Ledger, SendRequest, keys};
 use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{
-    Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
-    SnapshotResult, System, TransactError, ViewResult, Write,
+    Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartReport, Query, Reconciled,
+    SnapshotResult, System, TransactError, Write,
 };
 use crate::service::grab::help::*;
 use crate::service::{GrabOutcome, GrabSlip};
@@ -179,7 +179,7 @@ impl HotStore for SlowHot {
         HotStore::snapshot(&self.hot, part, only_final).await
     }
 
-    async fn view(&self, _: PartId, _: Option<&str>) -> Answer<ViewResult> {
+    async fn report(&self, _: PartId) -> Answer<Option<PartReport>> {
         unreachable!("nobody looks")
     }
 
