@@ -21,7 +21,7 @@ use shared::domain::{
     AckMode, Amount, Claim, Decision, Guard, Hold, Owner, PacketId, PartId, Passphrase, PassphraseDigest,
     SPLIT_VERSION, Seed, Split, Terms, Timestamp, UserId, part_count,
 };
-use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult};
+use shared::ports::{GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled};
 use shared::redis::test_server::{TestCluster, TestServer};
 use shared::redis::{Call, Connection, PartKeys, RedisConfig, RedisStore, fields, free_slips, held};
 use tokio::sync::Mutex;
@@ -186,6 +186,11 @@ impl Rig {
             GrabAnswer::Held { slip, at, fresh: true } => Hold { slip, user: id(user), at },
             other => panic!("{user}: {other:?}"),
         }
+    }
+
+    /// What a loaded part reports.
+    async fn report(&self, packet: &Packet) -> PartReport {
+        self.store.report(packet.part).await.unwrap().expect("a loaded part")
     }
 
     /// Reconciles a part twice, and checks that the second time changes nothing.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use futures::stream;
+use redis::cmd;
 use shared::domain::{AckMode, Amount, Limits};
 use shared::ledger::Ledger;
 use shared::memory::MemoryTable;
@@ -54,20 +55,29 @@ pub async fn run() {
     grab_all(0, CLAIMED).await;
 
     let view = ViewPackets::new(process(), "CNY".to_owned());
-    let (mut took, mut claimed) = (Vec::new(), CLAIMED);
+    // Bytes that Redis has sent, and those of the answer that says so.
+    let sent = async || {
+        let info: String = server.command(cmd("INFO").arg("stats")).await;
+        let bytes = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")?.parse::<u64>().ok());
+        (bytes.unwrap(), info.len() as u64)
+    };
+    let (mut took, mut claimed, mut most) = (Vec::new(), CLAIMED, 0);
     let mut ticks = tokio::time::interval(EVERY);
     for _ in 0..VIEWS {
         ticks.tick().await;
         grab_all(claimed, claimed + CHANGES).await;
         claimed += CHANGES;
+        let (before, of_info) = sent().await;
         let begun = Instant::now();
         let seen = view.packet(terms.id, &sender).await.unwrap();
         took.push(begun.elapsed());
+        most = most.max(sent().await.0 - before - of_info);
         let Viewed::Shown(seen) = seen else { panic!("{seen:?}") };
-        // A hold whose part is not reconciled yet is read once it is a second old.
+        // A part that is not reconciled yet counts the last claims later.
         let shown = seen.summary.claimed_count as usize;
         assert!((claimed - CHANGES..=claimed).contains(&shown), "{shown} of {claimed}");
     }
+    println!("Redis sends at most {most} bytes for a view");
     println!("the first view {:.0?}", took.remove(0));
     took.sort();
     let at = |percent: usize| took[(took.len() - 1) * percent / 100];

@@ -96,7 +96,15 @@ async fn send_packet<T: Table, H: HotStore>(
 /// A packet as it is when it is sent.
 fn as_sent(terms: Arc<Terms>) -> PacketView {
     let status = if terms.guard.starts_at.is_some() { Status::Scheduled } else { Status::Open };
-    PacketView { terms, status, closed_at: None, summary: Summary::default(), mine: None, is_decided: false }
+    PacketView {
+        terms,
+        status,
+        closed_at: None,
+        summary: Summary::default(),
+        mine: None,
+        is_decided: false,
+        is_final: false,
+    }
 }
 
 /// What its sender, and the operator who sends for them, see of it.

@@ -13,7 +13,7 @@ use shared::http::{
     parameter, respond, route, user_of,
 };
 use shared::ports::{Clock, HotStore, System, Table};
-use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, Status, ViewPackets, Viewed};
+use shared::service::{ClaimsAsked, ClaimsView, Order, PacketView, ViewPackets, Viewed};
 
 #[derive(Serialize)]
 struct ClaimsBody<'a> {
@@ -86,7 +86,7 @@ fn shown<V>(viewed: Viewed<V>) -> Result<V, Problem> {
 }
 
 fn packet(view: &PacketView, viewer: Viewer) -> Result<Answer, Problem> {
-    let keeping = if view.status == Status::Settled { Keeping::ForADay } else { Keeping::UntilAsked };
+    let keeping = if view.is_final { Keeping::ForADay } else { Keeping::UntilAsked };
     Ok(Answer::ok_at(&PacketBody::single(view, viewer), System.now())?.to_keep(keeping))
 }
 

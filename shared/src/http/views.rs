@@ -8,7 +8,7 @@ use crate::domain::{
     Amount, Best, Claim, ClaimRecord, Cover, Intervention, Movement, PacketId, Reference, Signer, Terms, Timestamp,
     UserId, Wallet,
 };
-use crate::service::{ListedClaim, PacketView};
+use crate::service::{ListedClaim, PacketView, Status};
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is serde's")]
 fn rfc3339<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
@@ -39,7 +39,7 @@ pub struct PacketBody<'a> {
     expires_at: Timestamp,
     #[serde(serialize_with = "rfc3339_or_null")]
     closed_at: Option<Timestamp>,
-    status: &'static str,
+    status: Status,
     commitment: String,
     split_version: u8,
     slip_cap: Amount,
@@ -103,7 +103,7 @@ impl<'a> PacketBody<'a> {
     }
 
     fn new(view: &'a PacketView, viewer: Viewer, long: Option<LongFields<'a>>) -> Self {
-        let PacketView { terms, status, closed_at, summary, mine, is_decided } = view;
+        let PacketView { terms, status, closed_at, summary, mine, is_decided, is_final: _ } = view;
         let best = |best: &'a Best| BestView { user_id: &best.user, amount: best.amount };
         let private = PrivateFields { reference: terms.labels.reference.as_ref(), long };
         Self {
@@ -119,7 +119,7 @@ impl<'a> PacketBody<'a> {
             starts_at: terms.guard.starts_at,
             expires_at: terms.expires_at,
             closed_at: *closed_at,
-            status: status.name(),
+            status: *status,
             commitment: hex::encode(terms.commitment()),
             split_version: terms.split_version,
             slip_cap: terms.cap,
@@ -279,7 +279,6 @@ mod tests {
 
     use super::*;
     use crate::domain::{Guard, Labels, Seed, Summary};
-    use crate::service::Status;
 
     /// A packet that was sent by another version, under another cap than today's.
     fn view(is_decided: bool) -> PacketView {
@@ -301,7 +300,15 @@ mod tests {
             best: Some(Best { user: "bob".parse().unwrap(), amount: Amount::new(250), slip: 0 }),
             ..Summary::default()
         };
-        PacketView { terms: Arc::new(terms), status: Status::Open, closed_at: None, summary, mine: None, is_decided }
+        PacketView {
+            terms: Arc::new(terms),
+            status: Status::Open,
+            closed_at: None,
+            summary,
+            mine: None,
+            is_decided,
+            is_final: false,
+        }
     }
 
     fn shown(view: &PacketView, viewer: &str) -> Value {

@@ -1,21 +1,18 @@
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::HashSet;
 
 use futures::stream::{FuturesUnordered, StreamExt};
-use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::commit::{BACKOFF_FIRST, Committed, busy};
 use super::items::{self, ClaimItem, DecisionItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, Decision, Owner, PacketId, Signer, Terms, UserId};
-use crate::ports::{Key, Reason, Table, TableError, TransactError, Write};
+use crate::ports::{Reason, Table, TableError, TransactError, Write};
 use crate::timeouts;
 
 /// The most claims in one transaction, of three writes each. `DynamoDB` takes 100 writes. But more claims take longer together,
 /// and a failed condition of one claim refuses all of them.
 pub const CLAIMS_MAX: usize = 10;
-/// The most claims in one read, which is the bound of `DynamoDB`.
-pub const CLAIMS_READ_MAX: usize = 100;
 /// How often several claims are tried together. After a lost answer the second try has the same token, so its answer tells how
 /// the first one ended.
 const TRIES_TOGETHER: u32 = 2;
@@ -211,23 +208,6 @@ impl<T: Table> Ledger<T> {
     pub async fn claim_of(&self, user: &UserId, id: PacketId) -> Result<Option<Claim>, LedgerError> {
         let item = self.table.get(keys::claim(user, id)).await?;
         Ok(item.map(items::read::<ClaimItem>).transpose()?.map(|item| item.claim()))
-    }
-
-    /// What each of these users (at most [`CLAIMS_READ_MAX`]) has of a packet, in their order.
-    pub async fn claims_of_each(&self, wanted: &[(UserId, PacketId)]) -> Result<Vec<Option<Claim>>, LedgerError> {
-        /// The wallet that an item lies in.
-        #[derive(Deserialize)]
-        struct Place {
-            #[serde(rename = "PK")]
-            pk: String,
-        }
-        let keys: BTreeSet<Key> = wanted.iter().map(|(user, id)| keys::claim(user, *id)).collect();
-        let mut found = HashMap::new();
-        for item in self.table.batch_get(keys.into_iter().collect()).await? {
-            let (Place { pk }, claim): (_, ClaimItem) = (items::read(item.clone())?, items::read(item)?);
-            found.insert((pk, claim.packet_id), claim.claim());
-        }
-        Ok(wanted.iter().map(|(user, id)| found.get(&(keys::user(user), *id)).cloned()).collect())
     }
 
     /// The decision of a slip, if it has one.

@@ -1,5 +1,7 @@
 use std::collections::HashMap;
 
+use serde_dynamo::AttributeValue;
+
 use super::items::{self, ClaimItem, ReferenceItem, SentItem};
 use super::{Ledger, LedgerError, keys};
 use crate::domain::{Claim, ClaimRecord, PacketId, Reference, UserId};
@@ -47,19 +49,20 @@ impl<T: Table> Ledger<T> {
         Ok(cut(rows.collect::<Result<Vec<_>, LedgerError>>()?, limit, |id| *id))
     }
 
-    /// A user's claims of these packets (at most 100), by packet.
-    pub async fn claims_of(
+    /// The claims that these users have of these packets (at most 100 pairs).
+    pub async fn claims_at(
         &self,
-        user: &UserId,
-        ids: impl IntoIterator<Item = PacketId>,
-    ) -> Result<HashMap<PacketId, Claim>, LedgerError> {
-        let keys: Vec<Key> = ids.into_iter().map(|id| keys::claim(user, id)).collect();
-        if keys.is_empty() {
-            return Ok(HashMap::new());
-        }
-        let read = |item| {
+        places: impl IntoIterator<Item = (UserId, PacketId)>,
+    ) -> Result<HashMap<(UserId, PacketId), Claim>, LedgerError> {
+        let keys: Vec<Key> = places.into_iter().map(|(user, id)| keys::claim(&user, id)).collect();
+        let read = |item: Item| {
+            let owner = match item.get(keys::PK) {
+                Some(AttributeValue::S(pk)) => keys::user_of(pk),
+                _ => None,
+            };
+            let owner = owner.ok_or_else(|| LedgerError::Impossible("a claim without a user".to_owned()))?;
             let item: ClaimItem = items::read(item)?;
-            Ok((item.packet_id, item.claim()))
+            Ok(((owner, item.packet_id), item.claim()))
         };
         self.table.batch_get(keys).await?.into_iter().map(read).collect()
     }

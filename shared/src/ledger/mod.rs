@@ -18,7 +18,7 @@ mod wallet;
 
 use std::sync::Arc;
 
-pub use claim::{CLAIMS_MAX, CLAIMS_READ_MAX, ClaimOutcome};
+pub use claim::{CLAIMS_MAX, ClaimOutcome};
 pub use history::Slice;
 pub use items::SETTLED;
 pub use keys::{closed_shard, due_shard};

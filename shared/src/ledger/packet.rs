@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use futures::stream::{self, Stream, StreamExt, TryStreamExt};
+use futures::stream::{self, StreamExt, TryStreamExt};
 
 use super::commit::Committed;
 use super::items::{self, AmountsItem, PacketItem, ReferenceItem, SendKeyItem, SentItem};
@@ -183,24 +183,16 @@ impl<T: Table> Ledger<T> {
     ) -> Result<Vec<Decision>, LedgerError> {
         let slips: BTreeSet<u32> = slips.into_iter().collect();
         let groups: BTreeSet<u32> = slips.iter().map(|slip| slip / keys::SLIPS_PER_KEY).collect();
-        let groups: Vec<(u32, Vec<Decision>)> = self.decision_groups(id, groups).try_collect().await?;
-        let all = groups.into_iter().flat_map(|(_, decisions)| decisions);
-        Ok(all.filter(|decision| slips.contains(&decision.slip)).collect())
+        let read = stream::iter(groups).map(|group| self.decisions_of_group(id, group)).buffered(DECISION_QUERIES);
+        let groups: Vec<Vec<Decision>> = read.try_collect().await?;
+        Ok(groups.into_iter().flatten().filter(|decision| slips.contains(&decision.slip)).collect())
     }
 
-    /// The decisions of whole groups of slips, each as soon as it is read: group `n` has the slips 64 × `n` to 64 × `n` + 63.
-    pub fn decision_groups(
-        &self,
-        id: PacketId,
-        groups: impl IntoIterator<Item = u32>,
-    ) -> impl Stream<Item = Result<(u32, Vec<Decision>), LedgerError>> {
-        let read = move |group| async move {
-            let pk = keys::decisions(id, group);
-            let query = Query { pk, sk_prefix: "", after: None, descending: false, limit: None };
-            let decisions = self.table.query(query).await?.into_iter().map(items::read_decision);
-            Ok((group, decisions.collect::<Result<_, _>>()?))
-        };
-        stream::iter(groups).map(read).buffered(DECISION_QUERIES)
+    /// The decisions of a group of slips, in ascending order: group `n` has the slips 64 × `n` to 64 × `n` + 63.
+    pub async fn decisions_of_group(&self, id: PacketId, group: u32) -> Result<Vec<Decision>, LedgerError> {
+        let pk = keys::decisions(id, group);
+        let query = Query { pk, sk_prefix: "", after: None, descending: false, limit: None };
+        self.table.query(query).await?.into_iter().map(items::read_decision).collect()
     }
 
     /// Closes an open packet. Returns false if the packet was closed or settled before.

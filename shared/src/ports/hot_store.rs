@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
@@ -91,33 +90,26 @@ pub enum Reconciled {
     Final,
 }
 
-/// The answer of a part to a reader.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum ViewResult {
-    /// It is not loaded.
-    NotLoaded,
-    /// Nothing has changed since the version that the reader has seen. With the time, by the hot store's clock.
-    Unchanged(Timestamp),
-    /// The part as it is.
-    Changed(PartView),
-}
-
-/// What a part knows of its slips.
+/// What a part reports of its slips, for readers.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct PartView {
-    /// The time of this view by the hot store's clock. It has every slip that was given out before.
+pub struct PartReport {
+    /// The time of this report by the hot store's clock. Whatever was decided and reconciled before is in it.
     pub now: Timestamp,
-    /// A text that changes with every claim or hold that comes or goes, and when the part is closed. One exception: a hold that gives way
-    /// to its user's claim of another part.
-    pub version: String,
     /// Whether the part is closed.
     pub is_closed: bool,
-    /// Slips whose decision is known, claimed or refunded.
-    pub known_count: u32,
-    /// Claims that are known to be in the ledger, by user. Some may be of slips of the packet's other parts.
-    pub claims: BTreeMap<UserId, Claim>,
     /// Slips that are held, and not yet known to be in the ledger.
-    pub holds: Vec<Hold>,
+    pub held_count: u32,
+    /// A bit for each slip of the part, the first slip's the highest of the first byte: 1 if its decision is known, claimed or refunded.
+    pub known: Vec<u8>,
+}
+
+impl PartReport {
+    /// The places in the part of the slips whose decision is known, in ascending order. They may go beyond the part's last slip, if the
+    /// bitmap is damaged.
+    pub fn known_places(&self) -> impl Iterator<Item = u32> {
+        let bits = |byte: u8| (0..8).filter(move |bit| byte & (0x80 >> bit) != 0);
+        (0..).step_by(8).zip(&self.known).flat_map(move |(first, byte)| bits(*byte).map(move |bit| first + bit))
+    }
 }
 
 /// A slip in the outbox.
@@ -202,8 +194,8 @@ pub trait HotStore: fmt::Debug + Send + Sync + 'static {
     /// Releases the load lease of a part.
     fn release_load_lease(&self, part: PartId) -> impl Future<Output = Result<(), HotStoreError>> + Send;
 
-    /// What a part knows of its slips, unless its version is the one that the caller has `seen`.
-    fn view(&self, part: PartId, seen: Option<&str>) -> impl Future<Output = Result<ViewResult, HotStoreError>> + Send;
+    /// What a part reports of its slips; `None`: it is not loaded.
+    fn report(&self, part: PartId) -> impl Future<Output = Result<Option<PartReport>, HotStoreError>> + Send;
 
     /// The pending parts of a partition, the longest pending first.
     fn pending_parts(&self, partition: Partition) -> impl Future<Output = Result<Vec<PartId>, HotStoreError>> + Send;

@@ -7,6 +7,6 @@ mod table;
 
 pub use environment::{Clock, Entropy, System};
 pub use hot_store::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartView, Reconciled, ViewResult,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled,
 };
 pub use table::{Bound, Expect, Item, Key, Query, Reason, Table, TableError, TransactError, Write};

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use redis::{Value, from_redis_value};
+use redis::Value;
 
 use super::fields;
 use crate::domain::{Amount, Claim, Hold, Refusal, Timestamp};
-use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartView, Reconciled, ViewResult};
+use crate::ports::{GrabAnswer, Loaded, OutboxEntry, PartReport, Reconciled};
 
 /// The answer of `grab.lua`: for each part `None`, if it is not loaded, or what it had for each of its users.
 pub fn grabbed(answer: &str) -> Option<Vec<Option<Vec<GrabAnswer>>>> {
@@ -62,41 +62,22 @@ fn claim(text: &str) -> Option<Claim> {
     fields.next().is_none().then_some(claim)
 }
 
-fn moment(reply: &Value) -> Option<Timestamp> {
-    from_redis_value(reply.clone()).ok().map(Timestamp::from_ms)
-}
-
-/// The answer of `view.lua`. Of a part that has changed, it has only the time: [`changed`] reads the rest.
-pub fn view(reply: &Value) -> Option<ViewResult> {
+/// The answer of `view.lua`. `Some(None)`: the part is not loaded.
+pub fn report(reply: &Value) -> Option<Option<PartReport>> {
     let Value::Array(fields) = reply else { return None };
-    let (state, rest) = fields.split_first()?;
-    match (from_redis_value::<u8>(state.clone()).ok()?, rest) {
-        (0, []) => Some(ViewResult::NotLoaded),
-        (1, [now]) => Some(ViewResult::Unchanged(moment(now)?)),
-        (2, [now]) => Some(ViewResult::Changed(PartView { now: moment(now)?, ..PartView::default() })),
-        _ => None,
-    }
-}
-
-/// What the hash of a part shows, read after `now`. The version is as in `view.lua`.
-pub fn changed(now: Timestamp, part: &[(String, String)]) -> Option<ViewResult> {
-    let field = |wanted| part.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
-    if field(fields::EXPIRES_AT).is_none() {
-        return Some(ViewResult::NotLoaded);
-    }
-    let known_count = number(field(fields::KNOWN_COUNT)?)?;
-    let is_closed = field(fields::CLOSED).is_some();
-    let version = format!("{known_count}:{}:{}", part.len(), u8::from(is_closed));
-    let mut view = PartView { now, version, is_closed, known_count, ..PartView::default() };
-    for (user, state) in part.iter().filter(|(name, _)| !name.starts_with(fields::PREFIX)) {
-        if state.starts_with('h') {
-            view.holds.push(held(user, state)?.hold);
-        } else {
-            view.claims.insert(user.parse().ok()?, claim(state)?);
-        }
-    }
-    view.holds.sort_by_key(|hold| (hold.at, hold.slip));
-    Some(ViewResult::Changed(view))
+    let [now, closed, held, known] = match fields.as_slice() {
+        [] => return Some(None),
+        [now, closed, held, known] => [now, closed, held, known],
+        _ => return None,
+    };
+    let (Value::Int(now), Value::Int(held), Value::BulkString(known)) = (now, held, known) else { return None };
+    let is_closed = match closed {
+        Value::Int(0) => false,
+        Value::Int(1) => true,
+        _ => return None,
+    };
+    let (now, held_count) = (Timestamp::from_ms(u64::try_from(*now).ok()?), u32::try_from(*held).ok()?);
+    Some(Some(PartReport { now, is_closed, held_count, known: known.clone() }))
 }
 
 /// The answer of `reconcile.lua`.

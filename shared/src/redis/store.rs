@@ -12,7 +12,7 @@ use super::keys::{self, PartKeys};
 use super::reply;
 use crate::domain::{AckMode, Decision, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
-    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult,
+    Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled,
 };
 use crate::telemetry::Meter;
 
@@ -203,17 +203,10 @@ impl<S: Server> HotStore for RedisStore<S> {
         self.run::<u8>(del).await.map(drop)
     }
 
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
+    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
         let keys = PartKeys::of(part);
-        let call = VIEW.call(&[&keys.part]).arg(seen.unwrap_or_default());
-        let reply: Value = self.call(&call).await?;
-        match reply::view(&reply).ok_or_else(|| unreadable("view.lua"))? {
-            ViewResult::Changed(view) => {
-                let all = self.hash(&keys).await?;
-                reply::changed(view.now, &all).ok_or_else(|| unreadable("the hash of a part"))
-            }
-            state => Ok(state),
-        }
+        let reply: Value = self.call(&VIEW.call(&[&keys.part, &keys.known])).await?;
+        reply::report(&reply).ok_or_else(|| unreadable("view.lua"))
     }
 
     async fn pending_parts(&self, partition: Partition) -> Result<Vec<PartId>, HotStoreError> {
@@ -270,13 +263,6 @@ impl<S: Server> RedisStore<S> {
         debug_assert!(script.argument_count() <= ARGUMENTS_MAX, "a serverless Redis refuses so many arguments");
         self.meter.called_script();
         read(self.server.run(script).await?)
-    }
-
-    /// All fields of a part.
-    async fn hash(&self, keys: &PartKeys) -> Result<Vec<(String, String)>, HotStoreError> {
-        let mut all = cmd("HGETALL");
-        all.arg(&keys.part);
-        self.run(all).await
     }
 
     async fn run<T: redis::FromRedisValue>(&self, command: Cmd) -> Result<T, HotStoreError> {

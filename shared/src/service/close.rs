@@ -16,7 +16,7 @@ const PARTS_AT_ONCE: usize = 16;
 const TRIES: u32 = 4;
 
 /// The operator's use case of closing a packet.
-pub struct ClosePacket<T, H> {
+pub struct ClosePacket<T: Table, H> {
     stores: Stores<T, H>,
     closer: Closer<T, H>,
     view: ViewPackets<T, H>,

@@ -5,6 +5,7 @@ mod close;
 mod failure;
 mod grab;
 mod load;
+mod own_claims;
 mod packets;
 mod send;
 mod settle;

@@ -11,6 +11,8 @@ pub enum Order {
     Constant,
     /// With a packet's parts: one for each 1,000 slips, at most 16.
     Parts,
+    /// With the bytes of their reports: a hundred, and a bit for each slip.
+    Reports,
     /// With the 4 KB that a reader of a part's amounts begins: a byte for each of its slips here.
     PartAmounts,
     /// With the groups of 64 slips that share a key of the ledger.
@@ -27,6 +29,8 @@ pub enum Order {
     Page,
     /// Requests at the same time share one read, or the next one.
     Shared,
+    /// The items of requests at the same time: eight are read at once, and a hundred in each request after that.
+    Items,
     /// A large packet takes one read, others none.
     OneRead,
 }
@@ -40,12 +44,14 @@ impl Order {
         let factor = match self {
             Self::Constant | Self::OneRead => 1,
             Self::Parts => parts,
+            Self::Reports => 100 * parts + size / 8,
             Self::PartAmounts => size.div_ceil(parts).div_ceil(4_096),
             Self::Groups => size.div_ceil(64),
             Self::Frontier => size.div_ceil(64).min(64),
             Self::Each | Self::EachAndMore | Self::Stored => size,
             Self::Page => size.min(PAGE),
             Self::Shared => size.min(2),
+            Self::Items => size.min(8) + size / 100,
         };
         factor.into()
     }
@@ -77,25 +83,20 @@ impl Order {
 #[expect(clippy::match_same_arms, reason = "a row for each action and its figures")]
 pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
     use Figure::{Calls, Commands, Moved, ReadUnits, Reads, Transactions, WriteUnits};
-    use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, PartAmounts, Parts};
+    use Order::{Constant, Each, EachAndMore, Frontier, Groups, OneRead, PartAmounts, Parts, Reports};
     match (action, figure) {
         ("send", Calls | Commands | Moved) => Parts,
         ("send", WriteUnits) => Each,
         ("winning grab, the first of a part in a process" | "losing grab, a hold left behind", ReadUnits) => {
             PartAmounts
         }
-        ("first view", Reads | ReadUnits) => Groups,
-        ("later view, after 11 s" | "claims, first page" | "newest claims, first page", Reads | ReadUnits) => Frontier,
         (
-            "first view"
-            | "later view, new claims"
-            | "claims, first page"
-            | "newest claims, first page"
-            | "losing grab, a hold left behind"
-            | "losing grab, a process knows nothing",
-            Moved,
-        ) => Each,
-        (view, Calls | Commands | Moved) if view.contains("view") || view.contains("claims") => Parts,
+            "first view" | "later view, after 11 s" | "claims, first page" | "newest claims, first page",
+            Reads | ReadUnits,
+        ) => Frontier,
+        ("losing grab, a hold left behind" | "losing grab, a process knows nothing", Moved) => Each,
+        (view, Calls | Commands) if view.contains("view") || view.contains("claims") => Parts,
+        (view, Moved) if view.contains("view") || view.contains("claims") => Reports,
         ("losing grab, a hold left behind" | "losing grab, a process knows nothing", Calls | Commands) => Parts,
         ("losing grab, a process knows nothing" | "losing grab, a process knows", Reads | ReadUnits) => OneRead,
         ("settle, nothing left", Calls | Reads | ReadUnits) | ("settle, everything left", Calls) => EachAndMore,
@@ -111,8 +112,7 @@ pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
 pub fn by_packets_grow(action: &str, figure: Figure) -> Order {
     use Figure::{Calls, Commands, Moved, ReadUnits, Reads};
     match (action, figure) {
-        ("list of sent packets", Calls | Commands | Moved | Reads | ReadUnits) => Order::Page,
-        ("the list again", Calls | Commands | Moved | ReadUnits) => Order::Page,
+        ("list of sent packets" | "the list again", Calls | Commands | Moved | Reads | ReadUnits) => Order::Page,
         _ => Order::Constant,
     }
 }
@@ -121,7 +121,9 @@ pub fn by_packets_grow(action: &str, figure: Figure) -> Order {
 pub fn by_readers_grow(_: &str, figure: Figure) -> Order {
     match figure {
         Figure::Calls | Figure::Commands | Figure::Moved => Order::Shared,
-        Figure::Log => Order::Each,
+        // Each reader's own claim is read.
+        Figure::Reads => Order::Items,
+        Figure::Log | Figure::ReadUnits => Order::Each,
         _ => Order::Constant,
     }
 }

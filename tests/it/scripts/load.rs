@@ -221,7 +221,7 @@ async fn a_part_without_an_expiry_is_not_loaded_for_any_call() {
             let grabbers = [grabber("ann"), grabber("bob")];
             assert_eq!(rig.store.grab(packet.part, &grabbers[..1]).await.unwrap(), None);
             assert_eq!(rig.store.grab(packet.part, &grabbers).await.unwrap(), None);
-            assert_eq!(rig.store.view(packet.part, None).await.unwrap(), ViewResult::NotLoaded);
+            assert_eq!(rig.store.report(packet.part).await.unwrap(), None);
             assert!(!rig.store.close(packet.part).await.unwrap());
             let () = rig.run(["ZADD", &keys.pending, "1", &keys.name]).await;
             let reconciled = rig.store.reconcile(packet.part, 3, &[won(0, "bob")], &[]).await.unwrap();

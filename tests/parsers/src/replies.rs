@@ -1,5 +1,5 @@
-use shared::domain::{Claim, Refusal, Timestamp};
-use shared::ports::{GrabAnswer, OutboxEntry, ViewResult};
+use shared::domain::{Claim, Refusal};
+use shared::ports::{GrabAnswer, OutboxEntry};
 use shared::redis::reply;
 
 /// The scripts' answers, and the entries of the outbox. The first byte selects one of them.
@@ -67,14 +67,9 @@ fn outbox_entry(data: &[u8]) {
     }
 }
 
-/// The answer of the script, or the hash of a part that is read after it.
 fn view_answer(data: &[u8]) {
     let Ok(answer) = redis::parse_redis_value(data) else { return };
-    if let Some(ViewResult::Changed(view)) = reply::view(&answer) {
-        assert!(view.claims.is_empty() && view.holds.is_empty(), "{answer:?}");
-    }
-    let Ok(part) = redis::from_redis_value::<Vec<(String, String)>>(answer) else { return };
-    if let Some(ViewResult::Changed(view)) = reply::changed(Timestamp::default(), &part) {
-        assert!(view.claims.len() + view.holds.len() <= part.len() - 2, "{part:?}");
+    if let Some(Some(report)) = reply::report(&answer) {
+        assert!(report.known_places().count() <= report.known.len() * 8, "{answer:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::FutureExt;
 use shared::domain::{Decision, Hold, PartId, Partition, Terms};
 use shared::memory::MemoryHot;
-use shared::ports::{Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, Reconciled, ViewResult};
+use shared::ports::{Ask, Backlog, GrabAnswer, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled};
 
 use crate::faults::Fault;
 use crate::history::judge_start;
@@ -138,9 +138,8 @@ impl HotStore for SimHot {
         self.call(part, "release_load_lease", move |hot| now(hot.release_load_lease(part))).await
     }
 
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Answer<ViewResult> {
-        let seen = seen.map(str::to_owned);
-        self.call(part, "view", move |hot| now(hot.view(part, seen.as_deref()))).await
+    async fn report(&self, part: PartId) -> Answer<Option<PartReport>> {
+        self.call(part, "report", move |hot| now(hot.report(part))).await
     }
 
     async fn pending_parts(&self, partition: Partition) -> Answer<Vec<PartId>> {

@@ -33,9 +33,10 @@ async fn histories_show_the_newest_first() {
 }
 
 #[tokio::test]
-async fn the_claims_of_some_packets_come_by_packet() {
+async fn the_claims_of_some_users_come_by_user_and_packet() {
     let ledger = ledger_with_histories();
-    let found = ledger.claims_of(&user("alice"), [packet_id(1), packet_id(3)]).await.unwrap();
+    let asked = [("alice", 1), ("alice", 3), ("bob", 3)].map(|(name, n)| (user(name), packet_id(n)));
+    let found = ledger.claims_at(asked).await.unwrap();
     let claim = Claim { slip: 5, amount: Amount::new(10), at: at(1) };
-    assert_eq!(found.into_iter().collect::<Vec<_>>(), [(packet_id(1), claim)]);
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), [((user("alice"), packet_id(1)), claim)]);
 }

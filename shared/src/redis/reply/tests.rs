@@ -1,7 +1,6 @@
 use std::time::Duration;
 
 use super::*;
-use crate::domain::UserId;
 
 /// What the header of a script says that it returns, from `Returns` to the first line that is not part of it.
 fn returns(script: &str) -> impl Iterator<Item = &str> {
@@ -54,35 +53,33 @@ fn the_other_headers_list_every_state() {
     assert_eq!(listed(include_str!("../lua/reconcile.lua")), read(&|state| reconciled(state).is_some()));
     assert_eq!(listed(include_str!("../lua/load.lua")), read(&|state| loaded(state).is_some()));
     assert_eq!(listed(include_str!("../lua/close.lua")), read(&|state| closed(state).is_some()));
-    let views = |state: u8| {
-        let all = [Value::Int(state.into()), Value::Int(8)];
-        [1, 2].iter().any(|count| view(&Value::Array(all[..*count].to_vec())).is_some())
-    };
-    assert_eq!((0..=u8::MAX).filter(|state| views(*state)).collect::<Vec<_>>(), [0, 1, 2]);
+    let text: Vec<&str> = returns(include_str!("../lua/view.lua")).collect();
+    for shown in ["   {}  ", "   {now, closed, held, known}"] {
+        assert!(text.iter().any(|line| line.starts_with(shown)), "{shown}");
+    }
 }
 
 #[test]
-fn a_view_tells_claims_from_holds() {
-    let read = |users: &[(&str, &str)]| {
-        let terms = [(fields::EXPIRES_AT, "9"), (fields::KNOWN_COUNT, "1"), (fields::CLOSED, "1")];
-        let text = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        changed(Timestamp::from_ms(8), &terms.iter().chain(users).map(text).collect::<Vec<_>>())
-    };
-    let [ann, bob]: [UserId; 2] = ["ann", "h0:1"].map(|user| user.parse().unwrap());
-    let claim = Claim { slip: 3, amount: Amount::new(520), at: Timestamp::from_ms(7) };
-    let expected = PartView {
-        now: Timestamp::from_ms(8),
-        version: "1:5:1".to_owned(),
-        is_closed: true,
-        known_count: 1,
-        claims: [(ann, claim)].into(),
-        holds: vec![Hold { slip: 4, user: bob, at: Timestamp::from_ms(8) }],
-    };
-    assert_eq!(read(&[("h0:1", "h4:8"), ("ann", "g3:520:7")]), Some(ViewResult::Changed(expected)));
-    for user in [("ann", "3"), ("a b", "h4:8"), ("ann", "h4"), ("ann", "h4:x"), ("ann", "g3:1")] {
-        assert_eq!(read(&[user]), None, "{user:?}");
+fn a_report_is_all_of_its_fields_or_nothing() {
+    let (now, bit) = (Value::Int(8), |bit| Value::Int(bit));
+    let known = Value::BulkString(vec![0b1010_0000, 1]);
+    let read = |fields: &[Value]| report(&Value::Array(fields.to_vec()));
+    assert_eq!(read(&[]), Some(None), "the part is not loaded");
+    let found = read(&[now.clone(), bit(1), bit(3), known.clone()]).unwrap().unwrap();
+    assert_eq!((found.now, found.is_closed, found.held_count), (Timestamp::from_ms(8), true, 3));
+    assert_eq!(found.known_places().collect::<Vec<_>>(), [0, 2, 15]);
+    assert_eq!(read(&[now.clone(), bit(0), bit(0), known.clone()]).unwrap().map(|part| part.is_closed), Some(false));
+    for fields in [
+        vec![now.clone()],
+        vec![now.clone(), bit(2), bit(0), known.clone()],
+        vec![now.clone(), bit(0), bit(-1), known.clone()],
+        vec![bit(-1), bit(0), bit(0), known.clone()],
+        vec![now.clone(), bit(0), bit(0), bit(0)],
+        vec![now, bit(0), bit(0), known.clone(), known],
+    ] {
+        assert_eq!(read(&fields), None, "{fields:?}");
     }
-    assert_eq!(changed(Timestamp::from_ms(8), &[]), Some(ViewResult::NotLoaded), "the hot store forgot it meanwhile");
+    assert_eq!(report(&Value::Nil), None);
 }
 
 #[test]

@@ -1,6 +1,5 @@
 //! Grabbing a slip: the only use case whose speed decides a rush.
 
-mod claims;
 mod commit;
 mod final_packets;
 mod probe;
@@ -11,7 +10,6 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout};
 
-use self::claims::ClaimReader;
 use self::commit::{Committer, TRANSACTIONS_MAX};
 use self::final_packets::FinalPackets;
 use self::probe::Prober;
@@ -22,6 +20,7 @@ use crate::domain::{
 use crate::ledger::ClaimOutcome;
 use crate::ports::{GrabAnswer, Grabber, HotStore, Table};
 use crate::service::load::{Ensured, Loader};
+use crate::service::own_claims::OwnClaims;
 use crate::service::{Failure, Stores};
 use crate::telemetry::Meter;
 use crate::timeouts;
@@ -65,7 +64,7 @@ pub struct GrabSlip<T: Table, H: HotStore> {
     prober: Prober<H>,
     committer: Committer<T>,
     reconciler: Reconciler<H>,
-    claims: ClaimReader<T>,
+    own_claims: OwnClaims<T>,
     final_packets: FinalPackets,
     currency: String,
     /// See [`GrabSlip::with_start_spread`].
@@ -107,7 +106,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
             prober: Prober::new(Arc::clone(&stores.hot)),
             reconciler: Reconciler::new(Arc::clone(&stores.hot)),
             committer: Committer::new(Arc::clone(&stores.ledger), TRANSACTIONS_MAX),
-            claims: ClaimReader::new(Arc::clone(&stores.ledger)),
+            own_claims: OwnClaims::new(Arc::clone(&stores.ledger)),
             final_packets: FinalPackets::new(),
             stores,
             currency,
@@ -174,7 +173,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
                     }
                     Pass::InDoubt { why, .. } => {
                         crash_point!("grab.in_doubt");
-                        let claim = self.claims.claim_of(grabber.user, id).await?;
+                        let claim = self.own_claims.claim_of(&grabber.user, id).await?;
                         return Ok(claim.map_or_else(|| no_slip(why), replayed));
                     }
                     Pass::Again => {}
@@ -228,7 +227,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
 
     /// Answers from a user's claim item, for a packet that is final. `None`: that cannot be read now, so the hot store has to answer.
     async fn answer_final(&self, id: PacketId, user: &UserId, why: NoSlip) -> Option<GrabOutcome> {
-        let claim = timeout(timeouts::CLAIM_READ, self.claims.claim_of(user.clone(), id)).await.ok()?.ok()?;
+        let claim = timeout(timeouts::CLAIM_READ, self.own_claims.claim_of(user, id)).await.ok()?.ok()?;
         Some(claim.map_or_else(|| no_slip(why), replayed))
     }
 
@@ -291,7 +290,7 @@ impl<T: Table, H: HotStore> GrabSlip<T, H> {
     /// Answers a user for whom the hot store holds a slip that does not exist. The hold gives nobody anything, but a user with a
     /// claim is answered with that claim.
     async fn answer_impossible_hold(&self, part: PartId, terms: &Terms, hold: Hold) -> Result<GrabOutcome, Failure> {
-        let Some(claim) = self.claims.claim_of(hold.user.clone(), terms.id).await? else {
+        let Some(claim) = self.own_claims.claim_of(&hold.user, terms.id).await? else {
             return Err(Failure::defect(format!("{part}: a hold of slip {}", hold.slip)));
         };
         self.reconcile(part, terms, vec![claim.decision(&hold.user)], hold).await;

@@ -1,15 +1,19 @@
 //! The list of a packet's claims: in slip order, or the newest first.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::evidence::{Depth, Evidence, Span};
-use super::slips::Moment;
+use super::reads::Reads;
+use super::shown::{Groups, Look, SMALL_SLIPS_MAX};
 use super::{ViewPackets, Viewed};
-use crate::domain::{Claim, PacketId, Terms, UserId};
+use crate::domain::{Claim, PacketId, PartId, Terms, Timestamp, UserId};
 use crate::ledger::Slice;
-use crate::lock;
+use crate::ledger::keys::SLIPS_PER_KEY;
 use crate::ports::{HotStore, Table};
 use crate::service::Failure;
 
@@ -31,19 +35,6 @@ pub enum ListPlace {
     Slip(u32),
     /// Of the newest first: a time and a slip, as one number.
     Time(u64),
-}
-
-impl ListPlace {
-    const fn moment(self) -> Option<Moment> {
-        match self {
-            Self::Slip(_) => None,
-            Self::Time(number) => Some(Moment::from_number(number)),
-        }
-    }
-
-    fn of(moment: Moment) -> Self {
-        Self::Time(moment.number())
-    }
 }
 
 impl fmt::Display for ListPlace {
@@ -102,16 +93,24 @@ pub struct ClaimsView {
     pub is_final: bool,
 }
 
-impl ClaimsAsked {
-    fn span(&self, is_by_slip: bool) -> Span {
-        match (self.order, self.cursor) {
-            (_, Some(ListPlace::Slip(slip))) => Span::From(slip.saturating_add(1)),
-            (Order::Newest { after }, cursor) if !is_by_slip => {
-                Span::Newest { after: after.and_then(ListPlace::moment), before: cursor.and_then(ListPlace::moment) }
-            }
-            _ => Span::From(0),
-        }
-    }
+/// The bits of a slip in a place by time: a packet has at most 100,000.
+const SLIP_BITS: u32 = 17;
+/// For how long before the newest claim the list of what is newer repeats claims, while claims may still come that were given out
+/// earlier than the newest one.
+const REPEATED: Duration = Duration::from_secs(2);
+
+/// A claim and its winner.
+type Row = (UserId, Claim);
+
+/// The place before all claims of a time: the time as a number, without its lowest bits, which are a claim's slip. A time beyond 47 bits,
+/// which no clock shows, counts as the last one.
+fn begin_of(at: Timestamp) -> u64 {
+    at.ms().min(u64::MAX >> SLIP_BITS) << SLIP_BITS
+}
+
+/// The place of a claim in the order of time.
+fn moment(claim: &Claim) -> u64 {
+    begin_of(claim.at) | u64::from(claim.slip)
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
@@ -127,35 +126,120 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        let shared = self.live.look(&terms, Depth::Reported).await?;
-        if !lock(&shared).is_decided() {
-            self.live.claim_of(&terms, &shared, viewer).await?;
-        }
+        let look = self.reads.look(&terms).await?;
+        let own = if look.is_decided { None } else { self.reads.own_claims.claim_of(viewer, id).await? };
+        let late = own.map(|claim| (viewer.clone(), claim)).into_iter().chain(look.promises.iter().cloned()).collect();
+        let list = List { reads: &self.reads, terms: &terms, look: &look, late };
+        let is_by_slip = terms.count > SMALL_SLIPS_MAX && look.is_decided && look.end.is_over();
         // One more shows whether there is a next page.
         let limit = asked.limit as usize;
-        loop {
-            let is_by_slip = |evidence: &Evidence| evidence.is_listed_by_slip(self.is_past(&terms, evidence));
-            let was_by_slip = is_by_slip(&lock(&shared));
-            let span = asked.span(was_by_slip);
-            self.live.read_page(&terms, &shared, span, limit + 1).await?;
-            let evidence = lock(&shared);
-            if is_by_slip(&evidence) != was_by_slip {
-                continue;
+        let (mut rows, newest) = match (asked.order, asked.cursor) {
+            (_, Some(ListPlace::Slip(slip))) => (list.by_slip(slip.saturating_add(1), limit).await?, None),
+            (Order::Newest { after }, cursor) if !is_by_slip => {
+                let number = |place| if let Some(ListPlace::Time(number)) = place { Some(number) } else { None };
+                let start = number(after).map_or(0, |after| after.saturating_add(1));
+                let (rows, newest) = list.by_time(start..number(cursor).unwrap_or(u64::MAX), limit).await?;
+                (rows, Some(ListPlace::Time(newest)))
             }
-            let (mut claims, is_final) = (evidence.claims(span, limit + 1), evidence.is_decided());
-            let best = evidence.summary().best.filter(|_| is_final).map(|best| best.slip);
-            let newest = matches!(span, Span::Newest { .. }).then(|| ListPlace::of(evidence.complete()));
-            drop(evidence);
-            let more = claims.len() > limit;
-            claims.truncate(limit);
-            let place = |(_, claim): &(UserId, Claim)| match span {
-                Span::From(_) => ListPlace::Slip(claim.slip),
-                Span::Newest { .. } => ListPlace::of(Moment::of(claim.at, claim.slip)),
-            };
-            let next = if more { claims.last().map(place) } else { None };
-            let listed = |(user, claim): (UserId, Claim)| ListedClaim { user, best: best == Some(claim.slip), claim };
-            let claims = Slice { rows: claims.into_iter().map(listed).collect(), next };
-            return Ok(Viewed::Shown(ClaimsView { terms, claims, newest, is_final }));
+            _ => (list.by_slip(0, limit).await?, None),
+        };
+        let more = rows.len() > limit;
+        rows.truncate(limit);
+        let place = |row: &Row| newest.map_or(ListPlace::Slip(row.1.slip), |_| ListPlace::Time(moment(&row.1)));
+        let next = if more { rows.last().map(place) } else { None };
+        let best = look.summary.best.as_ref().map(|best| best.slip);
+        let listed = |(user, claim): Row| ListedClaim { user, best: best == Some(claim.slip), claim };
+        let claims = Slice { rows: rows.into_iter().map(listed).collect(), next };
+        let is_final = look.is_decided;
+        Ok(Viewed::Shown(ClaimsView { terms, claims, newest, is_final }))
+    }
+}
+
+/// The list of a packet's claims, of which pieces are read.
+struct List<'a, T: Table, H> {
+    reads: &'a Arc<Reads<T, H>>,
+    terms: &'a Terms,
+    look: &'a Look,
+    /// Claims that no group has yet: the viewer's own, which they find at once, and promises.
+    late: Vec<Row>,
+}
+
+impl<T: Table, H: HotStore> List<'_, T, H> {
+    async fn read(&self, groups: Vec<u32>) -> Result<Groups, Failure> {
+        self.reads.groups(self.terms, &self.look.reported, groups, true).await
+    }
+
+    /// The claims of groups that were read, and the late ones; of one slip, what the ledger says.
+    fn rows(&self, read: &Groups) -> Vec<Row> {
+        let read = read.values().flat_map(|group| group.claims()).map(|(user, claim)| (user.clone(), claim));
+        let mut rows: Vec<Row> = read.chain(self.late.iter().cloned()).collect();
+        rows.sort_by_key(|(_, claim)| claim.slip);
+        rows.dedup_by_key(|(_, claim)| claim.slip);
+        rows
+    }
+
+    /// More than `limit` claims from slip `start` on, if there are so many. It reads as many groups as the list would fill, and then
+    /// twice as many each time.
+    async fn by_slip(&self, start: u32, limit: usize) -> Result<Vec<Row>, Failure> {
+        let groups = self.look.reported.groups_to_read(self.terms, &(start..self.terms.count), true);
+        let (mut left, mut many, mut read) = (groups.as_slice(), limit / 64 + 1, Groups::new());
+        loop {
+            let (next, later) = left.split_at(many.min(left.len()));
+            read.extend(self.read(next.to_vec()).await?);
+            // What lies behind an unread group waits for it.
+            let end = later.first().map_or(self.terms.count, |group| group * SLIPS_PER_KEY);
+            let mut rows = self.rows(&read);
+            rows.retain(|(_, claim)| (start..end).contains(&claim.slip));
+            if later.is_empty() || rows.len() > limit {
+                return Ok(rows);
+            }
+            (left, many) = (later, many * 2);
         }
+    }
+
+    /// More than `limit` claims between two places, the newest first, if there are so many; and the place from which a later list goes
+    /// on.
+    ///
+    /// A part gives out its slips in order, apart from those that came back to it. So the newest claims of a large packet are in the last
+    /// groups of its parts. It reads as many of them as the list would fill, and twice as many each time, until all others are older.
+    async fn by_time(&self, span: Range<u64>, limit: usize) -> Result<(Vec<Row>, u64), Failure> {
+        let newest_groups = |part: PartId| {
+            let slips = part.slips(self.terms.count);
+            let groups = self.look.reported.groups_to_read(self.terms, &slips, true);
+            (slips, groups.into_iter().rev().collect())
+        };
+        let parts: Vec<(Range<u32>, Vec<u32>)> = self.terms.id.parts().map(newest_groups).collect();
+        let mut depth = if self.terms.count <= SMALL_SLIPS_MAX { usize::MAX } else { limit / 64 / parts.len() + 1 };
+        loop {
+            let groups: BTreeSet<u32> =
+                parts.iter().flat_map(|(_, groups)| groups.iter().copied().take(depth)).collect();
+            let read = self.read(groups.into_iter().collect()).await?;
+            let mut rows = self.rows(&read);
+            let newest = rows.iter().map(|(_, claim)| moment(claim)).max().unwrap_or(0);
+            rows.retain(|(_, claim)| span.contains(&moment(claim)));
+            rows.sort_by_key(|(_, claim)| Reverse(moment(claim)));
+            let end = rows.get(limit).map_or(span.start, |(_, claim)| moment(claim));
+            let is_enough = |(slips, groups): &(Range<u32>, Vec<u32>)| {
+                let last = depth.checked_sub(1).and_then(|last| groups.get(last)).and_then(|group| read.get(group));
+                let claims = last.into_iter().flat_map(|group| group.claims()).map(|(_, claim)| claim);
+                let oldest = claims.filter(|claim| slips.contains(&claim.slip)).map(|claim| moment(&claim)).min();
+                groups.len() <= depth || oldest.is_some_and(|oldest| oldest < end)
+            };
+            if parts.iter().all(is_enough) {
+                return Ok((rows, self.complete_until(newest)));
+            }
+            depth *= 2;
+        }
+    }
+
+    /// The place up to which a list whose newest claim is at `newest` lacks no claim, as far as can be known. It is not after that, so it
+    /// stays where it is while nothing happens.
+    fn complete_until(&self, newest: u64) -> u64 {
+        if self.look.is_decided {
+            return newest;
+        }
+        let repeated = || Timestamp::from_ms(newest >> SLIP_BITS).before(REPEATED);
+        let until = self.look.reported.given_out_before().unwrap_or_else(repeated);
+        begin_of(until).saturating_sub(1).min(newest)
     }
 }

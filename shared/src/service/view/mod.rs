@@ -1,33 +1,49 @@
 //! Viewing packets, claims and histories.
+//!
+//! The ledger has the amounts, the claims, the seed and how a packet ended. While it is open, the hot store counts: its parts report of
+//! which slips they know a decision. `shown` says what follows for a viewer, `reads` reads, `listing` lists claims.
+//!
+//! The rule: an answer is never older than its request, so requests share a read only if it begins after they came. What is kept:
+//!
+//! | what | kept |
+//! |---|---|
+//! | the viewer's own claim | never: it is read from its own item for each view |
+//! | the parts' reports | never |
+//! | that a packet is neither closed nor settled | for a second, and only while each part reports that it is loaded and can be grabbed |
+//! | the end and the sums of a settled packet | for ever |
+//! | the sums of a packet whose slips are all decided | for ever; its end is read for each view |
+//! | a group of 64 slips that are all decided | for ever |
+//! | another group | for a second. A list of claims, and the sums of a packet that is over, read it at once if a part knows a decision that it lacks |
 
-mod allowance;
-mod evidence;
 mod listing;
-mod live;
-mod slips;
+mod reads;
+mod shown;
+#[cfg(test)]
+mod tests;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use futures::future::try_join_all;
 use futures::stream::{self, StreamExt, TryStreamExt};
+use tokio::time::Instant;
 
 pub use self::listing::{ClaimsAsked, ClaimsView, ListPlace, ListedClaim, Order};
 
-use self::evidence::{Depth, Evidence};
-use self::live::Live;
+use self::reads::Reads;
+use self::shown::{End, Look};
 use crate::domain::{
     Claim, ClaimRecord, Movement, MovementFilter, PacketId, Reference, Summary, Terms, Timestamp, UserId, Wallet,
 };
 use crate::ledger::{Ledger, MovementCursor, Packet, Slice};
-use crate::lock;
 use crate::ports::{HotStore, Table};
 use crate::service::{Failure, Stores};
 
 /// Packets of one page that are looked at together.
-const PACKETS_AT_ONCE: usize = 8;
+const PACKETS_AT_ONCE: usize = 20;
 
-/// The state of a packet, as users see it.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+/// The state of a packet, as users see it, by the names that answers use.
+#[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Its start is ahead.
     Scheduled,
@@ -41,34 +57,6 @@ pub enum Status {
     Closed,
     /// It is expired or closed, and every slip is claimed or refunded.
     Settled,
-}
-
-impl Status {
-    /// The name that answers use.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Scheduled => "scheduled",
-            Self::Open => "open",
-            Self::SoldOut => "sold_out",
-            Self::Expired => "expired",
-            Self::Closed => "closed",
-            Self::Settled => "settled",
-        }
-    }
-}
-
-/// Whether and how the time of a packet is over.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum End {
-    Ahead,
-    Expired,
-    Closed,
-}
-
-impl End {
-    const fn of(is_past: bool) -> Self {
-        if is_past { Self::Expired } else { Self::Ahead }
-    }
 }
 
 /// An answer about a packet, for users who may view it.
@@ -98,18 +86,20 @@ pub struct PacketView {
     /// Whether the ledger has a decision for every slip. Only then may the seed and the best claim be shown: no clock, and no word of
     /// the hot store, can tell that nothing is left to grab.
     pub is_decided: bool,
+    /// Whether the packet is settled by the ledger: nothing of this changes any more.
+    pub is_final: bool,
 }
 
-/// The use case of viewing. While a packet changes, its state comes from the hot store; all else comes from the ledger.
-pub struct ViewPackets<T, H> {
-    live: Arc<Live<T, H>>,
+/// The use case of viewing. While a packet changes, the hot store counts; all else comes from the ledger.
+pub struct ViewPackets<T: Table, H> {
+    reads: Arc<Reads<T, H>>,
     currency: String,
 }
 
 impl<T: Table, H: HotStore> ViewPackets<T, H> {
     /// Shows the packets and wallets in these stores. All money is in `currency` (ISO 4217).
     pub fn new(stores: Stores<T, H>, currency: String) -> Self {
-        Self { live: Arc::new(Live::new(stores)), currency }
+        Self { reads: Arc::new(Reads::new(stores)), currency }
     }
 
     /// The currency of every wallet (ISO 4217).
@@ -124,31 +114,29 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
             Viewed::NotForYou => return Ok(Viewed::NotForYou),
             Viewed::NotFound => return Ok(Viewed::NotFound),
         };
-        Ok(Viewed::Shown(self.look(terms, Some(viewer), Depth::Whole).await?))
+        Ok(Viewed::Shown(self.look(terms, Some(viewer)).await?))
     }
 
     /// Any packet, for the operator; `None` if there is no such packet.
     pub async fn any_packet(&self, id: PacketId) -> Result<Option<PacketView>, Failure> {
-        match self.live.stores().packets.terms(id).await? {
+        match self.reads.stores.packets.terms(id).await? {
             None => Ok(None),
-            Some(terms) => self.look(terms, None, Depth::Whole).await.map(Some),
+            Some(terms) => self.look(terms, None).await.map(Some),
         }
     }
 
     /// A packet as a user sees it; without `viewer`: as the operator does.
-    async fn look(&self, terms: Arc<Terms>, viewer: Option<&UserId>, depth: Depth) -> Result<PacketView, Failure> {
-        let shared = self.live.look(&terms, depth).await?;
-        let mine = match viewer {
+    async fn look(&self, terms: Arc<Terms>, viewer: Option<&UserId>) -> Result<PacketView, Failure> {
+        let look = self.reads.look(&terms).await?;
+        self.seen(viewer, terms, &look).await
+    }
+
+    async fn seen(&self, viewer: Option<&UserId>, terms: Arc<Terms>, look: &Look) -> Result<PacketView, Failure> {
+        let own = match viewer {
             None => None,
-            Some(viewer) => self.live.claim_of(&terms, &shared, viewer).await?,
+            Some(viewer) => self.reads.own_claims.claim_of(viewer, terms.id).await?,
         };
-        let closed_at = self.live.closed_at(&terms, &shared).await?;
-        let evidence = lock(&shared);
-        let (summary, is_decided) = (evidence.summary(), evidence.is_decided());
-        let end = if closed_at.is_some() { End::Closed } else { End::of(self.is_past(&terms, &evidence)) };
-        let status = self.status(&terms, &summary, is_decided, end);
-        drop(evidence);
-        Ok(PacketView { terms, status, closed_at, summary, mine, is_decided })
+        Ok(look.seen_by(viewer, own, terms, self.reads.stores.clock.now()))
     }
 
     /// A user's wallet.
@@ -183,31 +171,24 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
+        let asked = Instant::now();
         let mut packets = self.ledger().packets(ids).await?;
         packets.sort_by_key(|packet| std::cmp::Reverse(packet.terms.id));
-        // No claim is added to a settled packet, so these are read together.
-        let settled = packets.iter().filter(|packet| packet.settled.is_some()).map(|packet| packet.terms.id);
-        let mine = match viewer {
-            None => HashMap::new(),
-            Some(viewer) => self.ledger().claims_of(viewer, settled).await?,
+        let looks = stream::iter(packets).map(|packet| self.look_at(packet, asked)).buffered(PACKETS_AT_ONCE);
+        let looks: Vec<_> = looks.try_collect().await?;
+        try_join_all(looks.iter().map(|(terms, look)| self.seen(viewer, Arc::clone(terms), look))).await
+    }
+
+    /// A packet as it was read at `asked`. A settled one is not read again.
+    async fn look_at(&self, packet: Packet, asked: Instant) -> Result<(Arc<Terms>, Arc<Look>), Failure> {
+        self.reads.note_open(&packet, asked);
+        let end = End::of(&packet, false);
+        let terms = Arc::new(packet.terms);
+        let look = match packet.settled {
+            Some(summary) => Arc::new(Look::decided(end, summary)),
+            None => self.reads.look(&terms).await?,
         };
-        let mine = &mine;
-        stream::iter(packets)
-            .map(|packet| async move {
-                let Packet { terms, settled, closed } = packet;
-                let closed_at = closed.map(|closing| closing.at);
-                let Some(summary) = settled else {
-                    self.live.stores().packets.note_closed(terms.id, closed_at);
-                    return self.look(Arc::new(terms), viewer, Depth::Reported).await;
-                };
-                let is_past = self.live.stores().clock.now() >= terms.expires_at;
-                let end = if closed_at.is_some() { End::Closed } else { End::of(is_past) };
-                let (status, mine) = (self.status(&terms, &summary, true, end), mine.get(&terms.id).cloned());
-                Ok(PacketView { terms: Arc::new(terms), status, closed_at, summary, mine, is_decided: true })
-            })
-            .buffered(PACKETS_AT_ONCE)
-            .try_collect()
-            .await
+        Ok((terms, look))
     }
 
     /// Up to `limit` slips that a user claimed, those of the newest packets first, before packet `before`; and their wallet,
@@ -233,38 +214,14 @@ impl<T: Table, H: HotStore> ViewPackets<T, H> {
     }
 
     fn ledger(&self) -> &Ledger<T> {
-        &self.live.stores().ledger
+        &self.reads.stores.ledger
     }
 
     async fn visible(&self, id: PacketId, viewer: &UserId) -> Result<Viewed<Arc<Terms>>, Failure> {
-        Ok(match self.live.stores().packets.terms(id).await? {
+        Ok(match self.reads.stores.packets.terms(id).await? {
             None => Viewed::NotFound,
             Some(terms) if terms.sender == *viewer || terms.guard.invites(viewer) => Viewed::Shown(terms),
             Some(_) => Viewed::NotForYou,
         })
-    }
-
-    /// Whether a packet has expired. For a packet that can still change, the time before the read counts, because the evidence may
-    /// lack later events.
-    fn is_past(&self, terms: &Terms, evidence: &Evidence) -> bool {
-        if evidence.is_decided() { self.live.stores().clock.now() >= terms.expires_at } else { evidence.is_past() }
-    }
-
-    fn status(&self, terms: &Terms, summary: &Summary, is_decided: bool, end: End) -> Status {
-        // The hot store's clock decides when grabs begin. A claim shows that it has.
-        let is_ahead = |starts_at| summary.claimed_count == 0 && self.live.stores().clock.now() < starts_at;
-        if end != End::Ahead && is_decided {
-            Status::Settled
-        } else if end == End::Closed {
-            Status::Closed
-        } else if summary.claimed_count == terms.count {
-            Status::SoldOut
-        } else if end == End::Expired {
-            Status::Expired
-        } else if terms.guard.starts_at.is_some_and(is_ahead) {
-            Status::Scheduled
-        } else {
-            Status::Open
-        }
     }
 }

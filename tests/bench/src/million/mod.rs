@@ -7,15 +7,16 @@ mod process;
 mod shares;
 mod worker;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use redis::{cmd, from_redis_value};
 use serde::{Deserialize, Serialize};
 use shared::domain::{PacketId, part_count};
-use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System, ViewResult};
-use shared::redis::RedisStore;
+use shared::ports::{Clock, GrabAnswer, Grabber, HotStore, System};
 use shared::redis::test_server::TestCluster;
+use shared::redis::{PartKeys, RedisStore, fields};
 
 use self::next_limit::{LIMITS, Limit, Resource, Taken, next};
 use self::shares::{Owned, check};
@@ -189,12 +190,12 @@ fn since(nodes: &[redis::Client], before: &[Usage]) -> Result<Vec<Usage>, BoxErr
 async fn owners(hot: &RedisStore, packet: PacketId) -> Result<BTreeSet<Owned>, BoxError> {
     let mut owners = BTreeSet::new();
     for part in packet.parts() {
-        let ViewResult::Changed(view) = hot.view(part, None).await? else {
-            return Err(format!("{part} is not loaded").into());
-        };
-        let claims = view.claims.iter().map(|(user, claim)| (claim.slip, user));
-        for (slip, user) in claims.chain(view.holds.iter().map(|hold| (hold.slip, &hold.user))) {
-            owners.insert((slip, number(user.as_str())?));
+        let mut all = cmd("HGETALL");
+        all.arg(PartKeys::of(part).part);
+        let all: BTreeMap<String, String> = from_redis_value(hot.server().run(&all.into()).await?)?;
+        for (user, entry) in all.iter().filter(|(name, _)| !name.starts_with(fields::PREFIX)) {
+            let slip = entry.get(1..).and_then(|entry| entry.split(':').next()).ok_or("no claim and no hold")?;
+            owners.insert((slip.parse()?, number(user)?));
         }
     }
     Ok(owners)

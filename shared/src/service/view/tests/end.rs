@@ -3,47 +3,53 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_packet_without_an_open_slip_is_read_no_more() {
+async fn of_a_packet_without_an_open_slip_only_its_end_is_read() {
     let scene = Scene::new(10, |slips| slips).await;
     assert_eq!(scene.view(&scene.terms.sender).await.status, Status::SoldOut);
-    assert!(scene.queries() > 0);
-    scene.asked();
-    assert_eq!(scene.view(&scene.terms.sender).await.status, Status::SoldOut);
-    tokio::time::advance(Duration::from_hours(24)).await;
-    assert_eq!(scene.view(&scene.terms.sender).await.status, Status::Settled);
-    assert_eq!((scene.queries(), scene.asked()), (0, 0));
+    scene.forget_counts();
+    for (pause, status) in [(Duration::ZERO, Status::SoldOut), (Duration::from_hours(24), Status::Settled)] {
+        tokio::time::advance(pause).await;
+        let shown = scene.view(&scene.terms.sender).await;
+        assert_eq!((shown.status, shown.is_final), (status, false));
+        assert_eq!((scene.queries(), scene.gets(), scene.asked()), (0, 1, 0), "its own item");
+    }
+    scene.settle().await;
+    for gets in [1, 0] {
+        scene.forget_counts();
+        assert!(scene.view(&scene.terms.sender).await.is_final);
+        assert_eq!((scene.queries(), scene.gets(), scene.asked()), (0, gets, 0));
+    }
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_large_packet_that_is_settled_the_sums_are_read() {
+async fn of_a_settled_packet_the_sums_are_read() {
     let scene = Scene::new(3_000, |slips| slips / 2).await;
     tokio::time::advance(Duration::from_hours(24)).await;
     let sums = Summary { claimed_count: 7, ..Summary::default() };
     scene.ledger.mark_settled(&scene.terms, &sums, scene.clock.now()).await.unwrap();
     let shown = scene.view(&scene.terms.sender).await;
-    assert_eq!((shown.status, shown.summary), (Status::Settled, sums));
-    assert_eq!((scene.queries(), scene.asked()), (0, 0));
+    assert_eq!((shown.status, shown.summary, shown.is_final), (Status::Settled, sums, true));
+    assert_eq!(scene.queries(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_status_follows_from_the_end_the_claims_and_the_start() {
-    let scene = Scene::new(10, |_| 0).await;
-    let status = |claimed_count, is_decided, end| {
-        let summary = Summary { claimed_count, ..Summary::default() };
-        scene.view.status(&scene.terms, &summary, is_decided, end)
-    };
-    assert_eq!([status(0, false, End::Ahead), status(9, false, End::Ahead)], [Status::Open; 2]);
-    assert_eq!([status(10, false, End::Ahead), status(10, true, End::Ahead)], [Status::SoldOut; 2]);
-    assert_eq!([status(9, false, End::Expired), status(9, false, End::Closed)], [Status::Expired, Status::Closed]);
-    assert_eq!([status(9, true, End::Expired), status(10, true, End::Closed)], [Status::Settled; 2]);
-
-    let starts_at = scene.clock.now().after(Duration::from_millis(1));
-    let starting = Terms { guard: Guard { starts_at: Some(starts_at), ..Guard::default() }, ..scene.terms.clone() };
-    let status = |claimed_count| {
-        let summary = Summary { claimed_count, ..Summary::default() };
-        scene.view.status(&starting, &summary, false, End::Ahead)
-    };
-    assert_eq!([status(0), status(1)], [Status::Scheduled, Status::Open], "a claim shows that it has begun");
-    tokio::time::advance(Duration::from_millis(1)).await;
-    assert_eq!(status(0), Status::Open);
+async fn once_a_packet_is_over_refunds_are_not_taken_for_claims() {
+    for count in [100, 3_000] {
+        let scene = Scene::new(count, |_| 10).await;
+        let claimed = scene.claimed_count().await;
+        tokio::time::advance(Duration::from_hours(24)).await;
+        assert_eq!(scene.view(&scene.terms.sender).await.status, Status::Expired);
+        // Settle has refunded the last slips of each part, and no more yet.
+        for part in scene.terms.id.parts() {
+            let last = part.slips(count).end - 5..part.slips(count).end;
+            let slips: Vec<(u32, Amount)> = last.map(|slip| (slip, Amount::new(SLIP_AMOUNT))).collect();
+            scene.ledger.refund(&scene.terms, &slips, scene.clock.now()).await.unwrap();
+            let refunded = scene.ledger.decisions(scene.terms.id, slips.iter().map(|(slip, _)| *slip)).await.unwrap();
+            scene.hot.hot.reconcile(part, count, &refunded, &[]).await.unwrap();
+        }
+        let shown = scene.view(&scene.terms.sender).await;
+        let refunded = 5 * scene.terms.id.part_count();
+        assert_eq!((shown.summary.claimed_count, shown.summary.refunded_count), (claimed, refunded), "{count}");
+        assert_eq!((shown.status, shown.is_decided), (Status::Expired, false));
+    }
 }

@@ -11,10 +11,11 @@ use crate::domain::{
     AckMode, Amount, Amounts, Decision, Hold, IdempotencyKey, PartId, Partition, Timestamp, part_count,
 };
 use crate::ledger::{SendOutcome, SendRequest};
+use crate::lock;
 use crate::memory::{MemoryHot, MemoryTable};
 use crate::ports::{
-    Backlog, Clock, Doubt, GrabAnswer, Grabber, Help, HotStoreError, Item, Key, Loaded, OutboxEntry, Query, Reconciled,
-    SnapshotResult, System, TableError, TransactError, ViewResult, Write,
+    Ask, Backlog, Clock, GrabAnswer, Grabber, HotStoreError, Item, Key, Loaded, OutboxEntry, PartReport, Query,
+    Reconciled, System, TableError, TransactError, Write,
 };
 use crate::service::view::*;
 
@@ -69,7 +70,7 @@ impl Table for Counting {
     }
 }
 
-/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views may only call `view`.
+/// A hot store of which some partitions refuse calls, and others leave them without an answer. Views only ask for reports, and for promises.
 #[derive(Debug)]
 pub struct Shards {
     pub hot: MemoryHot,
@@ -79,7 +80,7 @@ pub struct Shards {
 }
 
 impl HotStore for Shards {
-    async fn view(&self, part: PartId, seen: Option<&str>) -> Result<ViewResult, HotStoreError> {
+    async fn report(&self, part: PartId) -> Result<Option<PartReport>, HotStoreError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         if lock(&self.mute).contains(&part.partition().index()) {
             let gone: Box<dyn std::error::Error + Send + Sync> = "the shard is gone".into();
@@ -88,10 +89,14 @@ impl HotStore for Shards {
         if lock(&self.hanging).contains(&part.partition().index()) {
             std::future::pending::<()>().await;
         }
-        self.hot.view(part, seen).await
+        self.hot.report(part).await
     }
 
-    async fn grab(&self, _: PartId, _: &[Grabber]) -> Result<Option<Vec<GrabAnswer>>, HotStoreError> {
+    async fn outbox(&self, part: PartId, least_age: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
+        self.hot.outbox(part, least_age).await
+    }
+
+    async fn grab_each(&self, _: &[Ask]) -> Result<Vec<Option<Vec<GrabAnswer>>>, HotStoreError> {
         unreachable!()
     }
 
@@ -115,27 +120,11 @@ impl HotStore for Shards {
         unreachable!()
     }
 
-    async fn help(&self, _: PartId, _: Duration, _: usize, _: Duration) -> Result<Help, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn end_help(&self, _: PartId, _: Option<(Doubt, Duration)>) -> Result<(), HotStoreError> {
-        unreachable!()
-    }
-
-    async fn snapshot(&self, _: PartId, _: bool) -> Result<SnapshotResult, HotStoreError> {
-        unreachable!()
-    }
-
     async fn pending_parts(&self, _: Partition) -> Result<Vec<PartId>, HotStoreError> {
         unreachable!()
     }
 
     async fn backlog(&self, _: Partition) -> Result<Backlog, HotStoreError> {
-        unreachable!()
-    }
-
-    async fn outbox(&self, _: PartId, _: Duration) -> Result<Vec<OutboxEntry>, HotStoreError> {
         unreachable!()
     }
 
@@ -168,7 +157,7 @@ impl Scene {
         let clock = Arc::new(PausedClock(Instant::now()));
         let table = Arc::new(Counted::default());
         let ledger = Arc::new(Ledger::new(Counting(Arc::clone(&table)), Arc::new(System)));
-        let hot = MemoryHot::new(Arc::<PausedClock>::clone(&clock));
+        let hot = MemoryHot::in_memory(Arc::<PausedClock>::clone(&clock));
         let hot = Arc::new(Shards { hot, mute: Mutex::default(), hanging: Mutex::default(), asked: AtomicU64::new(0) });
         let now = clock.now();
         let terms = Terms {
@@ -264,6 +253,28 @@ impl Scene {
         self.hot.hot.reconcile(part, self.terms.count, &[decision], hold).await.unwrap();
     }
 
+    /// Users win so many slips, spread over the parts.
+    pub async fn wins(&mut self, count: u32) {
+        for _ in 0..count {
+            let part = self.part(self.users % self.terms.id.part_count());
+            let hold = self.hold(part).await;
+            self.commit_hold(&hold).await;
+            self.reconcile(part, &hold).await;
+        }
+    }
+
+    /// Refunds what is left, as settle does after the expiry. The hot store does not know yet.
+    pub async fn settle(&self) {
+        let all = async || self.ledger.decisions(self.terms.id, 0..self.terms.count).await.unwrap();
+        let taken: BTreeSet<u32> = all().await.iter().map(|decision| decision.slip).collect();
+        let left = (0..self.terms.count).filter(|slip| !taken.contains(slip));
+        let left: Vec<(u32, Amount)> = left.map(|slip| (slip, Amount::new(SLIP_AMOUNT))).collect();
+        for chunk in left.chunks(90) {
+            self.ledger.refund(&self.terms, chunk, self.clock.now()).await.unwrap();
+        }
+        self.ledger.mark_settled(&self.terms, &Summary::of(all().await.iter()), self.clock.now()).await.unwrap();
+    }
+
     pub fn part(&self, index: u32) -> PartId {
         PartId { packet: self.terms.id, index }
     }
@@ -289,6 +300,11 @@ impl Scene {
 
     pub fn gets(&self) -> u64 {
         self.table.gets.swap(0, Ordering::SeqCst)
+    }
+
+    /// Begins to count anew.
+    pub fn forget_counts(&self) {
+        let _ = (self.queries(), self.gets(), self.asked());
     }
 
     /// How often the hot store was asked since the last call of this.
