@@ -3,8 +3,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
-use crate::script::{self, Source};
-use crate::{Answer, Refusal, commands};
+use crate::Refusal;
 
 /// The name of a key.
 pub type Key = Arc<[u8]>;
@@ -52,17 +51,6 @@ pub(crate) struct Call {
 }
 
 impl Keyspace {
-    /// Runs a command at this time of the server's clock, in microseconds since the epoch.
-    pub fn command(&mut self, now_us: u64, arguments: &[&[u8]]) -> Answer {
-        let call = Call { now_us, ..Call::default() };
-        commands::run(self, call, arguments)
-    }
-
-    /// Runs a script, as EVAL does.
-    pub fn script(&mut self, now_us: u64, source: &Source, keys: &[&[u8]], arguments: &[&[u8]]) -> Answer {
-        script::run(self, now_us, source, keys, arguments)
-    }
-
     /// The names of its keys.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.entries.keys()

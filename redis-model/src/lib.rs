@@ -11,6 +11,8 @@ mod commands;
 mod keyspace;
 mod script;
 
+use keyspace::Call;
+
 pub use keyspace::{Key, Keyspace};
 pub use script::Source;
 
@@ -42,3 +44,16 @@ impl Refusal {
 
 /// An answer, or the server's error.
 pub type Answer = Result<redis::Value, Refusal>;
+
+impl Keyspace {
+    /// Runs a command at this time of the server's clock, in microseconds since the epoch.
+    pub fn command(&mut self, now_us: u64, arguments: &[&[u8]]) -> Answer {
+        let call = Call { now_us, ..Call::default() };
+        commands::run(self, call, arguments)
+    }
+
+    /// Runs a script, as EVAL does.
+    pub fn script(&mut self, now_us: u64, source: &Source, keys: &[&[u8]], arguments: &[&[u8]]) -> Answer {
+        script::run(self, now_us, source, keys, arguments)
+    }
+}

@@ -9,9 +9,10 @@ use shared::ledger::{Ledger, ReceiverState};
 use shared::ports::{Clock, Table};
 use tokio::time::timeout;
 
+use crate::receiver::{self, Outcome, Tried};
 use crate::retry::{RECEIVES_MAX, pause, spread};
 use crate::webhook::{self, Undelivered, Webhook};
-use crate::{Handled, Queue, Queued, receiver};
+use crate::{Handled, Queue, Queued};
 
 /// How long a receiver that was enabled is tried before an event is set aside. Those that waited have been received often.
 const SET_ASIDE_AFTER: Duration = Duration::from_hours(24);
@@ -19,26 +20,6 @@ const SET_ASIDE_AFTER: Duration = Duration::from_hours(24);
 /// How long the state of the receiver may take to be noted. A batch that meets a hanging receiver has little time left, and the next one
 /// notes the same.
 const NOTE_MAX: Duration = Duration::from_secs(2);
-
-/// A message, and what became of its event.
-pub struct Tried<'a> {
-    queued: &'a Queued,
-    /// The webhook's id, or the message's name if it is no event.
-    id: String,
-    /// How often it was received.
-    attempt: u32,
-    /// When the event happened.
-    pub event_at: Option<Timestamp>,
-    pub outcome: Outcome,
-}
-
-/// What became of an event.
-pub enum Outcome {
-    Delivered,
-    Failed(Undelivered),
-    /// It was not tried: the receiver must not be called.
-    Held,
-}
 
 /// Tries once to deliver each message of a batch, concurrently, unless the receiver must not be called. Those that stay in the queue are
 /// hidden until it is time to try them again.
@@ -61,7 +42,7 @@ pub async fn handle<Q: Queue + Sync, T: Table>(
         let may_call = known.as_ref().is_some_and(|known| !known.is_held(clock.now()));
         let ended = join_all(records.iter().map(|queued| attempt(webhook, queued, may_call, clock))).await;
         if let Some(known) = &mut known {
-            receiver::learn(known, &ended, clock.now());
+            receiver::note(known, &ended, clock.now());
         }
         tried.extend(ended);
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use shared::domain::Timestamp;
 use shared::ledger::ReceiverState;
 
-use crate::attempt::{Outcome, Tried};
+use crate::Queued;
 use crate::webhook::Undelivered;
 
 /// How long an answer stands for the ones that follow it, if they are the same. Each one that is noted is a write.
@@ -13,8 +13,32 @@ const NOTE_EVERY: Duration = Duration::from_mins(1);
 /// The most characters of an answer that are kept.
 const ANSWER_CHARACTERS_MAX: usize = 200;
 
+/// A message, and what became of its event.
+pub struct Tried<'a> {
+    /// The message.
+    pub queued: &'a Queued,
+    /// The webhook's id, or the message's name if it is no event.
+    pub id: String,
+    /// How often it was received.
+    pub attempt: u32,
+    /// When the event happened.
+    pub event_at: Option<Timestamp>,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of an event.
+pub enum Outcome {
+    /// The receiver took it.
+    Delivered,
+    /// It was tried in vain.
+    Failed(Undelivered),
+    /// It was not tried: the receiver must not be called.
+    Held,
+}
+
 /// Adds to what is `known` what became of these events by `now`.
-pub fn learn(known: &mut ReceiverState, tried: &[Tried], now: Timestamp) {
+pub fn note(known: &mut ReceiverState, tried: &[Tried], now: Timestamp) {
     let failures = || {
         tried.iter().filter_map(|tried| match &tried.outcome {
             Outcome::Failed(undelivered) if undelivered.is_the_receivers() => Some(undelivered),
