@@ -93,7 +93,11 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
     let call_for = |part: PartId, users: &[&str]| {
         let keys = PartKeys::of(part);
         let mut call = cmd("EVALSHA");
-        call.arg(script.hash()).arg(2).arg(&[&keys.part, &keys.pending]).arg(users.len()).arg(users);
+        call.arg(script.hash()).arg(3).arg(&[&keys.part, &keys.pending, &keys.tries]).arg(users.len());
+        // Nobody gives a passphrase.
+        for user in users {
+            call.arg(user).arg("");
+        }
         call
     };
     // In order of arrival: a call is full once it has as many users of one part as fit into it.
