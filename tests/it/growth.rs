@@ -125,13 +125,13 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
         ["losing grab, a hold left behind", "losing grab, a process knows nothing", "losing grab, a process knows"]
     {
         if action.ends_with("nothing") {
+            assert_eq!(process.grab(id, held.user.as_str()).await, ("grabbed".to_owned(), true), "its user comes again");
             loser = place.process().await;
         }
         let (cost, answer) = place.cost(loser.grab(id, place.next_user().as_str())).await;
         assert_eq!(answer, ("sold_out".to_owned(), false));
         all.cost(action, cost);
     }
-    assert_eq!(process.grab(id, held.user.as_str()).await, ("grabbed".to_owned(), true), "its user comes again");
     all.stored.push(("Redis, all slips claimed", place.redis().memory()));
     let of_packet = ["PACKET#", "PART#", "SLIPS#"].map(|kind| format!("{kind}{id}"));
     all.stored.push(("ledger, all slips claimed", place.counters.table.bytes_of(&of_packet)));
