@@ -125,7 +125,11 @@ async fn by_slips(slips: u32, until: Until) -> Measured {
         ["losing grab, a hold left behind", "losing grab, a process knows nothing", "losing grab, a process knows"]
     {
         if action.ends_with("nothing") {
-            assert_eq!(process.grab(id, held.user.as_str()).await, ("grabbed".to_owned(), true), "its user comes again");
+            assert_eq!(
+                process.grab(id, held.user.as_str()).await,
+                ("grabbed".to_owned(), true),
+                "its user comes again"
+            );
             loser = place.process().await;
         }
         let (cost, answer) = place.cost(loser.grab(id, place.next_user().as_str())).await;
