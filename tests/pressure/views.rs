@@ -55,8 +55,8 @@ pub async fn run() {
     grab_all(0, CLAIMED).await;
 
     let view = ViewPackets::new(process(), "CNY".to_owned());
-    // Bytes that Redis has sent, and those of the answer that says so.
-    let sent = async || {
+    // Bytes that Redis has sent_bytes, and those of the answer that says so.
+    let sent_bytes = async || {
         let info: String = server.command(cmd("INFO").arg("stats")).await;
         let bytes = info.lines().find_map(|line| line.strip_prefix("total_net_output_bytes:")?.parse::<u64>().ok());
         (bytes.unwrap(), info.len() as u64)
@@ -67,11 +67,11 @@ pub async fn run() {
         ticks.tick().await;
         grab_all(claimed, claimed + CHANGES).await;
         claimed += CHANGES;
-        let (before, of_info) = sent().await;
+        let (before, of_info) = sent_bytes().await;
         let begun = Instant::now();
         let seen = view.packet(terms.id, &sender).await.unwrap();
         took.push(begun.elapsed());
-        most = most.max(sent().await.0 - before - of_info);
+        most = most.max(sent_bytes().await.0 - before - of_info);
         let Viewed::Shown(seen) = seen else { panic!("{seen:?}") };
         // A part that is not reconciled yet counts the last claims later.
         let shown = seen.summary.claimed_count as usize;

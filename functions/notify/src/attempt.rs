@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use crate::receiver::{self, Outcome, Tried};
 use crate::retry::{RECEIVES_MAX, pause, spread};
-use crate::webhook::{self, Undelivered, Webhook};
+use crate::webhook::{self, Webhook};
 use crate::{Handled, Queue, Queued};
 
 /// How long a receiver that was enabled is tried before an event is set aside. Those that waited have been received often.

@@ -108,7 +108,6 @@ pub fn by_slips_grow(action: &str, figure: Figure) -> Order {
 }
 
 /// By the packets that a user has sent.
-#[expect(clippy::match_same_arms, reason = "a row for each action and its figures")]
 pub fn by_packets_grow(action: &str, figure: Figure) -> Order {
     use Figure::{Calls, Commands, Moved, ReadUnits, Reads};
     match (action, figure) {
