@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(body, expected);
     }
 
-    /// 14. A receiver may compare bodies, and the state machine may spell an event in another way than this program.
+    /// 14. A receiver may compare bodies, and another version may spell an event in another way than this program.
     #[test]
     fn a_body_does_not_depend_on_how_its_message_is_spelt() {
         let secrets = Secrets::parse(SECRET).unwrap();
