@@ -40,7 +40,7 @@ pub struct QueueError(#[from] rusqlite::Error);
 pub struct Queue {
     connection: Mutex<Connection>,
     clock: Arc<dyn Clock>,
-    /// Told when messages were put.
+    /// Notified when messages were put.
     pub(super) ready: Notify,
 }
 

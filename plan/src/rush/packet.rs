@@ -93,7 +93,7 @@ impl Packet {
         }
     }
 
-    /// Redis learns the decision of this user's slip.
+    /// The decision of this user's slip comes to Redis.
     pub fn decide(&mut self, user: u32) {
         if let Some(own) = self.users[user as usize].as_mut().filter(|own| !own.is_decided) {
             own.is_decided = true;

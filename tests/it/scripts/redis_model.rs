@@ -1,4 +1,4 @@
-//! The model of Redis that the simulation runs the scripts over, against the real server: random commands, also odd ones, by
+//! The model of Redis that the simulation runs the scripts over, against the real server. Random commands, also odd ones, by
 //! themselves and inside a script, must have the same answers.
 
 use std::sync::Arc as Shared;

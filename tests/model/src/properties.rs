@@ -22,7 +22,7 @@ pub const PROMISE: &str = "a promise is kept";
 /// still win.
 pub const DENIED_WINNER: &str = "a winner is never denied";
 /// A user who asks again gets their claim, or the slip that an earlier request has left held for them.
-pub const ASKS_AGAIN: &str = "a user who asks again learns the truth";
+pub const ASKS_AGAIN: &str = "a user who asks again is answered the truth";
 /// `sold_out` is answered only while no slip is free, except slips that were lost before.
 pub const SOLD_OUT: &str = "sold out only if no slip is free";
 /// After a close is answered, the hot store gives out no slip, unless it has lost something.

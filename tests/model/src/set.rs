@@ -63,7 +63,7 @@ impl Set {
         self.each().next()
     }
 
-    /// All but the lowest number.
+    /// All except the lowest number.
     #[must_use]
     pub const fn rest(self) -> Self {
         Self(self.0 & self.0.wrapping_sub(1))

@@ -188,7 +188,7 @@ impl State {
         }
     }
 
-    /// Whether `user`, who asks again while nobody else does anything, learns the truth: their claim, or a slip, also one that an
+    /// Whether `user`, who asks again while nobody else does anything, is answered the truth: their claim, or a slip, also one that an
     /// earlier request has left held for them. Else no slip is free.
     pub fn tells_truth(mut self, instance: &Instance, user: User) -> bool {
         let claim = self.ledger.claims[usize::from(user)];

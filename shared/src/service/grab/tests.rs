@@ -125,7 +125,7 @@ async fn a_user_whom_the_hot_store_has_forgotten_is_answered_from_their_claim() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_ledger_a_loser_in_doubt_is_told_to_come_again() {
+async fn without_a_ledger_a_loser_in_doubt_is_asked_to_come_again() {
     let scene = Scene::of(1).await;
     let process = scene.process().await;
     scene.hold(0..=0).await;
