@@ -71,38 +71,20 @@ pub struct Webhook {
     secrets: SecretSource,
 }
 
-/// An event of the queue. However its message spells it, its request has the same bytes.
-pub struct Message {
-    event: Event,
+/// Reads the event of a message.
+pub fn read(text: &str) -> Result<Event, Undelivered> {
+    serde_json::from_str(text).map_err(Undelivered::NoEvent)
 }
 
-impl Message {
-    /// Reads a message.
-    pub fn read(text: &str) -> Result<Self, Undelivered> {
-        serde_json::from_str(text).map(|event| Self { event }).map_err(Undelivered::NoEvent)
-    }
-
-    /// The webhook's id, which stays the same over all tries.
-    pub fn id(&self) -> String {
-        self.event.id()
-    }
-
-    /// When the event happened.
-    pub const fn at(&self) -> Timestamp {
-        self.event.at()
-    }
-
-    /// The request at `now`.
-    fn sign(&self, secrets: &Secrets, now: Timestamp) -> Result<Signed, Undelivered> {
-        let timestamp = self.event.at().to_string();
-        let body = Body { kind: self.event.name(), timestamp, data: &self.event };
-        let body = serde_json::to_string(&body).map_err(Undelivered::NoEvent)?;
-        let (id, seconds) = (self.id(), now.ms() / 1000);
-        let signatures = secrets.signatures(&id, seconds, &body);
-        let header = |text: &str| HeaderValue::from_str(text).map_err(|error| PostError::Request(error.into()));
-        let headers = [(ID, header(&id)?), (TIMESTAMP, seconds.into()), (SIGNATURE, header(&signatures)?)];
-        Ok(Signed { headers, body })
-    }
+/// The request of an event at `now`. However its message spells it, the request has the same bytes.
+fn sign(event: &Event, secrets: &Secrets, now: Timestamp) -> Result<Signed, Undelivered> {
+    let body = Body { kind: event.name(), timestamp: event.at().to_string(), data: event };
+    let body = serde_json::to_string(&body).map_err(Undelivered::NoEvent)?;
+    let (id, seconds) = (event.id(), now.ms() / 1000);
+    let signatures = secrets.signatures(&id, seconds, &body);
+    let header = |text: &str| HeaderValue::from_str(text).map_err(|error| PostError::Request(error.into()));
+    let headers = [(ID, header(&id)?), (TIMESTAMP, seconds.into()), (SIGNATURE, header(&signatures)?)];
+    Ok(Signed { headers, body })
 }
 
 impl Webhook {
@@ -111,10 +93,10 @@ impl Webhook {
         Self { receiver, secrets }
     }
 
-    /// Tries once to deliver a message.
-    pub async fn deliver(&self, message: &Message, clock: &dyn Clock) -> Result<(), Undelivered> {
+    /// Tries once to deliver an event.
+    pub async fn deliver(&self, event: &Event, clock: &dyn Clock) -> Result<(), Undelivered> {
         let secrets = self.secrets.current().await.map_err(Undelivered::NoSecret)?;
-        let Signed { headers, body } = message.sign(&secrets, clock.now())?;
+        let Signed { headers, body } = sign(event, &secrets, clock.now())?;
         Ok(self.receiver.post(headers, body).await?)
     }
 }
@@ -131,9 +113,9 @@ mod tests {
     /// The library is the specification's own.
     #[test]
     fn the_specifications_library_verifies_a_request() {
-        let message = Message::read(CLAIMED).unwrap();
+        let event = read(CLAIMED).unwrap();
         let now = System.now();
-        let Signed { headers, body } = message.sign(&Secrets::parse(SECRET).unwrap(), now).unwrap();
+        let Signed { headers, body } = sign(&event, &Secrets::parse(SECRET).unwrap(), now).unwrap();
         let headers: http::HeaderMap = headers.into_iter().collect();
         let verifier = standardwebhooks::Webhook::new(SECRET).unwrap();
         verifier.verify(body.as_bytes(), &headers).unwrap();
@@ -148,7 +130,7 @@ mod tests {
     #[test]
     fn a_body_does_not_depend_on_how_its_message_is_spelt() {
         let secrets = Secrets::parse(SECRET).unwrap();
-        let body = |text: &str| Message::read(text).unwrap().sign(&secrets, System.now()).unwrap().body;
+        let body = |text: &str| sign(&read(text).unwrap(), &secrets, System.now()).unwrap().body;
         let shuffled = r#"{ "slip": 7, "amount":1234,"currency":"CN\u0059",
             "grabbed_at":"2026-11-20T13:30:02.391Z","sender_id":"alice","user_id":"bob\u0040a.example",
             "packet_id":"38FS4S83HF3Y07WMYNH727QYT0","type":"SlipClaimed","reference":null,"of a later version":[1, 2]}"#;
@@ -158,7 +140,7 @@ mod tests {
     #[test]
     fn a_message_that_is_no_event_is_refused() {
         for text in ["", "{}", r#"{"type":"PacketFound"}"#, "[]", &CLAIMED.replace("\"slip\":7,", "")] {
-            assert!(matches!(Message::read(text), Err(Undelivered::NoEvent(_))), "{text}");
+            assert!(matches!(read(text), Err(Undelivered::NoEvent(_))), "{text}");
         }
     }
 }
