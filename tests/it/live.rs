@@ -123,7 +123,7 @@ async fn ten_thousand_readers_cost_the_ledger_no_more_than_one() {
     let (more_gets, more) = scene.rush_of_readers(10_000, 41).await;
     let (gets, queries) = (gets + more_gets, queries + more);
     assert!(gets <= 2 + checks(begun), "{gets} reads: the terms, the amounts, and whether it is closed");
-    // Once a second and after the last grab, and once more for those who came during such a read.
+    // Once a second and after the last grab, and once more for readers that came during such a read.
     assert!(queries <= 2 * GROUPS * (1 + checks(begun)), "{queries} queries");
     for (user, claim) in winners.iter().zip(&claims) {
         let view = scene.view(user.as_str()).await;
