@@ -40,6 +40,10 @@ fields! {
     /// When winners are answered: `redis` or `ledger`. Set by load, never changed. Never missing in a loaded part.
     ACK_MODE, "ack_mode", "#a";
 
+    /// `1`: `starts_at`, `closed`, `recipients` or `passphrase` is set, so that a grab reads them. Set by load and by close. Missing: none
+    /// of them is.
+    GUARDED, "guarded", "#o";
+
     /// When grabs begin, in milliseconds since the epoch. Set by load, never changed. Missing: at once.
     STARTS_AT, "starts_at", "#t";
 

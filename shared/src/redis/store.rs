@@ -10,7 +10,7 @@ use super::connection::{Call, Connection, RedisError, Script};
 use super::fields;
 use super::keys::{self, PartKeys};
 use super::reply;
-use crate::domain::{AckMode, Decision, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
+use crate::domain::{AckMode, Decision, Guard, Hold, Owner, PartId, Partition, Terms, Timestamp, UserId};
 use crate::ports::{
     Ask, Backlog, GrabAnswer, Grabber, HotStore, HotStoreError, Loaded, OutboxEntry, PartReport, Reconciled,
 };
@@ -109,8 +109,11 @@ impl<S: Server> HotStore for RedisStore<S> {
         let mut call = GRAB.call(&asks.iter().flat_map(keys_of).collect::<Vec<_>>());
         for (_, grabbers) in asks {
             call = call.arg(grabbers.len());
-            for Grabber { user, passphrase } in grabbers {
-                call = call.arg(user.as_str()).arg(passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
+            for Grabber { user, .. } in grabbers {
+                call = call.arg(user.as_str());
+            }
+            for Grabber { passphrase, .. } in grabbers {
+                call = call.arg(passphrase.map(|digest| hex::encode(digest.0)).unwrap_or_default());
             }
         }
         let answer: String = self.call(&call).await?;
@@ -300,6 +303,9 @@ fn term_fields(terms: &Terms, is_closed: bool) -> Vec<(String, String)> {
     if let Some(recipients) = &guard.recipients {
         fields.push(field(fields::RECIPIENTS, "1".to_owned()));
         fields.extend(recipients.iter().map(|user| (format!("{}{user}", fields::RECIPIENT), String::new())));
+    }
+    if is_closed || *guard != Guard::default() {
+        fields.push(field(fields::GUARDED, "1".to_owned()));
     }
     fields
 }

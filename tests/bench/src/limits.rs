@@ -95,9 +95,7 @@ pub async fn raw_heat(engine: &Engine, redis: &Client, rush: &Rush, time: Durati
         let mut call = cmd("EVALSHA");
         call.arg(script.hash()).arg(3).arg(&[&keys.part, &keys.pending, &keys.tries]).arg(users.len());
         // Nobody gives a passphrase.
-        for user in users {
-            call.arg(user).arg("");
-        }
+        call.arg(users).arg(vec![""; users.len()]);
         call
     };
     // In order of arrival: a call is full once it has as many users of one part as fit into it.

@@ -10,5 +10,5 @@
 --   1  it is closed, by this call or before
 
 if redis.call('HEXISTS', KEYS[1], '$expires_at') == 0 then return 0 end
-redis.call('HSET', KEYS[1], '$closed', '1')
+redis.call('HSET', KEYS[1], '$guarded', '1', '$closed', '1')
 return 1

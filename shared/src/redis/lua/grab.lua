@@ -6,7 +6,7 @@
 --       3  its counts of wrong passphrases
 -- ARGV  per part
 --       1   the number of users, at least one
---       2…  for each user (none twice) their id, and the digest of their passphrase, or ''
+--       2…  the users (none twice), then as many digests of their passphrases, or ''
 --
 -- Returns one string: the time in milliseconds, then ';' and an answer for each part. It is '-' if the part is not loaded, else one
 -- answer per user, in order, separated by ',':
@@ -50,49 +50,51 @@ local function passphrase_refusal(tries, user, digest, passphrase)
   return 'p'
 end
 
-local TERMS = {
-  '$expires_at', '$starts_at', '$closed', '$recipients', '$passphrase', '$ack_mode', '$slip_count', '$known_count', '$held_count', '$next_free',
-  '$range_end', '$other_ranges',
-}
-
--- The answers of a part for the `count` users from ARGV[first] on.
+-- The answers of a part for the `count` users from ARGV[first] on. It reads what only some need when the first of them needs it.
 local function grab(part, pending, tries, first, count)
-  local fields = {unpack(TERMS)}
-  for i = 1, count do fields[#TERMS + i] = ARGV[first + 2 * (i - 1)] end
-  local found = call('HMGET', part, unpack(fields))
-  local expires, starts, closed, recipients, passphrase, ack, slips, known, held, slip, range_end, others = unpack(found, 1, #TERMS)
+  local TERMS = 5
+  local found = call(
+    'HMGET', part, '$expires_at', '$guarded', '$next_free', '$range_end', '$held_count', unpack(ARGV, first, first + count - 1)
+  )
+  local expires, slip, range_end, held = found[1], found[3], found[4], found[5]
   if not expires then return '-' end
+  local starts, closed, recipients, passphrase
+  if found[2] then starts, closed, recipients, passphrase = unpack(call('HMGET', part, '$starts_at', '$closed', '$recipients', '$passphrase')) end
 
   local is_open, is_early = now < tonumber(expires), starts and now < tonumber(starts)
-  local certain = (ack == 'redis' or known == slips) and '1' or '0'
-  local answers, holds = {}, {}
+  local others, certain, has_moved
+  local answers, holds, size = {}, {}, 0
   for i = 1, count do
-    local user, digest, answer = ARGV[first + 2 * (i - 1)], ARGV[first + 2 * i - 1], found[#TERMS + i]
+    local user, answer = ARGV[first + i - 1], found[TERMS + i]
+    if not answer and not certain and (closed or not is_open or slip == range_end) then
+      local rest = call('HMGET', part, '$other_ranges', '$ack_mode', '$slip_count', '$known_count')
+      others, certain = rest[1], (rest[2] == 'redis' or rest[3] == rest[4]) and '1' or '0'
+    end
     if not answer and recipients and call('HEXISTS', part, '$recipient' .. user) == 0 then answer = 'r' end
     if not answer and closed then answer = 'c' .. certain end
     if not answer and is_early then answer = 'n' .. starts end
-    if not answer and passphrase then answer = passphrase_refusal(tries, user, digest, passphrase) end
+    if not answer and passphrase then answer = passphrase_refusal(tries, user, ARGV[first + count + i - 1], passphrase) end
     if not answer and not is_open then answer = 'e' .. certain end
     if not answer and slip == range_end then
       local from, to, rest = others:match('(%d+):(%d+);(.*)')
-      if from then slip, range_end, others = from, to, rest else answer = 's' .. certain end
+      if from then slip, range_end, others, has_moved = from, to, rest, true else answer = 's' .. certain end
     end
     if not answer then
-      holds[#holds + 1], holds[#holds + 2] = user, 'h' .. slip .. ':' .. at
+      holds[size + 1], holds[size + 2], size = user, 'h' .. slip .. ':' .. at, size + 2
       answer, slip = slip, format('%d', slip + 1)
     end
     answers[i] = answer
   end
 
-  if #holds > 0 then
+  if size > 0 then
     -- The part becomes pending. Its hash, which is the outbox now, does not expire until that is empty. A damaged queue refuses this
     -- first write.
     if held == '0' then
       call('ZADD', pending, 'NX', at, part:match(':part:(.+)'))
       call('PERSIST', part)
     end
-    held = format('%d', held + #holds / 2)
-    call('HSET', part, '$held_count', held, '$next_free', slip, '$range_end', range_end, '$other_ranges', others, unpack(holds))
+    if has_moved then call('HSET', part, '$range_end', range_end, '$other_ranges', others) end
+    call('HSET', part, '$next_free', slip, '$held_count', format('%d', held + size / 2), unpack(holds))
   end
   return table.concat(answers, ',')
 end
