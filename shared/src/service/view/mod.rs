@@ -13,7 +13,7 @@
 //! | the end and the sums of a settled packet | for ever |
 //! | the sums of a packet whose slips are all decided | for ever; its end is read for each view |
 //! | a group of 64 slips that are all decided | for ever |
-//! | another group | for a second. A list of claims, and the sums of a packet that is over, read it at once if a part knows a decision that it lacks |
+//! | another group | for a second; in a large packet for up to 25, so that its reads stay few. A list of claims, and the sums of a packet that is over, read it at once if a part knows a decision that it lacks |
 
 mod listing;
 mod reads;
